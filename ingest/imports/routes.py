@@ -61,10 +61,7 @@ def import_routes(
     room: BodyBudget,
     reader: ProfileReader = NO_DIMENSIONS,
 ) -> APIRouter:
-    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies; `ladder` is the store's.
-
-    `reader` reads what hits say.
-    """
+    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies; `ladder` is the store's."""
     without_visitors = reader.without_visitors() if reader.salts is not None else reader
     router = APIRouter(tags=["importing"])
 
@@ -92,7 +89,6 @@ def import_routes(
         """Body: NDJSON or a JSON array of `{"key", "ts", "count", "bot"}`, `{"key", "opening"}` or lines of an export.
 
         The first kind may have the attributes of a hit: `ref`, `ip`, `ua` and so on.
-
         A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
         """
         if to <= start:
