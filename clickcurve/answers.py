@@ -24,6 +24,9 @@ FirstHit: TypeAlias = Annotated[
 After: TypeAlias = Annotated[
     str | UnsetType | None, Meta(description="with `sort=key`: the key to go on after, null at the end")
 ]
+ExactList: TypeAlias = Annotated[
+    bool, Meta(description="false: a kept bucket that the range cuts may count whole in some of the counts")
+]
 Wide: TypeAlias = Annotated[bool, Meta(description="true: longer than its step, because no finer buckets are kept")]
 
 
@@ -137,6 +140,7 @@ class LinksAnswer(Tabular, frozen=True):
     start: Time | None = field(name="from")
     end: Time | None = field(name="to")
     links: list[KeyCount]
+    exact: ExactList
     after: After = UNSET
 
     def lines(self) -> Iterator[Sequence[object]]:
@@ -152,6 +156,7 @@ class GroupsAnswer(Tabular, frozen=True):
     start: Time | None = field(name="from")
     end: Time | None = field(name="to")
     groups: list[KeyCount]
+    exact: ExactList
     after: After = UNSET
 
     def lines(self) -> Iterator[Sequence[object]]:

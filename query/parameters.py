@@ -26,7 +26,7 @@ SUMMARY = ("tz", "bots")
 BY = ("value", "from", "to", "last", "tz", "limit", "format")
 BY_CURVE = ("value", "from", "to", "last", "step", "tz", "format")
 VISITORS = ("from", "to", "last", "tz")
-LINKS = ("sort", "last", "prefix", "after", "limit", "tz", "bots", "format")
+LINKS = ("sort", "from", "to", "last", "prefix", "after", "limit", "tz", "bots", "format")
 LIMIT_CURVE = ("outcome", "caller", *CURVE)
 LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 
@@ -188,7 +188,8 @@ def moment(field: str, text: str, zone: Zone) -> int:
 
 def _check_sort(given: Mapping[str, str], sort: str) -> None:
     """Refuses what another order of links needs."""
-    for name, order in (("last", SORTS[0]), ("prefix", BY_KEY), ("after", BY_KEY)):
+    ranges = ((name, SORTS[0]) for name in ("from", "to", "last"))
+    for name, order in (*ranges, ("prefix", BY_KEY), ("after", BY_KEY)):
         if name in given and sort != order:
             raise ParameterInvalid(
                 f"{name} cannot be given with sort={sort}", field=name, value=given[name], rule=f"with sort={order}"

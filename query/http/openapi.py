@@ -141,7 +141,7 @@ _VALUE: Schema = {
 _RANGE = [FROM, TO, LAST]
 _TOTAL = [*_RANGE, TZ, BOTS]
 _CURVE = [*_RANGE, STEP, TZ, BOTS, CURVE_FORMAT]
-_LIST = [_SORT, LAST, _PREFIX, _AFTER, _LIMIT, TZ, BOTS, FORMAT]
+_LIST = [_SORT, *_RANGE, _PREFIX, _AFTER, _LIMIT, TZ, BOTS, FORMAT]
 
 # --- examples ---------------------------------------------------------------------------------------------------------
 _TOTAL_EXAMPLE = TotalAnswer("spring-sale", 1772323200, 1772409600, 42, 42, 42, True)
@@ -267,12 +267,12 @@ _SHAPES: Mapping[str, _Shape] = {
     "links": _Shape(
         "The links with the most hits, or all links in the order of their keys",
         _LIST,
-        LinksAnswer(1771804800, 1772409600, _LISTED),
+        LinksAnswer(1771804800, 1772409600, _LISTED, True),
     ),
     "groups": _Shape(
         "The groups with the most hits, or all groups in the order of their names",
         _LIST,
-        GroupsAnswer(1771804800, 1772409600, _LISTED),
+        GroupsAnswer(1771804800, 1772409600, _LISTED, True),
     ),
     "by": _Shape(
         "The hits {of}, by the values of a dimension",

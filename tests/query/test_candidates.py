@@ -17,7 +17,7 @@ from query.lists.key_kind import LINK
 from query.lists.listing import Listing
 from query.parameters import parse_parameters
 from retention.run import run_pass
-from storage.sqlite import candidates
+from storage.sqlite import rankings
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
@@ -79,8 +79,8 @@ def test_leaders_rank_as_all_rows_do_and_keep_their_law(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = random.Random(seed)
-    monkeypatch.setattr(candidates, "KEPT", drawn.randrange(1, 12))
-    monkeypatch.setattr(candidates, "ROOM", drawn.randrange(0, 8))
+    monkeypatch.setattr(rankings, "KEPT", drawn.randrange(1, 12))
+    monkeypatch.setattr(rankings, "ROOM", drawn.randrange(0, 8))
 
     async def live() -> None:
         nodes = RankedOwners(tmp_path, owners=1 + seed % 2)
@@ -115,8 +115,8 @@ def test_links_that_count_more_than_a_weight_can_hold_are_told_apart(tmp_path: P
 
 def test_leaders_tell_alone_where_enough_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 300 links, among which many are equal, for a tenth of what is kept; day after day, with a year behind."""
-    monkeypatch.setattr(candidates, "KEPT", 50)
-    monkeypatch.setattr(candidates, "ROOM", 10)
+    monkeypatch.setattr(rankings, "KEPT", 50)
+    monkeypatch.setattr(rankings, "ROOM", 10)
     drawn = random.Random(3)
 
     async def live() -> None:

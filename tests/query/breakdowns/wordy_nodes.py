@@ -128,7 +128,7 @@ class WordyOwner:
     def pending_breakdowns(self, stored: str) -> list[PendingBreakdown]:
         counts_key = stored.removeprefix(breakdown_key(""))
         return [
-            PendingBreakdown(self.number, partial(getattr, each, "flush"), words_of(each.of(counts_key)))
+            PendingBreakdown(self.number, partial(getattr, each, "flush"), partial(words_of, list(each.of(counts_key))))
             for each in self._buffers()
         ]
 
