@@ -13,8 +13,11 @@ from typing import Any
 import msgspec
 
 from clickcurve.answers import (
+    CauseAnswer,
     CurveAnswer,
+    DimensionAnswer,
     GroupsAnswer,
+    HiddenChange,
     KeyCount,
     LinksAnswer,
     NotShown,
@@ -23,13 +26,16 @@ from clickcurve.answers import (
     RowAnswer,
     SummaryAnswer,
     Tabular,
+    TimeRange,
     TotalAnswer,
+    TotalChange,
     ValueAnswer,
     ValueCurveAnswer,
     ValuePointAnswer,
     ValuesAnswer,
     VisitorDay,
     VisitorsAnswer,
+    WhyAnswer,
     as_csv,
 )
 from clickcurve.keys import GROUP_RULE, KEY_RULE, OUTCOMES
@@ -138,6 +144,13 @@ _VALUE: Schema = {
     **parameter("value", "The value. Empty: hits that gave none.", TEXT, "news.example"),
     "required": True,
 }
+_BEFORE_FROM = parameter("before_from", "Start of the range to compare with. Default: as long, and just before.")
+_BEFORE_TO = parameter("before_to", "End of it, not included.")
+_CAUSES = parameter(
+    "limit",
+    "How many causes of each dimension, and links.",
+    {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": 5},
+)
 _RANGE = [FROM, TO, LAST]
 _TOTAL = [*_RANGE, TZ, BOTS]
 _CURVE = [*_RANGE, STEP, TZ, BOTS, CURVE_FORMAT]
@@ -210,6 +223,26 @@ _VISITORS_EXAMPLE = VisitorsAnswer(
     exact=True,
     days=[VisitorDay(1772323200, 1772409600, 31, 31, 31, True)],
     unknown=2,
+)
+_WHY_EXAMPLE = WhyAnswer(
+    key="spring-sale",
+    start=1771804800,
+    end=1772409600,
+    before=TimeRange(1771200000, 1771804800),
+    total=TotalChange(150, 1105, 955),
+    same_length=True,
+    dimensions=[
+        DimensionAnswer(
+            "ref",
+            0.906,
+            [CauseAnswer("news.example", 940, 940, 940, 0, 940)],
+            HiddenChange(2, 15),
+            other=0,
+            unrecorded=0,
+        )
+    ],
+    by_link=[],
+    exact=True,
 )
 _PROBLEM_EXAMPLE = Problem(
     title="invalid parameter",
@@ -287,6 +320,11 @@ _SHAPES: Mapping[str, _Shape] = {
         _NO_DIMENSION,
     ),
     "visitors": _Shape("The visitors {of} by day", [*_RANGE, TZ], _VISITORS_EXAMPLE),
+    "why": _Shape(
+        "Why the total {of} differs from that of the range before",
+        [*_RANGE, _BEFORE_FROM, _BEFORE_TO, TZ, _CAUSES, FORMAT],
+        _WHY_EXAMPLE,
+    ),
 }
 _EVENT_REFUSED = {404: "No rule is for the event, and none was"}
 
