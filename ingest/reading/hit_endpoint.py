@@ -177,7 +177,7 @@ class HitRoutes:
         hit = read_one(body)
         if not isinstance(hit, PlainHit):
             return None if hit is None or not (hit.id is None or with_id) else self._valid(hit)
-        if hit.count != 1:
+        if hit.count > 1:
             return None
         if hit.ts == NO_TIME:
             return hit.key
