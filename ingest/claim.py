@@ -14,7 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from clickcurve.buckets.errors import JournalSuperseded, StoreUnavailable
-from ingest.claim_table import Action, Claimant, Holds, Relation, choose_number, what_it_holds
+from ingest.claim_table import (
+    Action,
+    Claimant,
+    Holds,
+    Relation,
+    choose_number,
+    what_it_holds,
+    with_name,
+    without_name,
+)
 from ingest.journal.journal import Identity, Journal
 from storage.contract import CLOSED, FINAL, OPEN, Held, OwnerRecord, Store
 
@@ -58,7 +67,7 @@ def claim(
             continue
         if attempt.contested and _has_usable_twin(attempt.claimant, store.owners(), after.owner):
             record(identity)
-            store.claim(after, replace(after, state=CLOSED, journal=""))
+            store.claim(after, replace(after, state=CLOSED, journal=without_name(after)))
             continue
         record(Identity(after.owner, after.epoch, after.holder, ()))
         return Held(after.owner, after.epoch, after.holder)
@@ -126,7 +135,9 @@ def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: i
     if action is Action.QUARANTINE:
         raise _superseded(claimant, stored, place)
     if action is Action.REUSE:
-        return _Attempt(claimant, stored, opened(stored.owner, stored.epoch, claimant.name, last_flush), has_hits)
+        return _Attempt(
+            claimant, stored, opened(stored.owner, stored.epoch, with_name(claimant.name, stored), last_flush), has_hits
+        )
     return _Attempt(claimant, stored, gone_on(stored), has_hits and stored.owner != identity.owner)
 
 

@@ -21,6 +21,9 @@ several of these, the action furthest down this list counts:
   a flush that was recorded before.
 - another: claim the next record's number or, after the last, a new one.
 - quarantine: refuse, because what the journal holds may be counted already, or would be hidden by the rows' marks.
+
+After a clean stop another journal may take the number. The record then names that one, and behind it the journals that
+gave the number back, each as NAME@OWNER.EPOCH: so a snapshot of one of them still finds that its journal went on.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ from itertools import chain
 from ingest.batch import Batch, decode_batch
 from ingest.journal.journal import Identity, Journal
 from storage.contract import CLOSED, FINAL, OwnerRecord
+
+FORMER_NAMES = 128  # of a record: the journals that gave its number back last, of some 45 bytes each
+_FORMER = " former "
 
 
 class Relation(Enum):
@@ -107,6 +113,35 @@ def _is_free(record: OwnerRecord) -> bool:
     return record.state == CLOSED
 
 
+def name_in(record: OwnerRecord) -> str:
+    """Returns the name of the journal that has the number; "": of none."""
+    return record.journal.partition(_FORMER)[0]
+
+
+def with_name(name: str, stored: OwnerRecord) -> str:
+    """Returns what a record says of journals once the journal of this name takes its number over.
+
+    The journal that had the number joins those that gave it back.
+    """
+    former = _former_names(stored)
+    if name_in(stored):
+        former = [*former, f"{_as_one_word(name_in(stored))}@{stored.owner}.{stored.epoch}"]
+    return _FORMER.join([name, " ".join(former[-FORMER_NAMES:])]) if former else name
+
+
+def without_name(record: OwnerRecord) -> str:
+    """Returns what a record says of journals once the one that has its number gives it back unused."""
+    return record.journal.removeprefix(name_in(record))
+
+
+def _former_names(record: OwnerRecord) -> list[str]:
+    return record.journal.partition(_FORMER)[2].split()
+
+
+def _as_one_word(name: str) -> str:
+    return name.replace(" after ", "<")
+
+
 def what_it_holds(journal: Journal) -> set[Holds]:
     """Reads the journal's frames, up to the first piece of an import; {NOTHING} if there is nothing."""
     flush = journal.state.flush
@@ -154,6 +189,16 @@ class Claimant:
         """Says whether the record names this journal or a copy of it, whatever number it was in need of."""
         return record.journal.partition(" ")[0] == self.journal
 
+    def gave_back(self, record: OwnerRecord) -> bool:
+        """Says whether this journal, or a copy of it, got the record's number since and gave it back to others."""
+        for former in _former_names(record):
+            name, _, last = former.rpartition("@")
+            owner, epoch = map(int, last.split("."))
+            was_this_owner = owner == self.identity.owner and epoch > self.identity.epoch
+            if name == _as_one_word(self.name) or (was_this_owner and name.partition("<")[0] == self.journal):
+                return True
+        return False
+
     def has_claimed(self, record: OwnerRecord) -> bool:
         """Says whether the record's last claim is one that this journal made or tried."""
         claims = ((self.identity.epoch, self.identity.holder), *self.identity.attempts)
@@ -182,13 +227,13 @@ class Claimant:
 
     def twins(self, owners: Sequence[OwnerRecord]) -> list[OwnerRecord]:
         """Returns the records that this journal, or a copy of it, got since it needed a number."""
-        return [record for record in owners if record.journal == self.name]
+        return [record for record in owners if name_in(record) == self.name or self.gave_back(record)]
 
     def relation(self, record: OwnerRecord, *, is_own: bool) -> Relation:
         """Compares a record with this journal; is_own: that of the owner that it was, otherwise a twin."""
         has_claimed = self.has_claimed(record)
         claimed_since = is_own and not has_claimed and record.epoch >= self.identity.epoch
-        if claimed_since or self._lacks_a_flush_of(record):
+        if claimed_since or self._lacks_a_flush_of(record) or (not has_claimed and self.gave_back(record)):
             return Relation.AHEAD
         if record.state in FINAL:
             return Relation.ENDED

@@ -27,10 +27,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias, TypeGuard
+from typing import NamedTuple, Protocol, TypeAlias
 
 from clickcurve.buckets.candidates import Cutoffs, Place
-from clickcurve.buckets.errors import OwnerFenced
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.upper_bounds import UpperBounds
 
@@ -52,9 +51,10 @@ SHARE_SECRET = "share-secret"
 class OwnerRecord:
     """What the store knows of an owner.
 
-    epoch rises with every claim. holder is the token of the process that claimed last, journal the uuid of its journal,
-    place the journal's address (host and folder, for people to read). state is OPEN, CLOSED, COPIED or RETIRED. begun
-    is the number of the last flush that began, begun_at when it began, in epoch seconds.
+    epoch rises with every claim. holder is the token of the process that claimed last. journal names its journal, the
+    uuid first, and the journals that gave the number back before (`ingest.claim_table`). place is the journal's address
+    (host and folder, for people to read). state is OPEN, CLOSED, COPIED or RETIRED. begun is the number of the last
+    flush that began, begun_at when it began, in epoch seconds.
     """
 
     owner: int
@@ -74,26 +74,6 @@ class Held:
     owner: int
     epoch: int
     holder: str
-
-
-def claim_condition(record: OwnerRecord) -> tuple[int, str, str, int]:
-    """Returns what the store must still hold for a `claim` to replace this record."""
-    return record.epoch, record.holder, record.state, record.begun
-
-
-def is_open(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
-    """Returns whether the store knows `held` as the open holder."""
-    return stored is not None and (stored.epoch, stored.holder, stored.state) == (held.epoch, held.holder, OPEN)
-
-
-def check_fence(held: Held, flush: int, stored: OwnerRecord | None) -> None:
-    """Raises OwnerFenced unless `held` may write flush `flush`, given the record that is stored now."""
-    if is_open(stored, held) and stored.begun == flush:
-        return
-    now = "unknown to the store"
-    if stored is not None:
-        now = f"{stored.state}, epoch {stored.epoch}, flush {stored.begun}"
-    raise OwnerFenced(f"flush {flush} of owner {held.owner} at epoch {held.epoch} may not write: the owner is {now}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +144,9 @@ class View(Protocol):
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
         """Returns up to `limit` keys after `after` (None: from the first), of breakdowns too, each with all rows."""
+
+    def count_rows(self, breakdowns: bool) -> int | None:
+        """Returns how many rows there are, of counts and perhaps of breakdowns; None: only a walk can tell."""
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         """Returns everything stored of these keys, without those that have neither rows nor an erasure."""

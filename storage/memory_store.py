@@ -18,8 +18,6 @@ from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
 from clickcurve.keys import counts_key, is_breakdown, link_of
 from storage.contract import (
-    CLOSED,
-    FINAL,
     Candidates,
     Held,
     OwnerRecord,
@@ -30,10 +28,8 @@ from storage.contract import (
     Source,
     StoredLink,
     StoredRow,
-    check_fence,
-    claim_condition,
-    is_open,
 )
+from storage.owners import begun, check_fence, claimed, closed
 
 
 class MemoryStore:
@@ -71,30 +67,20 @@ class MemoryStore:
             return self._owners.setdefault(record.owner, record) == record
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        with self._lock:
-            stored = self._owners.get(before.owner)
-            if stored is None or stored.state in FINAL:
-                return False
-            if claim_condition(stored) == claim_condition(before):
-                self._owners[before.owner] = stored = after
-            return stored == after
+        return self._change(before.owner, lambda stored: claimed(stored, before, after))
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
-        with self._lock:
-            stored = self._owners.get(held.owner)
-            if not is_open(stored, held) or stored.begun not in (previous, flush):
-                return False
-            if stored.begun != flush:
-                self._owners[held.owner] = replace(stored, begun=flush, begun_at=at)
-            return True
+        return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at))
 
     def close_owner(self, held: Held) -> bool:
+        return self._change(held.owner, lambda stored: closed(stored, held))
+
+    def _change(self, owner: int, change: Callable[[OwnerRecord | None], OwnerRecord | None]) -> bool:
         with self._lock:
-            stored = self._owners.get(held.owner)
-            if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state in FINAL:
-                return False
-            self._owners[held.owner] = replace(stored, state=CLOSED)
-            return True
+            after = change(self._owners.get(owner))
+            if after is not None:
+                self._owners[owner] = after
+            return after is not None
 
     # --- a flush --------------------------------------------------------------------------------------------------
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
@@ -275,6 +261,9 @@ class MemoryView(MemoryStore):
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         found = ((key, self._link(key)) for key in keys)
         return {key: link for key, link in found if link.rows or link.erased_at}
+
+    def count_rows(self, breakdowns: bool) -> int:
+        return sum(len(rows) for key, rows in self._rows.items() if breakdowns or not is_breakdown(key))
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         some = sorted(id_ for id_ in self._ids if after is None or id_ > after)[:limit]

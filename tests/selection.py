@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +29,9 @@ OTHER_NEEDS: Mapping[str, str] = {
 FIXTURES: Mapping[str, str] = {"cassandra_program": "cassandra", "browser": "browser", "builder": "network"}
 # A test that has one of these names for a parameter, or `cassandra: node suspended`, needs the program.
 PARAMETERS = frozenset(("cassandra", "memcached", "redis"))
+# A file system in memory: without `--all` no test waits for a disk, which takes six times as long where much is synced.
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 2 << 30
 BESIDE_PYTHON = ("sh",)
 QUICK, FULL = "quick", "full"
 QUICK_EXAMPLES = 25
@@ -42,8 +46,8 @@ settings.load_profile(FULL)
 
 
 def examples(full: int) -> int:
-    """How many examples a law is tried with that needs `full` ones: fewer, at least 10, without `--all`."""
-    return full if is_full() else max(10, full // QUICK_SHARE)
+    """How many examples a law is tried with that is worth `full` ones: with `--all` that many, else a share of them."""
+    return full if is_full() else max(min(full, QUICK_EXAMPLES), full // QUICK_SHARE)
 
 
 def at(*, quick: int, full: int) -> int:
@@ -67,10 +71,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if everything:
         os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_FOLDERS}"
         return
-    folder = TemporaryDirectory(prefix="only-python-")
-    config.add_cleanup(folder.cleanup)
-    make_path(Path(folder.name))
-    os.environ["PATH"] = folder.name
+    path = TemporaryDirectory(prefix="only-python-")
+    config.add_cleanup(path.cleanup)
+    make_path(Path(path.name))
+    os.environ["PATH"] = path.name
+    if "TMPDIR" not in os.environ and has_room(MEMORY):
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+def has_room(folder: Path) -> bool:
+    """Whether the temporary files of all tests fit into a folder."""
+    return folder.is_dir() and shutil.disk_usage(folder).free >= ROOM_BYTES
 
 
 def make_path(folder: Path) -> None:

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from server.settings.table import TABLE
-from testing.server import ROOT, RunningServer, run
+from testing.server import ROOT, RunningServer
+from tests.server.commands import said
 
 OWN_PAGES = {"/docs", "/openapi.json"}
 
@@ -24,14 +25,12 @@ def docs() -> str:
 @cache
 def commands() -> list[str]:
     """The program's commands, as its help lists them."""
-    listed = run("--help").stdout.partition("Commands:\n")[2]
+    listed = said("--help").partition("Commands:\n")[2]
     return re.findall(r"^  ([a-z]+)\s", listed, re.MULTILINE)
 
 
 def help_of(*command: str) -> str:
-    said = run(*command, "--help")
-    assert said.returncode == 0, said.stderr
-    return said.stdout
+    return said(*command, "--help")
 
 
 def test_every_command_is_in_the_docs_and_has_help_with_an_example() -> None:

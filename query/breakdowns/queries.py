@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from clickcurve.answers import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer
+from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.budget import VALUE_POINTS, spend
@@ -79,6 +80,19 @@ class BreakdownQueries:
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
         await spend(VALUE_POINTS, len(grid.edges))
         return curve_of_value(row, dimension, parameters.value, self._since(dimension), grid, now).answer(subject.name)
+
+    async def row(self, subject: Subject, dimensions: Sequence[str], now: int) -> BreakdownRow:
+        """Returns the counts of a subject and its breakdown by these dimensions, of all time, for other questions."""
+        return await self._reader.read(subject.stored, now, tuple(dimensions), None)
+
+    def since(self, dimension: str) -> int:
+        """Returns the moment since which hits are broken down by a dimension."""
+        return self._since(dimension)
+
+    @property
+    def bounded(self) -> BoundedLadder:
+        """The ladder of breakdowns, with the number of values that each tier keeps."""
+        return self._reader.capped
 
     @property
     def dimensions(self) -> Sequence[str]:

@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("client.watch", "Show the links with the most hits, live."),
     "by": ("client.divided", "List how a link's hits divide by where they came from."),
     "visitors": ("client.divided", "Print a link's visitors by day."),
+    "why": ("client.why", "Say what made a link's hits change."),
     "groups": ("client.read", "List the groups with the most hits."),
     "import": ("client.imports", "Count an access log, or take over another product's history."),
     "export": ("store.inspect", "Write every link's history as NDJSON."),

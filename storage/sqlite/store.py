@@ -4,67 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import astuple, replace
 from functools import partial
-from itertools import chain, groupby
-from operator import itemgetter
 from pathlib import Path
 
-from clickcurve.buckets.candidates import Cutoffs
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.upper_bounds import UpperBounds
-from clickcurve.keys import BREAKDOWN_KEYS, counts_key, is_breakdown
-from storage.contract import (
-    CLOSED,
-    FINAL,
-    Held,
-    OwnerRecord,
-    OwnRow,
-    Save,
-    SavedRow,
-    Source,
-    StoredLink,
-    StoredRow,
-    check_fence,
-    claim_condition,
-    is_open,
-)
+from clickcurve.keys import counts_key
+from storage.contract import Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink, StoredRow
 from storage.first_use import FirstUse, Later
-from storage.sqlite.candidates import COLUMNS, bounds_of_candidates, owner_cutoffs, save_candidates
+from storage.owners import begun, check_fence, claimed, closed
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import NOTE, translate_errors, unavailable
-from storage.sqlite.lookups import KEYS_PER_QUERY, MANY, each_of, erasures_of, links_of, slices
-from storage.sqlite.rankings import SqliteRankings
+from storage.sqlite.rankings import COLUMNS, SqliteRankings, save_candidates
+from storage.sqlite.rows import (
+    KEYS_PER_QUERY,
+    MANY,
+    each_of,
+    erasures_of,
+    operator_after,
+    save_rows,
+    slices,
+    walk_counts,
+)
+from storage.sqlite.view import SqliteView, notes_of, owner_record, owner_records, source_of
 
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
 
 _OWN = f"SELECT key, data, {COLUMNS} FROM rows LEFT JOIN leaders USING (key, owner) WHERE key IN {MANY} AND owner = ?"
 
-# Many rows in one statement take two thirds of the processor time, and other threads get Python's lock while it runs:
-# between rows that were saved one by one a request that woke the loop waited for up to 5 ms.
-ROWS_PER_STATEMENT = 200
-_ROW = "(?, ?, ?, ?)"
-_SAVE_SOME = (
-    "INSERT INTO rows (key, owner, due_day, data) VALUES {}"
-    " ON CONFLICT (key, owner) DO UPDATE SET due_day = excluded.due_day, data = excluded.data"
-)
-_SAVE, _SAVE_MANY = _SAVE_SOME.format(_ROW), _SAVE_SOME.format(", ".join([_ROW] * ROWS_PER_STATEMENT))
 _CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {MANY}"
 _CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {MANY} AND at_us >= ?"
 
 # One statement, so that rows and erasure come from one view; no owner has the number -1.
 _LINK = "SELECT owner, data FROM rows WHERE key = ?1 UNION ALL SELECT -1, at_us FROM erased WHERE key = ?2"
-_WALK = (
-    "SELECT key, owner, data, at_us FROM rows LEFT JOIN erased USING (key)"
-    " WHERE key {after} ? AND key < ? ORDER BY key, owner"
-)
-_END = b""  # any text is less than any blob
 _DUE = "SELECT key FROM rows WHERE key {after} ? AND owner = ? AND due_day <= ? ORDER BY key LIMIT ?"
-_IDS = "SELECT id, max(at_us) FROM ids WHERE id {after} ? GROUP BY id ORDER BY id LIMIT ?"
-_OWNERS = "SELECT owner, epoch, holder, journal, place, state, begun, begun_at FROM owners"
 
 
 class SqliteStore(SqliteRankings):
@@ -100,50 +76,40 @@ class SqliteStore(SqliteRankings):
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
         with self._connections.open().on_worker() as db:
-            return _owner_records(db)
+            return owner_records(db)
 
     def owner(self, owner: int) -> OwnerRecord | None:
         with self._connections.open().on_worker() as db:
-            return _owner_record(db, owner)
+            return owner_record(db, owner)
 
     def create_owner(self, record: OwnerRecord) -> bool:
         with self._connections.open().transaction() as db:
             db.execute("INSERT OR IGNORE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(record))
-            return _owner_record(db, record.owner) == record
+            return owner_record(db, record.owner) == record
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        with self._connections.open().transaction() as db:
-            stored = _owner_record(db, before.owner)
-            if stored is None or stored.state in FINAL:
-                return False
-            if claim_condition(stored) == claim_condition(before):
-                db.execute("REPLACE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(after))
-                return True
-            return stored == after
+        return self._change(before.owner, lambda stored: claimed(stored, before, after))
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
-        with self._connections.open().transaction() as db:
-            stored = _owner_record(db, held.owner)
-            if not is_open(stored, held) or stored.begun not in (previous, flush):
-                return False
-            if stored.begun != flush:
-                db.execute("UPDATE owners SET begun = ?, begun_at = ? WHERE owner = ?", (flush, at, held.owner))
-            return True
+        return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at))
 
     def close_owner(self, held: Held) -> bool:
+        return self._change(held.owner, lambda stored: closed(stored, held))
+
+    def _change(self, owner: int, change: Callable[[OwnerRecord | None], OwnerRecord | None]) -> bool:
         with self._connections.open().transaction() as db:
-            stored = _owner_record(db, held.owner)
-            if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state in FINAL:
-                return False
-            db.execute("UPDATE owners SET state = ? WHERE owner = ?", (CLOSED, held.owner))
-            return True
+            stored = owner_record(db, owner)
+            after = change(stored)
+            if after is not None and after != stored:
+                db.execute("REPLACE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(after))
+            return after is not None
 
     # --- a flush --------------------------------------------------------------------------------------------------
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
         taken: set[str] = set()
         for some in slices(sorted(ids), IDS_PER_TRANSACTION):
             with self._connections.open().transaction() as db:
-                check_fence(held, flush, _owner_record(db, held.owner))
+                check_fence(held, flush, owner_record(db, held.owner))
                 mine, others = set(), set()
                 for id_, owner, number, at_us in each_of(db, _CLAIMS, some):
                     if (owner, number) == (held.owner, flush):
@@ -174,8 +140,8 @@ class SqliteStore(SqliteRankings):
         self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source], *, synced: bool
     ) -> None:
         with self._connections.open().transaction(synced=synced) as db:
-            check_fence(held, flush, _owner_record(db, held.owner))
-            _save_rows(db, held.owner, rows)
+            check_fence(held, flush, owner_record(db, held.owner))
+            save_rows(db, held.owner, rows)
             save_candidates(db, held.owner, rows)
             db.executemany(
                 "INSERT INTO sources (source, owner, epoch, position, tail) VALUES (?, ?, ?, ?, ?)"
@@ -224,15 +190,15 @@ class SqliteStore(SqliteRankings):
 
     def notes(self) -> dict[str, str]:
         with self._connections.open().on_worker() as db:
-            return _notes(db)
+            return notes_of(db)
 
     def source(self, source: str) -> Source | None:
         with self._connections.open().on_worker() as db:
-            return _source(db, source)
+            return source_of(db, source)
 
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
         with self._connections.open().transaction() as db:
-            stored = _source(db, source)
+            stored = source_of(db, source)
             if stored == before:
                 start = stored or Source(held.owner, 0, "")
                 stored = replace(start, owner=held.owner, epoch=held.epoch)
@@ -268,18 +234,18 @@ class SqliteStore(SqliteRankings):
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
         values = (after or "", owner, fold_day, limit)
         with self._connections.open().on_scanner() as db:
-            return [key for (key,) in db.execute(_DUE.format(after=_operator(after)), values)]
+            return [key for (key,) in db.execute(_DUE.format(after=operator_after(after)), values)]
 
     def visited(self, held: Held, fold_day: int) -> None:
         """Returns at once: each row is stored with its due day."""
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
-            return _walk_counts(db, _operator(after), after or "", limit)
+            return walk_counts(db, operator_after(after), after or "", limit)
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
-            return _walk_counts(db, ">=", start, limit)
+            return walk_counts(db, ">=", start, limit)
 
     @contextmanager
     def view(self) -> Iterator[SqliteView]:
@@ -299,101 +265,3 @@ class SqliteStore(SqliteRankings):
 
     def close(self) -> None:
         self._connections.close()
-
-
-class SqliteView:
-    """The database at one moment, on a connection of its own."""
-
-    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
-        self._path = path
-        self._db = db
-
-    def owners(self) -> list[OwnerRecord]:
-        with translate_errors(self._path):
-            return _owner_records(self._db)
-
-    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        with translate_errors(self._path):
-            return _walk(self._db, _operator(after), after or "", limit)
-
-    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
-        with translate_errors(self._path):
-            return links_of(self._db, keys)
-
-    def upper_bounds(self, keys: Sequence[str]) -> dict[tuple[str, int], UpperBounds] | None:
-        with translate_errors(self._path):
-            return bounds_of_candidates(self._db, keys)
-
-    def cutoffs(self, owner: int) -> Cutoffs:
-        with translate_errors(self._path):
-            return owner_cutoffs(self._db, owner)
-
-    def notes(self) -> dict[str, str]:
-        with translate_errors(self._path):
-            return _notes(self._db)
-
-    def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
-        with translate_errors(self._path):
-            return self._db.execute(_IDS.format(after=_operator(after)), (after or "", limit)).fetchall()
-
-    def sources(self) -> dict[str, Source]:
-        with translate_errors(self._path):
-            found = self._db.execute("SELECT source, owner, position, tail, epoch FROM sources")
-            return {name: Source(*source) for name, *source in found}
-
-
-def _save_rows(db: sqlite3.Connection, owner: int, rows: Mapping[str, SavedRow]) -> None:
-    for keys in slices(sorted(rows), ROWS_PER_STATEMENT):
-        some = [(key, owner, row.due_day, row.whole) for key in keys for row in (rows[key],)]
-        if len(some) == ROWS_PER_STATEMENT:
-            db.execute(_SAVE_MANY, [*chain.from_iterable(some)])
-        else:
-            db.executemany(_SAVE, some)
-
-
-def _owner_records(db: sqlite3.Connection) -> list[OwnerRecord]:
-    return [OwnerRecord(*record) for record in db.execute(f"{_OWNERS} ORDER BY owner")]
-
-
-def _owner_record(db: sqlite3.Connection, owner: int) -> OwnerRecord | None:
-    record = db.execute(f"{_OWNERS} WHERE owner = ?", (owner,)).fetchone()
-    return OwnerRecord(*record) if record is not None else None
-
-
-def _source(db: sqlite3.Connection, source: str) -> Source | None:
-    found = db.execute("SELECT owner, position, tail, epoch FROM sources WHERE source = ?", (source,)).fetchone()
-    return Source(*found) if found is not None else None
-
-
-def _notes(db: sqlite3.Connection) -> dict[str, str]:
-    found = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (NOTE, NOTE[:-1] + ";"))
-    return {name.removeprefix(NOTE): value for name, value in found}
-
-
-def _walk_counts(db: sqlite3.Connection, operator: str, key: str, limit: int) -> list[tuple[str, StoredLink]]:
-    """Reads a page of rows of counts: breakdowns lie between two of them, all in one place, and are not looked at."""
-    first, beyond = BREAKDOWN_KEYS
-    found = _walk(db, operator, key, limit, first) if key < first else []
-    if len(found) < limit:
-        found += _walk(db, *((operator, key) if key >= beyond else (">=", beyond)), limit - len(found))
-    return found
-
-
-def _walk(
-    db: sqlite3.Connection, operator: str, key: str, limit: int, before: str | bytes = _END
-) -> list[tuple[str, StoredLink]]:
-    """Reads a page and no more: the rows come one by one, and what the cursor sees ends with it."""
-    links: list[tuple[str, StoredLink]] = []
-    with closing(db.execute(_WALK.format(after=operator), (key, before))) as cursor:
-        for key, found in groupby(cursor, itemgetter(0)):
-            if len(links) == limit:
-                break
-            rows = list(found)
-            links.append((key, StoredLink(rows[0][3] or 0, tuple([StoredRow(row[1], row[2]) for row in rows]))))
-    if erased := erasures_of(db, [key for key, _ in links if is_breakdown(key)]):
-        links = [(key, replace(link, erased_at=erased.get(key, link.erased_at))) for key, link in links]
-    return links
-
-
-def _operator(after: str | None) -> str:
-    return ">=" if after is None else ">"

@@ -47,7 +47,7 @@ from storage.tools.copy_owner import (
     refuse_conflicts,
     take_up,
 )
-from storage.tools.verify import row_name
+from storage.tools.verify import OnProgress, row_name, rows_in
 
 KEYS_PER_PAGE = 500
 IDS_PER_PAGE = 1_000
@@ -83,12 +83,12 @@ async def copy(
     ladder: Ladder,
     since_us: int,
     window_us: int,
-    on_progress: Callable[[int], object] = lambda keys: None,
+    on_progress: OnProgress = lambda done, total: None,
 ) -> Copied:
     """Copies all of `source` into `target`, or goes on with an interrupted copy. Both have this ladder.
 
-    Claims the ids that were accepted at or after `since_us`, with this window. Calls `on_progress` now and then with
-    the number of keys that were written or read back so far. Blocks the event loop, so it needs one of its own.
+    Claims the ids that were accepted at or after `since_us`, with this window. Each row counts twice for
+    `on_progress`: when it is written and when it is read back. Blocks the event loop, so it needs one of its own.
 
     Raises CopyRefused, StoreUnavailable, OwnerFenced (another process has taken over an owner that is copied into).
     """
@@ -105,7 +105,7 @@ class _Copying:
         target: Store,
         ladder: Ladder,
         now: int,
-        on_progress: Callable[[int], object],
+        on_progress: OnProgress,
     ) -> None:
         self._now = now
         self._source = source
@@ -116,7 +116,8 @@ class _Copying:
         self._uuid = source.uuid()
         self._owners = view.owners()
         self._sources = view.sources()
-        self._keys = 0
+        self._rows_done = 0
+        self._rows_in_all: int | None = None
 
     async def run(self, since_us: int, window_us: int) -> Copied:
         refuse_conflicts(self._uuid, self._owners, self._sources, self._target)
@@ -127,6 +128,9 @@ class _Copying:
             for part in todo:
                 self._begin(part)
             done.ids = self._claim_ids(todo[0], since_us, window_us)
+            if all(part.progress.after is None and not part.progress.whole for part in todo):  # else some are there
+                rows = self._view.count_rows(breakdowns=True)
+                self._rows_in_all = None if rows is None else 2 * rows
             await self._copy_rows([part for part in todo if not part.progress.whole])
             for part in todo:
                 imports = self._finish(part)
@@ -174,8 +178,8 @@ class _Copying:
             divided = self._view.links([breakdown_of(key) for key, _ in counts])
             if counts:
                 yield [*((key, link) for key, link in divided.items() if link.rows), *counts]
-            self._keys += len(page)
-            self._on_progress(self._keys)
+            self._rows_done += rows_in(page)
+            self._on_progress(self._rows_done, self._rows_in_all)
 
     async def _erase(self, page: Page, ours: set[int]) -> dict[str, int]:
         """Erases in the target what was erased in the source, unless other owners have rows of the link there.

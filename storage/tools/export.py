@@ -14,10 +14,16 @@ from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import Row, fold, merge
 from clickcurve.keys import breakdown_of, group_of, link_of
 from storage.contract import OwnRow, Store, StoredLink
-from storage.tools.verify import pages, row_name
+from storage.tools.verify import OnProgress, pages, row_name, rows_in
 
 
-def export(store: Store, ladder: Ladder, now: int, damaged: Callable[[str], object]) -> Iterator[dict[str, Any]]:
+def export(
+    store: Store,
+    ladder: Ladder,
+    now: int,
+    damaged: Callable[[str], object],
+    on_progress: OnProgress = lambda done, total: None,
+) -> Iterator[dict[str, Any]]:
     """Yields one object for each link and group with hits, in the store's order, summed over owners, folded to `now`:
 
         {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...],
@@ -29,6 +35,8 @@ def export(store: Store, ladder: Ladder, now: int, damaged: Callable[[str], obje
     names it. Raises StoreUnavailable.
     """
     day = fold_day(now)
+    with store.view() as view:
+        done, total = 0, view.count_rows(breakdowns=False)
     for page in pages(store):
         links = [(key, link) for key, link in page if link_of(key) is not None or group_of(key) is not None]
         own = _own_rows(store, links)
@@ -50,6 +58,8 @@ def export(store: Store, ladder: Ladder, now: int, damaged: Callable[[str], obje
                     "opening": row.opening,
                     "buckets": _bucket_list(row, ladder),
                 } | ({"by": by} if (by := _by(breakdown)) else {})
+        done += rows_in(page)
+        on_progress(done, total)
 
 
 def _link_or_group(stored: str) -> dict[str, str | None]:

@@ -14,8 +14,9 @@ upper bounds of their rows, and no other row passes a cutoff.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from clickcurve.buckets.candidates import Cutoffs
 from clickcurve.buckets.codec import decode
@@ -27,6 +28,9 @@ from clickcurve.buckets.upper_bounds import UpperBounds, upper_bounds_of
 from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, group_of, is_breakdown, link_of
 from storage.contract import Store, StoredLink, View
 from storage.tools.breakdown_check import Breakdowns
+
+# Called with how many rows are done, and how many there are, None: not known.
+OnProgress: TypeAlias = Callable[[int, int | None], object]
 
 LINKS_PER_PAGE = 1_000
 SENTENCES = 1_000  # of each kind in a report; the rest is only counted
@@ -73,7 +77,7 @@ class _OwnerSums:
         return self.all_links is not None and self.mark <= self.all_links.mark
 
 
-def verify(store: Store, ladder: Ladder) -> Report:
+def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, total: None) -> Report:
     """Reads all rows and reports what is wrong with them. Raises StoreUnavailable."""
     report = Report()
     sums: dict[int, _OwnerSums] = {}
@@ -81,6 +85,7 @@ def verify(store: Store, ladder: Ladder) -> Report:
     with store.view() as view:
         ranks = _Ranks(view, ladder)
         known = {record.owner for record in view.owners()}
+        done, total = 0, view.count_rows(breakdowns=True)
         for page in pages(view):
             counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
             bounds = view.upper_bounds([key for key, _ in page if link_of(key) is not None])
@@ -101,6 +106,8 @@ def verify(store: Store, ladder: Ladder) -> Report:
                     report.add_broken(row_name(key, owner), sentences)
                     if not divided:
                         _add_up(report, sums.setdefault(owner, _OwnerSums()), key, row, link.erased_at)
+            done += rows_in(page)
+            on_progress(done, total)
     for owner in sorted(sums):
         if sums[owner].is_whole:
             report.add_broken(row_name(breakdown_of(ALL_LINKS), owner), breakdowns.too_few_in_all_links(owner))
@@ -115,6 +122,11 @@ def pages(view: View | Store) -> Iterator[list[tuple[str, StoredLink]]]:
     while page := view.walk(after, LINKS_PER_PAGE):
         yield page
         after = page[-1][0]
+
+
+def rows_in(page: Sequence[tuple[str, StoredLink]]) -> int:
+    """Returns how many rows a page of keys has."""
+    return sum(len(link.rows) for _, link in page)
 
 
 def row_name(key: str, owner: int) -> str:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, add
+from tests.selection import examples
 
 MINUTE_S = 60
 
-law = settings(deadline=None, max_examples=100)  # no deadline: the machine is shared, and the laws do not speak of time
+law = settings(max_examples=examples(100))
 
 
 @dataclass(frozen=True, slots=True)

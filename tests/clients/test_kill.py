@@ -15,8 +15,9 @@ from testing.client import Clickcurve
 from testing.program import Program, running
 from testing.server import ROOT, free_port
 from tests.conftest import Serve
+from tests.selection import at
 
-KILLS = 3
+KILLS = at(quick=2, full=3)
 KEYS = [f"key-{number}" for number in range(20)]
 REPORTER = str(ROOT / "tests" / "clients" / "reporter.py")
 WITHIN_S = 60.0

@@ -30,8 +30,9 @@ from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from server.http.tokens import Scope, add_token
 from testing.server import ROOT, RunningServer
+from tests.selection import at
 
-INPUTS = int(os.environ.get("SCHEMA_INPUTS", "15"))
+INPUTS = int(os.environ.get("SCHEMA_INPUTS") or at(quick=4, full=15))
 SEED = int(os.environ.get("SCHEMA_SEED", "1"))
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 RULES = """
@@ -80,7 +81,7 @@ def test_every_answer_is_one_that_the_document_describes(
 
 def ask(operation: APIOperation[Any, Any, Any, Any], mode: GenerationMode, token: str, tried: Counter[str]) -> None:
     @hypothesis.seed(SEED)
-    @settings(max_examples=INPUTS, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=INPUTS, database=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=mode))
     def asked(case: schemathesis.Case[Any]) -> None:
         tried[operation.label] += 1

@@ -9,6 +9,7 @@ import pytest
 from ingest import claim_table
 from ingest.claim_table import (
     ANOTHER,
+    FORMER_NAMES,
     GO_ON,
     QUARANTINE,
     REUSE,
@@ -18,6 +19,9 @@ from ingest.claim_table import (
     Holds,
     Relation,
     choose_number,
+    name_in,
+    with_name,
+    without_name,
 )
 from ingest.journal.journal import Identity
 from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
@@ -138,6 +142,45 @@ def test_what_is_done_with_which_record(
 ) -> None:
     done, record = choose_number(JOURNAL, owners, holds)
     assert (done, record and record.owner) == (action, owner)
+
+
+def test_a_record_names_the_journals_that_gave_its_number_back() -> None:
+    stored = replace(OTHER, journal="elsewhere after 2.7")
+    text = with_name("here", stored)
+    assert text == "here former elsewhere<2.7@8.9"
+    taken = replace(stored, epoch=10, journal=text)
+    assert name_in(taken) == "here"
+    assert replace(JOURNAL, identity=Identity(8, 10, "", ())).is_named_in(taken)
+    assert without_name(taken) == " former elsewhere<2.7@8.9"
+    given_back = replace(taken, journal=without_name(taken))
+    assert with_name("third", given_back) == "third former elsewhere<2.7@8.9", "a number given back unused names nobody"
+    for n in range(FORMER_NAMES + 5):
+        taken = replace(taken, epoch=taken.epoch + 1, journal=with_name(f"next-{n}", taken))
+    former = taken.journal.partition(" former ")[2].split()
+    assert len(former) == FORMER_NAMES and former[-1] == f"next-{n - 1}@8.{taken.epoch - 1}"
+    assert with_name("here", replace(OTHER, journal="")) == "here"
+
+
+@pytest.mark.parametrize(
+    ("identity", "former", "gone_on"),
+    [
+        (Identity(0, 0, "", ()), "here@8.9", True),
+        (Identity(0, 0, "", ((1, "tried"),)), "here@8.9", True),
+        (Identity(0, 0, "", ()), "here<3.5@8.9", False),  # it was another owner before
+        (Identity(3, 5, "", ()), "here<3.5@8.9", True),
+        (Identity(8, 7, "", ()), "here@8.9", True),
+        (Identity(8, 9, "", ()), "here@8.9", False),  # the journal itself, after its clean stop
+        (Identity(0, 0, "", ()), "elsewhere@8.9", False),
+    ],
+)
+def test_a_snapshot_finds_that_its_journal_went_on_before_others_took_the_number(
+    identity: Identity, former: str, gone_on: bool
+) -> None:
+    snapshot = replace(JOURNAL, identity=identity)
+    taken = replace(OTHER, epoch=10, journal=f"third former another@8.3 {former}")
+    assert snapshot.gave_back(taken) is gone_on
+    assert choose_number(snapshot, [taken], HITS) == ((QUARANTINE, taken) if gone_on else (REUSE, taken))
+    assert choose_number(snapshot, [taken], NOTHING) == (REUSE, taken), "it holds nothing that could count twice"
 
 
 def test_a_flush_is_quarantined_if_a_copy_took_the_journals_old_number_from_somebody_else() -> None:

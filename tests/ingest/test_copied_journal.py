@@ -102,6 +102,43 @@ def test_a_journal_restored_from_a_snapshot_is_superseded(claimed_before: bool, 
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("gave_back_before", [0, 1, 2])
+@pytest.mark.parametrize("others", [1, 3])
+def test_a_snapshot_is_superseded_though_other_journals_took_its_number(
+    gave_back_before: int, others: int, tmp_path: Path
+) -> None:
+    """The original stopped cleanly after it flushed the hits of the snapshot: any journal may take its number then."""
+
+    async def story() -> None:
+        store = MemoryStore()
+        for _ in range(gave_back_before):  # then the snapshot knows the number, else the journal never had one
+            node = start(tmp_path / "journal", store)
+            await node.owner.flush()
+            await node.owner.close()
+        node = start(tmp_path / "journal", store)
+        await hit(node, 1)
+        shutil.copytree(tmp_path / "journal", tmp_path / "snapshot")
+        await node.owner.flush()
+        await node.owner.close()
+        for n in range(others):
+            other = start(tmp_path / f"other-{n}", store)
+            await other.owner.flush()
+            assert other.owner.status.owner == node.owner.status.owner
+            await other.owner.close()
+        old = start(tmp_path / "snapshot", store)
+        with pytest.raises(JournalSuperseded, match="may be counted already"):
+            await old.owner.flush()
+        assert await lifetime(store) == 1
+        await old.owner.close()
+        again = start(tmp_path / "journal", store)  # the original is no snapshot: what it accepts from now on is new
+        await hit(again, 2)
+        await again.owner.flush()
+        await again.owner.close()
+        assert await lifetime(store) == 3
+
+    asyncio.run(story())
+
+
 def test_an_empty_journal_that_is_superseded_takes_a_new_owner(tmp_path: Path) -> None:
     async def story() -> None:
         store = MemoryStore()

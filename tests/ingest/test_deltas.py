@@ -17,6 +17,7 @@ from ingest.buffer import Buffer
 from ingest.counts import ENTRIES_PER_PAUSE
 from ingest.deltas import DeltasByKey
 from ingest.flushed_rows import NOTHING
+from tests.selection import examples
 
 MINUTE = 1_800_000_000
 MANY = 100_000
@@ -42,7 +43,7 @@ counts = st.dictionaries(keys, st.integers(1, 5), max_size=30)
 MORE = {f"{n * 7919 % 1_500:04d}": 1 for n in range(1_500)}  # keys of more than one range
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(counts, counts, counts, st.sets(keys, max_size=5), st.sampled_from([{}, MORE]))
 def test_ranges_hold_every_key_once_in_order_and_each_key_adds_what_was_counted(
     people: dict[str, int], late: dict[str, int], others: dict[str, int], more: set[str], many: dict[str, int]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from clickcurve.answers import as_csv
 from clickcurve.keys import caller_key, limit_key
 from tests.query.queried_nodes import QueriedNodes, run
+from tests.selection import examples
 
 NOW = 1_772_361_480
 
@@ -115,7 +116,7 @@ def test_csv_has_the_same_lines(nodes: QueriedNodes) -> None:
 keys = st.text(st.sampled_from("\0\x01ab\U0001f600\uffff"), min_size=1, max_size=3)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(st.lists(st.tuples(keys, st.sampled_from(["hit", "flush", "erase"])), max_size=12), st.integers(1, 4), keys)
 def test_all_pages_together_are_all_keys_by_their_bytes(steps: list[tuple[str, str]], limit: int, prefix: str) -> None:
     nodes = QueriedNodes(now=NOW)

@@ -14,6 +14,7 @@ from clickcurve.buckets.ladder import fold_day
 from query import sums
 from tests.query.queried_nodes import QueriedNodes
 from tests.query.test_routes import Node
+from tests.selection import examples
 
 NOW = 1_772_361_480
 DAY_S = 86_400
@@ -32,7 +33,7 @@ def busy(seed: int) -> QueriedNodes:
     return nodes
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 2**32), st.sets(st.integers(0, 8)), st.sampled_from(QUERIES))
 def test_a_sum_is_the_sum_of_its_links_curves(seed: int, numbers: set[int], query: str) -> None:
     nodes = busy(seed)

@@ -21,6 +21,7 @@ from storage.contract import StoredLink
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
 from tests.query.queried_nodes import QueriedNodes, run
+from tests.selection import examples
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 DAY_S = 86_400
@@ -69,7 +70,7 @@ def test_a_range_is_whole_units_and_counts_as_the_summary_does() -> None:
         assert answer["links"][0]["count"] == nodes.summary("k", f"tz={tz}")["last_30d"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.booleans(), st.integers(0, 2**32), st.integers(0, 8), st.integers(1, 6), st.sampled_from(["", "last=2d&"]))
 def test_every_ranking_agrees_with_the_raw_hits(walked: bool, seed: int, spare: int, limit: int, span: str) -> None:
     """However few links are kept or read at once, and whatever was flushed, taken or erased since."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from clickcurve.buckets.errors import ParameterInvalid
 from query.steps import STEPS, Step
 from query.zones import DAY, HOUR, MONTH, WEEK, YEAR, Calendar, Fixed, Unit, Zone, zone
+from tests.selection import examples
 
 # Whole, half and quarter hours; changes at midnight, over midnight, by half an hour; a day that never was.
 ZONES = [
@@ -80,7 +81,7 @@ def stretches(draw: st.DrawFn) -> tuple[Zone, int, int]:
     return where, start, start + draw(st.integers(1, 4 * 1440)) * 60
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(stretches(), st.sampled_from([step for step in STEPS.values() if step.unit]))
 def test_edges_are_those_that_the_local_clock_shows(stretch: tuple[Zone, int, int], step: Step) -> None:
     where, low, high = stretch
@@ -88,7 +89,7 @@ def test_edges_are_those_that_the_local_clock_shows(stretch: tuple[Zone, int, in
     assert list(step.unit.edges(low, high, where)) == walked(step.unit, low, high, where)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(stretches(), st.sampled_from([step for step in STEPS.values() if step.unit]))
 def test_start_and_after_agree_with_each_other(stretch: tuple[Zone, int, int], step: Step) -> None:
     where, low, high = stretch

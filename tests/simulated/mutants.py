@@ -221,6 +221,14 @@ COPIES = Plot(
     faults=calm, weights={**ONLY, "copy": 5.0, "pause": 8.0, "wake": 8.0, "faulty_flush": 20.0, "start": 15.0}
 )
 RESTORED = Plot(faults=calm, weights={**ONLY, "snapshot": 8.0, "put_back": 8.0, "start": 15.0})
+RESTORED_LATER = Plot(
+    faults=calm, links=2, ids=0.0,
+    weights={
+        **ONLY, "read": 0.5, "again": 0.2, "to_two": 0.2, "wait": 0.3, "kill": 1.0, "pause": 0.2, "faulty_flush": 0.5,
+        "snapshot": 10.0, "put_back": 10.0, "close": 14.0, "start": 15.0, "lose_machine": 10.0, "new_machine": 14.0,
+        "post": 10.0, "flush": 15.0,
+    },
+)  # fmt: skip
 CLAIMS = Plot(faults=unsure, weights={**ONLY, "post": 40.0, "flush": 5.0, "kill": 15.0, "start": 25.0})
 TAKEN_OVER = Plot(faults=calm, weights={**ONLY, "close": 10.0, "start": 10.0, "new_machine": 5.0})
 IDS = Plot(faults=calm, ids=0.9, weights={**ONLY, "to_two": 25.0, "again": 20.0})
@@ -275,6 +283,8 @@ MUTANTS = [
         claim_table.TABLE, {Relation.AHEAD: claim_table.TABLE[Relation.OURS]}), COPIES),
     Mutant("a journal not asked for the last flush", lambda: replaced(
         Claimant, "_lacks_a_flush_of", lambda *_: False), RESTORED),
+    Mutant("journals that gave a number back not named in its record", lambda: replaced(
+        claim, "with_name", lambda name, stored: name), RESTORED_LATER, first=185),
     Mutant("flush numbers without the epoch", lambda: replaced(
         owner, "first_flush", lambda epoch: 0), TAKEN_OVER),
     Mutant("a number taken that was not closed", lambda: replaced(

@@ -18,7 +18,8 @@ from clickcurve.buckets.errors import ClickcurveError, JournalSuperseded, Journa
 from clickcurve.keys import link_key
 from ingest.batch import Batch
 from retention.run import run_pass
-from storage.contract import FINAL, RETIRED, OwnerRecord
+from storage.contract import FINAL, RETIRED, Held, OwnerRecord
+from storage.owners import is_open
 from tests.audit.attributes import batch_of
 from tests.audit.auditor import Outcome, digit_of
 from tests.audit.journals import Copy, JournalsAuditor, SentBatch, Wrong
@@ -267,15 +268,15 @@ class Simulation:
         self.auditor.check_batches(link, row.lifetime, must, f"a read at {process.life.name}", once=holder)
 
     def _is_holder(self, process: Process) -> bool:
-        """Does it hold its owner? One that was taken over may not know yet: it adds what the other has flushed, and
-        leaves out what it takes to be flushed."""
+        """Does it hold its owner? One that was taken over, or retired while a copy of its journal counts under another
+        number, may not know yet: it adds what the other has flushed, and leaves out what it takes to be flushed."""
         if not process.machine.copy.doubtful:
             return True
         if process.owner.status.state == "unclaimed":
             return False
         identity = process.journal.state.identity
         stored = self.record(identity.owner)
-        return stored is not None and (stored.epoch, stored.holder) == (identity.epoch, identity.holder)
+        return is_open(stored, Held(identity.owner, identity.epoch, identity.holder))
 
     def record(self, owner: int) -> OwnerRecord | None:
         """What the cluster knows of an owner at this moment."""

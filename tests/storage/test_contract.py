@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from clickcurve.keys import ALL_LINKS, link_key, link_of, namespace_key
+from clickcurve.keys import ALL_LINKS, breakdown_of, link_key, link_of, namespace_key
 from storage.contract import CLOSED, Held, OwnRow, SavedRow, Source, Store, StoredLink, StoredRow
 from storage.memory_store import MemoryStore
 from tests.storage.stores import StoreFactory, due, in_flush, record, rows, saved, walked
@@ -276,6 +276,17 @@ def test_a_view_shows_everything_that_is_stored(store: Store) -> None:
         while some := view.ids(ids[-1][0] if ids else None, 4):
             ids += some
         assert sorted(ids) == sorted((f"id-{n}", 1_000 if n == 7 else 100 + n) for n in range(25))
+
+
+def test_a_view_knows_how_many_rows_it_has_or_nothing_of_that(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    store.save_own(first, 1, saved("a", "b", ALL_LINKS), {})
+    store.save_own(second, 1, saved("a"), {})
+    store.save_own(second, 1, {breakdown_of("a"): SavedRow(b"open", None, closed=b"closed")}, {})
+    with store.view() as view:
+        assert view.count_rows(breakdowns=True) in (5, None)
+        assert view.count_rows(breakdowns=False) in (4, None)
+        assert (view.count_rows(breakdowns=False) is None) == store.shared
 
 
 def test_what_changes_after_a_view_was_taken_shows_in_no_older_row_of_all_links(store: Store) -> None:

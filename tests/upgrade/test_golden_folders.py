@@ -10,14 +10,15 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 
 from storage.sqlite.store import SqliteStore
-from testing.server import RunningServer, run
 from tests.install.environments import project
+from tests.server.commands import said
 from tests.upgrade.then import (
     BEGAN,
     FOR_EVER,
@@ -37,6 +38,15 @@ THEN = BEGAN + 2 * HOUR_S
 FORMER = "60:1,300:1,3600:31,week:366,month"  # the default of 0.1.0, and of the golden folder of 0.2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A server on the folder of one version, and a client that has its token."""
+
+    golden: Path
+    url: str
+    client: httpx.Client
+
+
 @pytest.fixture(params=VERSIONS)
 def golden(request: pytest.FixtureRequest) -> Path:
     """The folder of one version."""
@@ -49,17 +59,13 @@ def token(golden: Path, tmp_path: Path) -> str:
     return unpack(golden, tmp_path)
 
 
-@pytest.fixture
-def opened(token: str, tmp_path: Path) -> Iterator[RunningServer]:
-    """This version's server on the unpacked folder, two hours after the first hit."""
-    with server_at(THEN, tmp_path) as server:
-        yield server
-
-
-@pytest.fixture
-def client(opened: RunningServer, token: str) -> Iterator[httpx.Client]:
-    with client_of(opened, token) as talking:
-        yield talking
+@pytest.fixture(params=VERSIONS, scope="module")
+def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """This version's server on a folder of each version, two hours after the first hit; for tests that add nothing."""
+    golden, folder = GOLDEN / str(request.param), tmp_path_factory.mktemp("opened")
+    token = unpack(golden, folder)
+    with server_at(THEN, folder) as server, client_of(server, token) as client:
+        yield Opened(golden, server.url, client)
 
 
 def holds(now: object, then: object) -> bool:
@@ -82,10 +88,10 @@ def test_this_version_has_a_golden_folder() -> None:
     assert project()["project"]["version"] in VERSIONS
 
 
-def test_the_answers_are_those_of_then(golden: Path, client: httpx.Client) -> None:
-    answers = json.loads((golden / "answers.json").read_text())
+def test_the_answers_are_those_of_then(opened: Opened) -> None:
+    answers = json.loads((opened.golden / "answers.json").read_text())
     assert list(answers) == list(QUESTIONS)
-    now = ask(client, answers)
+    now = ask(opened.client, answers)
     assert [question for question in answers if not holds(now[question], answers[question])] == []
 
 
@@ -107,30 +113,28 @@ def test_a_folder_keeps_its_ladder_and_another_is_refused(golden: Path, token: s
         ("fold",),
         ("backup", str(tmp_path / "backup.db")),
     ):
-        done = run(*command, *data)
-        assert done.returncode == 0, done.stderr
-    done = run("copy", "--from", here, "--to", f"sqlite:///{other}")
-    assert done.returncode == 0, done.stderr
+        said(*command, *data)
+    said("copy", "--from", here, "--to", f"sqlite:///{other}")
     assert ladder_of(tmp_path) == made_with
     with closing(SqliteStore(other, None)) as copied:
         assert str(copied.ladder()) == made_with
     for refused in ("verify", "export", "fold", "serve"):
-        done = run(refused, *data, "--ladder", "days")
-        assert done.returncode == 2
-        assert f"was made with the ladder {made_with}, but 60:1,300:2,3600:31,86400:400" in done.stderr
-    assert run("verify", *data, "--ladder", made_with).returncode == 0
+        sentence = said(refused, *data, "--ladder", "days", code=2)
+        assert f"was made with the ladder {made_with}, but 60:1,300:2,3600:31,86400:400" in sentence
+    said("verify", *data, "--ladder", made_with)
 
 
-def test_totals_are_what_was_sent(client: httpx.Client) -> None:
+def test_totals_are_what_was_sent(opened: Opened) -> None:
     sent = {"launch": 62, "a%2Fb": 5, "moved": 105, "logged": 25, "gone": 1, "late": 3, "gr%C3%BC%C3%9Fe": 1}
-    assert {key: client.get(f"/v1/links/{key}/total").json()["total"] for key in sent} == sent
+    assert {key: opened.client.get(f"/v1/links/{key}/total").json()["total"] for key in sent} == sent
 
 
-def test_tokens_are_asked_for_as_before(opened: RunningServer) -> None:
+def test_tokens_are_asked_for_as_before(opened: Opened) -> None:
     assert httpx.get(f"{opened.url}/v1/links/launch/total", trust_env=False).status_code == 401
 
 
-def test_ids_are_known_flushed_or_not(client: httpx.Client) -> None:
+def test_ids_are_known_flushed_or_not(opened: Opened) -> None:
+    client = opened.client
     for id_ in ("visit-1", "visit-2"):
         assert client.post("/v1/hits", json={"key": "launch", "id": id_}).json()["duplicate"] == 1
     for id_, count in (("batch-1", 2), ("batch-2", 4)):
@@ -139,11 +143,12 @@ def test_ids_are_known_flushed_or_not(client: httpx.Client) -> None:
     assert client.get("/v1/links/launch/total").json()["total"] == 62
 
 
-def test_imports_go_on_where_they_stood(golden: Path, opened: RunningServer, client: httpx.Client, token: str) -> None:
+def test_imports_go_on_where_they_stood(golden: Path, token: str, tmp_path: Path) -> None:
     """25 of the log's 30 lines were imported, 5 of them after the last flush."""
-    assert "counted 5" in import_file(golden / "access.log", opened, token)
-    assert "counted 0" in import_file(golden / "history.ndjson", opened, token)
-    assert client.get("/v1/links/logged/total").json()["total"] == 30
+    with server_at(THEN, tmp_path) as server, client_of(server, token) as client:
+        assert "counted 5" in import_file(golden / "access.log", server, token)
+        assert "counted 0" in import_file(golden / "history.ndjson", server, token)
+        assert client.get("/v1/links/logged/total").json()["total"] == 30
 
 
 def test_years_later_totals_and_whole_months_are_the_same(golden: Path, token: str, tmp_path: Path) -> None:
@@ -153,8 +158,7 @@ def test_years_later_totals_and_whole_months_are_the_same(golden: Path, token: s
             now = ask(client, FOR_EVER)
             assert [question for question in FOR_EVER if not holds(now[question], answers[question])] == []
             assert server.stop() == 0
-        checked = run("verify", "--data", str(tmp_path / "data"))
-        assert checked.returncode == 0, checked.stdout
+        said("verify", "--data", str(tmp_path / "data"))
 
 
 def test_the_export_is_that_of_then_and_can_be_imported(golden: Path, token: str, tmp_path: Path) -> None:

@@ -63,15 +63,15 @@ def _opened(uri: str, ladder: Ladder | None, read_only: bool = False) -> Iterato
         yield store
 
 
-def _progress() -> Callable[[int], None]:
-    """Returns a callback that prints every 50,000 keys how many were written or read back."""
+def _progress() -> Callable[[int, int | None], None]:
+    """Returns a callback that prints every 50,000 rows how many were written or read back."""
     due = REPORT_EVERY
 
-    def report(keys: int) -> None:
+    def report(done: int, total: int | None) -> None:
         nonlocal due
-        if keys >= due:
-            note(f"{keys:,} keys written or read back")
-            due = keys + REPORT_EVERY
+        if done >= due:
+            note(f"{done:,} rows written or read back" + ("" if total is None else f" of {total:,}"))
+            due = done + REPORT_EVERY
 
     return report
 

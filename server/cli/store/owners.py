@@ -14,6 +14,7 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.keys import ALL_LINKS
 from clickcurve.visible import visible
 from ingest.claim import FLUSHES_PER_EPOCH
+from ingest.claim_table import name_in
 from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
@@ -146,7 +147,7 @@ def _cells(record: OwnerRecord, now: int) -> tuple[str, ...]:
         lag,
         host or "-",
         folder or "-",
-        record.journal or "-",
+        name_in(record) or "-",
     )
 
 
@@ -162,7 +163,7 @@ def _owner_json(record: OwnerRecord, now: int) -> dict[str, object]:
         "lag_s": max(0, now - record.begun_at) if record.state == OPEN else None,
         "host": host,
         "folder": folder,
-        "journal": record.journal,
+        "journal": name_in(record),
     }
 
 

@@ -13,12 +13,12 @@ from dataclasses import astuple
 from clickcurve.buckets.errors import StoreUnavailable
 from storage.cassandra.cql import Cql, Statement, Values
 from storage.cassandra.statements import BEGIN, CLAIM, CLOSE, CREATE_OWNER, OWNER, OWNER_NUMBERS
-from storage.contract import CLOSED, FINAL, Held, OwnerRecord, check_fence, claim_condition, is_open
+from storage.contract import FINAL, Held, OwnerRecord
+from storage.owners import begun, check_fence, claim_condition, claimed, closed
 
 ATTEMPTS = 5  # of an update that changed nothing though it could have
 
-# Given the stored record: is the change refused (False), stored already (True), or to be made (None)?
-Decide = Callable[[OwnerRecord | None], bool | None]
+Change = Callable[[OwnerRecord | None], OwnerRecord | None]  # see storage.owners
 
 
 class OwnersTable:
@@ -38,55 +38,48 @@ class OwnersTable:
         check_fence(held, flush, self.get(held.owner))
 
     def create(self, record: OwnerRecord) -> bool:
-        def decide(stored: OwnerRecord | None) -> bool | None:
-            return None if stored is None else stored == record
+        def change(stored: OwnerRecord | None) -> OwnerRecord | None:
+            return record if stored in (None, record) else None
 
-        return self._change(record.owner, decide, CREATE_OWNER, astuple(record))
+        return self._change(record.owner, change, CREATE_OWNER, astuple(record))
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         new = (after.epoch, after.holder, after.journal, after.place, after.state, after.begun, after.begun_at)
         tried = False
 
-        def decide(stored: OwnerRecord | None) -> bool | None:
+        def change(stored: OwnerRecord | None) -> OwnerRecord | None:
             nonlocal tried
             # A final record stays. But this claim may make it final: after an attempt, `after` may be its work.
             may_be_ours, tried = tried and stored == after, True
-            if stored is None or (stored.state in FINAL and not may_be_ours):
-                return False
-            if stored == after:
-                return True
-            return None if claim_condition(stored) == claim_condition(before) else False
+            return after if may_be_ours else claimed(stored, before, after)
 
         values = (*new, before.owner, *claim_condition(before))
         # A condition cannot say that a final record stays, nor whose work a final one is that equals `after`.
         read_first = before.state in FINAL or after.state in FINAL
-        return self._change(before.owner, decide, CLAIM, values, read_first)
+        return self._change(before.owner, change, CLAIM, values, read_first)
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
-        def decide(stored: OwnerRecord | None) -> bool | None:
-            if not is_open(stored, held) or stored.begun not in (previous, flush):
-                return False
-            return True if stored.begun == flush else None
-
         values = (flush, at, held.owner, held.epoch, held.holder, previous)
-        return self._change(held.owner, decide, BEGIN, values)
+        return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at), BEGIN, values)
 
     def close(self, held: Held) -> bool:
-        def decide(stored: OwnerRecord | None) -> bool | None:
-            if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state in FINAL:
-                return False
-            return True if stored.state == CLOSED else None
+        values = (held.owner, held.epoch, held.holder)
+        return self._change(held.owner, lambda stored: closed(stored, held), CLOSE, values)
 
-        return self._change(held.owner, decide, CLOSE, (held.owner, held.epoch, held.holder))
+    def _change(self, owner: int, change: Change, update: Statement, values: Values, read_first: bool = False) -> bool:
+        def is_done() -> bool | None:
+            """Returns False if it is refused, None if it is still to be made."""
+            stored = self.get(owner)
+            after = change(stored)
+            return False if after is None else True if after == stored else None
 
-    def _change(self, owner: int, decide: Decide, update: Statement, values: Values, read_first: bool = False) -> bool:
         for attempt in range(ATTEMPTS):
-            decided = decide(self.get(owner)) if attempt or read_first else None
-            if decided is not None:
-                return decided
+            done = is_done() if attempt or read_first else None
+            if done is not None:
+                return done
             if self._cql.apply_if(update, values, attempt):
                 return True
-        decided = decide(self.get(owner))
-        if decided is None:
+        done = is_done()
+        if done is None:
             raise StoreUnavailable(f"the record of owner {owner} could not be changed in {ATTEMPTS} attempts")
-        return decided
+        return done

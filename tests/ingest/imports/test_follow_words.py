@@ -9,6 +9,8 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from testing.client import Clickcurve
 from testing.program import running
 from testing.server import RunningServer, command, run
@@ -66,6 +68,7 @@ def has_counted(server: RunningServer, hits: int) -> bool:
         return int(client.total()["total"]) >= hits
 
 
+@pytest.mark.needs("minutes")
 def test_a_followed_logs_words_are_counted_once_through_kills_of_either_side(serve: Serve, tmp_path: Path) -> None:
     dice = random.Random(12)
     data = written(dice)

@@ -18,6 +18,7 @@ from clickcurve.buckets.errors import JournalBehind
 from ingest.imports.importer import SourceKind, kind_of
 from ingest.imports.target import ImportRefused
 from tests.ingest.imports.import_kit import FAULTS, Died, MemoryTarget, expected, importer, log_line, log_lines, run
+from tests.selection import examples
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_a_log_that_grew_was_rotated_and_packed_is_known_again(tmp_path: Path, t
     assert len(target.offsets) == 1
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.integers(1, 3000), max_size=8))
 def test_growth_may_be_seen_at_any_length(tmp_path_factory: pytest.TempPathFactory, lengths: list[int]) -> None:
     """Also in the middle of a line, and when it is too short to have a name."""
@@ -73,7 +74,7 @@ def test_growth_may_be_seen_at_any_length(tmp_path_factory: pytest.TempPathFacto
     assert target.people == expected(25)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 2500)), max_size=8), st.integers(0, 4))
 def test_logs_that_begin_alike_are_told_apart(
     tmp_path_factory: pytest.TempPathFactory, looks: list[tuple[str, int]], alike: int
@@ -195,7 +196,7 @@ def test_a_failure_at_any_request_changes_no_count(tmp_path: Path, fault: str) -
     pytest.fail("never ran without a fault")
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.dictionaries(st.integers(1, 60), st.sampled_from(FAULTS), max_size=30))
 def test_many_failures_change_no_count(tmp_path_factory: pytest.TempPathFactory, faults: dict[int, str]) -> None:
     path = file(tmp_path_factory.mktemp("faults"), log_lines(30))

@@ -19,6 +19,7 @@ from ingest.reading.json_array import PIECE_BYTES
 from ingest.reading.receipt import Receipt
 from ingest.reading.request_sums import RequestSums
 from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, Client, law, people_of, summed
+from tests.selection import examples
 
 PIECES = (1, 2, 13, 60, 300, PIECE_BYTES)
 
@@ -167,7 +168,7 @@ SEEDS = [
 
 
 @given(st.integers(0, 2**32), st.sampled_from(SEEDS), st.sampled_from(list(Media)))
-@settings(law, max_examples=300)
+@settings(law, max_examples=examples(300))
 def test_a_damaged_body_means_the_same_however_it_is_cut(seed: int, body: bytes, media: Media) -> None:
     rng = random.Random(seed)
     damaged = bytearray(body)
@@ -186,7 +187,7 @@ TYPES = ["application/json", "application/x-ndjson", "application/cloudevents-ba
 
 
 @given(st.binary(max_size=200) | st.sampled_from(SEEDS), st.sampled_from(TYPES), st.sampled_from(["", "gzip", "zstd"]))
-@settings(law, max_examples=200)
+@settings(law, max_examples=examples(200))
 def test_any_bytes_get_an_answer_that_is_not_the_servers_fault(body: bytes, content_type: str, coding: str) -> None:
     pack = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}.get(coding, bytes)
     for sent in (body, pack(body)):

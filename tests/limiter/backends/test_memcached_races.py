@@ -25,6 +25,7 @@ from tests.limiter.replay.traces import rates_of, steps, text_of
 from tests.limiter.strategies.oracle import SECOND_US, FixedModel, TieredModel
 from tests.limiter.strategies.test_same_answers import numbers
 from tests.limiter.together import together
+from tests.selection import examples
 
 pytestmark = pytest.mark.needs("memcached")
 
@@ -259,7 +260,7 @@ def served() -> Served:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(steps=STEPS)
 def test_two_processes_by_what_they_saw_before_answer_as_one_memory(
     served: Served, strategy: str, steps: list[tuple[int, str, int, float]]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.http.address import Addresses, addresses
+from tests.selection import examples
 
 PROXIES = "10.0.0.0/8, 2001:db8:a::/48"
 
@@ -108,7 +109,7 @@ def test_forwarded_is_read_as_its_standard_has_it(values: list[str], client: str
 CLAIMS = st.text(st.characters(max_codepoint=255, exclude_characters="\r\n")) | st.text('",;=\\ for1.[]:')
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=examples(1_000))
 @given(claimed=CLAIMS, header=st.sampled_from((0, 1)))
 def test_no_claim_of_a_client_hides_what_its_proxy_saw(claimed: str, header: int) -> None:
     name, written = (("x-forwarded-for", "198.51.100.1"), ("forwarded", 'for="198.51.100.1:80"'))[header]

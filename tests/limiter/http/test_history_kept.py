@@ -31,6 +31,7 @@ from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.query.queried_nodes import Limits
+from tests.selection import examples
 
 START = 1_772_000_000
 EVENTS = ("login", "shorten", "shadowed")
@@ -127,7 +128,7 @@ class RecordedLimiter:
 
 
 @pytest.mark.parametrize("kind", STORES)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(history=st.lists(steps, max_size=40))
 def test_the_curve_equals_what_was_decided(kind: str, history: list[tuple[str, str, int]]) -> None:
     async def story(folder: Path) -> None:

@@ -11,6 +11,7 @@ from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rates import parse_rates
 from clickcurve.limiter.replay.replay import EVENT, Replay, Side, rules_of
 from clickcurve.limiter.rule import EVERYBODY, Rule, parse_rules
+from tests.selection import examples
 
 T = 1_772_000_040
 
@@ -79,7 +80,7 @@ def test_what_is_no_rule_is_refused_with_the_reason(text: str, why: str) -> None
 lines = st.tuples(st.integers(0, 90), st.sampled_from("ab"), st.sampled_from(["", "x"]), st.integers(1, 3))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(trace=st.lists(lines, max_size=40))
 def test_a_replay_refuses_what_a_limiter_refuses(trace: list[tuple[int, str, str, int]]) -> None:
     texts = ["by=ip rates='3/m, 5/h' backend=redis", "by=user,ip rates=8/10m strategy=fixed backend=redis"]

@@ -16,6 +16,7 @@ from clickcurve.limiter.rule import EDGES_S, SIDES
 from tests.limiter.places import BACKENDS, Place, memory
 from tests.limiter.replay.traces import START_US, rates_of, steps, text_of
 from tests.limiter.strategies.oracle import SECOND_US, FixedModel, OpenedModel, TieredModel, TokenModel
+from tests.selection import examples
 
 ANN = {"ip": "10.0.0.1"}
 SEEDS = range(10)
@@ -143,7 +144,7 @@ TRACES = given(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @TRACES
 def test_found_by_search(gaps: list[tuple[int, int]], seed: int, edge: str, strict: bool) -> None:
     """The same laws on traces that are looked for and made small."""
@@ -152,7 +153,7 @@ def test_found_by_search(gaps: list[tuple[int, int]], seed: int, edge: str, stri
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @TRACES
 def test_elsewhere_found_by_search(name: str, gaps: list[tuple[int, int]], seed: int, edge: str, strict: bool) -> None:
     with BACKENDS[name]() as place:

@@ -17,6 +17,7 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from query.steps import STEPS
 from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
 from tests.query.test_against_raw_hits import ZONES, ages, nows
+from tests.selection import examples
 
 NAMES = ("ref", "country", "bot")
 VALUES = ["", "", "a.example", "b.example", "c", 'q"uote, comma', "ä…", "z"]
@@ -162,7 +163,7 @@ def check_one_value(answer: dict[str, Any], nodes: WordyNodes, question: Questio
         assert alone["shown"] + alone["not_shown"]["values"] == len({*listed, value})
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(st.data())
 def test_every_answer_agrees_with_the_raw_hits(data: st.DataObject) -> None:
     nodes = data.draw(worlds())
@@ -190,7 +191,7 @@ def test_every_answer_agrees_with_the_raw_hits(data: st.DataObject) -> None:
         assert answer["from"] <= question.start and question.end <= answer["to"]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250))
 @given(st.data(), st.sampled_from([*STEPS, "auto"]), st.sampled_from(["", "a.example", "z", "never said"]))
 def test_every_curve_of_a_value_agrees_with_the_raw_hits(data: st.DataObject, step: str, value: str) -> None:
     nodes = data.draw(worlds())
@@ -217,7 +218,7 @@ def test_every_curve_of_a_value_agrees_with_the_raw_hits(data: st.DataObject, st
     assert curve["at_least"] <= whole["values"][0]["at_least"] <= curve["at_most"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_an_answer_is_the_same_before_and_after_a_flush_and_a_fold(data: st.DataObject) -> None:
     nodes = data.draw(worlds())
@@ -233,7 +234,7 @@ def test_an_answer_is_the_same_before_and_after_a_flush_and_a_fold(data: st.Data
         assert nodes.visitors("k") == visitors
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_each_hit_of_people_has_a_known_visitor_or_is_unknown(data: st.DataObject) -> None:
     """Of a range: in the whole days, or wider kept buckets, that hold it."""

@@ -15,6 +15,7 @@ from tests.query.breakdowns.test_against_raw_words import worlds
 from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
 from tests.query.queried_nodes import subject
 from tests.query.test_against_raw_hits import ages
+from tests.selection import examples
 
 NOON = 1_772_366_400  # a noon, UTC
 
@@ -37,7 +38,7 @@ def spans(draw: st.DrawFn, now: int) -> TimeSpan:
     return start, max(end, start + draw(st.sampled_from([1, HOUR_S, 7 * DAY_S])))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data(), st.sampled_from(["ref", "country"]), st.sampled_from(["k", None]))
 def test_changes_add_up_and_every_bound_is_true(data: st.DataObject, dimension: str, key: str | None) -> None:
     nodes = data.draw(worlds())
@@ -62,7 +63,7 @@ def test_changes_add_up_and_every_bound_is_true(data: st.DataObject, dimension: 
     assert 0.0 <= found.explains <= 1.0
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_a_cause_has_truly_changed_by_more_than_all_together(data: st.DataObject) -> None:
     nodes = data.draw(worlds())

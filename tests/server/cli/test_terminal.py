@@ -102,6 +102,7 @@ def test_no_command_lets_a_stranger_write_on_the_terminal(server: RunningServer,
     assert seen - {"no such command"} == everything - NO_STRANGERS.keys() - NO_RESULT
 
 
+@pytest.mark.needs("minutes")
 def test_json_for_programs_can_be_looked_at_as_well(server: RunningServer, tmp_path: Path) -> None:
     input_file = tmp_path / "stdin"
     for name, arguments, stdin in asked(server, tmp_path):

@@ -21,6 +21,7 @@ from server.http import fast_path
 from server.http.connection import Connection
 from server.http.fast_path import ADMITTED
 from tests.hostile.test_framing import CASES
+from tests.selection import examples
 from tests.server.http.connection_kit import Server
 
 HOST = b"Host: localhost:8080\r\n"
@@ -220,7 +221,7 @@ def outcome(fast: bool, raw: bytes, cuts: list[tuple[int, bool]], ends: bool) ->
 
 
 @given(data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_random_cuts_of_mixed_requests_are_answered_and_counted_alike(data: st.DataObject) -> None:
     whole = st.sampled_from([*PLAIN.values()] * 3 + [*NOT_PLAIN.values(), *FRAMED])
     parts = data.draw(st.lists(whole, min_size=1, max_size=6))

@@ -17,7 +17,7 @@ from query.lists.listing import Listing
 from query.parameters import Parameters
 from server.process.jobs import rank_rows
 from storage.contract import Ranking
-from storage.sqlite import candidates, rankings
+from storage.sqlite import rankings
 from storage.sqlite.backup import backup
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
@@ -125,8 +125,8 @@ def test_a_leader_that_is_not_what_its_row_says_is_reported_and_healed(
 def test_bars_that_cannot_be_read_are_reported_walked_around_and_made_anew(
     path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bytes
 ) -> None:
-    monkeypatch.setattr(candidates, "KEPT", 2)
-    monkeypatch.setattr(candidates, "ROOM", 1)
+    monkeypatch.setattr(rankings, "KEPT", 2)
+    monkeypatch.setattr(rankings, "ROOM", 1)
     filled(path)
     with closing(sqlite3.connect(path)) as db:
         db.execute("UPDATE bars SET bars = ? WHERE owner = 1", (damaged,))
@@ -144,8 +144,8 @@ def test_bars_that_cannot_be_read_are_reported_walked_around_and_made_anew(
 def test_a_flush_over_bars_that_cannot_be_read_has_all_rows_looked_at_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidates, "KEPT", 2)
-    monkeypatch.setattr(candidates, "ROOM", 1)
+    monkeypatch.setattr(rankings, "KEPT", 2)
+    monkeypatch.setattr(rankings, "ROOM", 1)
     store = SqliteStore(path, CLICKS)
     flusher = Flusher(store)
     flusher.flush({key: hits((0, n + 1)) for n, key in enumerate(KEYS)})

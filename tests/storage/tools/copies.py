@@ -16,7 +16,7 @@ from storage.contract import OPEN, RETIRED, Held, Source, Store, StoredLink
 from storage.tools.copy import Copied, copy
 from storage.tools.copy_owner import PREFIX
 from storage.tools.export import export
-from storage.tools.verify import pages
+from storage.tools.verify import OnProgress, pages
 from tests.storage.flushes import DAY, NOON, Flusher, hits
 from tests.storage.stores import due
 
@@ -49,7 +49,7 @@ def filled(store: Store) -> Store:
     return store
 
 
-def copied(source: Store, target: Store, on_progress: Callable[[int], object] = lambda keys: None) -> Copied:
+def copied(source: Store, target: Store, on_progress: OnProgress = lambda done, total: None) -> Copied:
     return asyncio.run(copy(source, target, CLICKS, NOW_US - WINDOW_US, WINDOW_US, on_progress))
 
 

@@ -230,7 +230,7 @@ def test_a_link_that_the_target_erases_while_the_copy_is_broken_off_is_no_differ
     source.close_owner(flusher.held)
     there.flush({"a": hits((0, 100))})
     with pytest.raises(Died):
-        copied(source, target, lambda keys: die())
+        copied(source, target, lambda done, total: die())
     target.erase("a", NOW_US + 1)
     assert copied(source, target).compared.rows_differing == 0
     assert exported(target) == exported(source)

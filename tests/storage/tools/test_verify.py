@@ -155,6 +155,9 @@ class _Forgetful:
     def walk(self, after: str | None, limit: int) -> object:
         return self._store.walk(after, limit)
 
+    def count_rows(self, breakdowns: bool) -> None:
+        pass
+
     def upper_bounds(self, keys: object) -> None:
         pass
 

@@ -120,23 +120,20 @@ def test_what_a_follower_waits_for_is_said(tmp_path: Path) -> None:
     )
 
 
-def test_the_first_signal_ends_a_follower_between_two_chunks_and_the_second_at_once(tmp_path: Path) -> None:
-    async def interrupted() -> None:
-        follower = Follower(tmp_path / "none")
-        follower.between()
-        never = asyncio.ensure_future(asyncio.Event().wait())
-        waiting = asyncio.ensure_future(follower.wait(3_600))
-        await asyncio.sleep(0)
-        follower._interrupt(never)
-        with pytest.raises(Interrupted):
-            await waiting
-        with pytest.raises(Interrupted):
-            follower.between(17)
-        assert not never.cancelling()
-        follower._interrupt(never)
-        assert never.cancelling()
-
-    asyncio.run(interrupted())
+async def test_the_first_signal_ends_a_follower_between_two_chunks_and_the_second_at_once(tmp_path: Path) -> None:
+    follower = Follower(tmp_path / "none")
+    follower.between()
+    never = asyncio.ensure_future(asyncio.Event().wait())
+    waiting = asyncio.ensure_future(follower.wait(3_600))
+    await asyncio.sleep(0)
+    follower._interrupt(never)
+    with pytest.raises(Interrupted):
+        await waiting
+    with pytest.raises(Interrupted):
+        follower.between(17)
+    assert not never.cancelling()
+    follower._interrupt(never)
+    assert never.cancelling()
 
 
 def test_other_statuses_count_when_asked_for(shared: RunningServer, log: Path) -> None:

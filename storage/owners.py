@@ -1,0 +1,51 @@
+"""How an owner's record may change: one set of rules for every store.
+
+`claimed`, `begun` and `closed` return the record as it is after the change: the stored one if the change was made
+before, None if the change is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeGuard
+
+from clickcurve.buckets.errors import OwnerFenced
+from storage.contract import CLOSED, FINAL, OPEN, Held, OwnerRecord
+
+
+def claim_condition(record: OwnerRecord) -> tuple[int, str, str, int]:
+    """Returns what the store must still hold for a `claim` to replace this record."""
+    return record.epoch, record.holder, record.state, record.begun
+
+
+def claimed(stored: OwnerRecord | None, before: OwnerRecord, after: OwnerRecord) -> OwnerRecord | None:
+    if stored is None or stored.state in FINAL:
+        return None
+    return after if stored == after or claim_condition(stored) == claim_condition(before) else None
+
+
+def begun(stored: OwnerRecord | None, held: Held, previous: int, flush: int, at: int) -> OwnerRecord | None:
+    if not is_open(stored, held) or stored.begun not in (previous, flush):
+        return None
+    return stored if stored.begun == flush else replace(stored, begun=flush, begun_at=at)
+
+
+def closed(stored: OwnerRecord | None, held: Held) -> OwnerRecord | None:
+    if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state in FINAL:
+        return None
+    return replace(stored, state=CLOSED)
+
+
+def is_open(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
+    """Returns whether the store knows `held` as the open holder."""
+    return stored is not None and (stored.epoch, stored.holder, stored.state) == (held.epoch, held.holder, OPEN)
+
+
+def check_fence(held: Held, flush: int, stored: OwnerRecord | None) -> None:
+    """Raises OwnerFenced unless `held` may write flush `flush`, given the record that is stored now."""
+    if is_open(stored, held) and stored.begun == flush:
+        return
+    now = "unknown to the store"
+    if stored is not None:
+        now = f"{stored.state}, epoch {stored.epoch}, flush {stored.begun}"
+    raise OwnerFenced(f"flush {flush} of owner {held.owner} at epoch {held.epoch} may not write: the owner is {now}")
