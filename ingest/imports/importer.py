@@ -119,9 +119,12 @@ class Importer:
         self._progress = progress
         self._chunk_bytes = chunk_bytes
 
-    async def run(self, source: Openable) -> ImportSummary:
-        """Imports what is there now; raises ImportRefused, SourceUnreadable, and what the sender gives up with."""
-        summary = ImportSummary()
+    async def run(self, source: Openable, summary: ImportSummary | None = None) -> ImportSummary:
+        """Imports what is there now; raises ImportRefused, SourceUnreadable, and what the sender gives up with.
+
+        summary: is filled as it goes on, so that one who interrupts the import knows how far it came.
+        """
+        summary = ImportSummary() if summary is None else summary
         stream = await self._open(source)
         try:
             for _ in range(MOVES):

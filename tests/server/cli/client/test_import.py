@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ingest.imports.importer import ImportSummary
-from server.cli.client.follow import Follower, Interrupted, follow_line
+from server.cli.client.follow import Interrupted, Interruption, follow_line
 from server.cli.main import main
 from testing.client import Clickcurve
 from testing.program import running
@@ -120,19 +120,19 @@ def test_what_a_follower_waits_for_is_said(tmp_path: Path) -> None:
     )
 
 
-async def test_the_first_signal_ends_a_follower_between_two_chunks_and_the_second_at_once(tmp_path: Path) -> None:
-    follower = Follower(tmp_path / "none")
-    follower.between()
+async def test_the_first_signal_ends_a_follower_between_two_chunks_and_the_second_at_once() -> None:
+    interruption = Interruption()
+    interruption.between()
     never = asyncio.ensure_future(asyncio.Event().wait())
-    waiting = asyncio.ensure_future(follower.wait(3_600))
+    waiting = asyncio.ensure_future(interruption.wait(3_600))
     await asyncio.sleep(0)
-    follower._interrupt(never)
+    interruption.signalled(never)
     with pytest.raises(Interrupted):
         await waiting
     with pytest.raises(Interrupted):
-        follower.between(17)
+        interruption.between(17)
     assert not never.cancelling()
-    follower._interrupt(never)
+    interruption.signalled(never)
     assert never.cancelling()
 
 
