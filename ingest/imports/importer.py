@@ -75,6 +75,11 @@ class ImportSummary:
     is_part: bool = False  # of a known source: it ends before the offset that was counted already
     damage: str | None = None  # why a packed source could not be read to its end
 
+    @property
+    def is_all_bad(self) -> bool:
+        """No line was good: the source is most likely something else."""
+        return bool(self.bad) and self.bad >= self.lines and not (self.counted or self.from_byte)
+
     def add(self, reading: LogSums) -> None:
         for bad in reading.first_bad[: SHOWN_BAD_LINES - len(self.first_bad)]:
             self.first_bad.append(BadLine(self.lines + bad.line, bad.reason, bad.text))

@@ -222,7 +222,7 @@ async def _follow(target: Target, file: Path, log: AccessLog, kind: SourceKind |
 def _show_receipt(file: Path, summary: ImportSummary, hint: bool) -> bool:
     """Prints what came of one source. Returns whether all of it went well."""
     show(Result(source_lines(str(file), summary, hint), [_summary_object(str(file), summary)]))
-    return not summary.refused and summary.damage is None
+    return not (summary.refused or summary.is_all_bad) and summary.damage is None
 
 
 @asynccontextmanager

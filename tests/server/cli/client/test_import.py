@@ -55,6 +55,12 @@ def log(tmp_path: Path) -> Path:
     return file
 
 
+def test_a_file_without_one_good_line_is_no_success(shared: RunningServer, tmp_path: Path) -> None:
+    file = tmp_path / "picture.png"
+    file.write_text("nonsense of no kind\n" * 500)
+    assert "500 bad" in imported(str(file), "--url", shared.url, code=1)
+
+
 def test_a_log_is_counted_once_however_often_and_in_whatever_packing_it_comes(shared: RunningServer, log: Path) -> None:
     log.write_text(log.read_text().replace("/launch", "/spring").replace("/a/b", "/c/d"))
     text = imported(str(log), "--url", shared.url)
