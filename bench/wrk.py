@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+SAME, VARYING, ASGI = "same", "vary", "asgi"
 SCRIPT = Path(__file__).with_name("requests.lua")
 
 
@@ -22,24 +23,31 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What to send: arguments of requests.lua."""
+    """What to send, and with which heads (`requests.lua`): the same in each request, or others in each."""
 
-    arguments: tuple[str, ...]
+    method: str
+    media: str
+    what: tuple[str, ...]
+    heads: str = SAME
 
     @classmethod
     def paths(cls, method: str, file: Path) -> Requests:
         """One request for each path in the file, without a body."""
-        return cls((method, "-", "paths", str(file)))
+        return cls(method, "-", ("paths", str(file)))
 
     @classmethod
     def lines(cls, path: str, media: str, file: Path) -> Requests:
         """POSTs to `path`, one for each line of the file as its body."""
-        return cls(("POST", media, "lines", path, str(file)))
+        return cls("POST", media, ("lines", path, str(file)))
 
     @classmethod
     def bodies(cls, path: str, media: str, files: Sequence[Path]) -> Requests:
         """POSTs to `path`, one for each file as its body."""
-        return cls(("POST", media, "bodies", path, *map(str, files)))
+        return cls("POST", media, ("bodies", path, *map(str, files)))
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return (self.method, self.media, self.heads, *self.what)
 
 
 def drive(url: str, requests: Requests, connections: int, seconds: int) -> Round:

@@ -24,6 +24,9 @@ FirstHit: TypeAlias = Annotated[
 After: TypeAlias = Annotated[
     str | UnsetType | None, Meta(description="with `sort=key`: the key to go on after, null at the end")
 ]
+ExactList: TypeAlias = Annotated[
+    bool, Meta(description="false: a kept bucket that the range cuts may count whole in some of the counts")
+]
 Wide: TypeAlias = Annotated[bool, Meta(description="true: longer than its step, because no finer buckets are kept")]
 
 
@@ -137,6 +140,7 @@ class LinksAnswer(Tabular, frozen=True):
     start: Time | None = field(name="from")
     end: Time | None = field(name="to")
     links: list[KeyCount]
+    exact: ExactList
     after: After = UNSET
 
     def lines(self) -> Iterator[Sequence[object]]:
@@ -152,6 +156,7 @@ class GroupsAnswer(Tabular, frozen=True):
     start: Time | None = field(name="from")
     end: Time | None = field(name="to")
     groups: list[KeyCount]
+    exact: ExactList
     after: After = UNSET
 
     def lines(self) -> Iterator[Sequence[object]]:
@@ -267,6 +272,88 @@ class VisitorsAnswer(Struct, frozen=True):
     exact: Counted
     days: Annotated[list[VisitorDay], Meta(description="UTC days; older ones by week and month")]
     unknown: Annotated[int, Meta(description="people's hits of these days that do not tell whose they are")]
+
+
+# --- why a total changed ----------------------------------------------------------------------------------------------
+Change: TypeAlias = Annotated[int, Meta(description="after - before")]
+
+
+class TimeRange(Struct, frozen=True, gc=False):
+    """A span of time."""
+
+    start: Time = field(name="from")
+    end: Time = field(name="to")
+
+
+class TotalChange(Struct, frozen=True, gc=False):
+    """The totals of two spans."""
+
+    before: int
+    after: int
+    change: Change
+
+
+class CauseAnswer(Struct, frozen=True, gc=False):
+    """A value whose change is certain, and beyond what it would be had all hits changed alike."""
+
+    value: str
+    change: Annotated[int, Meta(description="after - before, by hits that are certain")]
+    at_least: Annotated[int, Meta(description="the least that the true change can be")]
+    at_most: Annotated[int, Meta(description="the most that it can be")]
+    before: Annotated[int, Meta(description="hits that are certain")]
+    after: Annotated[int, Meta(description="hits that are certain")]
+
+
+class HiddenChange(Struct, frozen=True, gc=False):
+    """How many values an answer does not list, and their change."""
+
+    values: int
+    change: Change
+
+
+class DimensionAnswer(Struct, frozen=True):
+    """The change of the total, by the values of a dimension.
+
+    The law: the changes of the causes + not_shown.change + other + unrecorded == the change of the total.
+    """
+
+    dimension: str
+    explains: Annotated[float, Meta(description="the part of the change, 0 to 1, that is certainly of three causes")]
+    causes: Annotated[list[CauseAnswer], Meta(description="the greatest first; none where nothing is certain")]
+    not_shown: HiddenChange
+    other: Annotated[int, Meta(description="change of hits of values that a full bucket could not keep")]
+    unrecorded: Annotated[int, Meta(description="change of hits from before the dimension was switched on")]
+
+
+class LinkChange(Struct, frozen=True, gc=False):
+    """A link whose count changed."""
+
+    key: str
+    before: int
+    after: int
+    change: Change
+
+
+class WhyAnswer(Tabular, frozen=True):
+    """Why the total of a span differs from that of a span before, both of whole kept buckets."""
+
+    COLUMNS = ("dimension", "value", "change", "at_least", "at_most", "before", "after")
+
+    key: Key
+    start: Time = field(name="from")
+    end: Time = field(name="to")
+    before: TimeRange
+    total: TotalChange
+    same_length: Annotated[bool, Meta(description="both spans are equally long")]
+    dimensions: Annotated[list[DimensionAnswer], Meta(description="what explains most comes first")]
+    by_link: Annotated[list[LinkChange], Meta(description="the links that changed most; of all links together only")]
+    exact: Annotated[bool, Meta(description="the spans are the asked ones, and all bounds meet")]
+
+    def lines(self) -> Iterator[Sequence[object]]:
+        """Yields the causes for CSV."""
+        for each in self.dimensions:
+            for cause in each.causes:
+                yield each.dimension, *msgspec.structs.astuple(cause)
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from clickcurve.buckets.errors import JournalBehind
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
 from ingest.batch import AttributeCounts, Batch, GroupCounts, Identified, SourceStep, decode_batch, keys_of
-from ingest.counts import PAIR_BYTES, BufferedProfiles, KeyedCounts, RowCounts, counts_of, drain
+from ingest.counts import NO_DELTA, PAIR_BYTES, BufferedProfiles, KeyedCounts, RowCounts, counts_of, drain
 from ingest.hit import Hit
 from ingest.journal.group_commit import Group
 from ingest.journal.journal import Journal
@@ -201,15 +201,21 @@ class Buffer:
 
     def delta_of_breakdown(self, stored: str) -> BreakdownDelta:
         """Returns what this buffer adds to the breakdown of this stored key."""
+        make = self.breakdown_maker(stored)
+        return NO_DELTA if make is None else make()
+
+    def breakdown_maker(self, stored: str) -> Callable[[], BreakdownDelta] | None:
+        """Returns what makes that delta, of a copy, so that a thread may call it; None: it adds nothing."""
         assert is_breakdown(stored), stored
         counts = counts_key(stored)
         if counts == ALL_LINKS:
-            return self.profiles.delta_of_all(self.links.attributes.sums)
+            sums = dict.copy(self.links.attributes.sums)
+            return partial(self.profiles.delta_of_all, sums) if any(sums.values()) else None
         link = link_of(counts)
-        if link is None:
-            return self.profiles.delta(self.others.of(counts))
-        row, erased = self.links.of(link), self.erased.get(link)
-        return self.profiles.delta(row if erased is None else row.plus(erased.counts, -1))
+        row = self.others.said_of(counts) if link is None else self.links.said_of(link)
+        if link is not None and (erased := self.erased.get(link)) is not None:
+            row = row.plus(RowCounts(profiles=erased.counts.profiles, visitors=erased.counts.visitors), -1)
+        return partial(self.profiles.delta, row) if any(row.profiles.values()) else None
 
     def counted_links(self) -> Iterator[dict[str, int]]:
         """Yields the links that were counted here, erased ones included, and their hits, as `MinuteCounts.by_key`."""
@@ -317,9 +323,9 @@ class Buffers:
         """Returns what may not be in the owner's stored breakdown of `key` (its stored key) yet."""
         owner = self._journal.state.identity.owner
         return [
-            PendingBreakdown(owner, partial(getattr, each, "flush"), delta)
+            PendingBreakdown(owner, partial(getattr, each, "flush"), make)
             for each in self.all()
-            if (delta := each.delta_of_breakdown(key)).oldest() is not None
+            if (make := each.breakdown_maker(key)) is not None
         ]
 
     def counted_links(self) -> Iterator[dict[str, int]]:

@@ -314,7 +314,7 @@ class BufferedProfiles:
         return values
 
     def _known(self, counts: Mapping[int, int]) -> dict[int, int]:
-        places = {place for (_, known), place in self._numbered.kinds.items() if known}
+        places = {place for (_, known), place in list(self._numbered.kinds.items()) if known}  # perhaps in a thread
         known: dict[int, int] = {}
         if not places:
             return known
@@ -351,6 +351,11 @@ class KeyedCounts:
         """Returns what is held of one key; hits of profiles that were taken back are there as zeros."""
         profiles, visitors = self.attributes.counts.get(key, {}), self.attributes.visitors.get(key, {})
         return RowCounts(self.people.of(key), self.bots.of(key), 0, profiles, visitors)
+
+    def said_of(self, key: str) -> RowCounts:
+        """Returns a copy of what the hits of one key said, without their minutes."""
+        profiles, visitors = self.attributes.counts.get(key, {}), self.attributes.visitors.get(key, {})
+        return RowCounts(profiles=dict.copy(profiles), visitors=dict.copy(visitors))
 
     def by_key(self) -> Iterator[dict[str, int]]:
         """Yields keys and their counts, as MinuteCounts does."""

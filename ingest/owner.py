@@ -238,7 +238,12 @@ class Owner:
 
         Flushes run one at a time. Raises StoreUnavailable (nothing is lost, the next flush tries again), OwnerFenced or
         JournalSuperseded (nothing is accepted any more).
+
+        A flush that is cancelled goes on, as its threads do, and the next one waits for it: it may be half recorded.
         """
+        await asyncio.shield(self._flush_alone())
+
+    async def _flush_alone(self) -> None:
         async with self._flushing:
             if self._books.status.state == "closed" and self._closed is not None:
                 raise self._closed.with_traceback(None)

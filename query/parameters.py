@@ -26,7 +26,8 @@ SUMMARY = ("tz", "bots")
 BY = ("value", "from", "to", "last", "tz", "limit", "format")
 BY_CURVE = ("value", "from", "to", "last", "step", "tz", "format")
 VISITORS = ("from", "to", "last", "tz")
-LINKS = ("sort", "last", "prefix", "after", "limit", "tz", "bots", "format")
+WHY = ("from", "to", "last", "before_from", "before_to", "tz", "limit", "format")
+LINKS = ("sort", "from", "to", "last", "prefix", "after", "limit", "tz", "bots", "format")
 LIMIT_CURVE = ("outcome", "caller", *CURVE)
 LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 
@@ -186,9 +187,30 @@ def moment(field: str, text: str, zone: Zone) -> int:
     return require_in_range(field, text, t)
 
 
+def parse_before(given: Mapping[str, str], zone: Zone) -> tuple[int, int] | None:
+    """Returns the span that a change is measured from, [before_from, before_to); None if it is not given."""
+    names = ("before_from", "before_to")
+    texts = [given.get(name) for name in names]
+    if texts == [None, None]:
+        return None
+    for name, text in zip(names, texts, strict=True):
+        if text is None:
+            raise ParameterInvalid(f"{name} is missing", field=name, rule="both of before_from and before_to, or none")
+    start, end = (moment(name, given[name], zone) for name in names)
+    if start >= end:
+        raise ParameterInvalid(
+            f"before_from {iso(start)} is not before before_to {iso(end)}",
+            field="before_from",
+            value=given["before_from"],
+            rule="before_from before before_to",
+        )
+    return start, end
+
+
 def _check_sort(given: Mapping[str, str], sort: str) -> None:
     """Refuses what another order of links needs."""
-    for name, order in (("last", SORTS[0]), ("prefix", BY_KEY), ("after", BY_KEY)):
+    ranges = ((name, SORTS[0]) for name in ("from", "to", "last"))
+    for name, order in (*ranges, ("prefix", BY_KEY), ("after", BY_KEY)):
         if name in given and sort != order:
             raise ParameterInvalid(
                 f"{name} cannot be given with sort={sort}", field=name, value=given[name], rule=f"with sort={order}"

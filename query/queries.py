@@ -213,9 +213,9 @@ class Queries:
 
 def _listed(
     listed: RankedKeys | KeyPage,
-) -> tuple[int | None, int | None, list[KeyCount], str | UnsetType | None]:
-    """Returns the parts of an answer: the range, keys with counts, and where a page goes on."""
+) -> tuple[int | None, int | None, list[KeyCount], bool, str | UnsetType | None]:
+    """Returns the parts of an answer: the range, keys with counts, whether they are exact, where a page goes on."""
     counts = [KeyCount(*each) for each in listed.links]
     if isinstance(listed, KeyPage):
-        return None, None, counts, listed.after
-    return listed.start, listed.end, counts, UNSET
+        return None, None, counts, True, listed.after
+    return listed.start, listed.end, counts, listed.exact, UNSET

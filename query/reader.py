@@ -12,6 +12,7 @@ The row is folded to `now` here, in memory, so an answer depends on the hits and
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +23,13 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
-from clickcurve.budget import ROWS, spend
+from clickcurve.budget import POINTS, ROWS, spend
 from clickcurve.keys import ALL_LINKS, group_of, link_of
+from clickcurve.waiting import in_thread, locked
 from storage.contract import StoredLink, StoredRow
 
 _MAX_REVISITED = 10_000
+AT_ONCE_MINUTES = 2_000  # of pending hits, that are added without leaving the event loop: some 2 ms
 # Of the merged links that are kept, each owner's and their sums: 19 MB, with ten full rows of a link.
 KEPT_BUCKETS = 250_000
 
@@ -199,6 +202,7 @@ class Reader:
         self._revisited: set[str] = set()
         self._day = -1
         self._merged = MergedLinks()
+        self._adding = asyncio.Lock()
 
     @cached_property
     def ladder(self) -> Ladder:
@@ -214,6 +218,9 @@ class Reader:
         pending = (
             self._pending(key) if self._other_workers is None else await self._all_pending(key, self._other_workers)
         )
+        minutes = sum([len(each.delta.people) + len(each.delta.bots) for each in pending])
+        if minutes > AT_ONCE_MINUTES:
+            await spend(POINTS, 5 * minutes)  # what it has cost to collect them
         link = await self._rows(key)
         try:
             found = self._merged.stored(key, link, now, self.ladder, since, bots)
@@ -221,7 +228,12 @@ class Reader:
             raise naming(error, key, link) from error
         if found.fat:
             self._revisit_once(key, fold_day(now))
-        return with_pending(found.row, pending, found.marks, self.ladder) if pending else found.row
+        if not pending:
+            return found.row
+        if minutes <= AT_ONCE_MINUTES:
+            return with_pending(found.row, pending, found.marks, self.ladder)
+        async with locked(self._adding, "adding pending hits"):  # each thread more makes the event loop wait longer
+            return await in_thread("adding pending hits", with_pending, found.row, pending, found.marks, self.ladder)
 
     async def _all_pending(
         self, key: str, other_workers: Callable[[str], Awaitable[Sequence[Pending]]]

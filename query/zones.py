@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME
+from clickcurve.problem import shown
 
 EPOCH = datetime(1970, 1, 1)
 _SECOND = timedelta(seconds=1)
@@ -29,6 +30,7 @@ _LAST_WALL = datetime(9999, 12, 30)  # ends the last year, wherever: the calenda
 _MONTH_S = 2_629_746  # on average
 _LONGEST_DAYS = {1: 31, 3: 92, 12: 366}  # of so many months
 # Not zones of places: these count leap seconds, or mean "whatever this machine is set to".
+_LONGEST_NAME = 64  # the longest has 38; `a/a/a` is looked for by as many nested imports
 _REFUSED = ("right/", "posix/", "localtime", "posixrules", "Factory")
 
 
@@ -86,12 +88,12 @@ def _wall(t: int, info: ZoneInfo) -> datetime:
 def zone(name: str) -> Zone:
     """Returns the zone of that IANA name; raises ParameterInvalid for anything else."""
     try:
-        if name.startswith(_REFUSED):
+        if len(name) > _LONGEST_NAME or name.startswith(_REFUSED):
             raise KeyError(name)
         info = ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise ParameterInvalid(
-            f"tz {name!r} is not a time zone",
+            f"tz {shown(name)!r} is not a time zone",
             field="tz",
             value=name,
             rule="an IANA time zone name such as UTC, Europe/Berlin or Asia/Kolkata",

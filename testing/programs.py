@@ -40,10 +40,10 @@ FOR_TESTS: Mapping[str, tuple[str, ...]] = {
     "sed": ("sed",),
     "systemd": ("systemd-analyze:systemd",),
     "typescript": ("tsc:node-typescript",),
+    "wrk": ("wrk",),
 }
 FOR_BENCHES: Mapping[str, tuple[str, ...]] = {
     "peers": ("wrk", "victoria-metrics", "influxd:influxdb", "carbon-cache:graphite-carbon", "node:nodejs", "npm"),
-    "wrk": ("wrk",),
 }
 PROGRAMS = {**FOR_TESTS, **FOR_BENCHES}
 # Where Debian puts servers, which is not on every user's PATH.

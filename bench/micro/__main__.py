@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.measure import Line, Measure, measure, render
-from bench.micro import attributes, breakdown, queries, reading, resting, rows, stores
+from bench.micro import attributes, breakdown, fast_paths, queries, reading, resting, rows, stores
 from bench.options import Options, add_parts
 
 PARTS: Mapping[str, Callable[[Options], Iterable[Measure | Line]]] = {
@@ -31,6 +31,8 @@ PARTS: Mapping[str, Callable[[Options], Iterable[Measure | Line]]] = {
     "store": stores.store,
     "growth": stores.growth,
     "resting": resting.resting,
+    "fast_paths": fast_paths.fast_paths,
+    "fast_paths_remote": fast_paths.fast_paths_remote,
 }
 
 

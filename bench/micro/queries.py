@@ -51,9 +51,9 @@ LIMITS = (20, 1_000)
 def query_parts(_: Options) -> Iterator[Measure]:
     """The parts of a total and of curves. `quiet` has few of a row's buckets, `busy` a tenth, `full` all."""
     for name, every in (("quiet", 500), ("busy", 10), ("full", 1)):
-        data = _row_data(NOW, every)
+        data = row_data(NOW, every)
         row = decode(data)
-        queries = queries_over(_reader(data), MemoryStore(CLICKS), NOW)
+        queries = queries_over(row_reader(data), MemoryStore(CLICKS), NOW)
         yield Measure(f"{name}, {len(data):,} B: decode", ready(data), decode, "us")
         yield Measure(f"{name}: lifetime", ready(queries), _lifetime, "us")
         for title, query in CURVES.items():
@@ -88,7 +88,7 @@ def _as_json(curve: Curve) -> bytes:
     return as_json(curve.answer("k"))
 
 
-def _row_data(now: int, every: int) -> bytes:
+def row_data(now: int, every: int) -> bytes:
     """A row as a store holds it, with a hit in every n-th kept bucket of four years."""
     row = fold(EMPTY, fold_day(now), CLICKS)
     t, minutes = now - 4 * 366 * 86_400, {}
@@ -108,7 +108,7 @@ def _finished(coroutine: Coroutine[Any, Any, Any]) -> Any:
     raise RuntimeError("it waited")
 
 
-def _reader(data: bytes) -> Reader:
+def row_reader(data: bytes) -> Reader:
     link = StoredLink(0, (StoredRow(1, data),))
 
     async def rows(key: str) -> StoredLink:

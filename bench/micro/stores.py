@@ -134,7 +134,7 @@ def breakdown_file(options: Options) -> Iterator[Line]:
     links = options.links[0] if options.links else options.of(100_000)
     files = [_YearFile(options.folder / f"{width}.db", DIMENSIONS[:width]) for width in (0, 3, 5, 7)]
     met: set[str] = set()
-    for now, bodies in _days_of_hits(links, 100 * links, options.every):
+    for now, bodies in _days_of_hits(links, 100 * links, options.every, max(2, options.of(DAYS))):
         for file in files:
             file.live(bodies, now)
         met.update(hit["key"] for body in bodies for hit in json.loads(body))
@@ -179,16 +179,16 @@ class _YearFile:
         return sum(size for key, size in sizes.items() if is_breakdown(key)) - together, together
 
 
-def _days_of_hits(links: int, hits: int, every: int) -> Iterator[tuple[int, list[bytes]]]:
+def _days_of_hits(links: int, hits: int, every: int, days: int) -> Iterator[tuple[int, list[bytes]]]:
     """Yields the end of each day, and its hits on each `every`-th of the links as bodies; half in the last 2/5."""
     chance, visitors = random.Random(5), Visitors()
     kept = range((every - 1) // 2, links, every)
     popular, languages = list(accumulate(1 / (link + 1) ** 1.2 for link in kept)), zipf(len(LANGUAGES), 1.2)
     hits = round(hits * popular[-1] / zipf(links, 1.2)[-1])
-    edges = [round(hits * (1 - ((DAYS - day) / DAYS) ** (1 / 1.35))) for day in range(DAYS + 1)]
+    edges = [round(hits * (1 - ((days - day) / days) ** (1 / 1.35))) for day in range(days + 1)]
     language = partial(chance.choices, LANGUAGES, cum_weights=languages)
-    for day in range(DAYS):
-        now = END - (DAYS - 1 - day) * DAY_S
+    for day in range(days):
+        now = END - (days - 1 - day) * DAY_S
         some = visitors.hits(edges[day + 1] - edges[day], ("ref", "country", "ua", "source"), now)
         for hit in some:
             link = chance.choices(kept, cum_weights=popular)[0]

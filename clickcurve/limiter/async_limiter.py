@@ -1,5 +1,6 @@
 """The limiter for event loops, and the verbs of both limiters: no verb blocks the loop.
 
+    # By the user if there is one, else by the address; not by both together.
     limiter = AsyncLimiter(parse_rules({"login": {"by": ["user", "ip"], "rates": "5/m, 20/h"}}))
     decision = await limiter.hit("login", {"user": "ann", "ip": "203.0.113.7"})
     if not decision.allowed:

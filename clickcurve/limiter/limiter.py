@@ -1,5 +1,6 @@
 """The limiter for threads: the verbs of `AsyncLimiter`, each run to its end in the thread that calls it.
 
+    # By the user if there is one, else by the address; not by both together.
     limiter = Limiter(parse_rules({"login": {"by": ["user", "ip"], "rates": "5/m, 20/h"}}))
     decision = limiter.hit("login", {"user": "ann", "ip": "203.0.113.7"})
     if not decision.allowed:

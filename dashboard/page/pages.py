@@ -110,7 +110,7 @@ class Pages:
             "first_run": False,
             "cards": numbers,
             "chart": make_chart(curve, view, now),
-            "listed_span": f"last {length_words(view.span)}" if view.span else "all time",
+            "listed_span": _listed_span(view),
             "links": None if links is None else await self._rows(LINK, links.links, view),
             "groups": [] if groups is None else await self._rows(GROUP, groups.groups, view),
             "more": view.address(after=after) if isinstance(after, str) else "",
@@ -202,6 +202,13 @@ class Pages:
         """Returns the state of this machine's workers and of the store."""
         facts = self._node()
         return {"workers": facts.workers, "states": facts.states, "store": facts.store, "program": facts.version}
+
+
+def _listed_span(view: PageView) -> str:
+    """Names the range of a ranking, for its heading."""
+    if view.is_ever:
+        return "all time"
+    return f"last {length_words(view.span)}" if view.span else "this range"
 
 
 async def _view_and_curve(ask: AskCurve, view: PageView, now: int) -> tuple[PageView, CurveAnswer]:

@@ -14,6 +14,7 @@ from clickcurve.buckets.breakdowns.visitors import HASH_BYTES
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.keys import GROUP_BYTES
 from clickcurve.problem import shown
+from ingest.attributes.country import address_of
 from ingest.attributes.text import text_of
 
 VISITOR_RULE = "1 to 128 visible ASCII characters"
@@ -60,10 +61,13 @@ def require_group(name: object, field: str, rule: str) -> None:
 
 
 def who_of(visitor: str | None, address: str | None, agent: str | None) -> str | None:
-    """Returns what tells a visitor from others, given the fields of a hit; None if they say too little."""
+    """Returns what tells a visitor from others, given the fields of a hit; None if they say too little.
+
+    An address is the same in any spelling, also as an IPv4 address inside an IPv6 one.
+    """
     if visitor is not None:
         return f"visitor {visitor}"
-    return f"{address} {agent}" if address is not None and agent is not None else None
+    return f"{address_of(address)} {agent}" if address is not None and agent is not None else None
 
 
 def visitor_hash(salt: bytes, key: str, who: str) -> int:

@@ -3,7 +3,8 @@
 The first 16 KiB of each body are free, so that small posts always get in: 10,000 connections hold at most 160 MiB of
 them. What bodies hold beyond that, as it arrives and as it is decoded, counts into one budget. When it is used up,
 bodies that are still on their way and bring less than 64 KiB a second are refused to make room, the slowest first; if
-there is none, the body that needs more is. So what a client holds without sending keeps nobody out.
+there is none, the body that needs more is. A body that brought nothing for a second is slow, however fast its beginning
+came. So what clients hold without sending keeps nobody out for more than that second.
 
 The steps of a body's reading let others run in between. A body of many steps takes turns with other long ones, four at
 a time: the loop goes round in some milliseconds however many of them there are.
@@ -12,19 +13,22 @@ a time: the loop goes round in some milliseconds however many of them there are.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from typing import TypeAlias
 
 from clickcurve.asgi import Message, Receive
 from clickcurve.buckets.errors import JournalBehind
 from ingest.reading.content_encoding import BODY_BYTES, decoded, too_large
 
+Step: TypeAlias = Awaitable[None] | None  # of a body's reading: what it waits for
 WAITING_BYTES = 256 * 1024 * 1024  # the budget
 FREE_BYTES = 16 * 1024  # of each body
 SLOW_BYTES_S = 64 * 1024
 LONG_BODIES = 4  # that are read at once
 _FREE_STEPS = 4  # before a body counts as long
-_LEAST_AGE_S = 1.0  # a younger body is not called slow
-_MARK_S = 5.0  # how far back its rate is measured
+_STILL_S = 1.0  # without a byte: the body is slow
+_LEAST_AGE_S = 1.0  # over which a rate is measured; before that, the body is not called slow
+_MARK_S = 2.0  # how far back its rate is measured
 
 
 class BodiesBusy(JournalBehind):
@@ -40,12 +44,13 @@ class ClientGone(Exception):
 class HeldBody:
     """What one request holds: `held` bytes, of which `counted` are in the budget."""
 
-    __slots__ = ("counted", "held", "is_refused", "mark_at", "mark_held", "task")
+    __slots__ = ("counted", "grew_at", "held", "is_refused", "mark_at", "mark_held", "task")
 
     def __init__(self) -> None:
         self.held = 0
         self.counted = 0
         self.is_refused = False
+        self.grew_at = 0.0  # when its last byte came
         self.mark_at = 0.0  # when mark_held bytes were here
         self.mark_held = 0
         self.task: asyncio.Task[object] | None = None  # while it waits for more bytes
@@ -100,9 +105,11 @@ class BodyBudget:
         body.counted = 0
 
     # --- reading ------------------------------------------------------------------------------------------------
-    async def run(self, steps: Iterator[object]) -> None:
-        """Takes all steps of a body's reading, with others in between."""
-        for number, _ in enumerate(steps, 1):
+    async def run(self, steps: Iterator[Step]) -> None:
+        """Takes all steps of a body's reading, with others in between; waits for what a step yields."""
+        for number, awaited in enumerate(steps, 1):
+            if awaited is not None:
+                await awaited
             if number == _FREE_STEPS:
                 break
             if number > 1:
@@ -110,8 +117,8 @@ class BodyBudget:
         else:
             return
         async with self._turns:
-            for _ in steps:
-                await asyncio.sleep(0)
+            for awaited in steps:
+                await (asyncio.sleep(0) if awaited is None else awaited)
 
     # --- the budget ---------------------------------------------------------------------------------------------
     async def _next(self, body: HeldBody, receive: Receive) -> Message:
@@ -139,6 +146,7 @@ class BodyBudget:
         now = self._clock()
         if not body.counted or now - body.mark_at > _MARK_S:
             body.mark_at, body.mark_held = now, body.held
+        body.grew_at = now
         if self.used + over > self.waiting_bytes:
             self._make_room(over, now)
         body.counted += over
@@ -160,5 +168,7 @@ class BodyBudget:
 
 
 def _bytes_s(body: HeldBody, now: float) -> float:
+    if now - body.grew_at >= _STILL_S:
+        return 0.0
     age_s = now - body.mark_at
     return (body.held - body.mark_held) / age_s if age_s >= _LEAST_AGE_S else float(SLOW_BYTES_S)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple, Protocol
 
 from clickcurve.buckets.breakdowns.breakdown import (
@@ -34,13 +33,14 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Pending, fold
 from clickcurve.budget import ROWS, spend
 from clickcurve.keys import breakdown_of, counts_key
-from clickcurve.waiting import in_thread
+from clickcurve.waiting import in_thread, locked
 from query.breakdowns.unrecorded import BreakdownRow
 from query.reader import naming, stored, what_it_is, with_pending
 from storage.contract import StoredLink
 
 TRIES = 4
 AT_ONCE_BYTES = 30_000  # that are read and merged without leaving the event loop: up to 5 ms
+AT_ONCE_HITS = 1_000  # that are pending: at most so many minutes, and values of each dimension
 
 
 class OtherWorkers(Protocol):
@@ -73,6 +73,7 @@ class BreakdownReader:
         self._pending_breakdowns = pending_breakdowns
         self._ladder = ladder
         self.bounded = bounded
+        self._merging = asyncio.Lock()
 
     async def read(self, stored_key: str, now: int, only: Container[str], start: int | None = None) -> BreakdownRow:
         """Returns the current row of a stored key, with these dimensions of its breakdown.
@@ -97,11 +98,18 @@ class BreakdownReader:
         except RowCorrupt as error:
             raise naming(error, stored_key, counts) from error
         day = max([found.row.fold_day, *(each.head.fold_day for each in words.owners)])
-        row = fold(with_pending(found.row, pending, found.marks, ladder), day, ladder)
         hours_only = start is not None and self._are_hours_from(start, day, ladder)
-        merged = partial(self._merged, words, said, erased_at, day, only, hours_only)
-        breakdown = merged() if words.size() <= AT_ONCE_BYTES else await in_thread("merging a breakdown", merged)
-        return BreakdownRow(row, breakdown, ladder, self.bounded.ladder, settled)
+
+        def merged() -> BreakdownRow:
+            row = fold(with_pending(found.row, pending, found.marks, ladder), day, ladder)
+            breakdown = self._merged(words, said, erased_at, day, only, hours_only)
+            return BreakdownRow(row, breakdown, ladder, self.bounded.ladder, settled)
+
+        hits = sum([sum(each.delta.people.values()) + sum(each.delta.bots.values()) for each in pending])
+        if words.size() <= AT_ONCE_BYTES and hits <= AT_ONCE_HITS:
+            return merged()
+        async with locked(self._merging, "merging breakdowns"):  # each thread more makes the event loop wait longer
+            return await in_thread("merging a breakdown", merged)
 
     def _are_hours_from(self, start: int, day: int, ladder: Ladder) -> bool:
         """Returns whether all buckets from the one that holds `start` on are of the breakdown's finest tier."""

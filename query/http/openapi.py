@@ -13,8 +13,11 @@ from typing import Any
 import msgspec
 
 from clickcurve.answers import (
+    CauseAnswer,
     CurveAnswer,
+    DimensionAnswer,
     GroupsAnswer,
+    HiddenChange,
     KeyCount,
     LinksAnswer,
     NotShown,
@@ -23,13 +26,16 @@ from clickcurve.answers import (
     RowAnswer,
     SummaryAnswer,
     Tabular,
+    TimeRange,
     TotalAnswer,
+    TotalChange,
     ValueAnswer,
     ValueCurveAnswer,
     ValuePointAnswer,
     ValuesAnswer,
     VisitorDay,
     VisitorsAnswer,
+    WhyAnswer,
     as_csv,
 )
 from clickcurve.keys import GROUP_RULE, KEY_RULE, OUTCOMES
@@ -138,10 +144,17 @@ _VALUE: Schema = {
     **parameter("value", "The value. Empty: hits that gave none.", TEXT, "news.example"),
     "required": True,
 }
+_BEFORE_FROM = parameter("before_from", "Start of the range to compare with. Default: as long, and just before.")
+_BEFORE_TO = parameter("before_to", "End of it, not included.")
+_CAUSES = parameter(
+    "limit",
+    "How many causes of each dimension, and links.",
+    {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": 5},
+)
 _RANGE = [FROM, TO, LAST]
 _TOTAL = [*_RANGE, TZ, BOTS]
 _CURVE = [*_RANGE, STEP, TZ, BOTS, CURVE_FORMAT]
-_LIST = [_SORT, LAST, _PREFIX, _AFTER, _LIMIT, TZ, BOTS, FORMAT]
+_LIST = [_SORT, *_RANGE, _PREFIX, _AFTER, _LIMIT, TZ, BOTS, FORMAT]
 
 # --- examples ---------------------------------------------------------------------------------------------------------
 _TOTAL_EXAMPLE = TotalAnswer("spring-sale", 1772323200, 1772409600, 42, 42, 42, True)
@@ -211,6 +224,26 @@ _VISITORS_EXAMPLE = VisitorsAnswer(
     days=[VisitorDay(1772323200, 1772409600, 31, 31, 31, True)],
     unknown=2,
 )
+_WHY_EXAMPLE = WhyAnswer(
+    key="spring-sale",
+    start=1771804800,
+    end=1772409600,
+    before=TimeRange(1771200000, 1771804800),
+    total=TotalChange(150, 1105, 955),
+    same_length=True,
+    dimensions=[
+        DimensionAnswer(
+            "ref",
+            0.906,
+            [CauseAnswer("news.example", 940, 940, 940, 0, 940)],
+            HiddenChange(2, 15),
+            other=0,
+            unrecorded=0,
+        )
+    ],
+    by_link=[],
+    exact=True,
+)
 _PROBLEM_EXAMPLE = Problem(
     title="invalid parameter",
     status=422,
@@ -267,12 +300,12 @@ _SHAPES: Mapping[str, _Shape] = {
     "links": _Shape(
         "The links with the most hits, or all links in the order of their keys",
         _LIST,
-        LinksAnswer(1771804800, 1772409600, _LISTED),
+        LinksAnswer(1771804800, 1772409600, _LISTED, True),
     ),
     "groups": _Shape(
         "The groups with the most hits, or all groups in the order of their names",
         _LIST,
-        GroupsAnswer(1771804800, 1772409600, _LISTED),
+        GroupsAnswer(1771804800, 1772409600, _LISTED, True),
     ),
     "by": _Shape(
         "The hits {of}, by the values of a dimension",
@@ -287,6 +320,11 @@ _SHAPES: Mapping[str, _Shape] = {
         _NO_DIMENSION,
     ),
     "visitors": _Shape("The visitors {of} by day", [*_RANGE, TZ], _VISITORS_EXAMPLE),
+    "why": _Shape(
+        "Why the total {of} differs from that of the range before",
+        [*_RANGE, _BEFORE_FROM, _BEFORE_TO, TZ, _CAUSES, FORMAT],
+        _WHY_EXAMPLE,
+    ),
 }
 _EVENT_REFUSED = {404: "No rule is for the event, and none was"}
 

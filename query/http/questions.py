@@ -15,6 +15,7 @@ from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ParameterInvalid, SwitchedOff
 from clickcurve.keys import ALL, Subject, group_in_path, group_subject, key_in_path, link_subject
 from query.breakdowns.queries import BreakdownQueries
+from query.breakdowns.why import ChangeQueries
 from query.http import openapi
 from query.http.openapi import Schema
 from query.parameters import LIMIT_CURVE, LIMIT_TOTAL
@@ -112,13 +113,16 @@ class Questions:
     ) -> None:
         asks: dict[str, Ask]
         if breakdowns is None:
-            asks = dict.fromkeys(("by", "by/curve", "visitors"), _switched_off("breaks down no hits", _BREAKDOWN_OFF))
+            names = ("by", "by/curve", "visitors", "why")
+            asks = dict.fromkeys(names, _switched_off("breaks down no hits", _BREAKDOWN_OFF))
         else:
             by, curve, days = breakdowns.by, breakdowns.curve, breakdowns.visitors
+            why = ChangeQueries(self._queries, breakdowns).why
             asks = {
                 "by": lambda name, dimension, query: by(subject(name), _dimension(dimension), query),
                 "by/curve": lambda name, dimension, query: curve(subject(name), _dimension(dimension), query),
                 "visitors": lambda name, dimension, query: days(subject(name), query),
+                "why": lambda name, dimension, query: why(subject(name), query),
             }
             if not visitors:
                 asks["visitors"] = _switched_off("counts no visitors", _VISITORS_OFF)

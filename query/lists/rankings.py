@@ -18,26 +18,27 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from clickcurve.buckets.breakdowns.answers import whole_buckets
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
-from clickcurve.buckets.ranges import Bots, between
-from clickcurve.buckets.row import Delta, Pending, Row
+from clickcurve.buckets.ranges import Bots, between, total
+from clickcurve.buckets.row import Delta, Pending
 from clickcurve.buckets.upper_bounds import MOST
 from clickcurve.waiting import in_thread, locked
 from query.lists.key_kind import KeyKind
 from query.lists.other_workers import AskOtherWorkers, Stamp, by_stored_key
 from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
 from query.parameters import Parameters, resolve_range
-from query.reader import HEAD, naming, stored
+from query.reader import HEAD, naming, stored, with_pending
 from query.total import lifetime
 from storage.contract import RankedLinks, Ranking, StoredLink
 
 Ranked: TypeAlias = Callable[[Ranking], AbstractContextManager[RankedLinks | None]]
 Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]
-Counts: TypeAlias = dict[str, tuple[int, Mapping[int, int]]]  # stored key -> its stored count, its rows' marks
+Counts: TypeAlias = dict[str, "StoredCount"]  # by stored key
 Flushes: TypeAlias = tuple[int, frozenset[Stamp]]  # how many of the owner's are complete, and the others' stamps
 
 _KEPT = 10_000  # links that are kept of a walk; at least as many as may be asked for
@@ -48,55 +49,86 @@ _READS = 100  # links that are read before it has, or before the next look wheth
 
 @dataclass(frozen=True, slots=True)
 class RankedKeys:
-    """The range in epoch seconds (None: over the links' lives), and links by count, most first, ties by key."""
+    """The range in epoch seconds (None: over the links' lives), and links by count, most first, ties by key.
+
+    exact: all counts are those of the range. Else some are those of the kept buckets that it touches.
+    """
 
     start: int | None
     end: int | None
     links: list[tuple[str, int]]
+    exact: bool
+
+
+class StoredCount(NamedTuple):
+    """What is stored of a link: its count, its rows' marks, and whether all that is counted is of the range."""
+
+    hits: int
+    marks: Mapping[int, int]
+    exact: bool = True
+
+
+NOTHING_STORED = StoredCount(0, {})
 
 
 @dataclass(frozen=True, slots=True)
 class _Counter:
-    """Counts rows: their lives, or the kept buckets that start in `span`."""
+    """Counts rows: their lives, or the kept buckets that the range touches. span: those buckets as of `now`."""
 
+    range: tuple[int, int] | None
     span: tuple[int, int] | None
     bots: Bots
     now: int
     ladder: Ladder
 
-    def link(self, link: StoredLink) -> tuple[int, Mapping[int, int]]:
-        """Returns a stored link's count, and its rows' marks."""
-        found = stored(link, self.now, self.ladder, since=self.span[0] if self.span else HEAD)
-        return self._row(found.row), found.marks
+    @classmethod
+    def of(cls, range_: tuple[int, int] | None, bots: Bots, now: int, ladder: Ladder) -> _Counter:
+        """Makes the counter of a range; None: of the links' lives."""
+        span = None if range_ is None else whole_buckets(*range_, fold_day(now), ladder)
+        return cls(range_, span, bots, now, ladder)
 
-    def most(self, link: StoredLink) -> tuple[int, Mapping[int, int]]:
-        """Returns the most that a stored link can count, by the heads of its rows alone, and their marks."""
+    def link(self, link: StoredLink, pending: Sequence[Pending] = ()) -> StoredCount:
+        """Returns the count of a stored link, with pending hits that its rows do not have."""
+        whole = stored(link, self.now, self.ladder, since=self.span[0] if self.span else HEAD)
+        row = with_pending(whole.row, pending, whole.marks, self.ladder)
+        if self.range is None or self.span is None:
+            return StoredCount(lifetime(row, self.bots), whole.marks)
+        if row.last is None or row.last < self.span[0]:
+            return StoredCount(0, whole.marks)
+        span = self.span
+        if row.fold_day > fold_day(self.now):  # a clock went back: wider buckets are kept of this row
+            span = whole_buckets(*self.range, row.fold_day, self.ladder)
+        (count,) = between(row, span, self.bots)
+        exact = not count or span == self.range or total(row, *self.range, self.bots, self.ladder).at_least == count
+        return StoredCount(count, whole.marks, exact)
+
+    def most(self, link: StoredLink) -> StoredCount:
+        """Returns the most that a stored link can count, by the heads of its rows alone."""
         heads = [decode_header(each.data) for each in link.rows]
         marks = {each.owner: head.mark for each, head in zip(link.rows, heads, strict=True)}
         if self.span and all(head.last is None or head.last < self.span[0] for head in heads):
-            return 0, marks
-        return sum(lifetime(head, self.bots) for head in heads), marks
+            return StoredCount(0, marks)
+        return StoredCount(sum(lifetime(head, self.bots) for head in heads), marks)
 
-    def _row(self, row: Row) -> int:
-        return between(row, self.span, self.bots)[0] if self.span else lifetime(row, self.bots)
-
-    def pending(self, pending: Sequence[Pending], marks: Mapping[int, int]) -> int:
-        """Returns the count of the pending hits that rows with these marks do not have."""
-        return sum(self._delta(each.delta) for each in pending if each.is_missing(marks.get(each.owner, 0)))
+    def with_pending(self, known: StoredCount, pending: Sequence[Pending]) -> StoredCount:
+        """Returns the count with the pending hits that the stored rows do not have."""
+        missing = [each.delta for each in pending if each.is_missing(known.marks.get(each.owner, 0))]
+        return known._replace(hits=known.hits + sum(map(self._delta, missing)))
 
     def _delta(self, delta: Delta) -> int:
-        count = 0
+        count, span = 0, self.span
         if self.bots is not Bots.only:
-            count += self._minutes(delta.people) + (0 if self.span else delta.opening)
+            count += _sum_of(delta.people, span) + (0 if span else delta.opening)
         if self.bots is not Bots.exclude:
-            count += self._minutes(delta.bots)
+            count += _sum_of(delta.bots, span)
         return count
 
-    def _minutes(self, minutes: Mapping[int, int]) -> int:
-        if not self.span:
-            return sum(minutes.values())
-        low, high = self.span
-        return sum(count for minute, count in minutes.items() if low <= minute < high)
+
+def _sum_of(minutes: Mapping[int, int], span: tuple[int, int] | None) -> int:
+    if span is None:
+        return sum(minutes.values())
+    low, high = span
+    return sum(count for minute, count in minutes.items() if low <= minute < high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +185,8 @@ class Rankings:
 
     async def best(self, parameters: Parameters, now: int) -> RankedKeys:
         """Returns the best `parameters.limit` links. Raises StoreUnavailable, RowCorrupt."""
-        span = resolve_range(parameters, now, None) if parameters.ranged else None
-        counter = _Counter(self._kept_span(span, now), parameters.bots, now, self._ladder())
+        range_ = resolve_range(parameters, now, 0) if parameters.ranged else None
+        counter = _Counter.of(range_, parameters.bots, now, self._ladder())
         others = await self._other_workers()
         stamps = frozenset(each.stamp for each in others)
         while True:
@@ -164,44 +196,47 @@ class Rankings:
             # A flush that is complete has left the pending hits, so stored counts from before it miss what it moved.
             if flushes == self._flushes():
                 break
-        counts = {key: count for key, (count, _) in islice(ranking.counts.items(), parameters.limit)}
+        counts = dict(islice(ranking.counts.items(), parameters.limit))
         beyond = []
         for key, several in pending.items():
             known = ranking.counts.get(key)
             if known is None and ranking.others_most:
                 beyond.append(key)
             else:
-                count, marks = known or (0, {})
-                counts[key] = count + counter.pending(several, marks)
+                counts[key] = counter.with_pending(known or NOTHING_STORED, several)
         threshold = _threshold(self._best(counts, parameters.limit), parameters.limit)
         for at, key in enumerate(beyond):
-            if ranking.others_most + counter.pending(pending[key], {}) >= threshold:
-                count, marks = counter.link(await self._rows(key))
-                counts[key] = count + counter.pending(pending[key], marks)
+            if ranking.others_most + counter.with_pending(NOTHING_STORED, pending[key]).hits >= threshold:
+                counts[key] = counter.link(await self._rows(key), pending[key])
             if at % _READS == _READS - 1:
                 await asyncio.sleep(0)
-        start, end = span or (None, None)
-        return RankedKeys(start, end, [(self._name(key), count) for key, count in self._best(counts, parameters.limit)])
+        best = self._best(counts, parameters.limit)
+        start, end = range_ or (None, None)
+        exact = all(counts[key].exact for key, _ in best) and await self._stay_exact(counter, best, pending)
+        return RankedKeys(start, end, [(self._name(key), count) for key, count in best], exact)
 
-    def _kept_span(self, span: tuple[int, int] | None, now: int) -> tuple[int, int] | None:
-        """Returns the kept buckets that a range touches: one that it cuts counts whole, as in a summary."""
-        if span is None:
-            return None
-        day = fold_day(now)
-        ladder = self._ladder()
-        return ladder.kept(span[0], day)[0], ladder.kept(span[1] - 1, day)[1]
+    async def _stay_exact(
+        self, counter: _Counter, best: Sequence[tuple[str, int]], pending: Mapping[str, Sequence[Pending]]
+    ) -> bool:
+        """Returns whether exact counts stay so with the pending hits, which may lie on the other side of a cut."""
+        if counter.span == counter.range:
+            return True
+        for key, _ in best:
+            if key in pending and not counter.link(await self._rows(key), pending[key]).exact:
+                return False
+        return True
 
     async def _pending_of_best(
         self, ranking: _Best, limit: int, others: Mapping[str, Sequence[Pending]]
     ) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of every link that they could lift to the count of the last of the best."""
-        stored = [(key, count) for key, (count, _) in islice(ranking.counts.items(), limit) if count]
+        stored = [(key, each.hits) for key, each in islice(ranking.counts.items(), limit) if each.hits]
         threshold = _threshold(stored, limit)
         pending: dict[str, Sequence[Pending]] = dict(others)
         most = await summed_in_steps(self._buffered())
         lifted = await at_least(most, threshold - ranking.others_most)
         async for known in in_steps(ranking.counts.items()):
-            named = ((self._name(key), count) for key, (count, _) in known)
+            named = ((self._name(key), each.hits) for key, each in known)
             lifted += [name for name, count in named if name in most and count + most[name] >= threshold]
         async for keys in in_steps({*map(self._kind.stored_of, lifted), *others}, _READS):
             for key in keys:
@@ -211,7 +246,7 @@ class Rankings:
 
     async def _ranking(self, counter: _Counter, limit: int, stamps: frozenset[Stamp]) -> _Best:
         """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
-        key = (counter.span, counter.bots, fold_day(counter.now))
+        key = (counter.range, counter.bots, fold_day(counter.now))
         async with locked(self._walking, "walking over all links"):
             found = self._rankings.get(key)
             fresh = found and found.flushes == (self._flushes(), stamps) and 0 <= counter.now - found.at < _FRESH_S
@@ -255,16 +290,14 @@ class Rankings:
                 return self._in_order(counts), most
             return None
 
-    def _read(
-        self, key: str, link: StoredLink, count: Callable[[StoredLink], tuple[int, Mapping[int, int]]]
-    ) -> tuple[int, Mapping[int, int]]:
+    def _read(self, key: str, link: StoredLink, count: Callable[[StoredLink], StoredCount]) -> StoredCount:
         try:
             return count(link)
         except RowCorrupt as error:
             raise naming(error, key, link) from error
 
     def _in_order(self, counts: Counts) -> Counts:
-        order = sorted(counts, key=lambda key: (-counts[key][0], self._name(key)))
+        order = sorted(counts, key=lambda key: (-counts[key].hits, self._name(key)))
         return {key: counts[key] for key in order}
 
     async def _walked(self, counter: _Counter) -> tuple[Counts, int]:
@@ -293,30 +326,30 @@ class Rankings:
         for key, link in links:
             if self._kind.name_of(key) is None:
                 continue
-            most, marks = self._read(key, link, counter.most)
-            if most >= least:
-                counts[key] = self._read(key, link, counter.link) if most else (0, marks)
+            most = self._read(key, link, counter.most)
+            if most.hits >= least:
+                counts[key] = self._read(key, link, counter.link) if most.hits else most
         return (links[-1][0] if len(links) == self._kind.page else None), counts
 
     def _name(self, key: str) -> str:
         return self._kind.name_of(key) or ""
 
-    def _best(self, counts: Mapping[str, int], limit: int) -> list[tuple[str, int]]:
+    def _best(self, counts: Counts, limit: int) -> list[tuple[str, int]]:
         """Returns the greatest counts above 0, ties by key."""
-        some = [(key, count) for key, count in counts.items() if count > 0]
+        some = [(key, each.hits) for key, each in counts.items() if each.hits > 0]
         some.sort(key=lambda each: (-each[1], self._name(each[0])))
         return some[:limit]
 
     def _pruned(self, counts: Counts) -> tuple[Counts, int]:
         """Returns the best of the counts, best first, and the greatest that was left out."""
         ordered = self._in_order(counts)
-        left_out = next(islice(ordered.values(), _KEPT, None), (0, {}))[0]
+        left_out = next(islice(ordered.values(), _KEPT, None), NOTHING_STORED).hits
         return dict(islice(ordered.items(), _KEPT)), left_out
 
 
 def _is_settled(counts: Counts, limit: int, key: str, most: int) -> bool:
     """Returns whether no link after this key, by the most that each can count, is among the best."""
-    best = nsmallest(limit, ((-count, known) for known, (count, _) in counts.items()))
+    best = nsmallest(limit, ((-each.hits, known) for known, each in counts.items()))
     return most < MOST and len(best) == limit and best[-1] <= (-most, key)
 
 

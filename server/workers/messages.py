@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Protocol
 
@@ -76,7 +77,9 @@ class PendingRows(msgspec.Struct, array_like=True):
         words = self.words
         if words is not None:
             visitors = {day: set(found) for day, found in words.visitors.items()}
-            return PendingBreakdown(self.owner, lambda: self.flush, BreakdownDelta(words.values, visitors, words.known))
+            return PendingBreakdown(
+                self.owner, lambda: self.flush, partial(BreakdownDelta, words.values, visitors, words.known)
+            )
         return self.counts()
 
     def counts(self) -> Pending:

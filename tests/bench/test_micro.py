@@ -32,7 +32,12 @@ PRINTED = {
 }
 
 
-@pytest.mark.parametrize("part", PARTS)
+PAIR = r"slow way \S+ us a \w+, \S+ times, middle half of 5 pairs"
+PRINTED["fast_paths"] = (rf"Tokens.hit, token_bucket +\S+ us a decision +{PAIR}", r"kept grids, curve of 24 h +\S+ us")
+NEED_PROGRAMS = {"fast_paths_remote"}  # tests/bench/test_with_programs.py
+
+
+@pytest.mark.parametrize("part", PARTS.keys() - NEED_PROGRAMS)
 def test_each_part_prints_its_figures(part: str, capsys: pytest.CaptureFixture[str]) -> None:
     links = ["--links", "20", "--every", "10"] if part == "breakdown_file" else []
     main([part, "--scale", "0.001", "--rounds", "1", *links])

@@ -54,22 +54,16 @@ def test_others_run_in_proportion_to_the_work(each: int, times: int, turns: int)
     assert asyncio.run(story()) == pytest.approx(turns, abs=1)
 
 
-def test_all_tasks_of_a_request_have_one_budget_and_another_request_has_its_own() -> None:
+async def test_all_tasks_of_a_request_have_one_budget_and_another_request_has_its_own() -> None:
     async def request() -> int:
         with budgeted():
             ended = await asyncio.gather(*(spend(ROWS) for _ in range(12)), return_exceptions=True)
         return sum(isinstance(each, RequestTooCostly) for each in ended)
 
-    async def story() -> None:
-        assert list(await asyncio.gather(request(), request())) == [2, 2]
-
-    asyncio.run(story())
+    assert list(await asyncio.gather(request(), request())) == [2, 2]
 
 
-def test_what_no_request_asked_for_has_no_budget() -> None:
-    async def story() -> None:
-        with budgeted():
-            pass
-        await spend(ROWS, 10**9)
-
-    asyncio.run(story())
+async def test_what_no_request_asked_for_has_no_budget() -> None:
+    with budgeted():
+        pass
+    await spend(ROWS, 10**9)

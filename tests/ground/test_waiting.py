@@ -16,40 +16,30 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "WAIT_S", 0.05)
 
 
-def test_a_lock_that_is_not_given_back_refuses_those_that_wait() -> None:
-    async def story() -> None:
-        lock = asyncio.Lock()
-        async with locked(lock, "working"):
-            with pytest.raises(TookTooLong, match=r"other requests are working for more than 0.05 s") as refused:
-                async with locked(lock, "working"):
-                    raise AssertionError
-        assert (refused.value.status, lock.locked()) == (503, False)
-
-    asyncio.run(story())
+async def test_a_lock_that_is_not_given_back_refuses_those_that_wait() -> None:
+    lock = asyncio.Lock()
+    async with locked(lock, "working"):
+        with pytest.raises(TookTooLong, match=r"other requests are working for more than 0.05 s") as refused:
+            async with locked(lock, "working"):
+                raise AssertionError
+    assert (refused.value.status, lock.locked()) == (503, False)
 
 
-def test_a_thread_that_does_not_end_refuses_its_question_and_gives_the_lock_back() -> None:
+async def test_a_thread_that_does_not_end_refuses_its_question_and_gives_the_lock_back() -> None:
     ended = threading.Event()
-
-    async def story() -> None:
-        lock = asyncio.Lock()
-        with pytest.raises(TookTooLong, match="counting takes more than"):
-            async with locked(lock, "counting"):
-                await in_thread("counting", ended.wait)
-        assert not lock.locked()
-        ended.set()
-
-    asyncio.run(story())
+    lock = asyncio.Lock()
+    with pytest.raises(TookTooLong, match="counting takes more than"):
+        async with locked(lock, "counting"):
+            await in_thread("counting", ended.wait)
+    assert not lock.locked()
+    ended.set()
 
 
-def test_what_a_thread_raises_comes_out() -> None:
+async def test_what_a_thread_raises_comes_out() -> None:
     def raises(error: Exception) -> None:
         raise error
 
-    async def story() -> None:
-        for error, seen in ((KeyError(), KeyError), (TimeoutError(), TimeoutError), (StopIteration(), RuntimeError)):
-            with pytest.raises(seen):
-                await in_thread("raising", raises, error)
-        assert await in_thread("adding", int, "11", base=2) == 3
-
-    asyncio.run(story())
+    for error, seen in ((KeyError(), KeyError), (TimeoutError(), TimeoutError), (StopIteration(), RuntimeError)):
+        with pytest.raises(seen):
+            await in_thread("raising", raises, error)
+    assert await in_thread("adding", int, "11", base=2) == 3

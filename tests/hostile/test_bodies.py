@@ -295,6 +295,41 @@ def test_bodies_that_hold_memory_without_sending_make_room_for_one_that_sends(do
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("trickles", [False, True], ids=["still", "trickling"])
+def test_an_honest_body_waits_a_second_for_still_ones_and_four_for_ones_that_trickle(trickles: bool) -> None:
+    """They came in one burst, so their mean rate stays high for long: with 1 MiB each it was 16 s."""
+
+    async def run() -> None:
+        doors = Doors(waiting_bytes=16 * MIB)
+        slow: list[tuple[asyncio.Queue[bytes | None], asyncio.Task[Reply]]] = []
+        for _ in range(20):
+            pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+            pieces.put_nowait(PADDED[: FREE_BYTES + 1])
+            pieces.put_nowait(PADDED[FREE_BYTES + 1 :])
+            slow.append((pieces, asyncio.create_task(doors.post("hits", pieces, JSON))))
+        honest = b"[" + b" " * (2 * MIB) + b'{"key":"a","ts":%d}]' % TODAY
+        await turns()
+        assert (await doors.post("hits", whole(honest), JSON)).status == 429
+        for _ in range(8 if trickles else 2):
+            doors.now += 0.5
+            if trickles:
+                for pieces, _ in slow:
+                    pieces.put_nowait(b" ")
+            await turns()
+        assert (await doors.post("hits", whole(honest), JSON)).status == 200
+        for pieces, _ in slow:
+            pieces.put_nowait(b"]")
+            pieces.put_nowait(None)
+        assert {(await task).status for _, task in slow} == {200, 429}
+        assert doors.room.used == 0
+
+    async def turns() -> None:
+        for _ in range(30):
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
 def test_a_body_that_comes_at_a_fair_rate_is_never_refused_for_a_newer_one() -> None:
     async def run() -> None:
         doors = Doors(waiting_bytes=4 * MIB)

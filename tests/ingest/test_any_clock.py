@@ -91,68 +91,56 @@ class OneMachine:
             assert row.lifetime == expected, key
 
 
-def test_a_hit_after_a_deletion_and_a_restart_counts_though_the_clock_was_set_back(tmp_path: Path) -> None:
-    async def history() -> None:
-        machine = OneMachine(tmp_path, 1, MemoryStore())
-        (worker,) = machine.workers
-        await machine.hit(worker, "a")
-        await machine.erase(worker, "a")
-        await machine.restart_set_back(worker)
-        await machine.hit(worker, "a")
-        await machine.check()
-        assert machine.expected == {"a": 1}
-
-    asyncio.run(history())
+async def test_a_hit_after_a_deletion_and_a_restart_counts_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    machine = OneMachine(tmp_path, 1, MemoryStore())
+    (worker,) = machine.workers
+    await machine.hit(worker, "a")
+    await machine.erase(worker, "a")
+    await machine.restart_set_back(worker)
+    await machine.hit(worker, "a")
+    await machine.check()
+    assert machine.expected == {"a": 1}
 
 
-def test_a_second_deletion_takes_all_hits_though_the_clock_was_set_back(tmp_path: Path) -> None:
-    async def history() -> None:
-        machine = OneMachine(tmp_path, 1, MemoryStore())
-        (worker,) = machine.workers
-        await machine.erase(worker, "a")
-        await machine.restart_set_back(worker)
-        await machine.hit(worker, "a")
-        await worker.owner.flush()
-        await machine.erase(worker, "a")
-        await machine.check()
-        assert machine.expected == {"a": 0}
-
-    asyncio.run(history())
+async def test_a_second_deletion_takes_all_hits_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    machine = OneMachine(tmp_path, 1, MemoryStore())
+    (worker,) = machine.workers
+    await machine.erase(worker, "a")
+    await machine.restart_set_back(worker)
+    await machine.hit(worker, "a")
+    await worker.owner.flush()
+    await machine.erase(worker, "a")
+    await machine.check()
+    assert machine.expected == {"a": 0}
 
 
-def test_a_deletion_takes_the_hits_of_other_workers_though_the_clock_was_set_back(tmp_path: Path) -> None:
-    async def history() -> None:
-        machine = OneMachine(tmp_path, 3, MemoryStore())
-        one, two, three = machine.workers
-        await machine.hit(one, "a")
-        await machine.hit(two, "a")
-        machine.now -= 1_020
-        await machine.erase(three, "a")
-        await machine.hit(two, "a")
-        await machine.check()
-        assert machine.expected == {"a": 1}
-
-    asyncio.run(history())
+async def test_a_deletion_takes_the_hits_of_other_workers_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    machine = OneMachine(tmp_path, 3, MemoryStore())
+    one, two, three = machine.workers
+    await machine.hit(one, "a")
+    await machine.hit(two, "a")
+    machine.now -= 1_020
+    await machine.erase(three, "a")
+    await machine.hit(two, "a")
+    await machine.check()
+    assert machine.expected == {"a": 1}
 
 
-def test_no_worker_deletes_before_all_have_read_their_journals(tmp_path: Path) -> None:
-    async def history() -> None:
-        machine = OneMachine(tmp_path, 2, MemoryStore())
-        one, two = machine.workers
-        await machine.hit(two, "a")
-        for worker in machine.workers:
-            await machine.end(worker, killed=True)
-        machine.slots[:] = [0, 0]
-        machine.now -= 1_020
-        await machine.start(one)
-        with pytest.raises(StoreUnavailable, match="still reading its journal"):
-            await one.owner.erase("a")
-        await machine.start(two)
-        await machine.erase(one, "a")
-        await machine.check()
-        assert machine.expected == {"a": 0}
-
-    asyncio.run(history())
+async def test_no_worker_deletes_before_all_have_read_their_journals(tmp_path: Path) -> None:
+    machine = OneMachine(tmp_path, 2, MemoryStore())
+    one, two = machine.workers
+    await machine.hit(two, "a")
+    for worker in machine.workers:
+        await machine.end(worker, killed=True)
+    machine.slots[:] = [0, 0]
+    machine.now -= 1_020
+    await machine.start(one)
+    with pytest.raises(StoreUnavailable, match="still reading its journal"):
+        await one.owner.erase("a")
+    await machine.start(two)
+    await machine.erase(one, "a")
+    await machine.check()
+    assert machine.expected == {"a": 0}
 
 
 async def anything(machine: OneMachine, rnd: random.Random) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import tracemalloc
 from collections.abc import Callable
@@ -152,33 +151,30 @@ async def fill(owner: Owner) -> int:
     raise AssertionError("nothing was ever refused")
 
 
-def test_beyond_the_bound_hits_are_refused_until_a_flush_frees_it_and_none_is_lost(tmp_path: Path) -> None:
-    async def history() -> None:
-        store = FaultyStore(MemoryStore())
-        owner = open_owner(tmp_path, store, 1 << 20)
-        counted = await fill(owner)
-        assert 1_000 < counted < 10_000
-        status = owner.status
-        assert status.buffer_full and status.buffer_bytes_max < status.buffer_bytes < 1.1 * status.buffer_bytes_max
-        with pytest.raises(JournalBehind):
-            owner.accept_one("link-0")  # a known link, too: its next minute would take more
-        store.down = True
-        with pytest.raises(StoreUnavailable):
-            await owner.flush()
-        with pytest.raises(JournalBehind):
-            owner.accept_one("link-0")  # what a flush has taken and not stored counts, too
-        await owner.release()
-        owner = open_owner(tmp_path, store, 1 << 20)
-        with pytest.raises(JournalBehind):
-            owner.accept_one("link-0")  # as it does after a restart
-        store.down = False
+async def test_beyond_the_bound_hits_are_refused_until_a_flush_frees_it_and_none_is_lost(tmp_path: Path) -> None:
+    store = FaultyStore(MemoryStore())
+    owner = open_owner(tmp_path, store, 1 << 20)
+    counted = await fill(owner)
+    assert 1_000 < counted < 10_000
+    status = owner.status
+    assert status.buffer_full and status.buffer_bytes_max < status.buffer_bytes < 1.1 * status.buffer_bytes_max
+    with pytest.raises(JournalBehind):
+        owner.accept_one("link-0")  # a known link, too: its next minute would take more
+    store.down = True
+    with pytest.raises(StoreUnavailable):
         await owner.flush()
-        assert owner.status.buffer_bytes == 0 and not owner.status.buffer_full
-        await owner.accept_one("link-0")
-        await owner.flush()
-        for n in (0, 1, counted - 1, counted):
-            row = await read(store, [], link_key(f"link-{n}"), NOW)
-            assert row.lifetime == (2 if n == 0 else n < counted)
-        await owner.close()
-
-    asyncio.run(history())
+    with pytest.raises(JournalBehind):
+        owner.accept_one("link-0")  # what a flush has taken and not stored counts, too
+    await owner.release()
+    owner = open_owner(tmp_path, store, 1 << 20)
+    with pytest.raises(JournalBehind):
+        owner.accept_one("link-0")  # as it does after a restart
+    store.down = False
+    await owner.flush()
+    assert owner.status.buffer_bytes == 0 and not owner.status.buffer_full
+    await owner.accept_one("link-0")
+    await owner.flush()
+    for n in (0, 1, counted - 1, counted):
+        row = await read(store, [], link_key(f"link-{n}"), NOW)
+        assert row.lifetime == (2 if n == 0 else n < counted)
+    await owner.close()

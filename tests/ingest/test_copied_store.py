@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
@@ -56,146 +55,128 @@ def moved(node: OwnerProcess, store: Store) -> None:
     node.start()
 
 
-def test_a_stopped_servers_journal_goes_on_beside_the_copy(tmp_path: Path, target: MemoryStore) -> None:
-    async def story() -> None:
-        source = MemoryStore()
-        node = start(tmp_path / "journal", source)
-        await restarted(node, 2)
-        await node.owner.close()
-        await copied(source, target)
-        moved(node, target)
-        await hit(node, 2)
-        await node.owner.close()
-        assert await lifetime(target) == 3
-        assert len([record for record in target.owners() if record.journal == node.journal.recovered.journal]) == 1
-
-    asyncio.run(story())
+async def test_a_stopped_servers_journal_goes_on_beside_the_copy(tmp_path: Path, target: MemoryStore) -> None:
+    source = MemoryStore()
+    node = start(tmp_path / "journal", source)
+    await restarted(node, 2)
+    await node.owner.close()
+    await copied(source, target)
+    moved(node, target)
+    await hit(node, 2)
+    await node.owner.close()
+    assert await lifetime(target) == 3
+    assert len([record for record in target.owners() if record.journal == node.journal.recovered.journal]) == 1
 
 
-def test_a_lost_machine_that_comes_back_beside_the_copy_counts_what_it_holds_once(
+async def test_a_lost_machine_that_comes_back_beside_the_copy_counts_what_it_holds_once(
     tmp_path: Path, target: MemoryStore
 ) -> None:
-    async def story() -> None:
-        source = MemoryStore()
-        node = start(tmp_path / "journal", source)
-        await restarted(node, 2)
-        await hit(node, 2)
-        die(node)
-        retire(source, 1)
-        await copied(source, target)
-        moved(node, target)
-        await node.owner.flush()
-        assert await lifetime(target) == 3
-        await node.owner.close()
-
-    asyncio.run(story())
+    source = MemoryStore()
+    node = start(tmp_path / "journal", source)
+    await restarted(node, 2)
+    await hit(node, 2)
+    die(node)
+    retire(source, 1)
+    await copied(source, target)
+    moved(node, target)
+    await node.owner.flush()
+    assert await lifetime(target) == 3
+    await node.owner.close()
 
 
-def test_one_that_was_in_the_middle_of_a_flush_is_superseded_beside_the_copy(
+async def test_one_that_was_in_the_middle_of_a_flush_is_superseded_beside_the_copy(
     tmp_path: Path, target: MemoryStore
 ) -> None:
-    async def story() -> None:
-        source = MemoryStore()
-        faulty = FaultyStore(source)
-        node = start(tmp_path / "journal", faulty)
-        await restarted(node, 2)
-        await hit(node, 2)
-        faulty.fail_at[faulty.calls + 6] = ("before", StoreUnavailable)  # the link's row is saved, that of all is not
-        with pytest.raises(StoreUnavailable):
-            await node.owner.flush()
-        die(node)
-        assert await lifetime(source) == 3
-        retire(source, 1)
-        await copied(source, target)
-        moved(node, target)
-        with pytest.raises(JournalSuperseded):
-            await node.owner.flush()
-        assert await lifetime(target) == 3
-        await node.owner.close()
-
-    asyncio.run(story())
-
-
-def test_a_snapshot_of_the_journal_is_superseded_beside_the_copy(tmp_path: Path, target: MemoryStore) -> None:
-    async def story() -> None:
-        source = MemoryStore()
-        node = start(tmp_path / "journal", source)
-        await restarted(node, 2)
-        await hit(node, 2)
-        shutil.copytree(tmp_path / "journal", tmp_path / "snapshot")
-        await node.owner.close()
-        await copied(source, target)
-        old = start(tmp_path / "snapshot", target)
-        with pytest.raises(JournalSuperseded):
-            await old.owner.flush()
-        assert await lifetime(target) == 3
-        await old.owner.close()
-
-    asyncio.run(story())
-
-
-def test_a_snapshot_is_judged_by_the_newest_owner_that_its_journal_had(tmp_path: Path, target: MemoryStore) -> None:
-    async def story() -> None:
-        source = MemoryStore()
-        node = start(tmp_path / "journal", source)
-        await restarted(node, 2)
-        retire(source, 1)
-        await hit(node, 2)
-        with pytest.raises(OwnerFenced):
-            await node.owner.flush()
-        die(node)
-        node.start()
+    source = MemoryStore()
+    faulty = FaultyStore(source)
+    node = start(tmp_path / "journal", faulty)
+    await restarted(node, 2)
+    await hit(node, 2)
+    faulty.fail_at[faulty.calls + 6] = ("before", StoreUnavailable)  # the link's row is saved, that of all is not
+    with pytest.raises(StoreUnavailable):
         await node.owner.flush()
-        assert node.owner.status.owner == 2
-        await hit(node, 4)
-        shutil.copytree(tmp_path / "journal", tmp_path / "snapshot")
-        await node.owner.close()
-        target.create_owner(OwnerRecord(2, 1, "stranger", "stranger's", "/elsewhere", OPEN, 0, int(NOW)))
-        await copied(source, target)
-        old = start(tmp_path / "snapshot", target)
-        with pytest.raises(JournalSuperseded):
-            await old.owner.flush()
-        assert await lifetime(target) == 7
-        await old.owner.close()
-
-    asyncio.run(story())
+    die(node)
+    assert await lifetime(source) == 3
+    retire(source, 1)
+    await copied(source, target)
+    moved(node, target)
+    with pytest.raises(JournalSuperseded):
+        await node.owner.flush()
+    assert await lifetime(target) == 3
+    await node.owner.close()
 
 
-def test_a_journal_that_went_on_beside_the_source_brings_what_it_holds(tmp_path: Path, target: MemoryStore) -> None:
+async def test_a_snapshot_of_the_journal_is_superseded_beside_the_copy(tmp_path: Path, target: MemoryStore) -> None:
+    source = MemoryStore()
+    node = start(tmp_path / "journal", source)
+    await restarted(node, 2)
+    await hit(node, 2)
+    shutil.copytree(tmp_path / "journal", tmp_path / "snapshot")
+    await node.owner.close()
+    await copied(source, target)
+    old = start(tmp_path / "snapshot", target)
+    with pytest.raises(JournalSuperseded):
+        await old.owner.flush()
+    assert await lifetime(target) == 3
+    await old.owner.close()
+
+
+async def test_a_snapshot_is_judged_by_the_newest_owner_that_its_journal_had(
+    tmp_path: Path, target: MemoryStore
+) -> None:
+    source = MemoryStore()
+    node = start(tmp_path / "journal", source)
+    await restarted(node, 2)
+    retire(source, 1)
+    await hit(node, 2)
+    with pytest.raises(OwnerFenced):
+        await node.owner.flush()
+    die(node)
+    node.start()
+    await node.owner.flush()
+    assert node.owner.status.owner == 2
+    await hit(node, 4)
+    shutil.copytree(tmp_path / "journal", tmp_path / "snapshot")
+    await node.owner.close()
+    target.create_owner(OwnerRecord(2, 1, "stranger", "stranger's", "/elsewhere", OPEN, 0, int(NOW)))
+    await copied(source, target)
+    old = start(tmp_path / "snapshot", target)
+    with pytest.raises(JournalSuperseded):
+        await old.owner.flush()
+    assert await lifetime(target) == 7
+    await old.owner.close()
+
+
+async def test_a_journal_that_went_on_beside_the_source_brings_what_it_holds(
+    tmp_path: Path, target: MemoryStore
+) -> None:
     """Unless its number is a stranger's whose epochs look like its own successors': then it is quarantined."""
     ahead = any(record.epoch == 9 for record in target.owners())
-
-    async def story() -> None:
-        source = MemoryStore()
-        node = start(tmp_path / "journal", source)
-        await restarted(node, 2)
-        await node.owner.close()
-        await copied(source, target)
-        node.start()  # beside the source, by mistake
+    source = MemoryStore()
+    node = start(tmp_path / "journal", source)
+    await restarted(node, 2)
+    await node.owner.close()
+    await copied(source, target)
+    node.start()  # beside the source, by mistake
+    await node.owner.flush()
+    await hit(node, 2)
+    die(node)
+    moved(node, target)
+    with pytest.raises(JournalSuperseded) if ahead else nullcontext():
         await node.owner.flush()
-        await hit(node, 2)
-        die(node)
-        moved(node, target)
-        with pytest.raises(JournalSuperseded) if ahead else nullcontext():
-            await node.owner.flush()
-        assert await lifetime(target) == (1 if ahead else 3)
-        await node.owner.close()
-
-    asyncio.run(story())
+    assert await lifetime(target) == (1 if ahead else 3)
+    await node.owner.close()
 
 
-def test_a_new_journal_goes_on_with_the_copied_rows(tmp_path: Path) -> None:
-    async def story() -> None:
-        source, target = MemoryStore(), MemoryStore()
-        node = start(tmp_path / "journal", source)
-        await restarted(node, 2)
-        await node.owner.close()
-        await copied(source, target)
-        new = start(tmp_path / "new", target)
-        await hit(new, 2)
-        await new.owner.close()
-        assert new.owner.status.owner == 1
-        assert await lifetime(target) == 3
-        assert len((await target.rows("a")).rows) == 1
-
-    asyncio.run(story())
+async def test_a_new_journal_goes_on_with_the_copied_rows(tmp_path: Path) -> None:
+    source, target = MemoryStore(), MemoryStore()
+    node = start(tmp_path / "journal", source)
+    await restarted(node, 2)
+    await node.owner.close()
+    await copied(source, target)
+    new = start(tmp_path / "new", target)
+    await hit(new, 2)
+    await new.owner.close()
+    assert new.owner.status.owner == 1
+    assert await lifetime(target) == 3
+    assert len((await target.rows("a")).rows) == 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -29,9 +29,9 @@ STORES: list[Make] = [lambda _: MemoryStore(), lambda path: SqliteStore(path / "
 
 
 @pytest.fixture(params=STORES, ids=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    made: Store = request.param(tmp_path)
-    return made
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with closing(request.param(tmp_path)) as made:
+        yield made
 
 
 async def hit(node: OwnerProcess, key: str, count: int, id_: str | None = None) -> None:
@@ -61,29 +61,26 @@ async def three_links(node: OwnerProcess) -> None:
     await node.owner.flush()
 
 
-def test_the_others_are_flushed_and_what_is_quarantined_is_added_once(store: Store, tmp_path: Path) -> None:
-    async def story() -> None:
-        node = start(tmp_path / "journal", store)
-        await three_links(node)
-        whole = put(store, "b", b"?")
-        for _ in range(3):
-            for key in "abc":
-                await hit(node, key, 1)
-            await node.owner.flush()
-        status = node.owner.status
-        assert (status.quarantined, status.failed_flushes, status.buffered_hits) == ({"b": 3}, 0, 0)
-        assert (await lifetime(store, "a"), await lifetime(store, "c")) == (13, 13)
-        assert any("b', owner 1: 3 hits are quarantined" in sentence for sentence in verify(store, CLICKS).broken)
-        with pytest.raises(RowCorrupt):
-            await lifetime(store, "b")
-        put(store, "b", whole)
-        for _ in range(2):
-            await node.owner.flush()  # without any new hit
-        assert (await lifetime(store, "b"), node.owner.status.quarantined) == (13, {})
-        report = verify(store, CLICKS)
-        assert (report.people, report.broken) == (39, [])
-
-    asyncio.run(story())
+async def test_the_others_are_flushed_and_what_is_quarantined_is_added_once(store: Store, tmp_path: Path) -> None:
+    node = start(tmp_path / "journal", store)
+    await three_links(node)
+    whole = put(store, "b", b"?")
+    for _ in range(3):
+        for key in "abc":
+            await hit(node, key, 1)
+        await node.owner.flush()
+    status = node.owner.status
+    assert (status.quarantined, status.failed_flushes, status.buffered_hits) == ({"b": 3}, 0, 0)
+    assert (await lifetime(store, "a"), await lifetime(store, "c")) == (13, 13)
+    assert any("b', owner 1: 3 hits are quarantined" in sentence for sentence in verify(store, CLICKS).broken)
+    with pytest.raises(RowCorrupt):
+        await lifetime(store, "b")
+    put(store, "b", whole)
+    for _ in range(2):
+        await node.owner.flush()  # without any new hit
+    assert (await lifetime(store, "b"), node.owner.status.quarantined) == (13, {})
+    report = verify(store, CLICKS)
+    assert (report.people, report.broken) == (39, [])
 
 
 class FailsAtTheEnd(MemoryStore):
@@ -102,97 +99,83 @@ class FailsAtTheEnd(MemoryStore):
         super().save_own(held, flush, rows, sources)
 
 
-def test_what_is_quarantined_is_written_again_when_a_flush_is_tried_again(tmp_path: Path) -> None:
+async def test_what_is_quarantined_is_written_again_when_a_flush_is_tried_again(tmp_path: Path) -> None:
     """It can be read, and yet be on one replica only, which is lost before the others have it."""
-
-    async def story() -> None:
-        store = FailsAtTheEnd()
-        node = start(tmp_path / "journal", store)
-        await three_links(node)
-        put(store, "b", b"?")
-        await hit(node, "b", 1)
-        store.fails = True
-        with pytest.raises(StoreUnavailable):
-            await node.owner.flush()
-        assert QUARANTINE in store.saved
-        store.saved.clear()
+    store = FailsAtTheEnd()
+    node = start(tmp_path / "journal", store)
+    await three_links(node)
+    put(store, "b", b"?")
+    await hit(node, "b", 1)
+    store.fails = True
+    with pytest.raises(StoreUnavailable):
         await node.owner.flush()
-        assert QUARANTINE in store.saved[: store.saved.index(ALL_LINKS)], "in that flush, not in a later one"
+    assert QUARANTINE in store.saved
+    store.saved.clear()
+    await node.owner.flush()
+    assert QUARANTINE in store.saved[: store.saved.index(ALL_LINKS)], "in that flush, not in a later one"
 
-    asyncio.run(story())
 
-
-def test_the_row_of_all_links_may_be_damaged_too(store: Store, tmp_path: Path) -> None:
-    async def story() -> None:
-        node = start(tmp_path / "journal", store)
-        await three_links(node)
-        whole = put(store, ALL_LINKS, b"?")
-        await hit(node, "a", 1)
-        await node.owner.flush()
-        assert node.owner.status.quarantined == {ALL_LINKS: 1}
-        put(store, ALL_LINKS, whole)
-        await hit(node, "b", 1)
-        await node.owner.flush()
-        assert (await lifetime(store, ALL_LINKS), verify(store, CLICKS).broken) == (32, [])
-
-    asyncio.run(story())
+async def test_the_row_of_all_links_may_be_damaged_too(store: Store, tmp_path: Path) -> None:
+    node = start(tmp_path / "journal", store)
+    await three_links(node)
+    whole = put(store, ALL_LINKS, b"?")
+    await hit(node, "a", 1)
+    await node.owner.flush()
+    assert node.owner.status.quarantined == {ALL_LINKS: 1}
+    put(store, ALL_LINKS, whole)
+    await hit(node, "b", 1)
+    await node.owner.flush()
+    assert (await lifetime(store, ALL_LINKS), verify(store, CLICKS).broken) == (32, [])
 
 
 @pytest.mark.parametrize("hits_before", [0, 2])
 @pytest.mark.parametrize("hits_after", [0, 5])
-def test_a_link_that_is_erased_begins_anew(store: Store, tmp_path: Path, hits_before: int, hits_after: int) -> None:
-    async def story() -> None:
-        node = start(tmp_path / "journal", store)
-        await three_links(node)
-        put(store, "b", b"?")
-        if hits_before:
-            await hit(node, "b", hits_before)
-            await node.owner.flush()
-        await node.owner.erase("b")
-        if hits_after:
-            await hit(node, "b", hits_after)
+async def test_a_link_that_is_erased_begins_anew(
+    store: Store, tmp_path: Path, hits_before: int, hits_after: int
+) -> None:
+    node = start(tmp_path / "journal", store)
+    await three_links(node)
+    put(store, "b", b"?")
+    if hits_before:
+        await hit(node, "b", hits_before)
         await node.owner.flush()
-        assert (await lifetime(store, "b"), node.owner.status.quarantined) == (hits_after, {})
-        await hit(node, "b", 1)
-        await node.owner.flush()
-        assert await lifetime(store, "b") == hits_after + 1
-
-    asyncio.run(story())
-
-
-def test_a_row_that_is_given_up_begins_with_what_is_quarantined(store: Store, tmp_path: Path) -> None:
-    async def story() -> None:
-        node = start(tmp_path / "journal", store)
-        await three_links(node)
-        put(store, "b", b"?")
-        await hit(node, "b", 2)
-        await node.owner.flush()
-        node.owner.give_up(["a", "b"])
-        await hit(node, "b", 1)
-        await node.owner.flush()
-        assert (await lifetime(store, "a"), await lifetime(store, "b")) == (10, 3), "a sound row is never given up"
-        assert node.owner.status.quarantined == {}
-
-    asyncio.run(story())
+    await node.owner.erase("b")
+    if hits_after:
+        await hit(node, "b", hits_after)
+    await node.owner.flush()
+    assert (await lifetime(store, "b"), node.owner.status.quarantined) == (hits_after, {})
+    await hit(node, "b", 1)
+    await node.owner.flush()
+    assert await lifetime(store, "b") == hits_after + 1
 
 
-def test_what_is_quarantined_may_be_damaged_itself(store: Store, tmp_path: Path) -> None:
-    async def story() -> None:
-        node = start(tmp_path / "journal", store)
-        await three_links(node)
-        put(store, "b", b"?")
-        await hit(node, "b", 2)
-        await node.owner.flush()
-        put(store, QUARANTINE, b"{")
-        await hit(node, "a", 1)
-        await node.owner.flush()
-        assert await lifetime(store, "a") == 11
-        node.disk.kill()
-        node = start(tmp_path / "journal", store)
-        await node.owner.flush()
-        assert any("not a list of quarantined rows" in sentence for sentence in verify(store, CLICKS).broken)
+async def test_a_row_that_is_given_up_begins_with_what_is_quarantined(store: Store, tmp_path: Path) -> None:
+    node = start(tmp_path / "journal", store)
+    await three_links(node)
+    put(store, "b", b"?")
+    await hit(node, "b", 2)
+    await node.owner.flush()
+    node.owner.give_up(["a", "b"])
+    await hit(node, "b", 1)
+    await node.owner.flush()
+    assert (await lifetime(store, "a"), await lifetime(store, "b")) == (10, 3), "a sound row is never given up"
+    assert node.owner.status.quarantined == {}
 
-    asyncio.run(story())
+
+async def test_what_is_quarantined_may_be_damaged_itself(store: Store, tmp_path: Path) -> None:
+    node = start(tmp_path / "journal", store)
+    await three_links(node)
+    put(store, "b", b"?")
+    await hit(node, "b", 2)
+    await node.owner.flush()
+    put(store, QUARANTINE, b"{")
+    await hit(node, "a", 1)
+    await node.owner.flush()
+    assert await lifetime(store, "a") == 11
+    node.disk.kill()
+    node = start(tmp_path / "journal", store)
+    await node.owner.flush()
+    assert any("not a list of quarantined rows" in sentence for sentence in verify(store, CLICKS).broken)
 
 
 # --- a kill or an error at each call, the row damaged and mended at each --------------------------------------------
@@ -255,26 +238,22 @@ async def _flushed(node: OwnerProcess) -> bool:
     return True
 
 
-def test_a_row_that_was_written_before_it_was_damaged_is_not_quarantined_as_well(tmp_path: Path) -> None:
+async def test_a_row_that_was_written_before_it_was_damaged_is_not_quarantined_as_well(tmp_path: Path) -> None:
     """Its head still says that it includes the flush."""
-
-    async def story() -> None:
-        store = FaultyStore(MemoryStore())
-        node = start(tmp_path, store)
-        await three_links(node)
-        await hit(node, "b", 1)
-        for calls in range(1, 8):  # so that the flush fails as late as it can
-            store.fail_at = {store.calls + calls: ("before", StoreUnavailable)}
-            with suppress(StoreUnavailable):
-                await node.owner.flush()
-        store.fail_at = {}
-        row = store._store.load_own(1, ["b"])["b"].data
-        assert row is not None and codec.decode(row).lifetime == 11
-        put(store._store, "b", row[:-1])
-        await node.owner.flush()
-        await node.owner.flush()
-        put(store._store, "b", row)
-        await node.owner.flush()
-        assert await lifetime(store._store, "b") == 11
-
-    asyncio.run(story())
+    store = FaultyStore(MemoryStore())
+    node = start(tmp_path, store)
+    await three_links(node)
+    await hit(node, "b", 1)
+    for calls in range(1, 8):  # so that the flush fails as late as it can
+        store.fail_at = {store.calls + calls: ("before", StoreUnavailable)}
+        with suppress(StoreUnavailable):
+            await node.owner.flush()
+    store.fail_at = {}
+    row = store._store.load_own(1, ["b"])["b"].data
+    assert row is not None and codec.decode(row).lifetime == 11
+    put(store._store, "b", row[:-1])
+    await node.owner.flush()
+    await node.owner.flush()
+    put(store._store, "b", row)
+    await node.owner.flush()
+    assert await lifetime(store._store, "b") == 11

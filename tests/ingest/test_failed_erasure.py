@@ -41,32 +41,29 @@ class ErasingStore(MemoryStore):
         raise StoreUnavailable("it went away")
 
 
-def test_hits_that_were_flushed_while_an_erasure_failed_still_count(tmp_path: Path) -> None:
-    async def main() -> None:
-        ticks = count()
+async def test_hits_that_were_flushed_while_an_erasure_failed_still_count(tmp_path: Path) -> None:
+    ticks = count()
 
-        def clock() -> float:
-            return NOW + next(ticks) / 1000
+    def clock() -> float:
+        return NOW + next(ticks) / 1000
 
-        store = ErasingStore()
-        auditor: Auditor[Sent] = Auditor()
-        node = OwnerProcess(tmp_path / "a", store, clock, False, TrackedDisk())
-        await node.owner.claim()
-        sent = [auditor.enter(Sent(auditor.next_hits(["k"]))) for _ in range(3)]
-        for each in sent:
-            await node.owner.accept(batch_of(each, minute_of(NOW), None))
-        flush = asyncio.create_task(node.owner.flush())
-        erasure = asyncio.create_task(node.owner.erase("k"))
-        await flush
-        store.flushed.set()
-        with pytest.raises(StoreUnavailable, match="went away"):
-            await erasure
-        total, words = await read_words(store, [node], "k", NOW)
-        assert total == sum(each.weight for each in sent)
-        assert not judge_words("k", total, words)
-        await node.owner.release()
-
-    asyncio.run(main())
+    store = ErasingStore()
+    auditor: Auditor[Sent] = Auditor()
+    node = OwnerProcess(tmp_path / "a", store, clock, False, TrackedDisk())
+    await node.owner.claim()
+    sent = [auditor.enter(Sent(auditor.next_hits(["k"]))) for _ in range(3)]
+    for each in sent:
+        await node.owner.accept(batch_of(each, minute_of(NOW), None))
+    flush = asyncio.create_task(node.owner.flush())
+    erasure = asyncio.create_task(node.owner.erase("k"))
+    await flush
+    store.flushed.set()
+    with pytest.raises(StoreUnavailable, match="went away"):
+        await erasure
+    total, words = await read_words(store, [node], "k", NOW)
+    assert total == sum(each.weight for each in sent)
+    assert not judge_words("k", total, words)
+    await node.owner.release()
 
 
 class FlickeringStore(MemoryStore):
@@ -81,23 +78,22 @@ class FlickeringStore(MemoryStore):
         return {key: OwnRow(row.data, 0) for key, row in found.items() if row.data is not None}
 
 
-def test_an_erasure_that_one_flush_has_seen_and_the_next_has_not_holds_in_both_rows_of_a_link(tmp_path: Path) -> None:
-    async def main() -> None:
-        now = [float(NOW)]
-        store = FlickeringStore(CLICKS)
-        auditor: Auditor[Sent] = Auditor()
-        node = OwnerProcess(tmp_path / "a", store, lambda: now[0], False, TrackedDisk())
-        before, after = (auditor.enter(Sent(auditor.next_hits(["k"]))) for _ in range(2))
-        await node.owner.accept(batch_of(before, minute_of(NOW), None))
-        store.erase(link_key("k"), (NOW + 5) * 1_000_000)
-        await node.owner.flush()
-        now[0] += 10
-        store.hidden = True
-        await node.owner.accept(batch_of(after, minute_of(NOW), None))
-        await node.owner.flush()
-        total, words = await read_words(store, [node], "k", NOW + 10)
-        assert total == after.weight
-        assert not judge_words("k", total, words)
-        await node.owner.release()
-
-    asyncio.run(main())
+async def test_an_erasure_that_one_flush_has_seen_and_the_next_has_not_holds_in_both_rows_of_a_link(
+    tmp_path: Path,
+) -> None:
+    now = [float(NOW)]
+    store = FlickeringStore(CLICKS)
+    auditor: Auditor[Sent] = Auditor()
+    node = OwnerProcess(tmp_path / "a", store, lambda: now[0], False, TrackedDisk())
+    before, after = (auditor.enter(Sent(auditor.next_hits(["k"]))) for _ in range(2))
+    await node.owner.accept(batch_of(before, minute_of(NOW), None))
+    store.erase(link_key("k"), (NOW + 5) * 1_000_000)
+    await node.owner.flush()
+    now[0] += 10
+    store.hidden = True
+    await node.owner.accept(batch_of(after, minute_of(NOW), None))
+    await node.owner.flush()
+    total, words = await read_words(store, [node], "k", NOW + 10)
+    assert total == after.weight
+    assert not judge_words("k", total, words)
+    await node.owner.release()

@@ -11,6 +11,7 @@ import pytest
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.keys import link_key
+from ingest.journal.journal import FlushRecord, Journal
 from storage.contract import Held, SavedRow, Source
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess
@@ -59,6 +60,33 @@ class Hanging(MemoryStore):
             self.hangs.set()
             self.told.wait()
             raise StoreUnavailable("no quorum has answered")
+
+
+def test_a_stop_while_a_flush_is_being_recorded_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the last flush records one with the same number, and the stop ends in a traceback."""
+
+    async def story() -> None:
+        store, recording, told = MemoryStore(), Event(), Event()
+        node = start(tmp_path, store)
+        record_flush = Journal.record_flush
+
+        def hangs(self: Journal, number: int, fold_day: int) -> FlushRecord:
+            recording.set()
+            told.wait()
+            return record_flush(self, number, fold_day)
+
+        monkeypatch.setattr(Journal, "record_flush", hangs)
+        await hit(node, 3)
+        flushing = asyncio.create_task(node.owner.flush())
+        await asyncio.to_thread(recording.wait)
+        flushing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await flushing
+        told.set()
+        await node.owner.close()
+        assert await lifetime(store) == 3
+
+    asyncio.run(story())
 
 
 def test_all_of_a_flush_is_done_again_that_was_cancelled_and_failed_in_its_thread(tmp_path: Path) -> None:

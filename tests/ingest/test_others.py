@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
@@ -42,8 +44,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteStore:
-    return SqliteStore(tmp_path / "clickcurve.db", CLICKS)
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "clickcurve.db", CLICKS)) as opened:
+        yield opened
 
 
 def node_on(store: SqliteStore | MemoryStore, folder: Path, clock: Clock) -> OwnerProcess:
@@ -74,26 +77,23 @@ def test_a_batch_of_nothing_but_others_is_not_empty() -> None:
 
 
 # --- in the rows ------------------------------------------------------------------------------------------------------
-def test_they_show_at_once_survive_a_kill_and_are_flushed_into_rows_of_their_own(
+async def test_they_show_at_once_survive_a_kill_and_are_flushed_into_rows_of_their_own(
     tmp_path: Path, store: SqliteStore, clock: Clock
 ) -> None:
-    async def story() -> None:
-        node = node_on(store, tmp_path / "journal", clock)
-        at = minute_of(clock.now)
-        await node.owner.accept(Batch(people=counts(at, {"a": 3}), others=counts(at, {ASKED: 5})))
-        assert (await read(store, [node], ASKED, int(clock.now))).lifetime == 5
-        node.disk.kill()
-        node.start()
-        assert (await read(store, [node], ASKED, int(clock.now))).lifetime == 5
-        await node.owner.flush()
-        await node.owner.accept(Batch(others=counts(at, {ASKED: 2})))
-        assert (await read(store, [node], ASKED, int(clock.now))).lifetime == 7
-        await node.owner.flush()
-        row = await read(store, [], ASKED, int(clock.now))
-        assert (row.lifetime, row.bots, row.first) == (7, 0, at)
-        await node.owner.close()
-
-    asyncio.run(story())
+    node = node_on(store, tmp_path / "journal", clock)
+    at = minute_of(clock.now)
+    await node.owner.accept(Batch(people=counts(at, {"a": 3}), others=counts(at, {ASKED: 5})))
+    assert (await read(store, [node], ASKED, int(clock.now))).lifetime == 5
+    node.disk.kill()
+    node.start()
+    assert (await read(store, [node], ASKED, int(clock.now))).lifetime == 5
+    await node.owner.flush()
+    await node.owner.accept(Batch(others=counts(at, {ASKED: 2})))
+    assert (await read(store, [node], ASKED, int(clock.now))).lifetime == 7
+    await node.owner.flush()
+    row = await read(store, [], ASKED, int(clock.now))
+    assert (row.lifetime, row.bots, row.first) == (7, 0, at)
+    await node.owner.close()
 
 
 def test_no_sum_and_no_list_of_links_has_them(tmp_path: Path, store: SqliteStore, clock: Clock) -> None:
@@ -119,23 +119,20 @@ def test_no_sum_and_no_list_of_links_has_them(tmp_path: Path, store: SqliteStore
     assert (report.links, report.people, report.rows, report.broken) == (2, 4, 4, [])
 
 
-def test_the_retention_pass_folds_them_like_links(tmp_path: Path, store: SqliteStore, clock: Clock) -> None:
-    async def story() -> None:
-        node = node_on(store, tmp_path / "journal", clock)
-        at = minute_of(clock.now)
-        for minute in range(0, 3_600, 60):
-            await node.owner.accept(Batch(others=counts(at + minute, {ASKED: 1})))
-        await node.owner.flush()
-        before = codec.decode(store.load_own(1, [ASKED])[ASKED].data or b"")
-        clock.now += 3 * DAY_S
-        await run_pass(node.owner, fold_day(int(clock.now)))
-        after = codec.decode(store.load_own(1, [ASKED])[ASKED].data or b"")
-        assert before.lifetime == after.lifetime == 60
-        assert (len(before.people_cells[0][0]), len(after.people_cells[0][0])) == (60, 0)
-        assert sum(after.people_cells[2][1]) == 60
-        await node.owner.close()
-
-    asyncio.run(story())
+async def test_the_retention_pass_folds_them_like_links(tmp_path: Path, store: SqliteStore, clock: Clock) -> None:
+    node = node_on(store, tmp_path / "journal", clock)
+    at = minute_of(clock.now)
+    for minute in range(0, 3_600, 60):
+        await node.owner.accept(Batch(others=counts(at + minute, {ASKED: 1})))
+    await node.owner.flush()
+    before = codec.decode(store.load_own(1, [ASKED])[ASKED].data or b"")
+    clock.now += 3 * DAY_S
+    await run_pass(node.owner, fold_day(int(clock.now)))
+    after = codec.decode(store.load_own(1, [ASKED])[ASKED].data or b"")
+    assert before.lifetime == after.lifetime == 60
+    assert (len(before.people_cells[0][0]), len(after.people_cells[0][0])) == (60, 0)
+    assert sum(after.people_cells[2][1]) == 60
+    await node.owner.close()
 
 
 def test_of_callers_nothing_is_kept_beyond_its_days(tmp_path: Path, store: SqliteStore, clock: Clock) -> None:

@@ -45,37 +45,31 @@ def is_empty(node: OwnerProcess) -> bool:
         node.disk.kill()
 
 
-def test_a_batch_that_waits_for_the_store_is_refused_when_the_owner_closes(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = Asked()
-        node = start(tmp_path / "journal", store)
-        await node.owner.flush()
-        batch = Batch(identified=[Identified("id", counts(minute_of(NOW), {"a": 1}), {})])
-        accepting = asyncio.ensure_future(node.owner.accept(batch))
-        await store.asked.wait()
-        await node.owner.close()
-        store.may_answer.set()
-        with pytest.raises(JournalBroken, match="shutting down"):
-            await accepting
-        assert store.owners()[0].state == CLOSED
-        assert is_empty(node)
-
-    asyncio.run(story())
-
-
-def test_a_batch_that_a_slow_disk_is_writing_is_in_the_last_flush(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        node = start(tmp_path / "journal", store)
-        await node.owner.flush()
-        node.journal.sync_s = 1.0  # so it is written by a thread
-        accepting = asyncio.ensure_future(node.owner.accept(Batch(people=counts(minute_of(NOW), {"a": 1}))))
-        while not node.owner._commit._busy:
-            await asyncio.sleep(0)
-        await node.owner.close()
+async def test_a_batch_that_waits_for_the_store_is_refused_when_the_owner_closes(tmp_path: Path) -> None:
+    store = Asked()
+    node = start(tmp_path / "journal", store)
+    await node.owner.flush()
+    batch = Batch(identified=[Identified("id", counts(minute_of(NOW), {"a": 1}), {})])
+    accepting = asyncio.ensure_future(node.owner.accept(batch))
+    await store.asked.wait()
+    await node.owner.close()
+    store.may_answer.set()
+    with pytest.raises(JournalBroken, match="shutting down"):
         await accepting
-        row = await read(store, [], link_key("a"), int(NOW))
-        assert row.lifetime == 1
-        assert is_empty(node)
+    assert store.owners()[0].state == CLOSED
+    assert is_empty(node)
 
-    asyncio.run(story())
+
+async def test_a_batch_that_a_slow_disk_is_writing_is_in_the_last_flush(tmp_path: Path) -> None:
+    store = MemoryStore()
+    node = start(tmp_path / "journal", store)
+    await node.owner.flush()
+    node.journal.sync_s = 1.0  # so it is written by a thread
+    accepting = asyncio.ensure_future(node.owner.accept(Batch(people=counts(minute_of(NOW), {"a": 1}))))
+    while not node.owner._commit._busy:
+        await asyncio.sleep(0)
+    await node.owner.close()
+    await accepting
+    row = await read(store, [], link_key("a"), int(NOW))
+    assert row.lifetime == 1
+    assert is_empty(node)

@@ -194,14 +194,11 @@ class History:
 
 @pytest.mark.parametrize("owners", [1, 2])
 @pytest.mark.parametrize("seed", range(40))
-def test_every_acknowledged_hit_counts_once_whatever_fails(seed: int, owners: int, tmp_path: Path) -> None:
-    async def history() -> None:
-        history = History(seed, tmp_path, owners)
-        for _ in range(150):
-            await history.step()
-        await history.end()
-
-    asyncio.run(history())
+async def test_every_acknowledged_hit_counts_once_whatever_fails(seed: int, owners: int, tmp_path: Path) -> None:
+    history = History(seed, tmp_path, owners)
+    for _ in range(150):
+        await history.step()
+    await history.end()
 
 
 def test_a_store_that_forgets_the_mark_is_caught(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,59 +17,52 @@ from tests.ingest.claim_kit import die, hit, lifetime, retire, start
 from tests.ingest.faulty_store import FaultyStore
 
 
-def test_a_retired_owner_is_fenced_and_its_journal_counts_what_it_holds_under_another_number(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        node = start(tmp_path / "journal", store)
+async def test_a_retired_owner_is_fenced_and_its_journal_counts_what_it_holds_under_another_number(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+    node = start(tmp_path / "journal", store)
+    await hit(node, 1)
+    await node.owner.flush()
+    number = node.owner.status.owner
+    retire(store, number)
+    await hit(node, 2)
+    with pytest.raises(OwnerFenced):
+        await node.owner.flush()
+    die(node)
+    node.start()
+    await node.owner.flush()
+    assert node.owner.status.owner != number
+    assert await lifetime(store) == 3
+    await node.owner.close()
+
+
+async def test_a_retired_owner_whose_last_flush_began_is_superseded(tmp_path: Path) -> None:
+    store = FaultyStore(MemoryStore())
+    node = start(tmp_path / "journal", store)
+    await hit(node, 1)
+    await node.owner.flush()
+    await hit(node, 2)
+    store.fail_at[store.calls + 2] = ("before", StoreUnavailable)  # the flush begins, and goes no further
+    with pytest.raises(StoreUnavailable):
+        await node.owner.flush()
+    die(node)
+    retire(store, node.owner.status.owner)
+    node.start()
+    with pytest.raises(JournalSuperseded, match="retired"):
+        await node.owner.flush()
+    assert await lifetime(store) == 1
+
+
+async def test_the_import_of_a_retired_owner_may_be_taken_over(tmp_path: Path) -> None:
+    store = MemoryStore()
+    lost, other = start(tmp_path / "lost", store), start(tmp_path / "other", store)
+    for node in (lost, other):
         await hit(node, 1)
         await node.owner.flush()
-        number = node.owner.status.owner
-        retire(store, number)
-        await hit(node, 2)
-        with pytest.raises(OwnerFenced):
-            await node.owner.flush()
-        die(node)
-        node.start()
-        await node.owner.flush()
-        assert node.owner.status.owner != number
-        assert await lifetime(store) == 3
-        await node.owner.close()
-
-    asyncio.run(story())
-
-
-def test_a_retired_owner_whose_last_flush_began_is_superseded(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = FaultyStore(MemoryStore())
-        node = start(tmp_path / "journal", store)
-        await hit(node, 1)
-        await node.owner.flush()
-        await hit(node, 2)
-        store.fail_at[store.calls + 2] = ("before", StoreUnavailable)  # the flush begins, and goes no further
-        with pytest.raises(StoreUnavailable):
-            await node.owner.flush()
-        die(node)
-        retire(store, node.owner.status.owner)
-        node.start()
-        with pytest.raises(JournalSuperseded, match="retired"):
-            await node.owner.flush()
-        assert await lifetime(store) == 1
-
-    asyncio.run(story())
-
-
-def test_the_import_of_a_retired_owner_may_be_taken_over(tmp_path: Path) -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        lost, other = start(tmp_path / "lost", store), start(tmp_path / "other", store)
-        for node in (lost, other):
-            await hit(node, 1)
-            await node.owner.flush()
-        await lost.owner.source("log")
-        with pytest.raises(ImportElsewhere):
-            await other.owner.source("log")
-        retire(store, lost.owner.status.owner)
-        assert (await other.owner.source("log")).owner == other.owner.status.owner
-        await other.owner.close()
-
-    asyncio.run(story())
+    await lost.owner.source("log")
+    with pytest.raises(ImportElsewhere):
+        await other.owner.source("log")
+    retire(store, lost.owner.status.owner)
+    assert (await other.owner.source("log")).owner == other.owner.status.owner
+    await other.owner.close()

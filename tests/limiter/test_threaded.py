@@ -65,53 +65,44 @@ def test_a_loop_is_lent_memcached() -> None:
     asyncio.run(every_verb(Threaded(backend, threads=3), "memcached"))
 
 
-def test_the_loop_goes_on_and_the_queue_is_bounded() -> None:
-    async def act() -> None:
-        backend = Held()
-        lent = Threaded(backend, threads=1, max_queued=2)
-        limited = limiter(lent)
-        hits = [asyncio.create_task(limited.hit("e", ANN, now=T)) for _ in range(3)]
-        await asyncio.to_thread(backend.asked.wait)
-        assert lent.measures()["limiter_calls_under_way"] == 3
-        with pytest.raises(BackendUnavailable, match="3 calls"):
-            await limited.hit("e", ANN, now=T)
-        backend.go.set()
-        assert [decision.remaining for decision in await asyncio.gather(*hits)] == [9, 8, 7]
-        await limited.close()
-
-    asyncio.run(act())
+async def test_the_loop_goes_on_and_the_queue_is_bounded() -> None:
+    backend = Held()
+    lent = Threaded(backend, threads=1, max_queued=2)
+    limited = limiter(lent)
+    hits = [asyncio.create_task(limited.hit("e", ANN, now=T)) for _ in range(3)]
+    await asyncio.to_thread(backend.asked.wait)
+    assert lent.measures()["limiter_calls_under_way"] == 3
+    with pytest.raises(BackendUnavailable, match="3 calls"):
+        await limited.hit("e", ANN, now=T)
+    backend.go.set()
+    assert [decision.remaining for decision in await asyncio.gather(*hits)] == [9, 8, 7]
+    await limited.close()
 
 
-def test_a_call_that_waits_when_it_is_closed_raises() -> None:
-    async def act() -> None:
-        backend = Held()
-        limited = limiter(Threaded(backend, threads=1))
-        first, second = (asyncio.create_task(limited.hit("e", ANN, now=T)) for _ in range(2))
-        await asyncio.to_thread(backend.asked.wait)
-        closing = asyncio.create_task(limited.close())
-        with pytest.raises(BackendUnavailable, match="closed"):
-            await second
-        backend.go.set()
-        await closing
-        assert (await first).allowed
-        with pytest.raises(BackendUnavailable, match="closed"):
-            await limited.hit("e", ANN, now=T)
-
-    asyncio.run(act())
+async def test_a_call_that_waits_when_it_is_closed_raises() -> None:
+    backend = Held()
+    limited = limiter(Threaded(backend, threads=1))
+    first, second = (asyncio.create_task(limited.hit("e", ANN, now=T)) for _ in range(2))
+    await asyncio.to_thread(backend.asked.wait)
+    closing = asyncio.create_task(limited.close())
+    with pytest.raises(BackendUnavailable, match="closed"):
+        await second
+    backend.go.set()
+    await closing
+    assert (await first).allowed
+    with pytest.raises(BackendUnavailable, match="closed"):
+        await limited.hit("e", ANN, now=T)
 
 
-def test_a_call_that_is_cancelled_while_it_queues_is_not_counted() -> None:
-    async def act() -> None:
-        backend = Held()
-        limited = limiter(Threaded(backend, threads=1))
-        first, second = (asyncio.create_task(limited.hit("e", ANN, now=T)) for _ in range(2))
-        await asyncio.to_thread(backend.asked.wait)
-        second.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await second
-        backend.go.set()
-        await first
-        assert (await limited.peek("e", ANN, now=T)).remaining == 9
-        await limited.close()
-
-    asyncio.run(act())
+async def test_a_call_that_is_cancelled_while_it_queues_is_not_counted() -> None:
+    backend = Held()
+    limited = limiter(Threaded(backend, threads=1))
+    first, second = (asyncio.create_task(limited.hit("e", ANN, now=T)) for _ in range(2))
+    await asyncio.to_thread(backend.asked.wait)
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    backend.go.set()
+    await first
+    assert (await limited.peek("e", ANN, now=T)).remaining == 9
+    await limited.close()

@@ -210,43 +210,37 @@ def test_coroutines_have_deadlines_and_a_bounded_queue() -> None:
     assert asyncio.run(story()) == [True, True, True, False, False]
 
 
-def test_a_coroutine_that_is_cancelled_leaves_the_queue_to_the_next() -> None:
-    async def story() -> None:
-        time = Time()
-        stuck = asyncio.Event()
+async def test_a_coroutine_that_is_cancelled_leaves_the_queue_to_the_next() -> None:
+    time = Time()
+    stuck = asyncio.Event()
 
-        async def pause(seconds: float) -> None:
-            if not stuck.is_set():
-                stuck.set()
-                await asyncio.Event().wait()
-            time.pause(seconds)
+    async def pause(seconds: float) -> None:
+        if not stuck.is_set():
+            stuck.set()
+            await asyncio.Event().wait()
+        time.pause(seconds)
 
-        limiter = AsyncLimiter(RULES, clock=time, pause=pause)
-        await limiter.hit("e", ANN)
-        first = asyncio.create_task(limiter.wait("e", ANN, wait_s=60))
-        await stuck.wait()
-        second = asyncio.create_task(limiter.wait("e", ANN, wait_s=60))
-        await asyncio.sleep(0)
-        assert limiter.waiting == 2
-        first.cancel()
-        assert (await second).allowed
-        assert limiter.waiting == 0
-
-    asyncio.run(story())
+    limiter = AsyncLimiter(RULES, clock=time, pause=pause)
+    await limiter.hit("e", ANN)
+    first = asyncio.create_task(limiter.wait("e", ANN, wait_s=60))
+    await stuck.wait()
+    second = asyncio.create_task(limiter.wait("e", ANN, wait_s=60))
+    await asyncio.sleep(0)
+    assert limiter.waiting == 2
+    first.cancel()
+    assert (await second).allowed
+    assert limiter.waiting == 0
 
 
-def test_a_deadline_passes_while_others_are_in_front() -> None:
-    async def story() -> None:
-        time = Time()
-        limiter = AsyncLimiter(RULES, clock=time, timer=asyncio.get_running_loop().time, pause=lambda _: gone.wait())
-        gone = asyncio.Event()
-        await limiter.hit("e", ANN)
-        first = asyncio.create_task(limiter.wait("e", ANN, wait_s=60))
-        await asyncio.sleep(0)
-        assert not (await limiter.wait("e", ANN, wait_s=0.01)).allowed
-        assert limiter.waiting == 1
-        time.now += 5
-        gone.set()
-        assert (await first).allowed
-
-    asyncio.run(story())
+async def test_a_deadline_passes_while_others_are_in_front() -> None:
+    time = Time()
+    limiter = AsyncLimiter(RULES, clock=time, timer=asyncio.get_running_loop().time, pause=lambda _: gone.wait())
+    gone = asyncio.Event()
+    await limiter.hit("e", ANN)
+    first = asyncio.create_task(limiter.wait("e", ANN, wait_s=60))
+    await asyncio.sleep(0)
+    assert not (await limiter.wait("e", ANN, wait_s=0.01)).allowed
+    assert limiter.waiting == 1
+    time.now += 5
+    gone.set()
+    assert (await first).allowed

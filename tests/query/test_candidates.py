@@ -75,29 +75,25 @@ async def stepped(nodes: RankedOwners, drawn: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_leaders_rank_as_all_rows_do_and_keep_their_law(
+async def test_leaders_rank_as_all_rows_do_and_keep_their_law(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = random.Random(seed)
     monkeypatch.setattr(rankings, "KEPT", drawn.randrange(1, 12))
     monkeypatch.setattr(rankings, "ROOM", drawn.randrange(0, 8))
-
-    async def live() -> None:
-        nodes = RankedOwners(tmp_path, owners=1 + seed % 2)
-        for _ in range(40):
-            await stepped(nodes, drawn)
-            query = f"{drawn.choice(SPANS)}&limit={drawn.choice([1, 2, 5, 60])}&bots={drawn.choice(list(Bots))}"
-            assert await nodes.top(query, walked=False) == await nodes.top(query, walked=True), query
-            assert verify(nodes.store, CLICKS).broken == []
-        nodes.store.rank_anew()
-        while nodes.store.rank_some(lambda data: upper_bounds_in(data, CLICKS)):
-            pass
+    nodes = RankedOwners(tmp_path, owners=1 + seed % 2)
+    for _ in range(40):
+        await stepped(nodes, drawn)
+        query = f"{drawn.choice(SPANS)}&limit={drawn.choice([1, 2, 5, 60])}&bots={drawn.choice(list(Bots))}"
+        assert await nodes.top(query, walked=False) == await nodes.top(query, walked=True), query
         assert verify(nodes.store, CLICKS).broken == []
-        for owner in nodes.owners:
-            await owner.close()
-        nodes.store.close()
-
-    asyncio.run(live())
+    nodes.store.rank_anew()
+    while nodes.store.rank_some(lambda data: upper_bounds_in(data, CLICKS)):
+        pass
+    assert verify(nodes.store, CLICKS).broken == []
+    for owner in nodes.owners:
+        await owner.close()
+    nodes.store.close()
 
 
 def test_links_that_count_more_than_a_weight_can_hold_are_told_apart(tmp_path: Path) -> None:
@@ -108,34 +104,31 @@ def test_links_that_count_more_than_a_weight_can_hold_are_told_apart(tmp_path: P
         await owner.flush()
         best = await nodes.top("limit=1", walked=False)
         await owner.close()
+        nodes.store.close()
         return best
 
     assert asyncio.run(live()) == [("b", 2 * MOST)]
 
 
-def test_leaders_tell_alone_where_enough_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_leaders_tell_alone_where_enough_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 300 links, among which many are equal, for a tenth of what is kept; day after day, with a year behind."""
     monkeypatch.setattr(rankings, "KEPT", 50)
     monkeypatch.setattr(rankings, "ROOM", 10)
     drawn = random.Random(3)
-
-    async def live() -> None:
-        nodes = RankedOwners(tmp_path, owners=1)
-        (owner,) = nodes.owners
-        for _ in range(12):
-            for age_s in (0, 0, *AGES_S):
-                minute = (nodes.now - age_s) // 60 * 60
-                keys = {f"k{min(drawn.randrange(300), drawn.randrange(300)):03}" for _ in range(60)}
-                await owner.accept(Batch({minute: dict.fromkeys(keys, 1)}))
-            await owner.flush()
-            lists = Listing(LINK, nodes.store, nodes.pending, nodes.buffered, lambda: 0)
-            lists.rankings._walk = None  # type: ignore[assignment]  # nothing is walked
-            for span in SPANS[:-1]:
-                parameters = parse_parameters(dict(part.split("=") for part in f"{span}&limit=5".split("&") if part))
-                found = (await lists.rankings.best(parameters, nodes.now)).links
-                assert found == await nodes.top(f"{span}&limit=5", walked=True)
-            nodes.now += DAY_S
-        await owner.close()
-        nodes.store.close()
-
-    asyncio.run(live())
+    nodes = RankedOwners(tmp_path, owners=1)
+    (owner,) = nodes.owners
+    for _ in range(12):
+        for age_s in (0, 0, *AGES_S):
+            minute = (nodes.now - age_s) // 60 * 60
+            keys = {f"k{min(drawn.randrange(300), drawn.randrange(300)):03}" for _ in range(60)}
+            await owner.accept(Batch({minute: dict.fromkeys(keys, 1)}))
+        await owner.flush()
+        lists = Listing(LINK, nodes.store, nodes.pending, nodes.buffered, lambda: 0)
+        lists.rankings._walk = None  # type: ignore[assignment]  # nothing is walked
+        for span in SPANS[:-1]:
+            parameters = parse_parameters(dict(part.split("=") for part in f"{span}&limit=5".split("&") if part))
+            found = (await lists.rankings.best(parameters, nodes.now)).links
+            assert found == await nodes.top(f"{span}&limit=5", walked=True)
+        nodes.now += DAY_S
+    await owner.close()
+    nodes.store.close()

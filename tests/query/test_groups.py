@@ -79,12 +79,13 @@ def test_a_group_is_no_link_and_a_link_no_group() -> None:
 
 
 def test_groups_are_listed_by_hits_and_by_name(nodes: QueriedNodes) -> None:
-    assert nodes.top_groups() == {"from": None, "to": None, "groups": [{"key": "spring", "count": 5}]}, "of this node"
+    assert nodes.top_groups() == {"from": None, "to": None, "groups": [{"key": "spring", "count": 5}], "exact": True}
     nodes.flush()
     spring, other = {"key": "spring", "count": 7}, {"key": "a/b", "count": 2}
     assert nodes.top_groups()["groups"] == [spring, other]
     assert nodes.top_groups("last=1d&limit=1")["groups"] == [{"key": "a/b", "count": 2}]
-    assert nodes.top_groups("sort=key") == {"from": None, "to": None, "groups": [other, spring], "after": None}
+    listed = {"from": None, "to": None, "groups": [other, spring], "exact": True, "after": None}
+    assert nodes.top_groups("sort=key") == listed
     page = nodes.top_groups("sort=key&limit=1")
     assert (page["groups"], page["after"]) == ([other], "a/b")
     assert nodes.top_groups("sort=key&limit=1&after=a/b")["groups"] == [spring]

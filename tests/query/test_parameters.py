@@ -72,7 +72,6 @@ def test_an_unknown_parameter_names_those_that_are_known(nodes: QueriedNodes) ->
         "limit=1.0",
         "limit=٣",
         "sort=keys",
-        "from=1",
         "prefix=a",
         "after=a",
         "sort=hits&prefix=a",

@@ -146,6 +146,7 @@ def test_the_answers_have_the_documented_members(node: Node) -> None:
         "from": None,
         "to": None,
         "links": [{"key": "k" * 1024, "count": len(KEYS)}],
+        "exact": True,
     }
 
 

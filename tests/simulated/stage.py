@@ -172,12 +172,9 @@ class Stage:
         """A task of this life."""
         token = LIFE.set(life)
         try:
-            task = self.loop.create_task(work)
+            return self.loop.create_task(work)
         finally:
             LIFE.reset(token)
-        life.tasks.add(task)
-        task.add_done_callback(life.tasks.discard)
-        return task
 
     def resume(self, life: Life) -> None:
         life.paused = False
@@ -316,12 +313,23 @@ class _Selector(selectors.BaseSelector):
         return []
 
 
+def _task_of_a_life(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) -> asyncio.Task[Any]:
+    """Makes a task that dies with the process whose code began it, also where that shields it from a cancellation."""
+    task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **named)
+    life = LIFE.get(None)
+    if life is not None:
+        life.tasks.add(task)
+        task.add_done_callback(life.tasks.discard)
+    return task
+
+
 class Loop(asyncio.SelectorEventLoop):
     """An event loop whose executors are threads of the stage. A journal's calls do not block, so they are events."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         super().__init__(_Selector(stage))
+        self.set_task_factory(_task_of_a_life)
 
     def is_ready(self) -> bool:
         return bool(self._ready)  # type: ignore[attr-defined]

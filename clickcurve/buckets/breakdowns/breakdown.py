@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import nsmallest
 from typing import NamedTuple
 
@@ -123,13 +124,20 @@ class BreakdownDelta:
         return min(times, default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PendingBreakdown:
-    """What an owner's hits said that may not be in its stored breakdown yet; `flush` as in `row.Pending`."""
+    """What an owner's hits said that may not be in its stored breakdown yet; `flush` as in `row.Pending`.
+
+    make: makes the delta of a copy of what the owner holds, so that this may be done in a thread.
+    """
 
     owner: int
     flush: Callable[[], int | None]
-    delta: BreakdownDelta
+    make: Callable[[], BreakdownDelta]
+
+    @cached_property
+    def delta(self) -> BreakdownDelta:
+        return self.make()
 
     def is_missing(self, mark: int) -> bool:
         """Returns whether it is missing in a breakdown of this owner with this mark, read after it was looked up."""

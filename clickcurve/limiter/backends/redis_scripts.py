@@ -143,16 +143,25 @@ class ScriptCodec:
 
     def encode_question(self, question: Question) -> bytes:
         """Returns the call of the script that decides."""
-        rules, keys, _, cost, at_us, take, explain, caller, reservation = question
+        rules, keys, _, _, _, _, _, caller, reservation = question
         plan = self.plan(rules)
-        asked = _QUESTION.pack(-1 if at_us is None else at_us, cost, take, explain, next(self._lives), plan.lasts_us)
         if len(keys) == 1 and reservation is None and not caller and len(plan.parts[0]) == 1:
             key = (self._prefix + keys[0]).encode()
-            return plan.called % (len(key), key, asked)
+            return plan.called % (len(key), key, self._packed(question, plan))
+        return self.encode_any(question, plan)
+
+    def encode_any(self, question: Question, plan: Plan) -> bytes:
+        """Returns that call for any number of rules, callers and a reservation."""
         named = self.redis_keys(question)
-        if reservation is not None:
-            named.append(self.reservation_key(reservation))
-        return plan.script.command(named, [asked + plan.packed, caller.encode(errors="surrogatepass")])
+        if question.reservation is not None:
+            named.append(self.reservation_key(question.reservation))
+        asked = self._packed(question, plan) + plan.packed
+        return plan.script.command(named, [asked, question.caller.encode(errors="surrogatepass")])
+
+    def _packed(self, question: Question, plan: Plan) -> bytes:
+        at_us = -1 if question.at_us is None else question.at_us
+        life = next(self._lives)
+        return _QUESTION.pack(at_us, question.cost, question.take, question.explain, life, plan.lasts_us)
 
     def decode_quotas(self, question: Question, answer: bytes | Sequence[object]) -> list[Quota]:
         """Returns the quotas that the answer of `decide` stands for."""

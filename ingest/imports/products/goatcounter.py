@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clickcurve.buckets.ladder import HOUR_S
 from ingest.imports.products.attributes import visit_fields
-from ingest.imports.products.tables import ExportFile, lines_of
+from ingest.imports.products.tables import ExportFile, objects_of
 from ingest.imports.products.takeover import Judge, Takeover, key_of_address
 
 _PATH = "2Path"
@@ -23,15 +23,16 @@ def read_goatcounter(file: ExportFile, takeover: Takeover, is_bot: Judge) -> boo
                 row["Date"], _key_of_path(row[_PATH], row.get("Event") == "1"), bot, (file.name, line), attributes
             )
         return True
-    if not {"paths.jsonl", "hit_stats.jsonl"} <= file.parts.keys():
+    paths, hours = file.part("paths.jsonl"), file.part("hit_stats.jsonl")
+    if paths is None or hours is None:
         return False
     keys = {
-        path.get("id"): _key_of_path(str(path.get("path", "")), path.get("event") is True)
-        for path in lines_of("paths.jsonl", file.parts["paths.jsonl"])
+        str(path.get("id")): _key_of_path(str(path.get("path", "")), path.get("event") is True)
+        for path in objects_of("paths.jsonl", paths)
     }
-    for n, hour in enumerate(lines_of("hit_stats.jsonl", file.parts["hit_stats.jsonl"]), 1):
+    for n, hour in enumerate(objects_of("hit_stats.jsonl", hours), 1):
         where = ("hit_stats.jsonl", n)
-        takeover.bucket(hour.get("hour"), HOUR_S, keys.get(hour.get("path_id"), ""), hour.get("count"), where)
+        takeover.bucket(hour.get("hour"), HOUR_S, keys.get(str(hour.get("path_id")), ""), hour.get("count"), where)
     return True
 
 

@@ -18,7 +18,7 @@ from ingest.imports.products.takeover import Judge, Takeover
 
 
 def read_kutt(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
-    """Reads links with their counts; returns whether it is that. Visits: `read_kutt_visits`."""
+    """Reads a Kutt link export; returns False if the file is something else. Visits: `read_kutt_visits`."""
     if file.has("id", "address", "visit_count"):
         takeover.totals_in(file, "address", "visit_count")
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from clickcurve.times import iso_seconds
 
 
@@ -10,7 +12,8 @@ def second_of(when: object) -> int | None:
     if isinstance(when, str):
         text = when.strip()
         return int(text) if len(text) == 10 and text.isascii() and text.isdigit() else iso_seconds(text)
-    return int(when) if isinstance(when, int | float) and not isinstance(when, bool) and when == when else None
+    is_number = isinstance(when, int | float) and not isinstance(when, bool)
+    return int(when) if is_number and math.isfinite(when) else None  # type: ignore[arg-type,call-overload]
 
 
 def whole_count(value: object) -> int | None:

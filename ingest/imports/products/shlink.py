@@ -43,8 +43,12 @@ def _read_answer(value: Any, takeover: Takeover, name: str) -> bool:
     if isinstance(links, dict) and isinstance(links.get("data"), list):
         for n, link in enumerate(links["data"]):
             one = link if isinstance(link, dict) else {}
-            summary = one.get("visitsSummary")
-            total = summary.get("total") if isinstance(summary, dict) else one.get("visitsCount")
-            takeover.total(str(one.get("shortCode") or ""), total, (name, n))
+            key, summary = str(one.get("shortCode") or ""), one.get("visitsSummary")
+            if isinstance(summary, dict) and "nonBots" in summary:
+                takeover.total(key, summary["nonBots"], (name, n), of_people=True)
+            else:
+                takeover.total(
+                    key, summary.get("total") if isinstance(summary, dict) else one.get("visitsCount"), (name, n)
+                )
         return True
     return False

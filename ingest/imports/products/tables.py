@@ -1,4 +1,8 @@
-"""Files of an export: tables (CSV with names in the first line), JSON, or lines of JSON; plain, gzip or zip."""
+"""Files of an export: tables (CSV with names in the first line), JSON, or lines of JSON; plain, gzip or zip.
+
+An export is read whole, so it is bounded: unpacked at most EXPORT_BYTES, JSON at most JSON_BYTES. Whatever is damaged
+in it is one sentence, a SourceUnreadable.
+"""
 
 from __future__ import annotations
 
@@ -6,108 +10,134 @@ import csv
 import gzip
 import io
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import msgspec
 
 from ingest.imports.source import SourceUnreadable
 
 Row: TypeAlias = Mapping[str, str]
+EXPORT_BYTES = 256 << 20
+JSON_BYTES = 64 << 20  # it takes some ten times as much in memory
 _MOST_FIELD = 1 << 20
-_ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
-_DELIMITERS = ",;\t"
+_BEGIN_BYTES = 4096
+_ZIP, _GZIP, _BOM = b"PK\x03\x04", b"\x1f\x8b", b"\xef\xbb\xbf"
+_DELIMITERS = b",;\t"
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_DAMAGED = (zlib.error, zipfile.BadZipFile, OSError, EOFError, RuntimeError, NotImplementedError)
 
 
 class ExportFile:
-    """One file. Exactly one of `rows`, `values` and `parts` is what it holds."""
+    """One file: a table has `rows`, JSON has `values`, and a zip file has parts, see `part`."""
 
     def __init__(self, name: str, data: bytes) -> None:
         self.name = name
         self.header: tuple[str, ...] = ()
-        self._text = ""
-        self._values: list[Any] = []
-        self.parts: dict[str, bytes] = {}
+        self.values: list[Any] = []  # the objects of a JSON file, or of lines of JSON
+        self._zip: zipfile.ZipFile | None = None
+        self._data = b""
         if data.startswith(_ZIP):
-            self.parts = _parts_of(name, data)
+            self._zip = _opened_zip(name, data)
             return
-        self._text = _text_of(name, data)
-        begin = self._text.lstrip()[:1]
-        if begin in ("{", "["):
-            self._values = _values_of(name, self._text)
+        self._data = _unpacked(name, data).removeprefix(_BOM)
+        if self._data[:_BEGIN_BYTES].lstrip()[:1] in (b"{", b"["):
+            self.values = _values_of(name, self._data)
         else:
-            self.header = tuple(next(self._reader(), ()))
-
-    @property
-    def values(self) -> list[Any]:
-        """The objects of a JSON file, or of lines of JSON."""
-        return self._values
+            self.header = tuple(next(self._cells(), (0, []))[1])
 
     def has(self, *columns: str) -> bool:
         """Returns whether it is a table with these columns."""
         return set(columns) <= set(self.header)
 
     def rows(self) -> Iterator[tuple[int, Row]]:
-        """Yields the number of each row's last line, and the row by the names of its columns."""
-        reader = self._reader()
-        next(reader, None)
+        """Yields the number of each row's last line, and the row by columns: "" where it is short."""
+        cells = self._cells()
+        next(cells, None)
+        for line, row in cells:
+            if row:
+                yield line, dict.fromkeys(self.header, "") | dict(zip(self.header, row, strict=False))
+
+    def _cells(self) -> Iterator[tuple[int, list[str]]]:
+        csv.field_size_limit(_MOST_FIELD)
+        first = self._data[:_BEGIN_BYTES].partition(b"\n")[0]
+        delimiter = chr(max(_DELIMITERS, key=first.count))
+        # Bytes that are not UTF-8 become lone surrogates, which no key may hold: only their own line is refused.
+        text = io.TextIOWrapper(io.BytesIO(self._data), "utf-8", "surrogateescape", newline="")
+        reader = csv.reader(text, delimiter=delimiter)
         try:
             for cells in reader:
-                if cells:
-                    yield reader.line_num, dict(zip(self.header, cells, strict=False))
+                yield reader.line_num, cells
         except csv.Error as error:
             raise SourceUnreadable(f"{self.name}, line {reader.line_num}: {error}") from error
 
-    def _reader(self) -> Any:
-        csv.field_size_limit(_MOST_FIELD)
-        first = self._text.partition("\n")[0]
-        delimiter = max(_DELIMITERS, key=first.count)
-        return csv.reader(io.StringIO(self._text, newline=""), delimiter=delimiter)
+    def part(self, name: str) -> bytes | None:
+        """Returns the part of a zip file whose last name this is; None if there is none."""
+        for member in self._zip.infolist() if self._zip is not None else ():
+            if self._zip is not None and not member.is_dir() and Path(member.filename).name == name:
+                try:
+                    with self._zip.open(member) as opened:
+                        return _bounded(name, opened)
+                except _DAMAGED as error:
+                    raise SourceUnreadable(f"{self.name} is damaged: {error}") from error
+        return None
 
 
 def read_export(path: Path) -> ExportFile:
     """Reads a file whole; raises SourceUnreadable."""
     try:
-        return ExportFile(path.name, path.read_bytes())
+        with path.open("rb") as opened:
+            return ExportFile(path.name, _bounded(path.name, opened))
     except OSError as error:
         raise SourceUnreadable(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _text_of(name: str, data: bytes) -> str:
+def _bounded(name: str, opened: IO[bytes]) -> bytes:
+    data = opened.read(EXPORT_BYTES + 1)
+    if len(data) > EXPORT_BYTES:
+        raise SourceUnreadable(f"{name} has more than {EXPORT_BYTES >> 20} MiB, unpacked; import it in several files")
+    return data
+
+
+def _unpacked(name: str, data: bytes) -> bytes:
+    if not data.startswith(_GZIP):
+        return data
     try:
-        plain = gzip.decompress(data) if data.startswith(_GZIP) else data
-    except (OSError, EOFError) as error:
+        return _bounded(name, gzip.GzipFile(fileobj=io.BytesIO(data)))  # type: ignore[arg-type]  # it reads bytes
+    except _DAMAGED as error:
         raise SourceUnreadable(f"{name} is damaged: {error}") from error
-    # Bytes that are not UTF-8 become lone surrogates, which no key may hold: only their own line is refused.
-    return plain.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
 
 
-def _values_of(name: str, text: str) -> list[Any]:
-    data = text.encode("utf-8", "surrogateescape")
+def _values_of(name: str, data: bytes) -> list[Any]:
+    if len(data) > JSON_BYTES:
+        raise SourceUnreadable(f"{name} has more than {JSON_BYTES >> 20} MiB of JSON; import it in several files")
     try:
         return [msgspec.json.decode(data)]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _NOT_JSON:
         pass  # several lines, perhaps
     try:
         return [msgspec.json.decode(line) for line in data.splitlines() if line.strip()]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _NOT_JSON as error:
         raise SourceUnreadable(f"{name} is neither JSON nor lines of JSON: {error}") from error
 
 
-def _parts_of(name: str, data: bytes) -> dict[str, bytes]:
+def _opened_zip(name: str, data: bytes) -> zipfile.ZipFile:
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as packed:
-            return {Path(each).name: packed.read(each) for each in packed.namelist() if not each.endswith("/")}
-    except (zipfile.BadZipFile, OSError, RuntimeError) as error:
+        return zipfile.ZipFile(io.BytesIO(data))
+    except _DAMAGED as error:
         raise SourceUnreadable(f"{name} is damaged: {error}") from error
 
 
-def lines_of(name: str, data: bytes) -> Iterator[Any]:
-    """Yields the objects of lines of JSON."""
+def objects_of(name: str, data: bytes) -> Iterator[Mapping[str, Any]]:
+    """Yields the objects of lines of JSON; raises SourceUnreadable for a line that is none."""
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
             try:
-                yield msgspec.json.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                value = msgspec.json.decode(line)
+            except _NOT_JSON as error:
                 raise SourceUnreadable(f"{name}, line {number}: {error}") from error
+            if not isinstance(value, dict):
+                raise SourceUnreadable(f"{name}, line {number} is not an object")
+            yield value

@@ -57,11 +57,15 @@ class CountedSpan(NamedTuple):
 
 @dataclass(slots=True)
 class Takeover:
-    """What was read of one or several files of a product. totals: links' counts of all time."""
+    """What was read of one or several files of a product.
+
+    totals: links' counts of all time, of people and bots; people: of people alone, where the product tells them apart.
+    """
 
     visits: list[Visit] = field(default_factory=list)
     buckets: list[CountedSpan] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)
+    people: dict[str, int] = field(default_factory=dict)
     bad: int = 0
     first_bad: list[BadLine] = field(default_factory=list)
 
@@ -84,13 +88,14 @@ class Takeover:
             begin -= begin % width_s
             self.buckets.append(CountedSpan(begin, begin + width_s, key, number, values))
 
-    def total(self, key: str, count: object, where: Place) -> None:
+    def total(self, key: str, count: object, where: Place, of_people: bool = False) -> None:
         """Sets a link's count of all time; the greatest, if there are several."""
+        totals = self.people if of_people else self.totals
         number = whole_count(count)
         if number is None or not key:
             self.note_bad(where, "no count or link")
         elif number:
-            self.totals[key] = max(number, self.totals.get(key, 0))
+            totals[key] = max(number, totals.get(key, 0))
 
     def totals_in(self, file: ExportFile, key: str, count: str) -> None:
         """Sets the counts of all time that a table has in one column, of the links in another."""
@@ -103,11 +108,17 @@ class Takeover:
             self.first_bad.append(BadLine(where[1], reason, where[0]))
 
     def openings(self) -> dict[str, int]:
-        """Returns what the totals have beyond visits and buckets, by link, in the order of keys."""
-        dated = Counter(visit.key for visit in self.visits)
+        """Returns what the totals have beyond visits and buckets, by link, in the order of keys.
+
+        It counts as people: a count without dates is one of people only.
+        """
+        people = Counter(visit.key for visit in self.visits if not visit.bot)
         for bucket in self.buckets:
-            dated[bucket.key] += bucket.people
-        return {key: total - dated[key] for key, total in sorted(self.totals.items()) if total > dated[key]}
+            people[bucket.key] += bucket.people
+        bots = Counter(visit.key for visit in self.visits if visit.bot)
+        beyond = {key: total - people[key] - bots[key] for key, total in self.totals.items()}
+        beyond |= {key: total - people[key] for key, total in self.people.items()}
+        return {key: count for key, count in sorted(beyond.items()) if count > 0}
 
     def history(self) -> Iterator[bytes]:
         """Yields the lines of history, each with its newline, in the order of time."""

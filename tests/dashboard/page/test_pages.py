@@ -109,7 +109,7 @@ class Slow:
         return await self.answers[-1]
 
     def answer(self, key: str) -> None:
-        self.answers[-1].set_result(LinksAnswer(None, None, [KeyCount(key, 1)]))
+        self.answers[-1].set_result(LinksAnswer(None, None, [KeyCount(key, 1)], True))
 
 
 def keys(found: LinksAnswer | None) -> list[str] | None:

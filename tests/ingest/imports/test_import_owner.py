@@ -118,23 +118,19 @@ def test_an_import_is_exact_whoever_dies(seed: int, workers: int, tmp_path: Path
     assert asyncio.run(story()) == Counter({f"k{n}": LINES // 5 for n in range(5)})
 
 
-def test_history_and_bots_reach_the_rows(tmp_path: Path) -> None:
+async def test_history_and_bots_reach_the_rows(tmp_path: Path) -> None:
     log, history = tmp_path / "access.log", tmp_path / "history"
     log.write_bytes(log_lines(10) + log_lines(5, 10, agent="bot"))
     history.write_bytes(b'{"key": "k0", "total": 100, "bots": 0, "buckets": [[1431820800, 1431907200, 60, 0]]}\n')
-
-    async def story() -> None:
-        fleet = Workers(1, tmp_path / "data", 1)
-        owner = fleet.node.owner
-        await owner.flush()
-        for path in (log, history, log, history):
-            await importer(OwnerTarget(owner, CLICKS, moment)).run(path)
-        await owner.flush()
-        row = await read(fleet.store, [], link_key("k0"), NOW)
-        assert (row.lifetime, row.opening, row.bots) == (102, 40, 1)
-        await OwnerTarget(owner, CLICKS, moment).close()
-
-    asyncio.run(story())
+    fleet = Workers(1, tmp_path / "data", 1)
+    owner = fleet.node.owner
+    await owner.flush()
+    for path in (log, history, log, history):
+        await importer(OwnerTarget(owner, CLICKS, moment)).run(path)
+    await owner.flush()
+    row = await read(fleet.store, [], link_key("k0"), NOW)
+    assert (row.lifetime, row.opening, row.bots) == (102, 40, 1)
+    await OwnerTarget(owner, CLICKS, moment).close()
 
 
 class FullOwner:

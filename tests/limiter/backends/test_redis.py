@@ -259,7 +259,7 @@ def test_there_are_no_more_connections_than_were_asked_for(server: Served) -> No
     backend.close()
 
 
-def test_connections_that_the_server_has_closed_are_made_anew(server: Served) -> None:
+async def test_connections_that_the_server_has_closed_are_made_anew(server: Served) -> None:
     """A server that ends idle connections, or was started again: nobody's question is lost by it."""
     blocking = RedisBackend(server.url, timeout_s=PATIENCE_S)
     limiter = Place("redis", blocking).limiter({"e": {"by": "ip", "rates": "1000/m"}})
@@ -268,42 +268,34 @@ def test_connections_that_the_server_has_closed_are_made_anew(server: Served) ->
         assert server.ask(b"CLIENT KILL TYPE normal").startswith(b":1")
     assert blocking.measures() == {"redis_connections_made_total": 3, "redis_failures_total": 0}
     limiter.close()
-
-    async def act() -> None:
-        backend = AsyncRedisBackend(server.url, timeout_s=PATIENCE_S)
-        rules = parse_rules({"e": {"by": "ip", "rates": "1000/m", "backend": "redis"}})
-        awaiting = AsyncLimiter(rules, clock=None, backends={"redis": backend})
-        for expected in (996, 995, 994):
-            assert (await awaiting.hit("e", ANN, now=T)).remaining == expected
-            assert server.ask(b"CLIENT KILL TYPE normal").startswith(b":1")
-            while backend._pipe is not None and backend._pipe.is_open:
-                await asyncio.sleep(0)
-        assert backend.measures() == {"redis_connections_made_total": 3, "redis_failures_total": 0}
-        await awaiting.close()
-
-    asyncio.run(act())
+    backend = AsyncRedisBackend(server.url, timeout_s=PATIENCE_S)
+    rules = parse_rules({"e": {"by": "ip", "rates": "1000/m", "backend": "redis"}})
+    awaiting = AsyncLimiter(rules, clock=None, backends={"redis": backend})
+    for expected in (996, 995, 994):
+        assert (await awaiting.hit("e", ANN, now=T)).remaining == expected
+        assert server.ask(b"CLIENT KILL TYPE normal").startswith(b":1")
+        while backend._pipe is not None and backend._pipe.is_open:
+            await asyncio.sleep(0)
+    assert backend.measures() == {"redis_connections_made_total": 3, "redis_failures_total": 0}
+    await awaiting.close()
 
 
-def test_many_questions_are_under_way_on_one_connection(server: Served) -> None:
+async def test_many_questions_are_under_way_on_one_connection(server: Served) -> None:
     """Answers of all sizes, refusals and errors come to those who asked."""
-
-    async def act() -> None:
-        backend = AsyncRedisBackend(server.url, timeout_s=PATIENCE_S)
-        rules = parse_rules({"e": {"by": "ip", "rates": "2/m", "backend": "redis"}})
-        limiter = AsyncLimiter(rules, clock=None, backends={"redis": backend})
-        server.ask(b"SCRIPT FLUSH")
-        told = await asyncio.gather(
-            *(limiter.hit("e", {"ip": str(n // 3)}, explain=n % 2 == 0, now=T + n % 3) for n in range(900))
-        )
-        # Who has to send the script once more comes a little later: which two of three get in is open.
-        for first in range(0, 900, 3):
-            of_one = told[first : first + 3]
-            assert sorted((each.allowed, each.remaining) for each in of_one) == [(False, 0), (True, 0), (True, 1)]
-        assert [bool(each.pieces) for each in told] == [True, False] * 450
-        assert backend.measures()["redis_connections_made_total"] == 1
-        await limiter.close()
-
-    asyncio.run(act())
+    backend = AsyncRedisBackend(server.url, timeout_s=PATIENCE_S)
+    rules = parse_rules({"e": {"by": "ip", "rates": "2/m", "backend": "redis"}})
+    limiter = AsyncLimiter(rules, clock=None, backends={"redis": backend})
+    server.ask(b"SCRIPT FLUSH")
+    told = await asyncio.gather(
+        *(limiter.hit("e", {"ip": str(n // 3)}, explain=n % 2 == 0, now=T + n % 3) for n in range(900))
+    )
+    # Who has to send the script once more comes a little later: which two of three get in is open.
+    for first in range(0, 900, 3):
+        of_one = told[first : first + 3]
+        assert sorted((each.allowed, each.remaining) for each in of_one) == [(False, 0), (True, 0), (True, 1)]
+    assert [bool(each.pieces) for each in told] == [True, False] * 450
+    assert backend.measures()["redis_connections_made_total"] == 1
+    await limiter.close()
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
@@ -359,25 +351,21 @@ def test_a_hundred_tasks_get_exactly_the_five_places_there_are(server: Served) -
     assert sum(asyncio.run(ask())) == 10
 
 
-def test_the_two_forms_put_the_same_questions(server: Served) -> None:
+async def test_the_two_forms_put_the_same_questions(server: Served) -> None:
     """All verbs, one after the other on the same counts, by threads' and by event loops' form in turn."""
     table = {"by": "ip", "rates": "10/m", "backend": "redis"}
     rules = parse_rules({"e": [{**table, "strategy": each} for each in ("tiered", "token_bucket", "list")]})
     blocking = Limiter(rules, clock=None, backends={"redis": RedisBackend(server.url, timeout_s=PATIENCE_S)})
-
-    async def act() -> None:
-        backend = AsyncRedisBackend(server.url, timeout_s=PATIENCE_S)
-        awaited = AsyncLimiter(rules, clock=None, backends={"redis": backend})
-        assert (await awaited.hit("e", ANN, 2, now=T)).remaining == 8
-        assert blocking.hit("e", ANN, 2, now=T).remaining == 6
-        held = await awaited.reserve("e", ANN, 3, now=T)
-        assert blocking.cancel("e", held.reservation or "", now=T) is Settled.done
-        server.ask(b"SCRIPT FLUSH")
-        assert await awaited.cancel("e", held.reservation or "", now=T) is Settled.ended
-        assert numbers(await awaited.peek("e", ANN, now=T)) == numbers(blocking.peek("e", ANN, now=T))
-        await awaited.close()
-
-    asyncio.run(act())
+    backend = AsyncRedisBackend(server.url, timeout_s=PATIENCE_S)
+    awaited = AsyncLimiter(rules, clock=None, backends={"redis": backend})
+    assert (await awaited.hit("e", ANN, 2, now=T)).remaining == 8
+    assert blocking.hit("e", ANN, 2, now=T).remaining == 6
+    held = await awaited.reserve("e", ANN, 3, now=T)
+    assert blocking.cancel("e", held.reservation or "", now=T) is Settled.done
+    server.ask(b"SCRIPT FLUSH")
+    assert await awaited.cancel("e", held.reservation or "", now=T) is Settled.ended
+    assert numbers(await awaited.peek("e", ANN, now=T)) == numbers(blocking.peek("e", ANN, now=T))
+    await awaited.close()
 
 
 def test_a_task_that_is_ended_while_it_asks_spoils_no_connection(server: Served) -> None:

@@ -26,6 +26,7 @@ from clickcurve.buckets.breakdowns.parts import apply_parts, joined_parts, parts
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, Ladder, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
+from clickcurve.buckets.upper_bounds import upper_bounds_of
 from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, group_key, link_key, link_of
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
@@ -128,7 +129,7 @@ class WordyOwner:
     def pending_breakdowns(self, stored: str) -> list[PendingBreakdown]:
         counts_key = stored.removeprefix(breakdown_key(""))
         return [
-            PendingBreakdown(self.number, partial(getattr, each, "flush"), words_of(each.of(counts_key)))
+            PendingBreakdown(self.number, partial(getattr, each, "flush"), partial(words_of, list(each.of(counts_key))))
             for each in self._buffers()
         ]
 
@@ -156,7 +157,8 @@ class WordyOwner:
             row = apply(
                 row, self._taken.counts(counts_key), number, day, counts.erased_at if counts else 0, self._ladder
             )
-            rows[counts_key] = SavedRow(encode(row), next_due(row, self._ladder))
+            bounds = upper_bounds_of(row, self._ladder) if link_of(counts_key) is not None else None
+            rows[counts_key] = SavedRow(encode(row), next_due(row, self._ladder), upper_bounds=bounds)
             delta = words_of(hits)
             before = separate_parts(words.data) if words and words.data else None
             if delta.values or (counts_key in folded and before is not None):

@@ -81,6 +81,7 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "token create", (HOSTILE, "--scope", "write", *data), b""
     yield "token list", data, b""
     yield "settings", data, b""
+    yield "delete", (f"none {HOSTILE}", "--yes", *url), b""
     yield "no such command", (HOSTILE,), b""
 
 

@@ -31,11 +31,11 @@ class Asked:
         app.include_router(graphite_routes(SeriesReader(queries, breakdowns)))
         app.include_router(prometheus_routes(queries, breakdowns, self.problems.answer))
         app.include_router(bitly_routes(queries, breakdowns))
-        self._app = app
+        self.app = app
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         async def asked() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self._app)
+            transport = httpx.ASGITransport(app=self.app)
             async with httpx.AsyncClient(transport=transport, base_url="http://node") as client:
                 return await client.request(method, path, **options)
 

@@ -111,16 +111,13 @@ async def until_closed(port: int, *pieces: bytes) -> bytes:
         writer.close()
 
 
-def test_a_connection_too_many_is_answered_503_with_retry_after() -> None:
-    async def main() -> None:
-        async with listening(connections_max=1) as port:
-            _, first = await asyncio.open_connection("127.0.0.1", port)
-            second = await until_closed(port)
-            assert second.startswith(b"HTTP/1.1 503")
-            assert b"retry-after: 1" in second and b"application/problem+json" in second
-            first.close()
-
-    asyncio.run(main())
+async def test_a_connection_too_many_is_answered_503_with_retry_after() -> None:
+    async with listening(connections_max=1) as port:
+        _, first = await asyncio.open_connection("127.0.0.1", port)
+        second = await until_closed(port)
+        assert second.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: 1" in second and b"application/problem+json" in second
+        first.close()
 
 
 def test_a_body_may_be_as_long_as_it_likes_if_it_comes() -> None:
@@ -200,23 +197,19 @@ def test_requests_before_one_that_cannot_be_read_are_answered_in_order(bad: byte
 
 
 @pytest.mark.parametrize("bad", [b"\0\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"X" * 2_000], ids=["bytes", "head", "long"])
-def test_what_follows_a_request_that_cannot_be_read_does_not_reset_its_answer(bad: bytes) -> None:
+async def test_what_follows_a_request_that_cannot_be_read_does_not_reset_its_answer(bad: bytes) -> None:
     refused: Counter[str] = Counter()
-
-    async def main() -> None:
-        async with listening(refused, header_bytes=1_000) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(bad)
-            while not refused:
-                await asyncio.sleep(0)
-            for _ in range(50):  # no reset while the client sends on
-                writer.write(b"x" * 10_000)
-                await writer.drain()
-            assert (await asyncio.wait_for(reader.read(), 10)).startswith(b"HTTP/1.1 4")
-            writer.close()
-            await writer.wait_closed()
-
-    asyncio.run(main())
+    async with listening(refused, header_bytes=1_000) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(bad)
+        while not refused:
+            await asyncio.sleep(0)
+        for _ in range(50):  # no reset while the client sends on
+            writer.write(b"x" * 10_000)
+            await writer.drain()
+        assert (await asyncio.wait_for(reader.read(), 10)).startswith(b"HTTP/1.1 4")
+        writer.close()
+        await writer.wait_closed()
 
 
 @pytest.mark.parametrize(
@@ -259,22 +252,19 @@ LAST = b"POST /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 
 
 
 @pytest.mark.parametrize("last", [LAST, LAST.replace(b"/1.1", b"/1.0"), GOOD % 1 + LAST], ids=["1.1", "1.0", "second"])
-def test_what_follows_the_last_request_of_a_connection_does_not_reset_its_answer(last: bytes) -> None:
-    async def main() -> None:
-        async with listening() as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(last)
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
-            for _ in range(50):  # no reset while the client sends on
-                writer.write(GOOD % 9 + b"x" * 10_000)
-                await writer.drain()
-            rest = await asyncio.wait_for(reader.read(), 10)
-            assert (head + rest).count(b"HTTP/1.1 200") == last.count(b" /")
-            assert rest.endswith(b"3")
-            writer.close()
-            await writer.wait_closed()
-
-    asyncio.run(main())
+async def test_what_follows_the_last_request_of_a_connection_does_not_reset_its_answer(last: bytes) -> None:
+    async with listening() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(last)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+        for _ in range(50):  # no reset while the client sends on
+            writer.write(GOOD % 9 + b"x" * 10_000)
+            await writer.drain()
+        rest = await asyncio.wait_for(reader.read(), 10)
+        assert (head + rest).count(b"HTTP/1.1 200") == last.count(b" /")
+        assert rest.endswith(b"3")
+        writer.close()
+        await writer.wait_closed()
 
 
 @pytest.mark.parametrize(
@@ -295,32 +285,26 @@ def test_a_client_that_goes_on_after_its_last_request_is_let_go_of(bounds: dict[
     asyncio.run(asyncio.wait_for(main(), 20))
 
 
-def test_a_client_that_has_closed_its_side_is_answered() -> None:
-    async def main() -> None:
-        for pieces, answers in ((GOOD % 1, 1), (b"".join(GOOD % n for n in range(3)), 3), (GOOD % 1 + b"GET /", 1)):
-            slow = Slow()
-            async with listening(None, slow) as port:
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(pieces)
-                writer.write_eof()
-                while not slow.begun:
-                    await asyncio.sleep(0)
-                slow.go.set()
-                raw = await asyncio.wait_for(reader.read(), 10)
-                assert raw.count(b"HTTP/1.1 200") == answers
-                assert b"connection: close" in raw
-                writer.close()
-
-    asyncio.run(main())
-
-
-def test_a_client_that_has_closed_its_side_within_a_body_is_let_go_of() -> None:
-    async def main() -> None:
-        async with listening() as port:
+async def test_a_client_that_has_closed_its_side_is_answered() -> None:
+    for pieces, answers in ((GOOD % 1, 1), (b"".join(GOOD % n for n in range(3)), 3), (GOOD % 1 + b"GET /", 1)):
+        slow = Slow()
+        async with listening(None, slow) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(GOOD[:-1] % 1)
+            writer.write(pieces)
             writer.write_eof()
-            assert await asyncio.wait_for(reader.read(), 10) == b""
+            while not slow.begun:
+                await asyncio.sleep(0)
+            slow.go.set()
+            raw = await asyncio.wait_for(reader.read(), 10)
+            assert raw.count(b"HTTP/1.1 200") == answers
+            assert b"connection: close" in raw
             writer.close()
 
-    asyncio.run(main())
+
+async def test_a_client_that_has_closed_its_side_within_a_body_is_let_go_of() -> None:
+    async with listening() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GOOD[:-1] % 1)
+        writer.write_eof()
+        assert await asyncio.wait_for(reader.read(), 10) == b""
+        writer.close()

@@ -17,57 +17,47 @@ from tests.server.http.test_fast_path import HIT, JSON, hit
 
 
 # --- what a head is let in for may end --------------------------------------------------------------------------------
-def test_a_token_that_is_revoked_lets_nothing_in(tmp_path: Path) -> None:
+async def test_a_token_that_is_revoked_lets_nothing_in(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
     token = add_token(file, "shortener", (Scope.write,), 0)
     reading = add_token(file, "page", (Scope.read,), 0)
-
-    async def main() -> None:
-        server = Server(True, tokens=file)
-        wired = server.connect()
-        with_token = hit(b"/v1/hits/a", b"Authorization: Bearer " + token.encode())
-        for _ in range(2):
-            assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 200") and wired.is_fast
-        for refused, status in ((HIT, 401), (hit(b"/v1/hits/a", b"Authorization: Bearer " + reading.encode()), 403)):
-            other = server.connect()
-            assert (await other.ask(refused)).startswith(b"HTTP/1.1 %d" % status) and not other.is_fast
-        remove_token(file, token.split("_")[1])
-        server.now += RECHECK_S
-        assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 401") and not wired.is_fast
-        assert server.intake.singles == {"a": 2}
-        assert server.gate.refused == {"missing": 1, "unknown": 1, "scope": 1}
-
-    asyncio.run(main())
+    server = Server(True, tokens=file)
+    wired = server.connect()
+    with_token = hit(b"/v1/hits/a", b"Authorization: Bearer " + token.encode())
+    for _ in range(2):
+        assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 200") and wired.is_fast
+    for refused, status in ((HIT, 401), (hit(b"/v1/hits/a", b"Authorization: Bearer " + reading.encode()), 403)):
+        other = server.connect()
+        assert (await other.ask(refused)).startswith(b"HTTP/1.1 %d" % status) and not other.is_fast
+    remove_token(file, token.split("_")[1])
+    server.now += RECHECK_S
+    assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 401") and not wired.is_fast
+    assert server.intake.singles == {"a": 2}
+    assert server.gate.refused == {"missing": 1, "unknown": 1, "scope": 1}
 
 
-def test_the_first_token_of_a_server_that_runs_is_asked_for(tmp_path: Path) -> None:
-    async def main() -> None:
-        server = Server(True, tokens=tmp_path / "tokens.json")
-        wired = server.connect()
-        assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 200") and wired.is_fast
-        add_token(tmp_path / "tokens.json", "a", (Scope.admin,), 0)
-        server.now += RECHECK_S
-        assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 401")
-
-    asyncio.run(main())
+async def test_the_first_token_of_a_server_that_runs_is_asked_for(tmp_path: Path) -> None:
+    server = Server(True, tokens=tmp_path / "tokens.json")
+    wired = server.connect()
+    assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 200") and wired.is_fast
+    add_token(tmp_path / "tokens.json", "a", (Scope.admin,), 0)
+    server.now += RECHECK_S
+    assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 401")
 
 
-def test_a_limit_of_writes_that_is_switched_on_is_asked() -> None:
+async def test_a_limit_of_writes_that_is_switched_on_is_asked() -> None:
     class Limiter:
         limits_writes = False
 
-    async def main() -> None:
-        limiter = Limiter()
-        server = Server(True, limiter=limiter)
+    limiter = Limiter()
+    server = Server(True, limiter=limiter)
+    wired = server.connect()
+    for limits, fast in ((False, True), (True, False), (False, True)):
+        limiter.limits_writes = limits
+        wired.feed(HIT)
+        assert wired.is_fast is fast
+        await wired.settle()
         wired = server.connect()
-        for limits, fast in ((False, True), (True, False), (False, True)):
-            limiter.limits_writes = limits
-            wired.feed(HIT)
-            assert wired.is_fast is fast
-            await wired.settle()
-            wired = server.connect()
-
-    asyncio.run(main())
 
 
 # --- a hit under way --------------------------------------------------------------------------------------------------
@@ -81,53 +71,44 @@ def held(*pieces: bytes) -> tuple[Server, Wired]:
     return server, wired
 
 
-def test_what_comes_while_a_hit_is_under_way_is_answered_after_it() -> None:
-    async def main() -> None:
-        server, wired = held(HIT, hit(b"/v1/hits/a/b"), JSON)
-        assert await wired.settle() == b""
-        server.intake.holds = False
-        server.intake.let_go()
-        found = re.findall(rb"HTTP/1.1 (\d+)", await wired.settle())
-        assert found == [b"200", b"200", b"404", b"200"]
-        assert server.intake.singles == {"launch": 3}
-        assert server.state.total_requests == 4
-        await wired.ask(HIT)
-        assert wired.is_fast
-
-    asyncio.run(main())
+async def test_what_comes_while_a_hit_is_under_way_is_answered_after_it() -> None:
+    server, wired = held(HIT, hit(b"/v1/hits/a/b"), JSON)
+    assert await wired.settle() == b""
+    server.intake.holds = False
+    server.intake.let_go()
+    found = re.findall(rb"HTTP/1.1 (\d+)", await wired.settle())
+    assert found == [b"200", b"200", b"404", b"200"]
+    assert server.intake.singles == {"launch": 3}
+    assert server.state.total_requests == 4
+    await wired.ask(HIT)
+    assert wired.is_fast
 
 
 @pytest.mark.parametrize("end", ["eof", "shutdown"])
-def test_a_hit_under_way_is_answered_when_the_client_or_the_server_ends(end: str) -> None:
-    async def main() -> None:
-        server, wired = held()
-        await wired.settle()
-        if end == "eof":
-            wired.end()
-        else:
-            wired.connection.shutdown()
-        assert not wired.transport.closing
-        server.intake.let_go()
-        found = await wired.settle()
-        assert found.startswith(b"HTTP/1.1 200 OK\r\n") and b"connection: close\r\n" in found
-        assert wired.transport.closing
-        assert server.state.total_requests == 1
-
-    asyncio.run(main())
+async def test_a_hit_under_way_is_answered_when_the_client_or_the_server_ends(end: str) -> None:
+    server, wired = held()
+    await wired.settle()
+    if end == "eof":
+        wired.end()
+    else:
+        wired.connection.shutdown()
+    assert not wired.transport.closing
+    server.intake.let_go()
+    found = await wired.settle()
+    assert found.startswith(b"HTTP/1.1 200 OK\r\n") and b"connection: close\r\n" in found
+    assert wired.transport.closing
+    assert server.state.total_requests == 1
 
 
-def test_a_client_that_leaves_is_counted_and_not_answered() -> None:
-    async def main() -> None:
-        server, wired = held()
-        other = server.connect()
-        other.feed(HIT)
-        wired.lose()
-        server.intake.let_go()
-        assert (await other.settle()).endswith(ONE_COUNTED)
-        assert await wired.settle() == b""
-        assert server.hits.counters.singles == 2
-
-    asyncio.run(main())
+async def test_a_client_that_leaves_is_counted_and_not_answered() -> None:
+    server, wired = held()
+    other = server.connect()
+    other.feed(HIT)
+    wired.lose()
+    server.intake.let_go()
+    assert (await other.settle()).endswith(ONE_COUNTED)
+    assert await wired.settle() == b""
+    assert server.hits.counters.singles == 2
 
 
 @pytest.mark.parametrize("error", [JournalBehind("behind"), JournalBroken("broken"), ZeroDivisionError("a bug")])
@@ -156,85 +137,67 @@ def test_a_hit_that_is_refused_is_answered_as_through_asgi(
     assert fast[0][0].startswith(b"HTTP/1.1 %d" % getattr(error, "status", 500))
 
 
-def test_an_unknown_outcome_closes_the_connection_without_a_byte() -> None:
-    async def main() -> None:
-        server, wired = held()
-        server.intake.failure = JournalUnknown("nobody knows")
-        server.intake.let_go()
-        assert await wired.settle() == b""
-        assert wired.transport.closing
-        assert server.hits.counters.unanswered == 1
-
-    asyncio.run(main())
+async def test_an_unknown_outcome_closes_the_connection_without_a_byte() -> None:
+    server, wired = held()
+    server.intake.failure = JournalUnknown("nobody knows")
+    server.intake.let_go()
+    assert await wired.settle() == b""
+    assert wired.transport.closing
+    assert server.hits.counters.unanswered == 1
 
 
-def test_a_group_that_is_given_up_closes_the_connection_without_a_byte() -> None:
-    async def main() -> None:
-        server, wired = held()
-        assert server.intake.group is not None
-        server.intake.group.cancel()
-        assert await wired.settle() == b""
-        assert wired.transport.closing
-
-    asyncio.run(main())
+async def test_a_group_that_is_given_up_closes_the_connection_without_a_byte() -> None:
+    server, wired = held()
+    assert server.intake.group is not None
+    server.intake.group.cancel()
+    assert await wired.settle() == b""
+    assert wired.transport.closing
 
 
-def test_a_client_that_takes_no_answers_is_not_answered_on_and_on() -> None:
-    async def main() -> None:
-        server = Server(True)
-        wired = server.connect()
-        wired.connection.pause_writing()
-        for _ in range(3):
-            wired.feed(HIT)
-        assert await wired.settle() == b""
-        wired.connection.resume_writing()
-        assert (await wired.settle()).count(b"HTTP/1.1 200") == 3
-
-    asyncio.run(main())
+async def test_a_client_that_takes_no_answers_is_not_answered_on_and_on() -> None:
+    server = Server(True)
+    wired = server.connect()
+    wired.connection.pause_writing()
+    for _ in range(3):
+        wired.feed(HIT)
+    assert await wired.settle() == b""
+    wired.connection.resume_writing()
+    assert (await wired.settle()).count(b"HTTP/1.1 200") == 3
 
 
-def test_a_connection_with_hits_now_and_then_is_not_taken_for_idle() -> None:
-    async def main() -> None:
-        wired = Server(True).connect()
-        await wired.ask(HIT)
-        first = wired.connection._waits_for()
-        await wired.ask(HIT)
-        second = wired.connection._waits_for()
-        assert (first.what, second.what) == ("idle", "idle")
-        assert first.of is not second.of
-
-    asyncio.run(main())
+async def test_a_connection_with_hits_now_and_then_is_not_taken_for_idle() -> None:
+    wired = Server(True).connect()
+    await wired.ask(HIT)
+    first = wired.connection._waits_for()
+    await wired.ask(HIT)
+    second = wired.connection._waits_for()
+    assert (first.what, second.what) == ("idle", "idle")
+    assert first.of is not second.of
 
 
 # --- a head and its body apart ----------------------------------------------------------------------------------------
 HEAD, BODY = JSON[: -len(b'{"key":"launch"}')], b'{"key":"launch"}'
 
 
-def test_a_hit_whose_body_comes_with_the_next_read_is_answered_without_asgi() -> None:
-    async def main() -> None:
-        server = Server(True)
-        wired = server.connect()
-        for _ in range(2):
-            assert await wired.ask(HEAD) == b""
-            assert (await wired.ask(BODY)).endswith(ONE_COUNTED)
-            assert wired.is_fast
-        assert server.intake.singles == {"launch": 2}
-
-    asyncio.run(main())
+async def test_a_hit_whose_body_comes_with_the_next_read_is_answered_without_asgi() -> None:
+    server = Server(True)
+    wired = server.connect()
+    for _ in range(2):
+        assert await wired.ask(HEAD) == b""
+        assert (await wired.ask(BODY)).endswith(ONE_COUNTED)
+        assert wired.is_fast
+    assert server.intake.singles == {"launch": 2}
 
 
-def test_a_body_in_more_reads_or_with_more_behind_it_is_read_by_the_parser() -> None:
-    async def main() -> None:
-        server = Server(True)
-        wired = server.connect()
-        for pieces in ((HEAD, BODY[:3], BODY[3:]), (HEAD + BODY[:3], BODY[3:]), (HEAD, BODY + HIT)):
-            answers = 0
-            for piece in pieces:
-                answers += (await wired.ask(piece)).count(b"HTTP/1.1 200")
-            assert answers == 1 + (pieces[-1].endswith(HIT)) and not wired.is_fast
-        assert server.intake.total == 4
-
-    asyncio.run(main())
+async def test_a_body_in_more_reads_or_with_more_behind_it_is_read_by_the_parser() -> None:
+    server = Server(True)
+    wired = server.connect()
+    for pieces in ((HEAD, BODY[:3], BODY[3:]), (HEAD + BODY[:3], BODY[3:]), (HEAD, BODY + HIT)):
+        answers = 0
+        for piece in pieces:
+            answers += (await wired.ask(piece)).count(b"HTTP/1.1 200")
+        assert answers == 1 + (pieces[-1].endswith(HIT)) and not wired.is_fast
+    assert server.intake.total == 4
 
 
 @pytest.mark.parametrize("end", ["eof", "loss", "shutdown"])

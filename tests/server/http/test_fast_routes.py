@@ -138,23 +138,20 @@ def test_a_total_of_several_workers_names_those_that_were_not_heard() -> None:
     assert named == [True, False, True, False, True]
 
 
-def test_what_comes_while_a_question_is_under_way_is_answered_after_it() -> None:
-    async def main() -> None:
-        server = Server(True, framework=framework)
-        wired = server.connect()
-        for raw in (SHORT["a total"], HIT, SHORT["a question"]):
-            wired.feed(raw)
-        wired.end()
-        for _ in range(5):
-            raw = await wired.settle()
-        assert re.findall(rb'"(key|counted|allowed)"', raw) == [b"key", b"counted", b"allowed"]
-        assert raw.count(b"connection: close") == 1 and wired.transport.closing
-        lost = server.connect()
-        lost.feed(SHORT["a total"])
-        lost.lose()
-        assert await lost.settle() == b""
-
-    asyncio.run(main())
+async def test_what_comes_while_a_question_is_under_way_is_answered_after_it() -> None:
+    server = Server(True, framework=framework)
+    wired = server.connect()
+    for raw in (SHORT["a total"], HIT, SHORT["a question"]):
+        wired.feed(raw)
+    wired.end()
+    for _ in range(5):
+        raw = await wired.settle()
+    assert re.findall(rb'"(key|counted|allowed)"', raw) == [b"key", b"counted", b"allowed"]
+    assert raw.count(b"connection: close") == 1 and wired.transport.closing
+    lost = server.connect()
+    lost.feed(SHORT["a total"])
+    lost.lose()
+    assert await lost.settle() == b""
 
 
 def test_each_token_opens_what_its_scope_allows(tmp_path: Path) -> None:
@@ -174,14 +171,11 @@ def test_each_token_opens_what_its_scope_allows(tmp_path: Path) -> None:
     assert asyncio.run(main()) == {Scope.read: [b"403", b"200"], Scope.write: [b"200", b"403"]}
 
 
-def test_a_limit_of_writes_is_none_of_questions() -> None:
+async def test_a_limit_of_writes_is_none_of_questions() -> None:
     class Limiter:
         limits_writes = True
 
-    async def main() -> None:
-        wired = Server(True, framework=framework, limiter=Limiter()).connect()
-        for name in ("a question", "a total"):
-            assert (await wired.ask(SHORT[name])).startswith(b"HTTP/1.1 200")
-            assert wired.is_fast
-
-    asyncio.run(main())
+    wired = Server(True, framework=framework, limiter=Limiter()).connect()
+    for name in ("a question", "a total"):
+        assert (await wired.ask(SHORT[name])).startswith(b"HTTP/1.1 200")
+        assert wired.is_fast

@@ -60,87 +60,75 @@ def running(function: Callable[[], Awaitable[None]], clock: Clock) -> Schedule:
     return Schedule([Job("job", function, period_s=15, since_s=clock.at)], clock)
 
 
-def test_a_run_that_is_still_going_is_not_begun_again() -> None:
-    async def main() -> None:
-        may_end, began = asyncio.Event(), asyncio.Event()
+async def test_a_run_that_is_still_going_is_not_begun_again() -> None:
+    may_end, began = asyncio.Event(), asyncio.Event()
 
-        async def slow() -> None:
-            assert not began.is_set()
-            began.set()
-            await may_end.wait()
+    async def slow() -> None:
+        assert not began.is_set()
+        began.set()
+        await may_end.wait()
 
-        clock = Clock(1_000.0)
-        schedule = running(slow, clock)
-        schedule.start()
-        await began.wait()
-        clock.at += 15.25
-        await schedule.due("job")
-        assert schedule.status["job"].skipped == 1
-        assert schedule.status["job"].lag_s == 0.25
-        may_end.set()
-        await schedule.stop(patience_s=5)
-        assert (schedule.status["job"].runs, schedule.status["job"].failures) == (1, 0)
-
-    asyncio.run(main())
+    clock = Clock(1_000.0)
+    schedule = running(slow, clock)
+    schedule.start()
+    await began.wait()
+    clock.at += 15.25
+    await schedule.due("job")
+    assert schedule.status["job"].skipped == 1
+    assert schedule.status["job"].lag_s == 0.25
+    may_end.set()
+    await schedule.stop(patience_s=5)
+    assert (schedule.status["job"].runs, schedule.status["job"].failures) == (1, 0)
 
 
-def test_a_failed_run_is_counted_and_the_job_lives_on() -> None:
-    async def main() -> None:
-        raised: list[Exception] = [StoreUnavailable("down"), RuntimeError("a mistake")]
-        done = asyncio.Event()
+async def test_a_failed_run_is_counted_and_the_job_lives_on() -> None:
+    raised: list[Exception] = [StoreUnavailable("down"), RuntimeError("a mistake")]
+    done = asyncio.Event()
 
-        async def fails_twice() -> None:
-            if raised:
-                raise raised.pop(0)
-            done.set()
+    async def fails_twice() -> None:
+        if raised:
+            raise raised.pop(0)
+        done.set()
 
-        schedule = running(fails_twice, Clock(1_000.0))
-        for _ in range(3):
-            await schedule.run(schedule.jobs["job"])
-        assert done.is_set()
-        assert (schedule.status["job"].runs, schedule.status["job"].failures) == (3, 2)
-
-    asyncio.run(main())
+    schedule = running(fails_twice, Clock(1_000.0))
+    for _ in range(3):
+        await schedule.run(schedule.jobs["job"])
+    assert done.is_set()
+    assert (schedule.status["job"].runs, schedule.status["job"].failures) == (3, 2)
 
 
-def test_a_stop_lets_a_run_end_and_begins_no_other() -> None:
-    async def main() -> None:
-        ended, began = asyncio.Event(), asyncio.Event()
+async def test_a_stop_lets_a_run_end_and_begins_no_other() -> None:
+    ended, began = asyncio.Event(), asyncio.Event()
 
-        async def work() -> None:
-            began.set()
-            await asyncio.sleep(0)
+    async def work() -> None:
+        began.set()
+        await asyncio.sleep(0)
+        ended.set()
+
+    schedule = running(work, Clock(1_000.0))
+    schedule.start()
+    await began.wait()
+    await schedule.stop(patience_s=5)
+    assert ended.is_set()
+    await schedule.due("job")
+    assert schedule.status["job"].runs == 1
+
+
+async def test_a_stop_cuts_off_what_does_not_end() -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def hangs() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
             ended.set()
 
-        schedule = running(work, Clock(1_000.0))
-        schedule.start()
-        await began.wait()
-        await schedule.stop(patience_s=5)
-        assert ended.is_set()
-        await schedule.due("job")
-        assert schedule.status["job"].runs == 1
-
-    asyncio.run(main())
-
-
-def test_a_stop_cuts_off_what_does_not_end() -> None:
-    async def main() -> None:
-        began, ended = asyncio.Event(), asyncio.Event()
-
-        async def hangs() -> None:
-            began.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.set()
-
-        schedule = running(hangs, Clock(1_000.0))
-        schedule.start()
-        await began.wait()
-        await schedule.stop(patience_s=0)
-        assert ended.is_set()
-
-    asyncio.run(main())
+    schedule = running(hangs, Clock(1_000.0))
+    schedule.start()
+    await began.wait()
+    await schedule.stop(patience_s=0)
+    assert ended.is_set()
 
 
 def test_jobs_really_come_due() -> None:

@@ -56,7 +56,7 @@ class Neighbour:
 
     def numbered_breakdowns(self, key: str) -> Sequence[tuple[PendingBreakdown, int]]:
         delta = BreakdownDelta({"ref": {0: {"a.example": 3}}}, {0: {7, 8}}, {0: 2})
-        return [(PendingBreakdown(1, lambda: 5, delta), 5)]
+        return [(PendingBreakdown(1, lambda: 5, lambda: delta), 5)]
 
     async def erased_elsewhere(self, key: str) -> None:
         self.erased.append(key)

@@ -250,53 +250,47 @@ def test_a_second_answer_to_a_page_is_not_taken_for_the_next_page() -> None:
     assert asyncio.run(main()) == [("page 1",), ("page 2",)]
 
 
-def test_an_error_is_raised_and_an_answer_after_it_is_ignored() -> None:
-    async def main() -> None:
-        driver = Driver()
-        asked, _ = requests(driver)
-        asking = asyncio.ensure_future(asked.ask(READ, ()))
-        await turns()
-        driver.sent[0].fail(Late("no answer"))
-        driver.sent[0].answer([("too late",)])
-        with pytest.raises(StoreUnavailable, match="raised: no answer"):
-            await asking
-        driver.sent[0].answer([("much too late",)])
-        await turns()
-
-    asyncio.run(main())
+async def test_an_error_is_raised_and_an_answer_after_it_is_ignored() -> None:
+    driver = Driver()
+    asked, _ = requests(driver)
+    asking = asyncio.ensure_future(asked.ask(READ, ()))
+    await turns()
+    driver.sent[0].fail(Late("no answer"))
+    driver.sent[0].answer([("too late",)])
+    with pytest.raises(StoreUnavailable, match="raised: no answer"):
+        await asking
+    driver.sent[0].answer([("much too late",)])
+    await turns()
 
 
-def test_who_stops_waiting_leaves_the_place_taken_until_the_request_ends() -> None:
-    async def main() -> None:
-        driver = Driver()
-        asked, _ = requests(driver, in_flight=2)
-        first = [asyncio.ensure_future(asked.ask(READ, (n,))) for n in range(2)]
-        await turns()
-        for each in first:
-            each.cancel()
-        later = asyncio.ensure_future(asked.ask(READ, ("later",)))
-        waiting = asyncio.ensure_future(asked.ask(READ, ("given up",)))
-        await turns()
-        waiting.cancel()
-        await turns()
-        assert len(driver.sent) == 2
-        driver.sent[0].answer([])
-        await turns()
-        assert [pending.values for pending in driver.sent[2:]] == [("later",)]
-        driver.sent[1].answer([])
-        driver.sent[2].answer([("there",)])
-        assert await later == [("there",)]
-        assert await asyncio.gather(*first, waiting, return_exceptions=True)
-        again = [asyncio.ensure_future(asked.ask(READ, (n,))) for n in range(3)]
-        await turns()
-        assert len(driver.sent) == 5  # both places are free again, and no more than both
-        for pending in driver.sent[3:]:
-            pending.answer([])
-        await turns()
-        driver.sent[5].answer([])
-        await asyncio.gather(*again)
-
-    asyncio.run(main())
+async def test_who_stops_waiting_leaves_the_place_taken_until_the_request_ends() -> None:
+    driver = Driver()
+    asked, _ = requests(driver, in_flight=2)
+    first = [asyncio.ensure_future(asked.ask(READ, (n,))) for n in range(2)]
+    await turns()
+    for each in first:
+        each.cancel()
+    later = asyncio.ensure_future(asked.ask(READ, ("later",)))
+    waiting = asyncio.ensure_future(asked.ask(READ, ("given up",)))
+    await turns()
+    waiting.cancel()
+    await turns()
+    assert len(driver.sent) == 2
+    driver.sent[0].answer([])
+    await turns()
+    assert [pending.values for pending in driver.sent[2:]] == [("later",)]
+    driver.sent[1].answer([])
+    driver.sent[2].answer([("there",)])
+    assert await later == [("there",)]
+    assert await asyncio.gather(*first, waiting, return_exceptions=True)
+    again = [asyncio.ensure_future(asked.ask(READ, (n,))) for n in range(3)]
+    await turns()
+    assert len(driver.sent) == 5  # both places are free again, and no more than both
+    for pending in driver.sent[3:]:
+        pending.answer([])
+    await turns()
+    driver.sent[5].answer([])
+    await asyncio.gather(*again)
 
 
 def test_answers_after_the_loop_was_closed_disturb_nobody() -> None:
@@ -332,13 +326,10 @@ def test_answers_from_the_drivers_thread_wake_the_loop() -> None:
     assert driver.most_under_way <= 8
 
 
-def test_a_request_that_cannot_be_sent_fails_for_each_caller() -> None:
-    async def main() -> None:
-        driver = Driver()
-        driver.broken = RuntimeError("the session is shut down")
-        asked, _ = requests(driver, in_flight=1)
-        for _ in range(3):
-            with pytest.raises(StoreUnavailable, match="shut down"):
-                await asked.ask(READ, ())
-
-    asyncio.run(main())
+async def test_a_request_that_cannot_be_sent_fails_for_each_caller() -> None:
+    driver = Driver()
+    driver.broken = RuntimeError("the session is shut down")
+    asked, _ = requests(driver, in_flight=1)
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable, match="shut down"):
+            await asked.ask(READ, ())

@@ -288,22 +288,18 @@ def _answers(cql: Requests) -> bool:
         return False
 
 
-def test_a_cancelled_request_leaves_the_connection_usable(proxied: tuple[Requests, Proxy]) -> None:
+async def test_a_cancelled_request_leaves_the_connection_usable(proxied: tuple[Requests, Proxy]) -> None:
     cql, proxy = proxied
-
-    async def main() -> None:
-        proxy.stall(0.3)
-        asking = [asyncio.ensure_future(cql.ask(LINK, (f"key-{n}",))) for n in range(200)]
-        for _ in range(10):
-            await asyncio.sleep(0)  # many are sent by now, the others wait for their turn
-        for each in asking[::2]:
-            each.cancel()
-        said = await asyncio.gather(*asking, return_exceptions=True)
-        assert [isinstance(each, asyncio.CancelledError) for each in said] == [True, False] * 100
-        assert said[1::2] == [[]] * 100
-        assert await cql.ask(LINK, ("a",)) == []
-
-    asyncio.run(main())
+    proxy.stall(0.3)
+    asking = [asyncio.ensure_future(cql.ask(LINK, (f"key-{n}",))) for n in range(200)]
+    for _ in range(10):
+        await asyncio.sleep(0)  # many are sent by now, the others wait for their turn
+    for each in asking[::2]:
+        each.cancel()
+    said = await asyncio.gather(*asking, return_exceptions=True)
+    assert [isinstance(each, asyncio.CancelledError) for each in said] == [True, False] * 100
+    assert said[1::2] == [[]] * 100
+    assert await cql.ask(LINK, ("a",)) == []
 
 
 def test_changes_whose_answers_are_lost_are_found_done(proxied: tuple[Requests, Proxy]) -> None:

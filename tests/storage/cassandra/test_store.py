@@ -270,19 +270,15 @@ def test_asking_for_many_ids_leaves_the_loop_to_others(store: CassandraStore) ->
     assert turns > 100
 
 
-def test_asking_for_ids_fails_once_and_leaves_nothing_under_way(store: CassandraStore, faulty: Faulty) -> None:
+async def test_asking_for_ids_fails_once_and_leaves_nothing_under_way(store: CassandraStore, faulty: Faulty) -> None:
     async def ask(statement: Statement, values: tuple[object, ...] = ()) -> Rows:
         await asyncio.sleep(0)
         raise StoreUnavailable("down")
 
     faulty.ask = ask  # type: ignore[attr-defined]
-
-    async def main() -> None:
-        with pytest.raises(StoreUnavailable, match="down"):
-            await store.claimed([f"id-{n}" for n in range(500)], 0)
-        assert len(asyncio.all_tasks()) == 1
-
-    asyncio.run(main())
+    with pytest.raises(StoreUnavailable, match="down"):
+        await store.claimed([f"id-{n}" for n in range(500)], 0)
+    assert len(asyncio.all_tasks()) == 1
 
 
 # --- lists by day -----------------------------------------------------------------------------------------------------

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ingest.imports.products import tables
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.products.takeover import Takeover, key_of_address
 from ingest.imports.source import SourceUnreadable
@@ -46,7 +49,7 @@ def test_shlink_has_visits_with_times_and_totals(tmp_path: Path) -> None:
     assert lines(found)[1] == {"key": "abc", "ts": VISITS[1][0], "bot": True, "ua": "some, crawler/1.4"}
     answers = read("shlink", tmp_path, v_json=exports.SHLINK_VISITS_ANSWER, l_json=exports.SHLINK_LINKS_ANSWER)
     assert visits(answers) == [VISITS[2]]
-    assert answers.openings() == {"abc": 11, "old": 40}
+    assert answers.openings() == {"abc": 9, "old": 40}, "bots without dates are counted nowhere"
 
 
 def test_yourls_tells_bots_by_their_agents(tmp_path: Path) -> None:
@@ -174,3 +177,77 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 )
 def test_a_key_is_the_path(address: object, key: str) -> None:
     assert key_of_address(address) == key
+
+
+def zipped(**parts: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in parts.items():
+            archive.writestr(name.replace("_jsonl", ".jsonl"), data)
+    return packed.getvalue()
+
+
+PATHS, HOURS = b'{"id":1,"path":"/a"}\n', b'{"hour":"2026-01-01T00:00:00Z","path_id":1,"count":1}\n'
+GOOD_ZIP = zipped(paths_jsonl=PATHS, hit_stats_jsonl=HOURS)
+_AT = GOOD_ZIP.index(b"paths.jsonl") + 11
+DAMAGED: dict[str, tuple[str, bytes]] = {
+    "deflate of a zip": ("goatcounter", GOOD_ZIP[:_AT] + b"\xff" * 6 + GOOD_ZIP[_AT + 6 :]),
+    "a zip that was cut": ("goatcounter", GOOD_ZIP[:-30]),
+    "lines that are lists": ("goatcounter", zipped(paths_jsonl=b"[1]\n", hit_stats_jsonl=HOURS)),
+    "a line that is a number": ("goatcounter", zipped(paths_jsonl=PATHS, hit_stats_jsonl=b"5\n")),
+    "deflate of a gzip": ("shlink", gzip.compress(b"Date,Visited URL\n" * 99)[:12] + b"\xff" * 40),
+    "a gzip that was cut": ("shlink", gzip.compress(b"a" * 999)[:-9]),
+    "deep lists": ("shlink", b"[" * 200_000),
+    "deep objects": ("yourls", b'{"a":' * 200_000),
+    "a deep line": ("bitly", b"{}\n" + b"[" * 200_000),
+    "a long field of the header": ("yourls", b"keyword,clicks," + b"a" * (3 << 20) + b"\n"),
+    "an open quote in the header": ("yourls", b'"keyword' + b"x" * (3 << 20)),
+    "a long field": ("yourls", b"keyword,clicks\n" + b"a" * (3 << 20) + b",1\n"),
+}
+SHORT: dict[str, tuple[str, bytes]] = {
+    "shlink's visits": ("shlink", b"Date,Visited URL\n2026-01-01\n"),
+    "shlink's links": ("shlink", b"shortCode,visits\na\n"),
+    "without a time": ("shlink", b"Visited URL,Date\nhttp://h/a\n"),
+    "yourls": ("yourls", b"shorturl,click_time\na\n"),
+    "kutt's links": ("kutt", b"id,address,visit_count\n1\n"),
+    "kutt's visits": ("kutt", b"link_id,created_at,total\n1\n"),
+    "goatcounter": ("goatcounter", b"Date,2Path\n2026-01-01\n"),
+    "an id that is a list": ("goatcounter", zipped(paths_jsonl=b'{"id":[1]}\n', hit_stats_jsonl=HOURS)),
+    "an hour of a list": (
+        "goatcounter",
+        zipped(paths_jsonl=PATHS, hit_stats_jsonl=b'{"path_id":[1],"hour":1,"count":1}\n'),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_one_sentence(tmp_path: Path, name: str) -> None:
+    product, data = DAMAGED[name]
+    (tmp_path / "file").write_bytes(data)
+    with pytest.raises(SourceUnreadable) as refused:
+        read_product(product, [tmp_path / "file"], bot_judge())
+    assert len(refused.value.detail) < 300
+    assert "\n" not in refused.value.detail
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_row_that_lacks_columns_is_bad_and_the_rest_counts(tmp_path: Path, name: str) -> None:
+    product, data = SHORT[name]
+    (tmp_path / "file").write_bytes(data)
+    found = read_product(product, [tmp_path / "file"], bot_judge())
+    assert (found.bad, found.visits, found.buckets, found.openings()) == (1, [], [], {})
+
+
+def test_what_a_file_unpacks_to_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "EXPORT_BYTES", 1 << 20)
+    files = {
+        "gzip": ("shlink", gzip.compress(b"Date,Visited URL\n" + bytes(4 << 20))),
+        "plain": ("shlink", b"Date,Visited URL\n" + bytes(4 << 20)),
+        "zip": ("goatcounter", zipped(paths_jsonl=bytes(4 << 20), hit_stats_jsonl=HOURS)),
+    }
+    for product, data in files.values():
+        (tmp_path / "file").write_bytes(data)
+        with pytest.raises(SourceUnreadable, match="more than 1 MiB"):
+            read_product(product, [tmp_path / "file"], bot_judge())
+    (tmp_path / "file").write_bytes(zipped(paths_jsonl=PATHS, hit_stats_jsonl=HOURS, x=bytes(4 << 20)))
+    assert len(read_product("goatcounter", [tmp_path / "file"], bot_judge()).buckets) == 1  # nobody asks for x

@@ -1,0 +1,108 @@
+"""The question why a total changed, from parameters as they are written to the answer. Free of HTTP."""
+
+from __future__ import annotations
+
+from clickcurve.answers import (
+    CauseAnswer,
+    DimensionAnswer,
+    HiddenChange,
+    LinkChange,
+    TimeRange,
+    TotalChange,
+    WhyAnswer,
+)
+from clickcurve.buckets.breakdowns.check import BOT
+from clickcurve.budget import ROWS, spend
+from clickcurve.keys import ALL, Subject, link_subject
+from query.breakdowns.causes import (
+    ComparedSpans,
+    DimensionCauses,
+    TimeSpan,
+    compare_spans,
+    count_spans,
+    find_causes,
+    spans_around,
+)
+from query.breakdowns.queries import BreakdownQueries
+from query.parameters import WHY, Parameters, parse_before, parse_parameters, parse_query, resolve_range
+from query.queries import Queries
+
+_DEFAULT_LAST, _DEFAULT_CAUSES = "7d", "5"
+_CANDIDATES = 100  # the links of each span that can have changed most
+
+
+class ChangeQueries:
+    """Answers why totals changed, by the dimensions of people's hits and by links."""
+
+    def __init__(self, queries: Queries, breakdowns: BreakdownQueries) -> None:
+        self._queries = queries
+        self._breakdowns = breakdowns
+
+    async def why(self, subject: Subject, query: bytes) -> WhyAnswer:
+        """Returns why the total of a range differs from that of the range before it, or of another one."""
+        given = parse_query(query, WHY)
+        parameters = parse_parameters({"limit": _DEFAULT_CAUSES, **given})
+        if not parameters.ranged:
+            parameters = parse_parameters({"last": _DEFAULT_LAST, "limit": _DEFAULT_CAUSES, **given})
+        given_before = parse_before(given, parameters.zone)
+        now = self._queries.now()
+        dimensions = [name for name in self._breakdowns.dimensions if name != BOT]
+        row = await self._breakdowns.row(subject, dimensions, now)
+        asked = resolve_range(parameters, now, row.counts.first)
+        spans = spans_around(row, asked, now) if given_before is None else compare_spans(row, given_before, asked)
+        found = [
+            find_causes(row, name, spans, self._breakdowns.since(name), parameters.limit, self._breakdowns.bounded)
+            for name in dimensions
+        ]
+        found.sort(key=lambda each: -each.explains)
+        before, after = (count_spans(row, [span], "") for span in (spans.before, spans.after))
+        same_length = spans.after[1] - spans.after[0] == spans.before[1] - spans.before[0]
+        until_now = asked[0], min(asked[1], max(asked[0], self._breakdowns.ladder.kept(now, row.counts.fold_day)[1]))
+        is_whole = spans.after == until_now and (same_length if given_before is None else spans.before == given_before)
+        return WhyAnswer(
+            subject.name,
+            *spans.after,
+            TimeRange(*spans.before),
+            TotalChange(before, after, after - before),
+            same_length,
+            [_answer(each) for each in found],
+            await self._by_link(spans, parameters.limit) if subject == ALL else [],
+            is_whole and all(cause.at_least == cause.at_most for each in found for cause in each.causes),
+        )
+
+    async def _by_link(self, spans: ComparedSpans, limit: int) -> list[LinkChange]:
+        """Returns the links that certainly changed most: a change is at most the greater of both counts.
+
+        So no link that is among the first of neither span can have changed by more than the last of these have hits.
+        """
+        ranked = [await self._ranked(span) for span in (spans.before, spans.after)]
+        most_of_others = max(min(each.values()) if len(each) == _CANDIDATES else 0 for each in ranked)
+        changes = []
+        for key in sorted({*ranked[0], *ranked[1]}):
+            before, after = [
+                each[key] if key in each else await self._count(key, span)
+                for each, span in zip(ranked, (spans.before, spans.after), strict=True)
+            ]
+            if abs(after - before) > most_of_others:
+                changes.append(LinkChange(key, before, after, after - before))
+        return sorted(changes, key=lambda each: (-abs(each.change), each.key))[:limit]
+
+    async def _ranked(self, span: TimeSpan) -> dict[str, int]:
+        if span[0] >= span[1]:
+            return {}
+        return dict((await self._queries.top(Parameters(*span, limit=_CANDIDATES))).links)
+
+    async def _count(self, key: str, span: TimeSpan) -> int:
+        await spend(ROWS)
+        return (await self._queries.total_in(link_subject(key).stored, *span)).total
+
+
+def _answer(found: DimensionCauses) -> DimensionAnswer:
+    return DimensionAnswer(
+        found.dimension,
+        found.explains,
+        [CauseAnswer(*cause) for cause in found.causes],
+        HiddenChange(found.hidden, found.hidden_change),
+        found.other,
+        found.unrecorded,
+    )

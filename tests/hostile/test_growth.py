@@ -1,0 +1,318 @@
+"""Every parser of what a client sends takes time in proportion to its input, for a dozen hostile families.
+
+What refuses a long input at once is as good. `python -m pytest -s` prints the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from clickcurve.access_log import parse_log_line
+from clickcurve.asgi import Message
+from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.visible import visible
+from dashboard.page.login_routes import login_address, login_routes
+from dashboard.page.templates import Templates
+from ingest.attributes.agent import AgentReader
+from ingest.attributes.campaign import campaign_of_query
+from ingest.attributes.country import address_of
+from ingest.attributes.language import language_of
+from ingest.attributes.referrer import host_of
+from ingest.journal.segment_format import Malformed
+from ingest.reading.body import media_of
+from ingest.reading.bots import bot_judge, bot_namer
+from ingest.reading.content_encoding import coding_of
+from query.http.content import accepts_csv
+from query.parameters import CURVE, parse_parameters, parse_query
+from query.zones import zone
+from server.compat.hit_sender import HitSender
+from server.compat.otlp import otlp_routes
+from server.compat.plausible import plausible_routes
+from server.compat.statsd import LineRefused, StatsdReceiver, hit_of_line
+from server.metrics import known_versions
+from tests.hostile.growth import MOST_GROWTH, Growth, measured
+from tests.hostile.test_parsers import PARSERS
+from tests.ingest.http_kit import Client
+from tests.selection import at
+from tests.server.compat.compat_node import HOUR, CompatNode
+
+# --- requests to other tools' routes ----------------------------------------------------------------------------------
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
+Request = tuple[str, str, bytes]  # method and path, content type, body
+
+
+class CompatRoutes:
+    """All routes of other tools in this process, with keys of a thousand letters."""
+
+    def __init__(self) -> None:
+        node = CompatNode()
+        for n in range(20):
+            node.hit("a" * 1_000 + str(n), HOUR)
+        node.hit("k" * 16, HOUR)
+        app = node.app
+        sender = HitSender(Client().routes)
+        app.include_router(plausible_routes(sender))
+        app.include_router(otlp_routes(sender))
+        app.include_router(login_routes(Templates(), lambda token: None, lambda: True))
+        self._app = app
+        self._loop = asyncio.new_event_loop()
+        self.statuses: set[int] = set()
+
+    def answer(self, request: Request) -> None:
+        """Answers one request, as a server does but for the connection."""
+        line, media, body = request
+        method, _, target = line.partition(" ")
+        path, _, query = target.partition("?")
+        headers = [(b"content-type", media.encode()), (b"host", b"localhost")]
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": headers,
+            "root_path": "",
+            "http_version": "1.1",
+            "scheme": "http",
+            "server": ("localhost", 80),
+            "client": ("127.0.0.1", 1),
+        }
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.statuses.add(message["status"])
+
+        self._loop.run_until_complete(self._app(scope, receive, send))
+
+    def close(self) -> None:
+        self._loop.close()
+
+
+def asked(path: str, name: str, text: Callable[[int], str], **more: str) -> Callable[[int], Request]:
+    """Returns a family of forms, of which one field is hostile."""
+
+    def make(n: int) -> Request:
+        fields = {**more, name: text(n)}
+        body = "&".join(f"{field}={quote(value, safe='')}" for field, value in fields.items())
+        return f"POST {path}", FORM, body.encode()
+
+    return make
+
+
+def sent(path: str, body: Callable[[int], object]) -> Callable[[int], Request]:
+    def make(n: int) -> Request:
+        content = body(n)
+        return f"POST {path}", JSON, content if isinstance(content, bytes) else json.dumps(content).encode()
+
+    return make
+
+
+def form(path: str, body: Callable[[int], bytes]) -> Callable[[int], Request]:
+    return lambda n: (f"POST {path}", FORM, body(n))
+
+
+def event(**fields: Callable[[int], str]) -> Callable[[int], Request]:
+    return sent("/api/event", lambda n: {"n": "pageview", "u": "/a"} | {name: of(n) for name, of in fields.items()})
+
+
+def promql(text: Callable[[int], str]) -> Callable[[int], Request]:
+    return asked("/api/v1/query", "query", text)
+
+
+def keys(text: Callable[[int], str], sign: str = "=~") -> Callable[[int], Request]:
+    return promql(lambda n: f'increase(clicks{{key{sign}"{text(n)}"}}[1h])')
+
+
+def target(text: Callable[[int], str]) -> Callable[[int], Request]:
+    return asked("/render", "target", text, **{"from": "-1h"})
+
+
+def found(text: Callable[[int], str]) -> Callable[[int], Request]:
+    return asked("/metrics/find", "query", text)
+
+
+def many_alternatives(n: int) -> str:
+    return f"clicks.{{{','.join(['*' + 'a' * 4 * n + 'b'] * 20)}}}"
+
+
+def export(resource: int, points: int, name: str = "clicks") -> dict[str, Any]:
+    attributes = [{"key": "key", "value": {"stringValue": "a"}}]
+    times = [{"attributes": attributes, "asInt": 1, "timeUnixNano": 1_780_000_000 * 10**9 + n} for n in range(points)]
+    sums = {"isMonotonic": True, "aggregationTemporality": 1, "dataPoints": times}
+    scopes = [{"metrics": [{"name": name, "sum": sums}]}]
+    of = {"attributes": [{"key": "x", "value": {"stringValue": "r" * resource}}]}
+    return {"resourceMetrics": [{"resource": of, "scopeMetrics": scopes}]}
+
+
+# Parsers that took quadratic time once, and others of their kind; each with the n of its smallest input.
+REQUESTS: dict[str, tuple[int, Callable[[int], Request]]] = {
+    "PromQL: digits that end in a letter": (4_000, promql(lambda n: "1" * n + "x")),
+    "PromQL: a fraction that ends in a letter": (4_000, promql(lambda n: "1." + "1" * n + "x")),
+    "PromQL: lengths of time": (4_000, promql(lambda n: "increase(clicks[" + "1s" * n + "x])")),
+    "PromQL: an open quote": (8_000, promql(lambda n: '"' + "a\\" * (n // 2))),
+    "PromQL: brackets": (8_000, promql(lambda n: "(" * n)),
+    "PromQL: a sum of numbers": (4_000, promql(lambda n: "1+" * n + "1")),
+    "PromQL: labels": (4_000, promql(lambda n: "sum by (" + "key," * n + ") (increase(clicks[1h]))")),
+    "PromQL: matchers": (1_000, promql(lambda n: "increase(clicks{" + 'key!="a",' * n + "}[1h])")),
+    "expression: open classes": (2_000, keys(lambda n: "[" * n)),
+    "expression: open groups": (4_000, keys(lambda n: "(" * n)),
+    "expression: a list of keys": (1_000, keys(lambda n: "a|" * n, "!~")),
+    "expression: one long key": (8_000, keys(lambda n: "a" * n)),
+    "expression: escapes": (4_000, keys(lambda n: r"\\." * n)),
+    "expression: groups that may be empty": (4, keys(lambda n: "(|.)" * n + "NO")),
+    "expression: repeats with a flag": (250, keys(lambda n: "(?x)(.+) +NO" + " " * n)),
+    "expression: stars": (4, keys(lambda n: ".*" * n + "NO")),
+    "expression: a repeated group": (4, keys(lambda n: "(a+)+" * n + "NO")),
+    "series: selectors": (400, form("/api/v1/series", lambda n: b"&".join([b"match[]=clicks"] * n))),
+    "target: digits": (4_000, target(lambda n: "1" * n + "x")),
+    "target: open braces": (4_000, target(lambda n: "clicks." + "{" * n)),
+    "target: brackets": (4_000, target(lambda n: "f(" * n)),
+    "target: an open quote": (4_000, target(lambda n: "'" + "\\'" * n)),
+    "target: blanks": (4_000, target(lambda n: "f(" + " " * n + "x" + " " * n)),
+    "target: arguments": (2_000, target(lambda n: "sumSeries(" + "1," * n + "1)")),
+    "target: nodes to name a series by": (2_000, target(lambda n: "aliasByNode(clicks.k" + ",1" * n + ")")),
+    "target: groups that may be empty": (4, target(lambda n: f"aliasSub(clicks.{'k' * 16},'{'(|.)' * n} NO','x')")),
+    "target: a length of time": (4_000, target(lambda n: f"timeShift(total,'{'1' * n}s')")),
+    "name: one long node": (25_000, found(lambda n: "clicks." + "a" * n)),
+    "name: open classes": (25_000, found(lambda n: "clicks." + "[" * n)),
+    "name: open braces": (25_000, found(lambda n: "clicks." + "{" * n)),
+    "name: dots": (25_000, found(lambda n: "." * n)),
+    "name: percent signs": (10_000, found(lambda n: "clicks." + "%" * n)),
+    "name: stars": (250, found(lambda n: "clicks." + "*a" * n + "b")),
+    "name: alternatives of one long key": (100, found(many_alternatives)),
+    "name: braces in a row": (1_500, found(lambda n: "clicks." + "{a}" * n)),
+    "time: digits": (8_000, asked("/render", "from", lambda n: "1" * n, target="total")),
+    "time: blanks": (8_000, asked("/render", "from", lambda n: " " * n + "x", target="total")),
+    "time of PromQL": (8_000, asked("/api/v1/query", "time", lambda n: "1" * n + "e-9", query="1")),
+    "step of PromQL": (8_000, asked("/api/v1/query_range", "step", lambda n: "1" * n, query="1", start="0", end="1")),
+    "zone": (8_000, asked("/render", "tz", lambda n: "A/" * n, target="total")),
+    "form: fields": (500, form("/render", lambda n: b"&".join([b"a=b"] * n))),
+    "form: percent signs": (8_000, form("/render", lambda n: b"a=" + b"%41" * n)),
+    "Content-Type": (8_000, lambda n: ("POST /render", "a;" * n, b"x=1")),
+    "Bitly: a path": (4_000, lambda n: ("GET /v4/bitlinks/h/" + "a/" * n + "clicks", "", b"")),
+    "Bitly: units": (4_000, lambda n: ("GET /v4/bitlinks/h/a/clicks?units=" + "1" * n, "", b"")),
+    "OTLP: a resource of many points": (500, sent("/v1/metrics", lambda n: export(500 * n, n))),
+    "OTLP: the name of a metric that is refused": (500, sent("/v1/metrics", lambda n: export(1, n, "x" * 50 * n))),
+    "OTLP: attributes": (
+        4_000,
+        sent(
+            "/v1/metrics",
+            lambda n: {"resourceMetrics": [{"resource": {"attributes": [{}] * n}, "scopeMetrics": [{}] * n}]},
+        ),
+    ),
+    "OTLP: brackets": (8_000, sent("/v1/metrics", lambda n: b'{"resourceMetrics":' + b"[" * n)),
+    "Plausible: a long url": (8_000, event(u=lambda n: "http://h/" + "a" * n)),
+    "Plausible: fields of a url": (2_000, event(u=lambda n: "/a?" + "a=b&" * n)),
+    "Plausible: accents of a host": (2_000, event(u=lambda n: "http://" + "\u0301\u0323" * n + "/a")),
+    "Plausible: a referrer": (8_000, event(r=lambda n: "http://" + "a." * n)),
+    "Plausible: brackets": (8_000, sent("/api/event", lambda n: b'{"n":' * n)),
+    "login: fields": (1_000, form("/login", lambda n: b"&".join([b"a=b"] * n))),
+    "login: percent signs": (
+        600,
+        lambda n: ("POST /login", "application/x-www-form-urlencoded", b"token=" + b"%41" * n),
+    ),
+}
+
+
+@pytest.fixture
+def routes() -> Any:
+    made = CompatRoutes()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_of_another_tool_takes_time_in_proportion(routes: CompatRoutes, name: str) -> None:
+    n, make = REQUESTS[name]
+    check(name, measured(routes.answer, make, n))
+    assert max(routes.statuses) < 500
+
+
+# --- texts and bytes that are read one by one -------------------------------------------------------------------------
+def refused_or_read(parse: Callable[[Any], object]) -> Callable[[Any], object]:
+    def parse_quietly(value: Any) -> None:
+        with suppress(ClickcurveError, Malformed, LineRefused):
+            parse(value)
+
+    return parse_quietly
+
+
+def packet(text: str) -> None:
+    receiver = StatsdReceiver(HitSender(Client().routes))
+    receiver.datagram_received(text.encode(), None)
+    asyncio.run(receiver.hand_over())
+
+
+# What stands in headers, in fields of a hit, in an address, in a packet.
+TEXTS: dict[str, Callable[[str], object]] = {
+    "Content-Type": media_of,
+    "Content-Encoding": coding_of,
+    "Accept of a curve": lambda text: accepts_csv([(b"accept", b"text/csv," + text.encode("utf-8", "replace"))]),
+    "Accept of metrics": known_versions,
+    "query string": lambda text: parse_query(text.encode(), CURVE),
+    "from": lambda text: parse_parameters({"from": text}),
+    "last": lambda text: parse_parameters({"last": text}),
+    "step": lambda text: parse_parameters({"step": text}),
+    "tz": zone,
+    "address of a login": lambda text: login_address(b"/links/" + text.encode(), text.encode()),
+    "line of StatsD": hit_of_line,
+    "packet of StatsD": packet,
+    "line of an access log": parse_log_line,
+    "ref": host_of,
+    "lang": language_of,
+    "ip": address_of,
+    "campaign": campaign_of_query,
+    "agent": AgentReader().read,
+    "agent of a bot": bot_judge(),
+    "name of a bot": bot_namer(),
+    "text in a log": visible,
+}
+SIZE = 8_000  # of the smallest
+UNITS = [*'[\\1"{ a(,.', ";a=b", "&a=b", "%41", ":1", "|c|#a:b", "/a", "a\n", "\u0301\u0323"]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_takes_time_in_proportion(name: str) -> None:
+    parse = refused_or_read(TEXTS[name])
+    for unit in UNITS[: at(quick=4, full=len(UNITS))]:
+        number = iter(range(1 << 30))  # so that no answer is known from before
+
+        def make(n: int, unit: str = unit, number: Any = number) -> str:
+            return f"{next(number)}" + unit * (n // len(unit))
+
+        check(f"{name} of {unit!r}", measured(parse, make, SIZE))
+
+
+def repeated(before: bytes, unit: str, after: bytes, n: int) -> bytes:
+    return before + unit.encode() * (n // len(unit)) + after
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_bytes_take_time_in_proportion(name: str) -> None:
+    parser, seeds = PARSERS[name]
+    parse = refused_or_read(parser)
+    seed = seeds[0]
+    families: dict[str, Callable[[int], bytes]] = {"seeds": lambda n: seed * (n // len(seed) + 1)}
+    for unit in UNITS[: at(quick=4, full=len(UNITS))]:
+        families[repr(unit)] = partial(repeated, b"", unit, b"")
+    for unit in '[{" ,1'[: at(quick=2, full=6)]:
+        families[f"{unit!r} after a seed"] = partial(repeated, seed, unit, b"")
+        families[f"{unit!r} in a seed"] = partial(repeated, seed[:8], unit, seed[8:])
+    for family, make in families.items():
+        check(f"{name} of {family}", measured(parse, make, SIZE))
+
+
+def check(name: str, growth: Growth) -> None:
+    print(f"{name}: {growth}")
+    assert growth.factor < MOST_GROWTH, f"{name}: {growth}"
