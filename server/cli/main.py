@@ -97,7 +97,7 @@ class Program(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
-            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx)
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -62,6 +62,8 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "by", (HOSTILE, HOSTILE, *url), b""
     yield "visitors", (HOSTILE, "--last", HOSTILE, *url), b""
     yield "groups", ("--last", HOSTILE, *url), b""
+    yield "delete", (f"none {HOSTILE}", "--yes", *url), b""
+    yield "why", (HOSTILE, "--last", HOSTILE, *url), b""
     yield "share create", (HOSTILE, *data), b""
     yield "share list", data, b""
     yield "share revoke", (HOSTILE, *data), b""
@@ -81,7 +83,6 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "token create", (HOSTILE, "--scope", "write", *data), b""
     yield "token list", data, b""
     yield "settings", data, b""
-    yield "delete", (f"none {HOSTILE}", "--yes", *url), b""
     yield "no such command", (HOSTILE,), b""
 
 
