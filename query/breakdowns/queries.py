@@ -8,7 +8,7 @@ from clickcurve.answers import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.budget import POINTS, spend
+from clickcurve.budget import VALUE_POINTS, spend
 from clickcurve.keys import Subject
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.unrecorded import BreakdownRow
@@ -78,7 +78,7 @@ class BreakdownQueries:
         row = await self._reader.read(subject.stored, now, (dimension,), None if window is None else window.start)
         window = window or resolve_until(parameters, row.counts.first)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        await spend(POINTS, len(grid.edges))
+        await spend(VALUE_POINTS, len(grid.edges))
         return curve_of_value(row, dimension, parameters.value, self._since(dimension), grid, now).answer(subject.name)
 
     async def row(self, subject: Subject, dimensions: Sequence[str], now: int) -> BreakdownRow:
@@ -109,7 +109,7 @@ class BreakdownQueries:
         now = int(self._clock())
         row = await self._reader.read(stored, now, (dimension,), window.start)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        await spend(POINTS, len(grid.edges))
+        await spend(VALUE_POINTS, len(grid.edges))
         return curve_of_value(row, dimension, value, self._since(dimension), grid, now)
 
     async def value_curves_in(
@@ -125,7 +125,7 @@ class BreakdownQueries:
         values = [value for value in counts.greatest(len(counts.counts)) if await wanted(value)][:most]
         curves = []
         for value in values:
-            await spend(POINTS, len(grid.edges))
+            await spend(VALUE_POINTS, len(grid.edges))
             curves.append(curve_of_value(row, dimension, value, since, grid, now))
         return curves
 

@@ -202,7 +202,7 @@ async def _divided_nodes(reader: SeriesReader, patterns: Sequence[NodePattern], 
     found: list[dict[str, Any]] = []
     for each in dimensions:
         for _, stored in await reader.subjects([pattern.text for pattern in patterns[:places]], prefix):
-            values = await reader.values(stored, each, patterns[-1], None)
+            values = await reader.values(stored, each, patterns[-1])
             below = f"{prefix}.{node_name(each)}"
             found += [_node(node_name(value), f"{below}.{node_name(value)}", leaf=True) for value in values]
     return found
