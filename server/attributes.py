@@ -33,13 +33,13 @@ SINCE_LATER_S = FUTURE_S + 2 * MINUTE_S
 
 
 class Attributes:
-    """What the settings divide hits by. reader: reads it from hits; capped: how much of it is kept."""
+    """What the settings divide hits by. reader: reads it from hits; bounded: how much of it is kept."""
 
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float]) -> None:
         """Raises SettingInvalid for a file of countries that cannot be read."""
         self.dimensions = settings.breakdown_dimensions
         self.visitors = settings.breakdown_visitors and bool(self.dimensions)
-        self.capped = BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps)
+        self.bounded = BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps)
         self._countries = settings.breakdown_country_data
         self._store = store
         self._clock = clock
