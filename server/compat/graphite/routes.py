@@ -217,10 +217,10 @@ def _function_object(name: str) -> dict[str, Any]:
     function = FUNCTIONS[name]
     parameters = []
     for parameter, kind, required in function.parameters:
-        described: dict[str, Any] = {"name": parameter, "type": kind, "required": required}
+        shape: dict[str, Any] = {"name": parameter, "type": kind, "required": required}
         if kind == "aggFunc":
-            described |= {"options": ["sum"] if name == "summarize" else ["sum", "average", "max"], "default": "sum"}
-        parameters.append(described)
+            shape |= {"options": ["sum"] if name == "summarize" else ["sum", "average", "max"], "default": "sum"}
+        parameters.append(shape)
     return {
         "name": name,
         "function": f"{name}({', '.join(parameter for parameter, _, _ in function.parameters)})",
