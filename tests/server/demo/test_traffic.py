@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from server.demo.audience import AUDIENCES, divided_hits
+from server.demo.audience import AUDIENCES, hits_by_value
 from server.demo.traffic import LINKS, YEAR_DAYS, made_up_years
 from server.demo.visitors import made_up_hits
 from tests.ingest.http_kit import Client
@@ -49,7 +49,7 @@ def test_parts_are_the_whole_and_follow_their_shares(hits: int) -> None:
     chance = Random(7)
     for audience in AUDIENCES.values():
         for shares in audience.values():
-            parts = divided_hits(chance, hits, shares)
+            parts = hits_by_value(chance, hits, shares)
             assert sum(parts.values()) == hits and parts.keys() <= shares.keys()
             assert all(count > 0 for count in parts.values())
             if hits == 1_000_000:
