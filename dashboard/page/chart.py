@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers import CurveAnswer
+from dashboard.page.periods import days_shown, in_address, length_of
 from dashboard.page.view import PageView
-from dashboard.pictures.axes import day_and_time, wall, with_commas
+from dashboard.pictures.axes import range_words, with_commas
 from dashboard.pictures.curve_picture import HIT, bars_of, curve_sentence, draw_curve, draw_spark, legend_of
 from dashboard.pictures.svg import svg_inline
 
@@ -42,8 +44,8 @@ class Chart:
     earlier: str
     later: str
     out: str
-    start_text: str
-    end_text: str
+    first_day: date
+    last_day: date
 
 
 def make_chart(
@@ -56,6 +58,7 @@ def make_chart(
 ) -> Chart:
     """Makes a curve's picture and its numbers. noun: what is counted; beside: a curve that shares the scale."""
     zone = ZoneInfo(curve.tz)
+    first_day, last_day = days_shown(curve.start, curve.end, zone)
     few = curve.points if len(curve.points) <= MOST_ROWS else []
     earlier, later, out = _neighbours(curve, view, now)
     return Chart(
@@ -65,15 +68,15 @@ def make_chart(
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,
         rows=[
-            PointRow(each.start, each.end, _span_words(each.start, each.end, zone), with_commas(each.count), each.state)
+            PointRow(each.start, each.end, range_words(each.start, each.end, zone), with_commas(each.count), each.state)
             for each in few
         ],
         points=len(curve.points),
         earlier=earlier,
         later=later,
         out=out,
-        start_text=f"{wall(curve.start, zone):%Y-%m-%dT%H:%M}",
-        end_text=f"{wall(curve.end, zone):%Y-%m-%dT%H:%M}",
+        first_day=first_day,
+        last_day=last_day,
     )
 
 
@@ -90,21 +93,17 @@ def in_path(name: str) -> str:
     return "" if name in (".", "..") else quote(name, safe="")
 
 
-def _span_words(start: int, end: int, zone: ZoneInfo) -> str:
-    """Writes a span: `3 Mar 2026 14:00 to 15:00`, `3 Mar 2026`, `3 Mar 2026 to 10 Mar 2026`."""
-    first, last = wall(start, zone), wall(end, zone)
-    if first.date() == last.date():
-        return f"{day_and_time(start, zone)} to {last:%H:%M}"
-    is_a_day = (last - first).days == 1 and first.time() == last.time() and not (first.hour or first.minute)
-    return day_and_time(start, zone) if is_a_day else f"{day_and_time(start, zone)} to {day_and_time(end, zone)}"
-
-
 def _neighbours(curve: CurveAnswer, view: PageView, now: int) -> tuple[str, str, str]:
-    """Returns three views: the span before, the one after (empty if that is ahead), and a wider one."""
-    length = max(60, curve.end - curve.start)
-    before = max(0, curve.start - length)
-    earlier = view.address(start=str(before), end=str(curve.start), step="") if curve.start else ""
-    later = view.address(start=str(curve.end), end=str(curve.end + length), step="") if curve.end <= now else ""
-    half = length // 2
-    start, end = max(0, curve.start - half), min(curve.end + half, max(curve.end, now - now % 60 + 60))
-    return earlier, later, view.address(start=str(start), end=str(end), step="")
+    """Returns three views: the period before, the one after (empty if that is ahead), and a wider range."""
+    zone = ZoneInfo(curve.tz)
+    length = length_of(curve.start, curve.end, zone, view.span)
+
+    def address(start: int, end: int) -> str:
+        return view.address(**in_address(max(0, start), end, zone), step="")
+
+    start = length.back(curve.start, zone)
+    earlier = address(start, curve.start) if curve.start else ""
+    later = address(curve.end, length.forward(curve.end, zone)) if curve.end <= now else ""
+    half = max(60, curve.end - curve.start) // 2
+    out = address(curve.start - half, min(curve.end + half, max(curve.end, now - now % 60 + 60)))
+    return earlier, later, out

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from clickcurve.answers import CurveAnswer, PointAnswer, ValuesAnswer
 from clickcurve.visible import visible
+from dashboard.page.changes import Count, about, count_of
 from dashboard.page.chart import LOW, Chart, make_chart
 from dashboard.page.subject import PageSubject
 from dashboard.page.view import PageView
@@ -21,14 +22,14 @@ _TITLES = {
     "device": "Devices",
     "source": "Sources",
     "browser": "Browsers",
-    "os": "Systems",
+    "os": "Operating systems",
     "lang": "Languages",
     "utm_source": "Campaign sources",
     "utm_medium": "Campaign media",
     "utm_campaign": "Campaigns",
     "bot": "Bots",
 }
-_NOT_GIVEN = {"ref": "(direct or not given)"}
+_NOT_GIVEN = {"ref": "Direct or unknown"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,11 @@ class ValueRow:
     """One line: a value or, with `rest`, what is of none. part: of the greatest line, 0 to 100; share: of all hits."""
 
     text: str
-    count: str
+    count: Count
     part: float
     share: str
     rest: bool = False
+    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class ValueTable:
 class Visits:
     """Visitor-days of the range, and their days as a chart if there are several."""
 
-    count: str
+    count: Count
     unknown: str
     chart: Chart | None
 
@@ -76,9 +78,10 @@ def value_table(answer: ValuesAnswer) -> ValueTable:
     rows = [
         ValueRow(
             visible(each.value) or not_given,
-            _span_text(each.at_least, each.at_most),
+            count_of(each.at_least, each.at_most),
             each.at_least * 100 / most,
             _share_text(each.at_least, answer.total) if each.at_least == each.at_most else "",
+            value=each.value,
         )
         for each in answer.values
     ]
@@ -88,7 +91,7 @@ def value_table(answer: ValuesAnswer) -> ValueTable:
         ("before this was recorded", answer.unrecorded),
     )
     rows += [
-        ValueRow(text, with_commas(count), 0, _share_text(count, answer.total), rest=True)
+        ValueRow(text, count_of(count, count), 0, _share_text(count, answer.total), rest=True)
         for text, count in rest
         if count
     ]
@@ -116,7 +119,7 @@ async def visits(broken_down: BrokenDown, subject: PageSubject, view: PageView, 
         start, end, least, most = points[0].start, points[-1].end, answer.at_least, answer.at_most
         days = CurveAnswer(None, start, end, "1d", "UTC", start, least, least, most, least == most, points)
         chart = make_chart(days, view, now, LOW, "visitor-day")
-    count = _span_text(answer.at_least, answer.at_most)
+    count = about(answer.at_least, answer.at_most)
     return Visits(count, with_commas(answer.unknown) if answer.unknown else "", chart)
 
 
@@ -126,7 +129,3 @@ def _share_text(count: int, total: int) -> str:
     if 0 < part < 1:
         return f"<1{PERCENT}"
     return f"{min(int(part + 0.5), 99) if part < 100 else 100}{PERCENT}"
-
-
-def _span_text(least: int, most: int) -> str:
-    return with_commas(least) if least == most else f"{with_commas(least)} to {with_commas(most)}"

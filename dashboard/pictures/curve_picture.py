@@ -12,7 +12,16 @@ from zoneinfo import ZoneInfo
 
 from clickcurve.answers import CurveAnswer, PointAnswer
 from clickcurve.visible import visible
-from dashboard.pictures.axes import day_and_time, round_steps, short, time_marks, with_commas
+from dashboard.pictures.axes import (
+    end_of_day,
+    is_midnight,
+    range_words,
+    round_steps,
+    short,
+    time_marks,
+    wall,
+    with_commas,
+)
 from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape
 
 HOUR_S, DAY_S = 3_600, 86_400
@@ -167,9 +176,16 @@ def curve_sentence(curve: CurveAnswer, zone: ZoneInfo, noun: str) -> str:
     if not curve.points:
         return f"no {noun}s"
     hits = with_commas(curve.total) if curve.exact else f"{with_commas(curve.at_least)} to {with_commas(curve.at_most)}"
-    start, end = day_and_time(curve.start, zone), day_and_time(curve.end, zone)
     where = "" if curve.tz == "UTC" else f" ({curve.tz})"
-    return f"{'no' if hits == '0' else hits} {noun if hits == '1' else f'{noun}s'}, {start} to {end}{where}"
+    return f"{'no' if hits == '0' else hits} {noun if hits == '1' else f'{noun}s'}, {period_words(curve, zone)}{where}"
+
+
+def period_words(curve: CurveAnswer, zone: ZoneInfo) -> str:
+    """Writes the range of a curve. One that began with a day and goes on is said in days."""
+    if not curve.points or curve.points[-1].state != "open":
+        return range_words(curve.start, curve.end, zone)
+    end = end_of_day(curve.end, zone) if is_midnight(wall(curve.start, zone)) else curve.end
+    return f"{range_words(curve.start, end, zone)}, so far"
 
 
 def legend_of(curve: CurveAnswer, bars: Iterable[Bar]) -> str:
@@ -177,7 +193,7 @@ def legend_of(curve: CurveAnswer, bars: Iterable[Bar]) -> str:
     states = {bar.state for bar in bars if bar.rate}
     notes = []
     if "open" in states:
-        notes.append("dashed: not over yet")
+        notes.append("dashed: still counting")
     if "partial" in states:
         notes.append("pale: partly outside the range")
     if any(point.wide for point in curve.points):
