@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -29,9 +29,9 @@ STORES: list[Make] = [lambda _: MemoryStore(), lambda path: SqliteStore(path / "
 
 
 @pytest.fixture(params=STORES, ids=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    made: Store = request.param(tmp_path)
-    return made
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with closing(request.param(tmp_path)) as made:
+        yield made
 
 
 async def hit(node: OwnerProcess, key: str, count: int, id_: str | None = None) -> None:
