@@ -13,7 +13,7 @@ from dashboard.page.changes import Change, Count, about, change_of
 from dashboard.page.periods import Length, length_of
 from dashboard.page.values import ValueTable, Visits
 from dashboard.page.view import PageView
-from dashboard.pictures.axes import range_words, wall
+from dashboard.pictures.axes import end_of_day, is_midnight, range_words, wall
 
 NO_CHANGE = Change("")
 
@@ -38,8 +38,9 @@ class Compared:
 
     def words(self, zone: ZoneInfo) -> str:
         """Writes the period: `25 Sep - 24 Oct 2026`, with the time up to which it is counted."""
-        until = f" until {wall(self.until, zone):%H:%M}" if self.until < self.end else ""
-        return f"{range_words(self.start, self.end, zone)}{until}"
+        if self.until == self.end or not is_midnight(wall(self.start, zone)):
+            return range_words(self.start, self.until, zone)
+        return f"{range_words(self.start, end_of_day(self.until, zone), zone)} until {wall(self.until, zone):%H:%M}"
 
 
 def period_before(curve: CurveAnswer, view: PageView, now: int, back: Length | None = None) -> Compared | None:

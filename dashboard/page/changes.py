@@ -9,6 +9,7 @@ from dashboard.pictures.axes import PERCENT, SPACE, with_commas
 _TIMES = f"\N{MULTIPLICATION SIGN}{SPACE}"
 _TIMES_FROM = 3  # as many times as before, from which a change is no longer said in percent
 _CLOSE = 0.01  # bounds that differ by at most this part are said as one number
+_FAR = 0.2  # and from which they are never, also where there is little room
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,11 @@ def count_of(least: int, most: int) -> Count:
 
 
 def about(least: int, most: int) -> Count:
-    """Says a count by one number, the middle of its bounds."""
+    """Says a count by one number, the middle of its bounds, unless they are far apart."""
     if least == most:
         return Count(with_commas(least))
+    if most - least > _FAR * most:
+        return Count(_both(least, most) if least else f"at most {with_commas(most)}")
     return Count(f"about {with_commas((least + most) // 2)}", _both(least, most))
 
 

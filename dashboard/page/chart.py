@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from urllib.parse import quote
@@ -10,12 +11,29 @@ from zoneinfo import ZoneInfo
 from clickcurve.answers import CurveAnswer
 from dashboard.page.periods import days_shown, in_address, length_of
 from dashboard.page.view import PageView
-from dashboard.pictures.axes import range_words, with_commas
-from dashboard.pictures.curve_picture import HIT, bars_of, curve_sentence, draw_curve, draw_spark, legend_of
+from dashboard.pictures.axes import range_words, wall, with_commas
+from dashboard.pictures.curve_picture import (
+    DAY_S,
+    HIT,
+    HOUR_S,
+    bars_of,
+    curve_sentence,
+    draw_curve,
+    draw_spark,
+    legend_of,
+)
 from dashboard.pictures.svg import svg_inline
 
 WIDTH, HEIGHT, LOW = 1_100, 260, 110
 SPARK = (120, 26)
+_QUIET = 3  # hits of a bar below which, on average, a curve is read better by longer steps
+_FEW_BARS = 8  # so few bars are no barcode
+# The steps that a quiet curve may have in place of the usual one, with their seconds.
+_LONGER: Mapping[str, Mapping[str, int]] = {
+    "1m": {"5m": 300},
+    "5m": {"15m": 900, "1h": HOUR_S},
+    "1h": {"6h": 6 * HOUR_S, "1d": DAY_S},
+}
 MOST_ROWS = 600  # points whose numbers stand on the page: 48 hours by 5 minutes are 576
 
 
@@ -32,7 +50,10 @@ class PointRow:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """svg is markup that is safe; rows are empty where there are too many. earlier, later and out are views."""
+    """svg is markup that is safe; rows are empty where there are too many. earlier, later and out are views.
+
+    kept_whole: what to say in place of the picture where the range is inside one kept bucket.
+    """
 
     svg: str
     said: str
@@ -46,6 +67,7 @@ class Chart:
     out: str
     first_day: date
     last_day: date
+    kept_whole: str
 
 
 def make_chart(
@@ -77,7 +99,30 @@ def make_chart(
         out=out,
         first_day=first_day,
         last_day=last_day,
+        kept_whole=_kept_whole(curve, zone),
     )
+
+
+def quiet_step(curve: CurveAnswer) -> str:
+    """Returns the step for a curve of few hits, by which a bar has some on average; empty where it is well as it is."""
+    busy = [point.count for point in curve.points if point.count]
+    if len(busy) < _FEW_BARS or sum(busy) >= _QUIET * len(busy) or curve.step not in _LONGER:
+        return ""
+    length_s = curve.points[-1].end - curve.points[0].start
+    longer = _LONGER[curve.step]
+    return next((step for step, step_s in longer.items() if sum(busy) * step_s >= _QUIET * length_s), list(longer)[-1])
+
+
+def _kept_whole(curve: CurveAnswer, zone: ZoneInfo) -> str:
+    """Says of a range inside one kept bucket what that bucket had; empty for any other."""
+    if len(curve.points) != 1 or not curve.points[0].wide or curve.exact:
+        return ""
+    (point,) = curve.points
+    days = (point.end - point.start) / DAY_S
+    unit = "months" if days > 7 else "weeks" if days > 1 else "days" if days == 1 else "hours"
+    number = f" (week {wall(point.start, zone).isocalendar().week})" if unit == "weeks" else ""
+    when = f"{range_words(point.start, point.end, zone)}{number}"
+    return f"Only whole {unit} are kept from then: {when} had {with_commas(point.count)} hits."
 
 
 def spark(curve: CurveAnswer) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from zoneinfo import ZoneInfo
 
@@ -12,7 +12,7 @@ from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from dashboard.page.cards import Card, hits_card, other_cards, period_before
-from dashboard.page.chart import LOW, Chart, in_path, make_chart, spark
+from dashboard.page.chart import LOW, Chart, in_path, make_chart, quiet_step, spark
 from dashboard.page.periods import Period, offered_periods
 from dashboard.page.rankings import Rankings
 from dashboard.page.subject import ALL_LINKS, GROUP, LINK, PageSubject, link_or_group
@@ -110,7 +110,7 @@ class Pages:
         if curve.first_hit is None and not view.q and not await self._has_any():
             return {"first_run": True}
         ranking = view.ranking_query(SHOWN)
-        audience = Audience([]) if view.q else await self._audience(ALL_LINKS, view, now)
+        audience = Audience([]) if view.q else await self._audience(ALL_LINKS, view, curve, now)
         links, groups, numbers = await asyncio.gather(
             self._listed(view), self._groups.ranking(ranking), self._cards(ALL_LINKS, view, curve, audience, now)
         )
@@ -158,7 +158,7 @@ class Pages:
             _view_and_curve(self.curve_of(subject), view, now), self._questions.summary(subject.asked, b"")
         )
         zone = ZoneInfo(curve.tz)
-        audience = await self._audience(subject, view, now)
+        audience = await self._audience(subject, view, curve, now)
         bots = None
         if life.bots and view.bots in ("", "exclude"):
             bots = await self.curve_of(subject)(view.with_bots("only").curve_query)
@@ -188,14 +188,14 @@ class Pages:
         bots = await ask(view.with_bots("only").count_query()) if view.bots in ("", "exclude") else None
         return [hits_card(curve, before, compared), *other_cards(bots, audience.visits, audience.tables)]
 
-    async def _audience(self, subject: PageSubject, view: PageView, now: int) -> Audience:
+    async def _audience(self, subject: PageSubject, view: PageView, curve: CurveAnswer, now: int) -> Audience:
         """Returns what hits said, with the tables of those dimensions alone of which any hit said something."""
         if self._broken_down is None:
             return Audience([])
         tables = [each for each in await value_tables(self._broken_down, subject, view) if each.spoken]
-        return Audience(
-            tables, await visits(self._broken_down, subject, view, now) if self._broken_down.visitors else None
-        )
+        if not self._broken_down.visitors:
+            return Audience(tables)
+        return Audience(tables, await visits(self._broken_down, subject, view, curve, now))
 
     async def limits(self, view: PageView, now: int) -> Values:
         """Returns the limiter's events, by name."""
@@ -231,10 +231,16 @@ def _periods(curve: CurveAnswer, now: int) -> list[Period]:
 
 
 async def _view_and_curve(ask: AskCurve, view: PageView, now: int) -> tuple[PageView, CurveAnswer]:
-    """Asks for the view's curve; of all time from the first hit on, which the view then knows too."""
+    """Asks for the view's curve: of all time from the first hit on, of few hits by longer steps; the view says so."""
     curve = await ask(view.curve_query)
-    begun = view.begun_at(curve.first_hit, now)
-    return begun, curve if begun is view else await ask(begun.curve_query)
+    shown = view.begun_at(curve.first_hit, now)
+    if shown is not view:
+        curve = await ask(shown.curve_query)
+    step = "" if view.step else quiet_step(curve)
+    if step:
+        shown = replace(shown, quiet_step=step)
+        curve = await ask(shown.curve_query)
+    return shown, curve
 
 
 def rule_row(rule: Rule) -> RuleRow:

@@ -46,6 +46,7 @@ class PageView:
     q: str = ""
     after: str = ""
     begun: str = ""  # what questions say in the place of EVER; in no address
+    quiet_step: str = ""  # of a curve with few hits, unless a step is given; in no address
 
     @property
     def is_ever(self) -> bool:
@@ -65,7 +66,7 @@ class PageView:
     @property
     def curve_query(self) -> bytes:
         """What to ask for the curve of the view."""
-        return _encoded({**self._range(), "step": self.step, "tz": self.tz, "bots": self.bots})
+        return _encoded({**self._range(), "step": self.step or self.quiet_step, "tz": self.tz, "bots": self.bots})
 
     @property
     def total_query(self) -> bytes:
