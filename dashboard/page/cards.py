@@ -44,7 +44,7 @@ class Compared:
 
 
 def period_before(curve: CurveAnswer, view: PageView, now: int, back: Length | None = None) -> Compared | None:
-    """Returns the period before that of a curve, or so far back; None of all time, or before there was time."""
+    """Returns the period before that of a curve, or so far back; None of all time, or before 1970."""
     if view.is_ever or not curve.points:
         return None
     zone = ZoneInfo(curve.tz)

@@ -104,7 +104,7 @@ def make_chart(
 
 
 def quiet_step(curve: CurveAnswer) -> str:
-    """Returns the step for a curve of few hits, by which a bar has some on average; empty where it is well as it is."""
+    """Returns a longer step for a curve of few hits; empty where no other is needed."""
     busy = [point.count for point in curve.points if point.count]
     if len(busy) < _FEW_BARS or sum(busy) >= _QUIET * len(busy) or curve.step not in _LONGER:
         return ""

@@ -122,7 +122,7 @@ def after_last_day(end: str) -> str:
             return str(date(*map(int, filter(None, day.groups()))) + _DAY)
         if month := _WRITTEN_MONTH.fullmatch(end):
             return str((date(int(month[1]), int(month[2]), 28) + 4 * _DAY).replace(day=1))
-    except (OverflowError, ValueError):  # no such day: whoever is asked says so
+    except (OverflowError, ValueError):  # no such day: the question will say so
         return end
     return end
 
