@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,9 +29,10 @@ STORES: list[Make] = [lambda _: MemoryStore(), lambda path: SqliteStore(path / "
 
 
 @pytest.fixture(params=STORES, ids=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made: Store = request.param(tmp_path)
-    return made
+    yield made
+    made.close()
 
 
 async def hit(node: OwnerProcess, key: str, count: int, id_: str | None = None) -> None:

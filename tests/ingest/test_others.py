@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
@@ -42,8 +44,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteStore:
-    return SqliteStore(tmp_path / "clickcurve.db", CLICKS)
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "clickcurve.db", CLICKS)) as made:
+        yield made
 
 
 def node_on(store: SqliteStore | MemoryStore, folder: Path, clock: Clock) -> OwnerProcess:

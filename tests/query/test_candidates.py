@@ -104,6 +104,7 @@ def test_links_that_count_more_than_a_weight_can_hold_are_told_apart(tmp_path: P
         await owner.flush()
         best = await nodes.top("limit=1", walked=False)
         await owner.close()
+        nodes.store.close()
         return best
 
     assert asyncio.run(live()) == [("b", 2 * MOST)]
