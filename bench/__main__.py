@@ -7,7 +7,7 @@ import hashlib
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import time
 
@@ -24,7 +24,7 @@ PARTS = ("rows", "ingest", "workers", "page", "reads", "breakdowns", "limiter", 
 WRITERS = ("clickcurve/buckets", "ingest", "storage", "bench/workload.py")
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     asked = argparse.ArgumentParser(prog="make bench", description=__doc__)
     add_parts(asked, PARTS)
     asked.add_argument("--only", choices=PARTS, action="append", default=[], help="the same, as a flag")
@@ -32,7 +32,7 @@ def main() -> None:
     asked.add_argument("--seconds", type=int, default=2, help="seconds of each round")
     asked.add_argument("--links", type=int, default=100_000)
     asked.add_argument("--hits", type=int, default=10_000_000)
-    arguments = asked.parse_args()
+    arguments = asked.parse_args(words)
     if shutil.which("wrk") is None:
         asked.exit(1, "wrk is missing: install the package of that name.\n")
     begun = time()

@@ -1,4 +1,4 @@
-"""What hits say, over HTTP: `by` at one connection, and single POSTs while a flush of 30,000 links with words runs."""
+"""Attributes of hits, over HTTP: `by` at one connection, and single POSTs while a flush of 30,000 such links runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def measure(folder: Path, workload: Workload, rounds: int) -> list[Line]:
         _load(client, visitors, workload)
         with Connection(server.port) as connection:  # not before: while it loads, an idle one is closed
             asked = _quiet(connection, BY, workload.draw(2_000, seed=4), rounds)
-            once = _quiet(connection, BY_ONCE, workload.distinct(2_000, seed=5), 1)
+            once = _quiet(connection, BY_ONCE, workload.distinct(min(2_000, workload.links), seed=5), 1)
             return [*asked, *once, *_during_flush(client, connection, visitors, workload, rounds)]
 
 
@@ -80,5 +80,5 @@ def _during_flush(
     posts = [(POST, request("POST", f"/v1/hits/{key}")) for key in workload.draw(4_000, seed=3)]
     flushes, samples = sampled(client, connection, workload, rounds, send, posts)
     took = ", ".join(f"{flush.took_s:.2f} s for {flush.rows:,} rows" for flush in flushes)
-    flushed = Line(f"flushes of {FLUSH_KEYS:,} links with words", took, "beside requests at c1")
+    flushed = Line(f"flushes of {FLUSH_KEYS:,} links with attributes", took, "beside requests at c1")
     return [flushed, compared(POST, flushes, samples)]

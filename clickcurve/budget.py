@@ -30,12 +30,15 @@ class Cost(NamedTuple):
 # Some two seconds of a processor for each kind: far more than a dashboard asks for, and an end. A sum of 1,000 links
 # along 10,000 points may be asked for, and no more.
 ROWS = Cost("rows read", 5_000, 400)
+# A value's curve looks at each kept bucket of its dimension.
+VALUE_POINTS = Cost("points of values made", 1_000_000, 5)
 KEYS = Cost("keys looked at", 100_000, 1)
 POINTS = Cost("points made", 10_000_000, 0.2)
 SIGNS = Cost("characters of expressions", 500_000, 1)
 NAMES = Cost("names listed", 20_000, 5)
-# One step: a byte of a text beside an instruction of the expression that it is matched with.
-MATCH_STEPS = Cost("steps of matching patterns", 4_000_000_000, 0.0005)
+# One step: a byte of a text beside an instruction of the expression that it is matched with, where all of them are
+# followed at once; most expressions take a hundredth of it.
+MATCH_STEPS = Cost("steps of matching patterns", 500_000_000, 0.007)
 
 
 class RequestTooCostly(ParameterInvalid):

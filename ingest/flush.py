@@ -63,14 +63,14 @@ class Flush:
     given_up: frozenset[str]
     again: Callable[[Mapping[str, int]], Buffer]
     store: Store
-    capped: BoundedLadder  # of breakdowns
+    bounded: BoundedLadder  # of breakdowns
     pause: Callable[[], None]
     unreadable: Callable[[str, ClickcurveError], object]  # called for each row that is quarantined
     quarantined: dict[str, AnyRow] = field(default_factory=dict)
     breakdowns: FlushedBreakdowns = field(init=False)
 
     def __post_init__(self) -> None:
-        breakdowns = FlushedBreakdowns(self.number, self.fold_day, self.rewrite, self.capped)
+        breakdowns = FlushedBreakdowns(self.number, self.fold_day, self.rewrite, self.bounded)
         object.__setattr__(self, "breakdowns", breakdowns)
 
     def write(self) -> int:

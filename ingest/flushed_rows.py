@@ -121,17 +121,17 @@ class FlushedBreakdowns:
     number: int
     fold_day: int
     rewrite: bool
-    capped: BoundedLadder
+    bounded: BoundedLadder
     nothing: BreakdownDelta = NO_DELTA
 
     def read(self, data: bytes) -> Parts:
         return separate_parts(data)
 
     def applied(self, before: Parts | None, delta: BreakdownDelta, erased_at: int) -> Parts:
-        return apply_parts(before, delta, self.number, self.fold_day, erased_at, self.capped)
+        return apply_parts(before, delta, self.number, self.fold_day, erased_at, self.bounded)
 
     def joined(self, before: Parts | None, aside: Parts) -> Parts:
-        return aside if before is None else join_parts(before, aside, self.capped)
+        return aside if before is None else join_parts(before, aside, self.bounded)
 
     def mark_in(self, data: bytes) -> int:
         return head_of_joined(data).mark
@@ -150,4 +150,4 @@ class FlushedBreakdowns:
         if after is before and not self.rewrite:
             return None
         stays = before is not None and after.closed is before.closed and not self.rewrite
-        return SavedRow(after.open, parts_due(after, self.capped), None, after.closed, stays)
+        return SavedRow(after.open, parts_due(after, self.bounded), None, after.closed, stays)

@@ -57,6 +57,7 @@ HIT_RULE = "a JSON object with a key"
 ATTRIBUTE_FIELDS = ("ref", "ip", "country", "lang", "source", "utm", "tags", "visitor", "groups")
 
 NO_TIME = -1
+NO_COUNT = 0  # none is given: one hit
 
 Judge = Callable[[str], bool]  # whether a user agent is a bot's
 
@@ -73,7 +74,7 @@ class PlainHit(Struct, forbid_unknown_fields=True, gc=False, eq=False):
 
     key: _Key
     ts: Annotated[int, Meta(ge=0)] = NO_TIME
-    count: _Count = 1
+    count: _Count = NO_COUNT
 
 
 class JsonHit(Struct, gc=False, eq=False):

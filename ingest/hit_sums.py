@@ -24,7 +24,7 @@ from ingest.batch import (
     encode_batch,
     encode_singles,
 )
-from ingest.hit import NO_TIME, Hit, Moment, PlainHit, hour_start, minute_start
+from ingest.hit import NO_COUNT, NO_TIME, Hit, Moment, PlainHit, hour_start, minute_start
 from ingest.journal.group_commit import Group
 
 _AFTER_YEARS = YEARS.stop + MINUTE_S  # the minute before holds seconds that may be years
@@ -167,14 +167,14 @@ class HitSums:
                 end = start + MINUTE_S if start + MINUTE_S < limit else limit
                 if ts == NO_TIME:
                     minute, start, end = minute_start(moment.now), NO_TIME, NO_TIME + 1
-                elif ts >= limit or ts in YEARS:
+                elif ts >= limit or (ts < _AFTER_YEARS and ts in YEARS):
                     refused.append(hit)
                     end = 0  # the next one of this minute may lie before the limit
                     continue
                 elif ts < _AFTER_YEARS:
                     start, end = ts, ts + 1
                 append = self.keys[minute].append
-            if hit.count == 1:
+            if hit.count == NO_COUNT:
                 append(hit.key)
             else:
                 cell = self.links.people.setdefault(minute, {})

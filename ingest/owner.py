@@ -76,7 +76,7 @@ class Owner:
         alone: bool,
         buffer_bytes: int = BUFFER_BYTES,
         stamps: Stamps | None = None,
-        capped: BoundedLadder = BREAKDOWN,
+        bounded: BoundedLadder = BREAKDOWN,
         flushed: Callable[[OwnerStatus], None] = lambda status: None,
         unreadable: Callable[[str, ClickcurveError], object] = lambda key, error: None,
     ) -> None:
@@ -88,7 +88,7 @@ class Owner:
         self._place = place
         self._flushed = flushed
         self._unreadable = unreadable
-        self._capped = capped
+        self._capped = bounded
         self._held: Held | None = None
         # A write that failed may have reached only one replica: its mark can be read, and the row can still be lost.
         # So the flush after a failure, and the first one after a claim, write every row again.
@@ -335,7 +335,7 @@ class Owner:
             given_up=frozenset(self._given_up),
             again=partial(self._replay_taken, taken.refused),
             store=store,
-            capped=self._capped,
+            bounded=self._capped,
             unreadable=self._unreadable,
             pause=pause if self._closed is None else lambda: None,
         )

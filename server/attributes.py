@@ -1,8 +1,8 @@
-"""By what the server divides hits, since when, and under which salts it names visitors: agreed on in the store.
+"""Agrees with the store on the dimensions of breakdowns, their starts, and the salts of visitors' hashes.
 
-A dimension is noted in the store with the moment since which it is divided by, and forgotten when the settings leave it
-out. Hits that said nothing of it before that moment are unrecorded; after it they gave no value. In a store without
-hits it is divided by since ever. The salt of a day is noted when it is first needed, and deleted after 48 hours.
+The store notes from which moment a dimension is recorded, and forgets it when the settings leave the dimension out.
+Hits before that moment are unrecorded in it; later hits gave no value. In a store without hits it is recorded from the
+beginning. The salt of a day is noted when it is first needed, and deleted after 48 hours.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ SINCE_LATER_S = FUTURE_S + 2 * MINUTE_S
 
 
 class Attributes:
-    """What the settings divide hits by. reader: reads it from hits; capped: how much of it is kept."""
+    """What the settings divide hits by. reader: reads it from hits; bounded: how much of it is kept."""
 
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float]) -> None:
         """Raises SettingInvalid for a file of countries that cannot be read."""
         self.dimensions = settings.breakdown_dimensions
         self.visitors = settings.breakdown_visitors and bool(self.dimensions)
-        self.capped = BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps)
+        self.bounded = BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps)
         self._countries = settings.breakdown_country_data
         self._store = store
         self._clock = clock
@@ -61,7 +61,7 @@ class Attributes:
         """Returns the moment since which hits are divided by a dimension; raises StoreUnavailable while unknown."""
         found = self._since.get(dimension)
         if found is None:
-            raise StoreUnavailable("the store has not said yet since when hits are divided")
+            raise StoreUnavailable("the store has not answered yet since when each dimension is recorded")
         return found
 
     def reload(self) -> None:
@@ -84,13 +84,13 @@ class Attributes:
             self._beginning.result()
         else:
             reason = f"no answer in {patience_s} s"
-            log.warning("dividing not agreed on", extra={"reason": reason, "then": "it goes on"})
+            log.warning("dimensions not agreed on", extra={"reason": reason, "then": "it goes on"})
 
     async def _begin(self, holds_hits: bool) -> None:
         try:
             await self._renew(holds_hits)
         except ClickcurveError as error:
-            log.warning("dividing not agreed on", extra={"reason": error.detail, "then": "it is tried again"})
+            log.warning("dimensions not agreed on", extra={"reason": error.detail, "then": "it is tried again"})
 
     async def renew(self) -> None:
         """Agrees with the store again if that was RENEW_S ago, or it did not answer at the start.

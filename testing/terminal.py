@@ -21,17 +21,22 @@ def on_terminal(
     lines: int = 24,
     stdin: IO[bytes] | int = subprocess.DEVNULL,
     interrupt_when: Callable[[str], bool] | None = None,
+    typed: str = "",
+    code: int | None = None,
 ) -> str:
     """Run a command to its end; all that it wrote on the terminal, with the line ends of a terminal made plain.
 
-    As soon as `interrupt_when` holds for what was written so far, the command gets a Ctrl-C.
+    As soon as `interrupt_when` holds for what was written so far, the command gets a Ctrl-C. typed: what a person
+    types, for whom the terminal is standard input as well. code: what the command must end with.
     """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     environment = plain_environment({"TERM": "xterm", "PYTHONUTF8": "1"})
     for name in ("COLUMNS", "LINES"):
         environment.pop(name, None)
-    program = subprocess.Popen(command(*arguments), stdin=stdin, stdout=theirs, stderr=theirs, env=environment)
+    os.write(ours, typed.encode())
+    given = theirs if typed else stdin
+    program = subprocess.Popen(command(*arguments), stdin=given, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     written = b""
     try:
@@ -40,12 +45,13 @@ def on_terminal(
             if interrupt_when is not None and interrupt_when(_text(written)):
                 program.send_signal(signal.SIGINT)
                 interrupt_when = None
-        program.wait(60)
+        ended_with = program.wait(60)
     finally:
         os.close(ours)
         if program.poll() is None:
             program.kill()
             program.wait()
+    assert code is None or ended_with == code, (ended_with, _text(written))
     return _text(written)
 
 

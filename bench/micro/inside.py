@@ -78,7 +78,7 @@ def begun_flush(store: Store, number: int, taken: Buffer, now: int, revisit: fro
         given_up=frozenset(),
         again=lambda erasures: Buffer(taken.late_before),
         store=store,
-        capped=BREAKDOWN,
+        bounded=BREAKDOWN,
         pause=lambda: None,
         unreadable=lambda key, error: None,
     )

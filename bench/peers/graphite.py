@@ -13,6 +13,7 @@ from itertools import cycle
 from pathlib import Path
 from time import perf_counter, time
 
+from bench.peers import engines
 from bench.peers.hits import Feed, Question
 from bench.peers.in_process import ENVIRONMENT, InProcess
 from bench.peers.peer import Latency, Missing, Peer
@@ -54,11 +55,8 @@ _AGGREGATION = "[all]\npattern = .*\nxFilesFactor = 0\naggregationMethod = sum\n
 class Graphite(InProcess):
     """Whisper's files as carbon leaves them, read in process; carbon's own door for hits as they come."""
 
-    name = "Graphite (carbon, whisper)"
+    engine = engines.Whisper
     writes = "lines over TCP, no answer"
-    engine = package = "whisper"
-    synced = "not answered: a line is in memory until its file is written"
-    sends = f"{LINKS:,} popular links alone, summed by bucket, whisper's update_many"
     most_links = LINKS
 
     def __init__(self, folder: Path) -> None:
@@ -107,7 +105,7 @@ class Graphite(InProcess):
     def load(self, feed: Feed) -> float:
         loaded = self.folder / "links.txt"
         loaded.write_text("\n".join(map(feed.workload.key, range(min(LINKS, feed.workload.links)))))
-        return float(self._told("load", str(loaded), str(feed.summed)))
+        return float(self._told("loaded_s", str(loaded), str(feed.summed)))
 
     def size(self) -> int:
         return sum(file.stat().st_size for file in (self.folder / "whisper").glob("*.wsp"))

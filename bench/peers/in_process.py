@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.peers import engines
 from bench.peers.hits import TOP, Feed, Question
 from bench.peers.peer import Latency, Missing, Peer
 from testing.server import ROOT
@@ -20,11 +21,13 @@ LOCK = "bench/peers/requirements.lock"
 
 
 class InProcess(Peer):
-    """An engine of `bench/peers/engines`; `package` is what its environment must have, if anything."""
+    """One of `engines`, which says what it is called and how it is loaded."""
 
     writes = reads = "in process"
-    engine: str
-    package = ""
+    engine: type[engines.Engine]
+
+    def __init_subclass__(cls) -> None:
+        cls.name, cls.synced, cls.sends = cls.engine.name, cls.engine.synced, cls.engine.sends
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -32,19 +35,20 @@ class InProcess(Peer):
 
     @classmethod
     def check(cls) -> None:
-        if cls.package and not list(ENVIRONMENT.glob(f"lib/python3*/site-packages/{cls.package}*")):
-            raise Missing(f"{cls.package} is missing: make bench-peers installs it from {LOCK}.")
+        package = cls.engine.package
+        if package and not list(ENVIRONMENT.glob(f"lib/python3*/site-packages/{package}*")):
+            raise Missing(f"{package} is missing: make bench-peers installs it from {LOCK}.")
 
     def version(self) -> str:
         return str(self._told("version"))
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        python = str(ENVIRONMENT / "bin" / "python") if self.package else sys.executable
+        python = str(ENVIRONMENT / "bin" / "python") if self.engine.package else sys.executable
         log = (self.folder / "output.log").open("ab")
         with log:
             self._process = subprocess.Popen(
-                [python, "-m", "bench.peers.engines", self.engine, str(self.folder)],
+                [python, "-m", "bench.peers.engines", self.engine.__name__, str(self.folder)],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -90,7 +94,7 @@ class InProcess(Peer):
         return [self._process.pid] if self._process is not None else []
 
     def load(self, feed: Feed) -> float:
-        return float(self._told("load", str(feed.raw), str(feed.summed)))
+        return float(self._told("loaded_s", str(feed.raw), str(feed.summed)))
 
     def settle(self) -> None:
         self._told("settle")
@@ -123,36 +127,16 @@ class InProcess(Peer):
 
 
 class SqliteRows(InProcess):
-    """A row for each hit."""
-
-    name = "SQLite, a row a hit"
-    engine = "sqlite-rows"
-    synced = "each commit after a sync (WAL, synchronous=FULL)"
-    sends = "each hit by itself, the index made afterwards"
+    engine = engines.Rows
 
 
 class SqliteHours(InProcess):
-    """A counter for each hour."""
-
-    name = "SQLite, a counter an hour"
-    engine = "sqlite-hours"
-    synced = "each commit after a sync (WAL, synchronous=FULL)"
-    sends = "each hit by itself, summed by the caller in batches of 100,000"
+    engine = engines.Hours
 
 
 class DuckDb(InProcess):
-    """Rows sorted at loading."""
-
-    name = "DuckDB"
-    engine = package = "duckdb"
-    synced = "each commit after a sync"
-    sends = "each hit by itself, one CSV file, summed and sorted by the database"
+    engine = engines.Duck
 
 
 class ClickHouse(InProcess):
-    """A SummingMergeTree."""
-
-    name = "ClickHouse (chdb)"
-    engine, package = "clickhouse", "chdb"
-    synced = "each insert after a sync (fsync_after_insert)"
-    sends = "each hit by itself, one CSV file"
+    engine = engines.ClickHouse

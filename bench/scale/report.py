@@ -29,7 +29,7 @@ def page(figures: Figures) -> str:
         top=f"{traffic.rate(1):,.0f}",
         last=f"{traffic.rate(traffic.links) * DAY_S:.1f}",
         row_bytes=f"{figures['row_bytes']:,.0f}",
-        costs=_table(("what", "figure"), _costs(figures)),
+        costs=_table(("what", "figure", "measured by"), _costs(figures)),
         assumed=_assumed(assumed),
         needed=_table(("a flush every", *(f"{each.flush_s} s" for each in found)), _needed(found, traffic)),
         first="; ".join(f"with a flush every {each.flush_s} s {each.first}" for each in found) + ".",
@@ -43,6 +43,7 @@ def page(figures: Figures) -> str:
     )
 
 
+ROW_CODEC = "`python -m bench.micro row_codec`"
 SIMULATED = (
     "a flush every",
     "rows a flush",
@@ -59,17 +60,18 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _costs(figures: Figures) -> Iterable[Sequence[str]]:
     server, fold, node = figures["server"], figures["fold"], figures["cassandra"]
-    yield "a hit by itself, over HTTP, server's processor", f"{server['single_us']:.1f} µs"
-    yield "a hit in batches of 1,000", f"{server['batched_us']:.2f} µs"
-    yield f"a row of {fold['row_bytes']:,.0f} B read, added to and encoded", f"{fold['row_us']:.0f} µs"
-    yield "... and folded by a day", f"{fold['folded_row_us']:.0f} µs"
-    yield f"a row of {node['row_bytes']:,.0f} B flushed to memory", f"{node['flush_memory_us']:.0f} µs"
-    yield (
-        "... to Cassandra, row in the owner's memory",
-        f"{node['flush_warm_us']:.0f} µs, the node {node['node_warm_us']:.0f}",
-    )
-    yield "... row read before", f"{node['flush_cold_us']:.0f} µs, the node {node['node_cold_us']:.0f}"
-    yield "... on the node's disk, compacted", f"{node['disk_bytes']:,.0f} B"
+    single, batched = f"{server['single_us']:.1f} µs", f"{server['batched_us']:.2f} µs"
+    warm = f"{node['flush_warm_us']:.0f} µs, the node {node['node_warm_us']:.0f}"
+    cold = f"{node['flush_cold_us']:.0f} µs, the node {node['node_cold_us']:.0f}"
+    yield "a hit by itself, over HTTP, server's processor", single, "`make bench ARGS=workers`"
+    yield "a hit in batches of 1,000", batched, "`make bench ARGS=workers`"
+    yield f"a row of {fold['row_bytes']:,.0f} B read, added to and encoded", f"{fold['row_us']:.0f} µs", ROW_CODEC
+    yield "... and folded by a day", f"{fold['folded_row_us']:.0f} µs", "`python -m bench.micro growth`"
+    memory = f"{node['flush_memory_us']:.0f} µs"
+    yield f"a row of {node['row_bytes']:,.0f} B flushed to memory", memory, "`python -m bench.micro growth`"
+    yield "... to Cassandra, row in the owner's memory", warm, "`python -m bench.cassandra flush`"
+    yield "... row read before", cold, "`python -m bench.cassandra flush`"
+    yield "... on the node's disk, compacted", f"{node['disk_bytes']:,.0f} B", "`python -m bench.cassandra month`"
 
 
 def _assumed(assumed: Assumed) -> str:

@@ -75,6 +75,11 @@ class ImportSummary:
     is_part: bool = False  # of a known source: it ends before the offset that was counted already
     damage: str | None = None  # why a packed source could not be read to its end
 
+    @property
+    def is_all_bad(self) -> bool:
+        """No line was good: the source is most likely something else."""
+        return bool(self.bad) and self.bad >= self.lines and not (self.counted or self.from_byte)
+
     def add(self, reading: LogSums) -> None:
         for bad in reading.first_bad[: SHOWN_BAD_LINES - len(self.first_bad)]:
             self.first_bad.append(BadLine(self.lines + bad.line, bad.reason, bad.text))
@@ -119,9 +124,12 @@ class Importer:
         self._progress = progress
         self._chunk_bytes = chunk_bytes
 
-    async def run(self, source: Openable) -> ImportSummary:
-        """Imports what is there now; raises ImportRefused, SourceUnreadable, and what the sender gives up with."""
-        summary = ImportSummary()
+    async def run(self, source: Openable, summary: ImportSummary | None = None) -> ImportSummary:
+        """Imports what is there now; raises ImportRefused, SourceUnreadable, and what the sender gives up with.
+
+        summary: is filled as it goes on, so that one who interrupts the import knows how far it came.
+        """
+        summary = ImportSummary() if summary is None else summary
         stream = await self._open(source)
         try:
             for _ in range(MOVES):

@@ -7,6 +7,7 @@ hits, in one journal record. So a chunk counts once, however often it is sent an
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Annotated, Protocol
 
@@ -22,7 +23,7 @@ from ingest.hit import Moment
 from ingest.imports.chunk import ChunkReader
 from ingest.imports.history_line import Wide
 from ingest.reading.body import Media, media_of
-from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody
+from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody, Step
 from ingest.reading.content_encoding import coding_of
 from ingest.reading.counters import IngestCounters
 from ingest.reading.request_sums import RequestSums
@@ -60,10 +61,7 @@ def import_routes(
     room: BodyBudget,
     reader: ProfileReader = NO_DIMENSIONS,
 ) -> APIRouter:
-    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies; `ladder` is the store's.
-
-    `reader` reads what hits say.
-    """
+    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies; `ladder` is the store's."""
     without_visitors = reader.without_visitors() if reader.salts is not None else reader
     router = APIRouter(tags=["importing"])
 
@@ -91,18 +89,20 @@ def import_routes(
         """Body: NDJSON or a JSON array of `{"key", "ts", "count", "bot"}`, `{"key", "opening"}` or lines of an export.
 
         The first kind may have the attributes of a hit: `ref`, `ip`, `ua` and so on.
-
         A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
         """
         if to <= start:
             raise ParameterInvalid("a chunk ends after its beginning", field="to", value=to, rule=f"more than {start}")
         is_array = _is_array(request)
-        sums = RequestSums(moment(), reader=reader if visitors else without_visitors)
+        chosen = reader if visitors else without_visitors
+        sums = RequestSums(moment(), reader=chosen)
         coding = coding_of(request.headers.get("content-encoding", ""))
 
-        def steps(body: bytes) -> Iterator[None]:
+        def steps(body: bytes) -> Iterator[Step]:
             if coding is not None:
                 body = yield from room.decode(held, body, coding)
+            if chosen.lacks_agents and b"ua" in body:
+                yield asyncio.to_thread(chosen.load_agents)
             yield from ChunkReader(ladder(), wide).read_body(body, sums, is_array)
             counters.body_bytes += len(body)
 

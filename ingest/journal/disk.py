@@ -73,9 +73,14 @@ class Disk:
                 raise
 
     def free_bytes(self, folder: Path) -> int:
-        """Returns how much more a program without privileges may write to the folder's disk."""
-        found = os.statvfs(folder)
-        return found.f_bavail * found.f_frsize
+        """Returns how much more a program without privileges may write to the folder's disk.
+
+        Raises OSError for a disk that is read-only, as the kernel makes one that has failed.
+        """
+        disk = os.statvfs(folder)
+        if disk.f_flag & os.ST_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(folder))
+        return disk.f_bavail * disk.f_frsize
 
     def write(self, fd: int, buffers: Sequence[bytes], offset: int, *, durable: bool) -> int:
         """Returns the number of bytes written, perhaps fewer than given. durable: they are synced when it returns."""

@@ -13,12 +13,14 @@ a time: the loop goes round in some milliseconds however many of them there are.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from typing import TypeAlias
 
 from clickcurve.asgi import Message, Receive
 from clickcurve.buckets.errors import JournalBehind
 from ingest.reading.content_encoding import BODY_BYTES, decoded, too_large
 
+Step: TypeAlias = Awaitable[None] | None  # of a body's reading: what it waits for
 WAITING_BYTES = 256 * 1024 * 1024  # the budget
 FREE_BYTES = 16 * 1024  # of each body
 SLOW_BYTES_S = 64 * 1024
@@ -103,9 +105,11 @@ class BodyBudget:
         body.counted = 0
 
     # --- reading ------------------------------------------------------------------------------------------------
-    async def run(self, steps: Iterator[object]) -> None:
-        """Takes all steps of a body's reading, with others in between."""
-        for number, _ in enumerate(steps, 1):
+    async def run(self, steps: Iterator[Step]) -> None:
+        """Takes all steps of a body's reading, with others in between; waits for what a step yields."""
+        for number, awaited in enumerate(steps, 1):
+            if awaited is not None:
+                await awaited
             if number == _FREE_STEPS:
                 break
             if number > 1:
@@ -113,8 +117,8 @@ class BodyBudget:
         else:
             return
         async with self._turns:
-            for _ in steps:
-                await asyncio.sleep(0)
+            for awaited in steps:
+                await (asyncio.sleep(0) if awaited is None else awaited)
 
     # --- the budget ---------------------------------------------------------------------------------------------
     async def _next(self, body: HeldBody, receive: Receive) -> Message:

@@ -20,6 +20,8 @@ from ingest.attributes.visitor import visitor_hash, who_of
 from ingest.hit import Judge
 from ingest.hit_sums import HitSums, KeyedSums, count_hits
 
+_NO_ATTRIBUTES = frozenset(("key", "ts", "counts", "id", "groups"))
+
 
 def add_columns(
     sums: HitSums, hits: HitColumns, given: Set[str], times: Sequence[int], reader: ProfileReader, is_bot: Judge
@@ -30,9 +32,12 @@ def add_columns(
     """
     links, dimensions = sums.links, reader.dimensions
     profiles = links.profiles
+    counts = [count or 1 for count in hits.counts] if "counts" in given else []
+    if given <= _NO_ATTRIBUTES:
+        count_hits(links.people, hits.key, times, counts or None)
+        return
     agents = reader.judged(hits.ua, is_bot)
     columns, has_profile = reader.value_columns(hits, given, agents)
-    counts = [count or 1 for count in hits.counts] if "counts" in given else []
     are_bots = [agent.is_bot for agent in agents]
     if "bot" in given:
         are_bots = [judged if sent is None else sent for judged, sent in zip(are_bots, hits.bot, strict=True)]

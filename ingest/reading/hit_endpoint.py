@@ -11,6 +11,7 @@ summed (`request_sums.py`), the sums become a batch for the owner, and its answe
 
 from __future__ import annotations
 
+import asyncio
 import re
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -42,7 +43,7 @@ from ingest.hit import (
 )
 from ingest.hit_sums import batch_of_hits
 from ingest.reading.body import Media, media_of, read_hits, read_one
-from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody
+from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody, Step
 from ingest.reading.content_encoding import coding_of, too_large
 from ingest.reading.counters import IngestCounters
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
@@ -176,7 +177,7 @@ class HitRoutes:
         hit = read_one(body)
         if not isinstance(hit, PlainHit):
             return None if hit is None or not (hit.id is None or with_id) else self._valid(hit)
-        if hit.count != 1:
+        if hit.count > 1:
             return None
         if hit.ts == NO_TIME:
             return hit.key
@@ -186,6 +187,8 @@ class HitRoutes:
         return Hit(hit.key, minute_start(hit.ts), 1, None, False)
 
     def _valid(self, raw: JsonHit) -> Hit | None:
+        if raw.ua is not None and self._reader.lacks_agents:
+            return None  # the other way waits for them
         moment = self._moment()
         try:
             hit = hit_of(raw, moment, self._is_bot, self._reader)
@@ -287,12 +290,14 @@ class HitRoutes:
 
     def _steps(
         self, request: _Request, body: bytes, coding: str | None, media: Media, sums: RequestSums
-    ) -> Iterator[None]:
+    ) -> Iterator[Step]:
         if coding is not None:
             body = yield from self._room.decode(request.body, body, coding)
         for hits in read_hits(body, media, explained=self._receipt_items):
+            if self._reader.lacks_agents and any(getattr(hit, "ua", None) for hit in (*hits.json, *hits.odd)):
+                yield asyncio.to_thread(self._reader.load_agents)
             sums.add(hits, self._is_bot)
-            yield
+            yield None
         self.counters.body_bytes += len(body)
 
     def _sums(self, name: str | None) -> RequestSums:

@@ -93,7 +93,7 @@ class RequestSums:
 
     def _add_plain(self, hits: Sequence[PlainHit], is_bot: Judge) -> None:
         for hit in self._sums.add_plain(hits, self.moment):
-            raw = JsonHit(hit.key, hit.ts, hit.count)
+            raw = JsonHit(hit.key, hit.ts, hit.count or None)
             self._add_one(raw, is_bot, self._hits + hits.index(hit))  # found by identity, in C
         self._hits += len(hits)
         if self._hits > KEPT_HITS:

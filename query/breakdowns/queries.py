@@ -8,7 +8,7 @@ from clickcurve.answers import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.budget import POINTS, spend
+from clickcurve.budget import VALUE_POINTS, spend
 from clickcurve.keys import Subject
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.unrecorded import BreakdownRow
@@ -61,7 +61,7 @@ class BreakdownQueries:
         now = int(self._clock())
         row = await self._reader.read(subject.stored, now, (dimension,), _start(parameters, now))
         span = _asked_range(parameters, now, row)
-        counts = count_values(row, dimension, span, self._since(dimension), self._reader.capped)
+        counts = count_values(row, dimension, span, self._since(dimension), self._reader.bounded)
         one = parameters.value
         return counts.answer(subject.name, counts.greatest(parameters.limit) if one is None else [one])
 
@@ -78,7 +78,7 @@ class BreakdownQueries:
         row = await self._reader.read(subject.stored, now, (dimension,), None if window is None else window.start)
         window = window or resolve_until(parameters, row.counts.first)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        await spend(POINTS, len(grid.edges))
+        await spend(VALUE_POINTS, len(grid.edges))
         return curve_of_value(row, dimension, parameters.value, self._since(dimension), grid, now).answer(subject.name)
 
     async def row(self, subject: Subject, dimensions: Sequence[str], now: int) -> BreakdownRow:
@@ -92,7 +92,7 @@ class BreakdownQueries:
     @property
     def bounded(self) -> BoundedLadder:
         """The ladder of breakdowns, with the number of values that each tier keeps."""
-        return self._reader.capped
+        return self._reader.bounded
 
     @property
     def dimensions(self) -> Sequence[str]:
@@ -101,7 +101,7 @@ class BreakdownQueries:
     @property
     def ladder(self) -> Ladder:
         """The ladder of breakdowns, whose buckets are wider than those of counts."""
-        return self._reader.capped.ladder
+        return self._reader.bounded.ladder
 
     async def value_curve_in(self, stored: str, dimension: str, value: str, window: Window) -> ValueCurve:
         """Returns one value of a stored key along a window, for answers of other shapes."""
@@ -109,7 +109,7 @@ class BreakdownQueries:
         now = int(self._clock())
         row = await self._reader.read(stored, now, (dimension,), window.start)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        await spend(POINTS, len(grid.edges))
+        await spend(VALUE_POINTS, len(grid.edges))
         return curve_of_value(row, dimension, value, self._since(dimension), grid, now)
 
     async def value_curves_in(
@@ -121,11 +121,11 @@ class BreakdownQueries:
         row = await self._reader.read(stored, now, (dimension,), window.start)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
         since = self._since(dimension)
-        counts = count_values(row, dimension, (window.start, window.end), since, self._reader.capped)
+        counts = count_values(row, dimension, (window.start, window.end), since, self._reader.bounded)
         values = [value for value in counts.greatest(len(counts.counts)) if await wanted(value)][:most]
         curves = []
         for value in values:
-            await spend(POINTS, len(grid.edges))
+            await spend(VALUE_POINTS, len(grid.edges))
             curves.append(curve_of_value(row, dimension, value, since, grid, now))
         return curves
 
@@ -134,7 +134,7 @@ class BreakdownQueries:
         parameters = parse_parameters(parse_query(query, VISITORS))
         now = int(self._clock())
         row = await self._reader.read(subject.stored, now, (), _start(parameters, now))
-        return list_visitors(row, subject.name, _asked_range(parameters, now, row), self._reader.capped)
+        return list_visitors(row, subject.name, _asked_range(parameters, now, row), self._reader.bounded)
 
     def _require_dimension(self, dimension: str) -> None:
         if dimension not in self._dimensions:

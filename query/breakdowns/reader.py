@@ -64,7 +64,7 @@ class BreakdownReader:
         pending: Callable[[str], Sequence[Pending]],
         pending_breakdowns: Callable[[str], Sequence[PendingBreakdown]],
         ladder: Callable[[], Ladder],
-        capped: BoundedLadder,
+        bounded: BoundedLadder,
         other_workers: OtherWorkers | None = None,
     ) -> None:
         self._other_workers = other_workers
@@ -72,7 +72,7 @@ class BreakdownReader:
         self._pending = pending
         self._pending_breakdowns = pending_breakdowns
         self._ladder = ladder
-        self.capped = capped
+        self.bounded = bounded
         self._merging = asyncio.Lock()
 
     async def read(self, stored_key: str, now: int, only: Container[str], start: int | None = None) -> BreakdownRow:
@@ -103,7 +103,7 @@ class BreakdownReader:
         def merged() -> BreakdownRow:
             row = fold(with_pending(found.row, pending, found.marks, ladder), day, ladder)
             breakdown = self._merged(words, said, erased_at, day, only, hours_only)
-            return BreakdownRow(row, breakdown, ladder, self.capped.ladder, settled)
+            return BreakdownRow(row, breakdown, ladder, self.bounded.ladder, settled)
 
         hits = sum([sum(each.delta.people.values()) + sum(each.delta.bots.values()) for each in pending])
         if words.size() <= AT_ONCE_BYTES and hits <= AT_ONCE_HITS:
@@ -113,7 +113,7 @@ class BreakdownReader:
 
     def _are_hours_from(self, start: int, day: int, ladder: Ladder) -> bool:
         """Returns whether all buckets from the one that holds `start` on are of the breakdown's finest tier."""
-        return common_span(start, start + 1, day, self.capped.ladder, ladder)[0] >= self.capped.ladder.cuts(day)[0]
+        return common_span(start, start + 1, day, self.bounded.ladder, ladder)[0] >= self.bounded.ladder.cuts(day)[0]
 
     async def _read_both(self, counts_key: str, words_key: str) -> tuple[StoredLink, _Words, bool]:
         """Returns the stored counts, the stored breakdown, and whether both are of one moment."""
@@ -149,13 +149,13 @@ class BreakdownReader:
                     raise _naming_breakdown(error, words.key, owner) from error
         for waiting in pending:
             if waiting.is_missing(words.marks.get(waiting.owner, 0)):
-                row = fold_breakdown(rows.get(waiting.owner, self.capped.empty), day, self.capped)
+                row = fold_breakdown(rows.get(waiting.owner, self.bounded.empty), day, self.bounded)
                 values = {name: hours for name, hours in waiting.delta.values.items() if name in only}
-                rows[waiting.owner] = land(row, replace(waiting.delta, values=values), self.capped)
+                rows[waiting.owner] = land(row, replace(waiting.delta, values=values), self.bounded)
         if len(rows) == 1:
             (row,) = rows.values()
-            return fold_breakdown(row, day, self.capped)
-        return merge_breakdowns(rows.values(), day, self.capped)
+            return fold_breakdown(row, day, self.bounded)
+        return merge_breakdowns(rows.values(), day, self.bounded)
 
 
 class _OwnersWords(NamedTuple):

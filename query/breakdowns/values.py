@@ -85,11 +85,11 @@ class ValueCounts:
 
 
 def count_values(
-    row: BreakdownRow, dimension: str, span: tuple[int, int] | None, since: int, capped: BoundedLadder
+    row: BreakdownRow, dimension: str, span: tuple[int, int] | None, since: int, bounded: BoundedLadder
 ) -> ValueCounts:
     """Counts the values of a range, None for the whole life; since: when the dimension was switched on."""
     start, end = (0, END_OF_TIME) if span is None else row.whole_span(*span)
-    recorded = divided(row.breakdown, dimension, start, end, capped)
+    recorded = divided(row.breakdown, dimension, start, end, bounded)
     counts = dict(recorded.values)
     (missing,) = row.without_value(dimension, (start, end), since)
     not_given = counts.get(NOT_GIVEN, 0) + missing.not_given
@@ -208,17 +208,17 @@ def _on_edges_of_both(row: BreakdownRow, grid: Grid) -> Grid:
 
 
 def list_visitors(
-    row: BreakdownRow, name: str | None, span: tuple[int, int] | None, capped: BoundedLadder
+    row: BreakdownRow, name: str | None, span: tuple[int, int] | None, bounded: BoundedLadder
 ) -> VisitorsAnswer:
     """Returns the visitors of the days that a range touches, None for the whole life."""
-    days = visitors_between(row.breakdown, *(span or (0, END_OF_TIME)), capped)
+    days = visitors_between(row.breakdown, *(span or (0, END_OF_TIME)), bounded)
     whole = visitor_days(days)
     if span is None:
         counted, with_visitor = row.counts.lifetime, whole.known
     else:
         start, end = row.whole_days(*span)
         counted = sum(between(row.counts, (start, end), Bots.exclude))
-        with_visitor = visitor_days(visitors_between(row.breakdown, start, end, capped)).known
+        with_visitor = visitor_days(visitors_between(row.breakdown, start, end, bounded)).known
     return VisitorsAnswer(
         key=name,
         visitor_days=_one_number(whole),

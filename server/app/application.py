@@ -192,5 +192,5 @@ def _breakdowns(
     pending: PendingHits, store: Store, clock: Callable[[], float], attributes: Attributes, peers: Peers | None
 ) -> BreakdownQueries:
     held = pending.pending, pending.pending_breakdowns
-    reader = BreakdownReader(store.rows, *held, store.ladder, attributes.capped, peers)
+    reader = BreakdownReader(store.rows, *held, store.ladder, attributes.bounded, peers)
     return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock)

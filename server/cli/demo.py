@@ -24,7 +24,7 @@ DIMENSIONS = ("ref", "country", "device", "source")  # that the visitors say, un
 
 @click.command("demo")
 @click.option("--quiet", is_flag=True, help="No visitors of now: only the year before.")
-@with_settings("data", "host", "port", "config")
+@with_settings("data", "host", "port", "config", without_default=("data",))
 def demo_command(settings: Settings, quiet: bool) -> None:
     """Run a server with a year of made-up traffic, to look around in.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from importlib import import_module
 from typing import IO, Any
@@ -13,6 +14,7 @@ from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalHeld,
     LadderInvalid,
+    ParameterInvalid,
     RuleInvalid,
     SettingInvalid,
     StoreMismatch,
@@ -21,15 +23,22 @@ from clickcurve.buckets.errors import (
 from clickcurve.problem import error_body
 from server.cli.output import asks_for_json, keep_json_flag, show_error, wants_json
 
-FAILED, USAGE, UNREACHABLE, HELD = 1, 2, 3, 4
+FAILED, USAGE, UNREACHABLE, HELD, INTERRUPTED = 1, 2, 3, 4, 130
 EXIT_CODES = {
     0: "done",
     FAILED: "it failed or found something wrong: a refused hit, a row that breaks its law, an error of the server",
-    USAGE: "invalid command, flag or setting",
+    USAGE: "invalid command, flag, value or setting",
     UNREACHABLE: "no answer from the server or the store",
     HELD: "the data folder is held by another process",
+    INTERRUPTED: "interrupted by Ctrl-C",
 }
-_TITLES = {FAILED: "failed", USAGE: "invalid command or setting", UNREACHABLE: "no answer", HELD: "data folder held"}
+_TITLES = {
+    FAILED: "failed",
+    USAGE: "invalid command or setting",
+    UNREACHABLE: "no answer",
+    HELD: "data folder held",
+    INTERRUPTED: "interrupted",
+}
 
 # name -> (module under server.cli, one line). The order is that of the help.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -39,6 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "total": ("client.read", "Print how often a link was hit."),
     "curve": ("client.read", "Draw a link's hits over time."),
     "top": ("client.read", "List the links with the most hits."),
+    "delete": ("client.delete", "Delete a link and its history."),
     "watch": ("client.watch", "Show the links with the most hits, live."),
     "by": ("client.divided", "List how a link's hits divide by where they came from."),
     "visitors": ("client.divided", "Print a link's visitors by day."),
@@ -80,6 +90,16 @@ class Program(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Names the command that was probably meant, where there is none of the name."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
@@ -109,6 +129,8 @@ class Program(click.Group):
             raise ErrorShown(Failed(error.detail, exit_code(error), problem), wants_json()) from error
         except click.ClickException as error:
             raise ErrorShown(error, wants_json()) from error
+        except KeyboardInterrupt:
+            raise ErrorShown(Failed("interrupted", INTERRUPTED), wants_json()) from None
 
 
 class Failed(click.ClickException):
@@ -137,7 +159,7 @@ class ErrorShown(click.ClickException):
 
 
 def exit_code(error: ClickcurveError) -> int:
-    if isinstance(error, SettingInvalid | RuleInvalid | LadderInvalid | StoreMismatch):
+    if isinstance(error, ParameterInvalid | SettingInvalid | RuleInvalid | LadderInvalid | StoreMismatch):
         return USAGE
     if isinstance(error, StoreUnavailable):
         return UNREACHABLE

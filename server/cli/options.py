@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import click
@@ -15,8 +15,11 @@ from server.settings.table import TABLE
 Command = Callable[..., Any]
 
 
-def with_settings(*names: str) -> Callable[[Command], Command]:
-    """Gives a command flags for these settings, and hands it all settings, read and checked, as `settings`."""
+def with_settings(*names: str, without_default: Collection[str] = ()) -> Callable[[Command], Command]:
+    """Gives a command flags for these settings, and hands it all settings, read and checked, as `settings`.
+
+    without_default: those that the command does not use unless they are given; the help names no default of theirs.
+    """
     table = {setting.name: setting for setting in TABLE}
 
     def decorate(command: Command) -> Command:
@@ -28,7 +31,11 @@ def with_settings(*names: str) -> Callable[[Command], Command]:
         decorated: Command = wrapped
         for name in reversed(names):
             setting = table[name]
-            default = f"  [default: {setting.default}]" if setting.default and not setting.is_bare else ""
+            default = (
+                f"  [default: {setting.default}]"
+                if setting.default and not setting.is_bare and name not in without_default
+                else ""
+            )
             decorated = click.option(
                 setting.flag,
                 name,

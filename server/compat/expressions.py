@@ -16,12 +16,13 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.budget import MATCH_STEPS, spend
 from clickcurve.problem import shown
 
-# Of a compiled expression: some 5,000 signs. The longest key then takes at most 5 ms.
-MEMORY_BYTES = 256 * 1024
-COMPILE_STEPS = 4_000_000  # as long as this many steps of matching: 2 ms at most
-# Of a replacement, which looks again at the rest of a name after each thing that it finds: 5 ms.
-REPLACEMENT_STEPS = 10_000_000
-_RULE = "a regular expression of RE2: no references back, no look-arounds, at most some 5,000 signs"
+MEMORY_BYTES = 1 << 20  # of a compiled expression, with what it remembers of texts
+MOST_INSTRUCTIONS = 1_000  # of it, some 500 signs: so the longest key takes 7 ms at most
+COMPILE_STEPS = 300_000  # as long as this many steps of matching, 2 ms, is how long it may take to compile
+_CALL_STEPS = 400  # and so long it takes to ask at all
+# Of a replacement, which looks again at the rest of a name after each thing that it finds.
+REPLACEMENT_STEPS = 4_000_000
+_RULE = "a regular expression of RE2: no references back, no look-arounds, at most some 500 signs"
 _SPECIAL = frozenset(r".*+?()[]{}^$\\")
 _SIGN = re.compile(r"\\.|.", re.DOTALL)
 _REFERENCE = re.compile(r"\\(?:([1-9][0-9]?)|g<(\w+)>|(.?))", re.DOTALL)
@@ -48,6 +49,8 @@ class Expression:
             why = error.args[0].decode(errors="replace") if isinstance(error, re2.error) else "not UTF-8"
             detail = f"{shown(text)!r} is no regular expression: {why}"
             raise ParameterInvalid(detail, field=field, value=text, rule=_RULE) from None
+        if self._compiled.programsize > MOST_INSTRUCTIONS:
+            raise ParameterInvalid(f"{shown(text)!r} is too large a pattern", field=field, value=text, rule=_RULE)
         re2.purge()  # the library keeps 128 of them otherwise
         self._field = field
         self._text = text
@@ -55,7 +58,7 @@ class Expression:
 
     async def matches(self, text: str) -> bool:
         """Returns whether it matches all of a text; raises RequestTooCostly."""
-        await spend(MATCH_STEPS, (len(text) + 1) * self._size)
+        await spend(MATCH_STEPS, _CALL_STEPS + len(text) * self._size)
         return self._compiled.fullmatch(text) is not None
 
     async def replaced(self, text: str, replacement: str, longest: int) -> str:

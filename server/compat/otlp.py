@@ -1,8 +1,8 @@
 """`POST /v1/metrics`: counts of OpenTelemetry, as JSON. Each delta of the sum `clicks` is hits of the link `key`.
 
-A sum that only ever grows (cumulative) says nothing of when its hits were, and a lost or repeated report would count
-wrongly: those points are rejected, as the protocol has it, in `partialSuccess`. A delta has no id of its own, so one is
-made of what it says and of the times that it spans: sent again it counts once.
+A cumulative sum does not tell when its hits were, and a lost or repeated export would count wrongly: such points are
+rejected in `partialSuccess`, as the protocol has it. A delta has no id, so one is made of its attributes, its count and
+its times: sent again it counts once.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ MOST_BYTES = 4 << 20
 POINT_BYTES = 64 << 10
 OBJECTS = Cost("objects in the body", 200_000, 0.1)
 READ_BYTES = Cost("bytes in elements of the body", 64 << 20, 0.02)
+PIECE_HITS = 1_000  # that are passed on at once
 _ELEMENT_BYTES = 300  # as long as it takes to begin with one
 _SHORT_BYTES = 1_024  # of a resource, which each id of its points is made of
 _DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
@@ -117,8 +118,9 @@ def otlp_routes(sender: HitSender) -> APIRouter:
             detail = "metrics are read as plain JSON: set OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json, no compression"
             raise MediaTypeUnsupported(detail, field="Content-Type", value=media, rule="application/json")
         found = await _read_export(await read_bounded(request.stream(), MOST_BYTES))
-        if found.hits:
-            sent = await sender.send(found.hits)
+        # Each hit has an id, so an export that is sent again after a piece was not taken counts once.
+        for at in range(0, len(found.hits), PIECE_HITS):
+            sent = await sender.send(found.hits[at : at + PIECE_HITS])
             if sent.status not in (200, 422):
                 headers = {name.decode(): value.decode() for name, value in sent.headers if name != b"content-length"}
                 return Response(sent.body, sent.status, headers={"content-type": MEDIA_TYPE, **headers})

@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from fastapi import FastAPI
 
+from clickcurve.keys import GROUP_BYTES, KEY_BYTES
 from ingest.attributes.campaign import UTM
 from ingest.attributes.profile import TAGS
-from ingest.attributes.visitor import GROUPS, VISITOR_PATTERN
-from ingest.hit import COUNT_MAX, ID_CHARACTERS
+from ingest.hit import ID_CHARACTERS, JsonHit
 from ingest.reading.content_encoding import BODY_BYTES
 from ingest.reading.receipt import RECEIPT_ITEMS
 from query.http.openapi import schemas as answer_schemas
@@ -51,35 +52,41 @@ _RECEIPT: Schema = {
         "items_omitted": {"type": "integer", "description": "How many more there were."},
     },
 }
-_HIT: Schema = {
-    "title": "Hit",
-    "type": "object",
-    "required": ["key"],
-    "properties": {
-        "key": {"type": "string", "description": "The link, 1 to 1,024 bytes of UTF-8."},
-        "ts": {
-            "type": ["integer", "number", "string"],
-            "description": "When, in epoch seconds or ISO 8601; without it, now.",
-        },
-        "count": {"type": "integer", "minimum": 1, "maximum": COUNT_MAX, "default": 1},
-        "id": {"type": "string", "maxLength": ID_CHARACTERS, "description": "Counts once within 48 hours."},
-        "ua": {"type": "string", "description": "The visitor's user agent, which tells bots from people."},
-        "bot": {"type": "boolean", "description": "Beats `ua`. With neither it is a person."},
-        "ref": {"type": "string", "description": "Where the visitor came from: a URL or a host."},
-        "ip": {"type": "string", "description": "The visitor's address, of which only the country is kept."},
-        "country": {"type": "string", "pattern": "^[A-Za-z]{2}$", "description": "Beats `ip`."},
-        "lang": {"type": "string", "description": "A language tag or an Accept-Language."},
-        "source": {"type": "string", "minLength": 1, "description": "Where the link was put up, such as `qr`."},
-        "utm": {"type": "object", "properties": {name: {"type": "string"} for name in UTM}},
-        "tags": {"type": "object", "maxProperties": TAGS, "description": "By names that the settings know."},
-        "visitor": {
-            "type": "string",
-            "pattern": VISITOR_PATTERN.replace("\\Z", "$"),
-            "description": "Names a visitor.",
-        },
-        "groups": {"type": "array", "maxItems": GROUPS, "items": {"type": "string", "minLength": 1}},
-    },
+_GROUP_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": GROUP_BYTES}
+# What the type of a field does not say; and the real rule, where the type has the one of ASCII, which is checked first.
+_HIT_FIELDS: Mapping[str, Schema] = {
+    "key": {"description": "The link, 1 to 1,024 bytes of UTF-8.", "maxLength": KEY_BYTES},
+    "ts": {"description": "When, in epoch seconds or ISO 8601; without it, now."},
+    "count": {"default": 1},
+    "id": {"description": "Counts once within 48 hours."},
+    "ua": {"description": "The visitor's user agent, which tells bots from people."},
+    "bot": {"description": "Beats `ua`. With neither it is a person."},
+    "ref": {"description": "Where the visitor came from: a URL or a host."},
+    "ip": {"description": "The visitor's address: used for the country and a visitor hash, and not stored."},
+    "country": {"description": "Two letters of ISO 3166; beats `ip`.", "pattern": "^[A-Za-z]{2}$"},
+    "lang": {"description": "A language tag or an Accept-Language."},
+    "source": {"description": "Where the link was put up, such as `qr`.", "minLength": 1},
+    "utm": {"properties": {name: {"type": "string"} for name in UTM}},
+    "tags": {"description": "By names that the settings know.", "maxProperties": TAGS},
+    "visitor": {"description": "Names a visitor."},
+    "groups": {"description": "Names of groups that the link is in.", "items": _GROUP_NAME},
 }
+
+
+def _hit_schema() -> Schema:
+    """Returns the schema of a hit, made from the class that hits are read into. Null means absent and is left out."""
+    _, components = msgspec.json.schema_components([JsonHit])
+    made: Schema = components[JsonHit.__name__]
+    properties = {}
+    for name, schema in made["properties"].items():
+        types = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
+        field: Schema = types[0] if len(types) == 1 else {"type": [each["type"] for each in types]}
+        if "pattern" in field:
+            field = {**field, "pattern": field["pattern"].replace("\\Z", "$")}
+        properties[name] = {**field, **_HIT_FIELDS[name]}
+    return {"title": "Hit", "type": "object", "required": made["required"], "properties": properties}
+
+
 SEND_EXAMPLES: dict[str, Any] = {
     "one hit": {"key": "spring-sale"},
     "several, one of them wrong": [
@@ -252,7 +259,7 @@ def _completed(document: Schema, questions: Mapping[str, Schema]) -> Schema:
     schemas = components.setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    schemas.update({**answer_schemas(), "Receipt": _RECEIPT, "Hit": _HIT})
+    schemas.update({**answer_schemas(), "Receipt": _RECEIPT, "Hit": _hit_schema()})
     document["paths"]["/v1/import/{source}"]["post"]["requestBody"] = _CHUNK
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, methods in document["paths"].items():

@@ -117,7 +117,7 @@ def open_owner(
         stamps=stamps,
         flushed=lambda status: _log_flush(journal.folder.name, status),
         unreadable=damaged,
-        capped=BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps),
+        bounded=BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps),
     )
 
 

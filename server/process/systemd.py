@@ -34,4 +34,4 @@ def _send(*lines: str) -> None:
             to_systemd.sendall("\n".join(lines).encode())
     except OSError as error:
         # The server works without; systemd ends it after TimeoutStartSec and shows this line.
-        log.error("systemd not reached", extra={"socket": address, "reason": str(error), "unsaid": lines[0]})
+        log.error("systemd not reached", extra={"socket": address, "reason": str(error), "not_sent": lines[0]})

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from math import exp
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from bench.scale.__main__ import main
 from bench.scale.reckoning import Assumed, needed
 from bench.scale.report import page
 from bench.scale.share import Share
@@ -76,3 +78,14 @@ def test_the_simulation_of_the_page_agrees_with_the_formula() -> None:
 def test_the_page_is_made_of_the_figures() -> None:
     kept = (ROOT / "docs" / "scale.md").read_text()
     assert page(figures()) == kept, "python -m bench.scale render bench/scale/figures.json docs/"
+
+
+def test_a_simulation_is_written_into_the_sheet(tmp_path: Path) -> None:
+    sheet = tmp_path / "figures.json"
+    small = figures() | {"links": 2_000, "hits_per_s": 20.0, "part": 20}
+    sheet.write_text(json.dumps(small | {"shares": small["shares"][1:2]}))
+    main(["simulate", str(sheet)])
+    (share,) = json.loads(sheet.read_text())["shares"]
+    assert share["flush_s"] == 60 and share["hits"] > 0 and share["written"] > 0 and share["cpu_s"] > 0
+    main(["render", str(sheet), str(tmp_path)])
+    assert "2,000 links get 20 hits a second" in (tmp_path / "scale.md").read_text()

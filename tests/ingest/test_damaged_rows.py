@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -30,9 +30,8 @@ STORES: list[Make] = [lambda _: MemoryStore(), lambda path: SqliteStore(path / "
 
 @pytest.fixture(params=STORES, ids=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = request.param(tmp_path)
-    yield made
-    made.close()
+    with closing(request.param(tmp_path)) as made:
+        yield made
 
 
 async def hit(node: OwnerProcess, key: str, count: int, id_: str | None = None) -> None:

@@ -45,8 +45,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with closing(SqliteStore(tmp_path / "clickcurve.db", CLICKS)) as made:
-        yield made
+    with closing(SqliteStore(tmp_path / "clickcurve.db", CLICKS)) as opened:
+        yield opened
 
 
 def node_on(store: SqliteStore | MemoryStore, folder: Path, clock: Clock) -> OwnerProcess:

@@ -55,9 +55,9 @@ def whole_buckets(start: int, end: int, fold_day: int, ladder: Ladder) -> tuple[
     return ladder.kept(start, fold_day)[0], ladder.kept(end - 1, fold_day)[1]
 
 
-def divided(row: Breakdown, dimension: str, start: int, end: int, capped: BoundedLadder) -> BreakdownTotal:
+def divided(row: Breakdown, dimension: str, start: int, end: int, bounded: BoundedLadder) -> BreakdownTotal:
     """Returns how the recorded hits of the kept buckets that [start, end) touches divide by a dimension."""
-    first, last = whole_buckets(start, end, row.fold_day, capped.ladder)
+    first, last = whole_buckets(start, end, row.fold_day, bounded.ladder)
     columns: list[ColumnTier] = []
     parts: list[ValueCounts] = []
     for tier in row.dimensions.get(dimension, ()):
@@ -107,7 +107,7 @@ class VisitorSpan(NamedTuple):
     visitors: VisitorDays
 
 
-def visitors_between(row: Breakdown, start: int, end: int, capped: BoundedLadder) -> list[VisitorSpan]:
+def visitors_between(row: Breakdown, start: int, end: int, bounded: BoundedLadder) -> list[VisitorSpan]:
     """Returns the visitor-days of each day or kept bucket that [start, end) touches and that had some, oldest first.
 
     Days whose hours are kept are days here: a visitor is known by the day, not by the hour.
@@ -117,7 +117,7 @@ def visitors_between(row: Breakdown, start: int, end: int, capped: BoundedLadder
     found = []
     for tier, numbers in enumerate(row.visitor_days, 1):
         for at, number in numbers.items():
-            found.append(VisitorSpan(*capped.ladder.bucket(tier, at), number))
+            found.append(VisitorSpan(*bounded.ladder.bucket(tier, at), number))
     for day, (visitors, known) in row.days.items():
         size = visitors.size()
         found.append(VisitorSpan(day, day + DAY_S, VisitorDays(size, size, visitors.exact, known)))

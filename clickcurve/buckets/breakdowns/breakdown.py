@@ -187,23 +187,23 @@ def sum_of_counts(ours: ValueCounts, theirs: ValueCounts) -> ValueCounts:
     return ValueCounts(values, ours.other + theirs.other, ours.slack + theirs.slack)
 
 
-def land(row: Breakdown, delta: BreakdownDelta, capped: BoundedLadder) -> Breakdown:
+def land(row: Breakdown, delta: BreakdownDelta, bounded: BoundedLadder) -> Breakdown:
     """Returns the breakdown with the delta's hits, each hour in the bucket that holds it on the fold day.
 
     Raises ValueError if a time is not the start of an hour or day, or a count is below 1. Visitors of a day that is a
     number already cannot be told from those that it counts: they and their hits are left out, as if they were unknown.
     """
     require_delta(delta)
-    caps = capped.caps_of(row.shift)
+    caps = bounded.caps_of(row.shift)
     dimensions = dict(row.dimensions)
     for name, hours in delta.values.items():
         if hours:
-            dimensions[name] = _with_values(dimensions.get(name), hours, row.fold_day, caps, capped.ladder)
+            dimensions[name] = _with_values(dimensions.get(name), hours, row.fold_day, caps, bounded.ladder)
     first = row.first
     times = [min(hours) for hours in delta.values.values() if hours]
     if times:
         first = min(times) if first is None else min(first, *times)
-    return row._replace(first=first, dimensions=dimensions, days=_with_visitors(row, delta, capped.ladder))
+    return row._replace(first=first, dimensions=dimensions, days=_with_visitors(row, delta, bounded.ladder))
 
 
 def require_delta(delta: BreakdownDelta) -> None:
@@ -255,17 +255,17 @@ def _add_days(tier: dict[int, VisitorDays], start: int, more: VisitorDays) -> No
     tier[start] = more if before is None else before.with_days(more)
 
 
-def fold_breakdown(row: Breakdown, fold_day: int, capped: BoundedLadder) -> Breakdown:
+def fold_breakdown(row: Breakdown, fold_day: int, bounded: BoundedLadder) -> Breakdown:
     """Returns the breakdown as of fold_day, every sum unchanged; not above the row's own day, it changes nothing.
 
     Not for a merged one: owners' rows are folded each by itself, with their own trims, and merged then.
     """
     if fold_day <= row.fold_day:
         return row
-    cuts = capped.ladder.cuts(fold_day)
-    caps = capped.caps_of(row.shift)
-    dimensions = {name: _folded_tiers(tiers, cuts, caps, capped.ladder) for name, tiers in row.dimensions.items()}
-    days, closed = _folded_days(row, cuts, capped.ladder)
+    cuts = bounded.ladder.cuts(fold_day)
+    caps = bounded.caps_of(row.shift)
+    dimensions = {name: _folded_tiers(tiers, cuts, caps, bounded.ladder) for name, tiers in row.dimensions.items()}
+    days, closed = _folded_days(row, cuts, bounded.ladder)
     return row._replace(fold_day=fold_day, dimensions=dimensions, days=days, visitor_days=closed)
 
 
@@ -318,7 +318,7 @@ def _folded_days(
 
 
 def apply_breakdown(
-    row: Breakdown, delta: BreakdownDelta, mark: int, fold_day: int, erased_at: int, capped: BoundedLadder
+    row: Breakdown, delta: BreakdownDelta, mark: int, fold_day: int, erased_at: int, bounded: BoundedLadder
 ) -> Breakdown:
     """Returns the breakdown with flush number `mark` in it; one that has it already is returned as it is.
 
@@ -327,13 +327,13 @@ def apply_breakdown(
     if mark <= row.mark:
         return row
     if row.erased_at < erased_at:
-        row = capped.empty._replace(fold_day=row.fold_day, erased_at=erased_at)
-    return land(fold_breakdown(row, fold_day, capped), delta, capped)._replace(mark=mark)
+        row = bounded.empty._replace(fold_day=row.fold_day, erased_at=erased_at)
+    return land(fold_breakdown(row, fold_day, bounded), delta, bounded)._replace(mark=mark)
 
 
-def halve_caps(row: Breakdown, capped: BoundedLadder) -> Breakdown:
+def halve_caps(row: Breakdown, bounded: BoundedLadder) -> Breakdown:
     """Returns the breakdown with its caps halved once more, and every bucket trimmed to them."""
-    caps = capped.caps_of(row.shift + 1)
+    caps = bounded.caps_of(row.shift + 1)
     dimensions = {
         name: tuple(
             {start: trim(bucket, cap) for start, bucket in tier.items()} for tier, cap in zip(tiers, caps, strict=True)
@@ -343,17 +343,17 @@ def halve_caps(row: Breakdown, capped: BoundedLadder) -> Breakdown:
     return row._replace(shift=row.shift + 1, dimensions=dimensions)
 
 
-def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, capped: BoundedLadder) -> Breakdown:
+def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, bounded: BoundedLadder) -> Breakdown:
     """Returns the sum of owners' breakdowns of one link, each folded to fold_day or the greatest of theirs first.
 
     Never trims. Its mark is 0, and it is for reading: not to be folded, nor stored.
     """
     several = list(rows)
     day = max([fold_day, *(row.fold_day for row in several)])
-    folded = [fold_breakdown(row, day, capped) for row in several]
+    folded = [fold_breakdown(row, day, bounded) for row in several]
     dimensions: dict[str, list[dict[int, ValueCounts]]] = {}
     days: dict[int, OpenDay] = {}
-    closed: list[dict[int, VisitorDays]] = [{} for _ in capped.empty.visitor_days]
+    closed: list[dict[int, VisitorDays]] = [{} for _ in bounded.empty.visitor_days]
     for row in folded:
         for name, tiers in row.dimensions.items():
             ours = dimensions.setdefault(name, [{} for _ in tiers])
@@ -378,10 +378,10 @@ def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, capped: BoundedLa
     )
 
 
-def tier_due(row: Breakdown, tier: int, capped: BoundedLadder) -> int | None:
+def tier_due(row: Breakdown, tier: int, bounded: BoundedLadder) -> int | None:
     """Returns the first fold day on which this tier gives a bucket to the next; None = never."""
     starts = [min(tiers[tier]) for tiers in row.dimensions.values() if tiers[tier]]
     visitors: Mapping[int, object] = row.visitor_days[tier - 1] if tier else row.days
     if visitors:
         starts.append(min(visitors))
-    return capped.ladder.folds_at(tier, min(starts)) if starts else None
+    return bounded.ladder.folds_at(tier, min(starts)) if starts else None

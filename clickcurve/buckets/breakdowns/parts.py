@@ -84,16 +84,16 @@ def head_of_joined(data: bytes) -> BreakdownHead:
     return head_of(data[: len(data) - read_head(data)[0].closed_size])
 
 
-def encode_parts(row: Breakdown, capped: BoundedLadder) -> Parts:
+def encode_parts(row: Breakdown, bounded: BoundedLadder) -> Parts:
     """Writes the breakdown as bytes. Raises ValueError for a merged one, and CountTooLarge for a count above 2**127."""
     hours: dict[int, dict[str, ValueCounts]] = {}
     for name, tiers in row.dimensions.items():
         for start, counts in tiers[0].items():
             hours.setdefault(start, {})[name] = counts
     closed = closed_bytes(row.dimensions, row.visitor_days)
-    dues = [due for tier in range(1, len(capped.caps)) if (due := tier_due(row, tier, capped)) is not None]
+    dues = [due for tier in range(1, len(bounded.caps)) if (due := tier_due(row, tier, bounded)) is not None]
     head = BreakdownHead(
-        len(capped.caps),
+        len(bounded.caps),
         row.mark,
         row.fold_day,
         row.erased_at,
@@ -164,48 +164,48 @@ def _require_belong(head: BreakdownHead, closed: bytes) -> None:
         )
 
 
-def parts_due(parts: Parts, capped: BoundedLadder) -> int | None:
+def parts_due(parts: Parts, bounded: BoundedLadder) -> int | None:
     """Returns the first fold day on which folding changes a bucket, read from the head only; None = never."""
     head = parts.head or head_of(parts.open)
     found = [] if head.closed_due is None else [head.closed_due]
-    if head.open_since is not None and (due := capped.ladder.folds_at(0, head.open_since * DAY_S)) is not None:
+    if head.open_since is not None and (due := bounded.ladder.folds_at(0, head.open_since * DAY_S)) is not None:
         found.append(due)
     return min(found, default=None)
 
 
 def apply_parts(
-    stored: Parts | None, delta: BreakdownDelta, mark: int, fold_day: int, erased_at: int, capped: BoundedLadder
+    stored: Parts | None, delta: BreakdownDelta, mark: int, fold_day: int, erased_at: int, bounded: BoundedLadder
 ) -> Parts:
     """Returns the parts with flush number `mark` in them; parts that have it already are returned as they are.
 
     stored None: this owner has no such breakdown yet. Beyond ROW_CAP bytes the caps are halved as often as it takes,
     for good, but only when something lands: so no fold depends on how many bytes there were on the way.
     """
-    more, first = _by_hour(delta, capped)
+    more, first = _by_hour(delta, bounded)
     if stored is None:
-        return _fitted(apply_breakdown(capped.empty, delta, mark, fold_day, erased_at, capped), delta, capped)
+        return _fitted(apply_breakdown(bounded.empty, delta, mark, fold_day, erased_at, bounded), delta, bounded)
     opened = open_part(stored.open, _head_read(stored))
     head = opened.head
-    if head.tiers != len(capped.caps):
-        raise RowCorrupt(f"a breakdown of {head.tiers} tiers does not fit a ladder of {len(capped.caps)}")
+    if head.tiers != len(bounded.caps):
+        raise RowCorrupt(f"a breakdown of {head.tiers} tiers does not fit a ladder of {len(bounded.caps)}")
     if mark <= head.mark:
         return stored
     day, oldest = max(head.fold_day, fold_day), min([*more, *delta.visitors, *delta.known], default=None)
-    if head.erased_at >= erased_at and _is_open_only(stored, head, oldest, day, capped):
+    if head.erased_at >= erased_at and _is_open_only(stored, head, oldest, day, bounded):
         head = head._replace(mark=mark, fold_day=day, first=_first(head.first, first))
-        head, data = _with_delta(opened, head, more, delta, capped)
+        head, data = _with_delta(opened, head, more, delta, bounded)
         applied = Parts(data, stored.closed, head)
         if len(applied.open) + len(applied.closed) <= ROW_CAP or oldest is None:
             return applied
-    return _fitted(apply_breakdown(decode_parts(stored), delta, mark, fold_day, erased_at, capped), delta, capped)
+    return _fitted(apply_breakdown(decode_parts(stored), delta, mark, fold_day, erased_at, bounded), delta, bounded)
 
 
-def join_parts(ours: Parts, more: Parts, capped: BoundedLadder) -> Parts:
+def join_parts(ours: Parts, more: Parts, bounded: BoundedLadder) -> Parts:
     """Returns the sum of two breakdowns of one owner and link, of different hits, with the mark of `more`."""
     day = max(head_of(ours.open).fold_day, head_of(more.open).fold_day)
-    row, other = (fold_breakdown(decode_parts(parts), day, capped) for parts in (ours, more))
+    row, other = (fold_breakdown(decode_parts(parts), day, bounded) for parts in (ours, more))
     shift = max(row.shift, other.shift)
-    caps = capped.caps_of(shift)
+    caps = bounded.caps_of(shift)
     dimensions: dict[str, Tiers] = {}
     for name in row.dimensions.keys() | other.dimensions.keys():
         none: Tiers = ({},) * len(caps)
@@ -221,7 +221,7 @@ def join_parts(ours: Parts, more: Parts, capped: BoundedLadder) -> Parts:
         closed.append({at: mine.get(at, NO_DAYS).with_days(theirs.get(at, NO_DAYS)) for at in starts})
     first = min((each.first for each in (row, other) if each.first is not None), default=None)
     erased_at = max(row.erased_at, other.erased_at)
-    return encode_parts(Breakdown(day, other.mark, erased_at, first, shift, dimensions, days, tuple(closed)), capped)
+    return encode_parts(Breakdown(day, other.mark, erased_at, first, shift, dimensions, days, tuple(closed)), bounded)
 
 
 def _joined_buckets(
@@ -232,34 +232,34 @@ def _joined_buckets(
     return {at: trim(sum_of_counts(mine.get(at, nothing), theirs.get(at, nothing)), cap) for at in starts}
 
 
-def _fitted(row: Breakdown, delta: BreakdownDelta, capped: BoundedLadder) -> Parts:
-    parts = encode_parts(row, capped)
+def _fitted(row: Breakdown, delta: BreakdownDelta, bounded: BoundedLadder) -> Parts:
+    parts = encode_parts(row, bounded)
     while (
-        len(parts.open) + len(parts.closed) > ROW_CAP and delta.oldest() is not None and any(capped.caps_of(row.shift))
+        len(parts.open) + len(parts.closed) > ROW_CAP and delta.oldest() is not None and any(bounded.caps_of(row.shift))
     ):
-        row = halve_caps(row, capped)
-        parts = encode_parts(row, capped)
+        row = halve_caps(row, bounded)
+        parts = encode_parts(row, bounded)
     return parts
 
 
-def _is_open_only(stored: Parts, head: BreakdownHead, oldest: int | None, day: int, capped: BoundedLadder) -> bool:
+def _is_open_only(stored: Parts, head: BreakdownHead, oldest: int | None, day: int, bounded: BoundedLadder) -> bool:
     """Returns whether a delta lands in hours that are kept, and nothing falls out of its tier by that day.
 
     oldest: the earliest time that the delta speaks of, None = it adds nothing.
     """
     if head.closed_due is not None and head.closed_due <= day:
         return False
-    cut = capped.ladder.cuts(day)[0]
+    cut = bounded.ladder.cuts(day)[0]
     if head.open_since is not None and head.open_since * DAY_S < cut:
         return False
     return (oldest is None or oldest >= cut) and stored.open[0] & 15 == VOCABULARY
 
 
 def _with_delta(
-    opened: OpenPart, head: BreakdownHead, more: LandingHours, delta: BreakdownDelta, capped: BoundedLadder
+    opened: OpenPart, head: BreakdownHead, more: LandingHours, delta: BreakdownDelta, bounded: BoundedLadder
 ) -> tuple[BreakdownHead, bytes]:
     """Returns the open part with the delta's hits, all of hours that are kept: what it begins with, and its bytes."""
-    cap = capped.caps_of(head.shift)[0]
+    cap = bounded.caps_of(head.shift)[0]
     if more.keys() <= opened.hours.keys() and {*delta.visitors, *delta.known} <= opened.days.keys():
         _land_hours(opened.hours, more, cap)
         _land_days(opened.days, delta)
@@ -274,9 +274,9 @@ def _with_delta(
 LandingHours = dict[int, dict[str, Mapping[str, int]]]  # start of a finest bucket -> dimension -> what lands there
 
 
-def _by_hour(delta: BreakdownDelta, capped: BoundedLadder) -> tuple[LandingHours, int | None]:
+def _by_hour(delta: BreakdownDelta, bounded: BoundedLadder) -> tuple[LandingHours, int | None]:
     """Turns the delta around; returns also its earliest hour. Raises ValueError as `require_delta`."""
-    start_of = capped.ladder.tiers[0].start
+    start_of = bounded.ladder.tiers[0].start
     more: LandingHours = {}
     of_hour: dict[str, Mapping[str, int]] = {}
     last, first = -1, END_OF_TIME

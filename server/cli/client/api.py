@@ -14,7 +14,7 @@ import httpx
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import GROUP_RULE, require_key
 from server import clock
-from server.cli.main import FAILED, UNREACHABLE, Failed
+from server.cli.main import FAILED, UNREACHABLE, USAGE, Failed
 from server.settings.table import Settings
 
 TIMEOUT_S = 60.0
@@ -69,7 +69,14 @@ class NamedServer:
     def get(self, path: str, query: Mapping[str, str | int | None], accept: str = "application/json") -> httpx.Response:
         """Returns the answer to a question. Parameters that are None are left out."""
         given = {name: value for name, value in query.items() if value is not None}
-        return self._checked(self._try(lambda: self._http.get(path, params=given, headers={"Accept": accept})))
+        answer = self._try(lambda: self._http.get(path, params=given, headers={"Accept": accept}))
+        if answer.status_code == 422:  # a value of a flag, which the server judges
+            raise Failed(problem_sentence(answer), USAGE, problem_of(answer))
+        return self._checked(answer)
+
+    def delete(self, path: str) -> None:
+        """Deletes what the path names."""
+        self._checked(self._try(lambda: self._http.delete(path)))
 
     def ask(self, path: str, query: Mapping[str, str | int | None]) -> Any:
         """Returns what the answer to a question says."""

@@ -20,30 +20,11 @@ class Interrupted(Exception):
     """A person, or the system, has asked the follower to end."""
 
 
-class Follower:
-    """Follows one log. At the first signal it ends after the chunk that is under way, at the second at once."""
+class Interruption:
+    """A wish to end: at the first signal after the chunk that is under way, so that it is reported; then at once."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.summary = ImportSummary()
+    def __init__(self) -> None:
         self._ends = asyncio.Event()
-
-    async def run(self, importer: Importer) -> None:
-        """Follows until it is interrupted; raises what the importer gives up with."""
-        note(f"{self.file}: following it; Ctrl-C ends this and prints what was counted")
-        following = asyncio.ensure_future(importer.follow(self.file, self.summary))
-        telling = asyncio.ensure_future(self._tell())
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._interrupt, following)
-        try:
-            await following
-        except (Interrupted, asyncio.CancelledError):
-            pass  # the receipt says how far it came
-        finally:
-            telling.cancel()
-            if on_screen():
-                progress("")
 
     async def wait(self, seconds: float) -> None:
         """Waits so long; raises Interrupted as soon as the end is asked for."""
@@ -56,10 +37,39 @@ class Follower:
         if self._ends.is_set():
             raise Interrupted
 
-    def _interrupt(self, following: asyncio.Future[Any]) -> None:
-        if self._ends.is_set():
-            following.cancel()
+    def signalled(self, running: asyncio.Future[Any]) -> bool:
+        """Takes a signal; returns whether it is the first one. The second one cancels what is running."""
+        is_first = not self._ends.is_set()
+        if not is_first:
+            running.cancel()
         self._ends.set()
+        return is_first
+
+
+class Follower:
+    """Follows one log until a signal."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.summary = ImportSummary()
+        self.interruption = Interruption()
+
+    async def run(self, importer: Importer) -> None:
+        """Follows until it is interrupted; raises what the importer gives up with."""
+        note(f"{self.file}: following it; Ctrl-C ends this and prints what was counted")
+        following = asyncio.ensure_future(importer.follow(self.file, self.summary))
+        telling = asyncio.ensure_future(self._tell())
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.interruption.signalled, following)
+        try:
+            await following
+        except (Interrupted, asyncio.CancelledError):
+            pass  # the receipt says how far it came
+        finally:
+            telling.cancel()
+            if on_screen():
+                progress("")
 
     async def _tell(self) -> None:
         """Shows the sums so far: on a terminal in a line that keeps up, else in a line a minute, if there is news."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -29,11 +30,12 @@ from ingest.reading.bots import bot_judge
 from server import clock, data_folder
 from server.attributes import Attributes
 from server.cli.client.api import is_here
-from server.cli.client.follow import Follower
+from server.cli.client.follow import Follower, Interrupted, Interruption
 from server.cli.client.takeover import take_over
-from server.cli.main import FAILED, USAGE, Failed
+from server.cli.main import FAILED, INTERRUPTED, USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, note, on_screen, progress, reports, show
+from server.cli.progress import ProgressLine
 from server.process.journals import owning
 from server.settings.table import Settings
 from server.settings.values import Broken, dimensions
@@ -62,7 +64,7 @@ LABEL_HINT = (
 )
 @click.option("--no-visitors", is_flag=True, help="Do not count visitors by address and agent.")
 @click.option("--dimensions", metavar="NAMES", help="Of what the server divides by only these; off: none.")
-@with_settings("url", "token", "data", "store", "ladder", "journal_mib", "config")
+@with_settings("url", "token", "data", "store", "ladder", "journal_mib", "config", without_default=("data",))
 def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | None, **given: Any) -> None:
     """Count access logs (combined, common, Caddy or nginx JSON), or take over history (NDJSON of `export`, others').
 
@@ -92,7 +94,9 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
     log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses), attributes)
     local = settings.origins["data"].startswith("flag")
     with data_folder.held(settings.data, settings.store, "clickcurve import") if local else nullcontext():
-        all_fine = asyncio.run(_import(settings, local, files, log, **given, hint=statuses is not None))
+        interruption = Interruption()
+        importing = _import(settings, local, files, log, interruption, **given, hint=statuses is not None)
+        all_fine = asyncio.run(importing if given["follow"] else _interruptible(interruption, importing))
     if not all_fine:
         raise SystemExit(FAILED)
 
@@ -123,6 +127,7 @@ async def _import(
     local: bool,
     files: tuple[Path, ...],
     log: AccessLog,
+    interruption: Interruption,
     follow: bool,
     kind: str | None,
     label: str,
@@ -137,7 +142,7 @@ async def _import(
     async with open_target as target:
         if follow:
             return await _follow(target, files[0], log, source_kind, label, hint)
-        sender = Sender(target, asyncio.sleep, note, TRIES)
+        sender = Sender(target, interruption.wait, note, TRIES)
         if product is not None:
             found = await asyncio.to_thread(read_product, product, files, bot_judge())
             dated, undated = await take_over(sender, found, product, label)
@@ -145,28 +150,69 @@ async def _import(
             return _show_receipt(Path(f"{product} totals"), undated, False) and fine
         all_fine = True
         for file in files:
-            bar = _Bar(file, on_screen())
-            importer = Importer(sender, log, asyncio.sleep, source_kind, label, bar.show)
-            opened: Openable = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
-            try:
-                summary = await importer.run(opened)
-            except ClickcurveError as error:
-                note(f"{file}: {error.detail}")
-                all_fine = False
-                continue
-            finally:
-                bar.clear()
-            all_fine = _show_receipt(file, summary, hint) and all_fine
+            all_fine = await _import_file(sender, file, log, interruption, source_kind, label, hint) and all_fine
     return all_fine
+
+
+async def _import_file(
+    sender: Sender,
+    file: Path,
+    log: AccessLog,
+    interruption: Interruption,
+    kind: SourceKind | None,
+    label: str,
+    hint: bool,
+) -> bool:
+    """Imports one file and prints its receipt, also if it is interrupted. Returns whether all went well."""
+    size = file.stat().st_size if file.is_file() else None
+    summary, line = ImportSummary(), ProgressLine(file.name, "lines")
+
+    def chunk_counted(raw_at: int) -> None:
+        line.show(raw_at, size, summary.lines)
+        interruption.between()
+
+    importer = Importer(sender, log, interruption.wait, kind, label, chunk_counted)
+    opened: Openable = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
+    try:
+        await importer.run(opened, summary)
+    except ClickcurveError as error:
+        line.clear()
+        note(error.detail if error.detail.startswith(f"{file}:") else f"{file}: {error.detail}")
+        return False
+    except (Interrupted, asyncio.CancelledError):
+        line.clear()
+        _show_receipt(file, summary, hint)
+        raise
+    line.clear()
+    return _show_receipt(file, summary, hint)
+
+
+async def _interruptible(interruption: Interruption, work: Coroutine[None, None, bool]) -> bool:
+    """Runs an import. Raises Failed after a Ctrl-C, when what was read is stored; a second Ctrl-C stops at once."""
+    loop, running = asyncio.get_running_loop(), asyncio.ensure_future(work)
+
+    def interrupt() -> None:
+        if interruption.signalled(running):
+            if on_screen():
+                progress("")
+            note("stopping: what was read is being stored; Ctrl-C once more stops at once")
+
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        return await running
+    except (Interrupted, asyncio.CancelledError):
+        raise Failed("interrupted: the same command goes on where this one stopped", INTERRUPTED) from None
 
 
 async def _follow(target: Target, file: Path, log: AccessLog, kind: SourceKind | None, label: str, hint: bool) -> bool:
     """Follows a log until it is interrupted. Returns whether all went well."""
     follower = Follower(file)
-    sender = Sender(target, follower.wait, note, tries=None)
+    sender = Sender(target, follower.interruption.wait, note, tries=None)
     fine = True
     try:
-        await follower.run(Importer(sender, log, follower.wait, kind, label, follower.between))
+        await follower.run(
+            Importer(sender, log, follower.interruption.wait, kind, label, follower.interruption.between)
+        )
     except ClickcurveError as error:
         note(f"{file}: {error.detail}")
         fine = False
@@ -176,7 +222,7 @@ async def _follow(target: Target, file: Path, log: AccessLog, kind: SourceKind |
 def _show_receipt(file: Path, summary: ImportSummary, hint: bool) -> bool:
     """Prints what came of one source. Returns whether all of it went well."""
     show(Result(source_lines(str(file), summary, hint), [_summary_object(str(file), summary)]))
-    return not summary.refused and summary.damage is None
+    return not (summary.refused or summary.is_all_bad) and summary.damage is None
 
 
 @asynccontextmanager
@@ -217,25 +263,6 @@ async def _flush_now_and_then(flush: Callable[[], Any], every_s: float) -> None:
         await asyncio.sleep(every_s)
         with suppress(ClickcurveError):  # the next one tries again, and the last one at the end raises
             await flush()
-
-
-class _Bar:
-    """Shows on a terminal how much of a file is done."""
-
-    def __init__(self, file: Path, shown: bool) -> None:
-        self._size = file.stat().st_size if shown and file.is_file() else 0
-        self._name = file.name
-        self._last = -1
-
-    def show(self, raw_at: int) -> None:
-        done = min(100, raw_at * 100 // self._size) if self._size else -1
-        if done != self._last:
-            self._last = done
-            progress(f"{self._name} {'█' * (done // 4):░<25} {done:3} %")
-
-    def clear(self) -> None:
-        if self._last >= 0:
-            progress("")
 
 
 def _summary_object(name: str, summary: ImportSummary) -> dict[str, object]:

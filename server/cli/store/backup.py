@@ -14,6 +14,7 @@ from ingest.claim_table import Action, Claimant, Holds, choose_number, what_it_h
 from server import clock, data_folder
 from server.cli.options import with_settings
 from server.cli.output import Result, on_screen, progress, reports
+from server.cli.progress import ProgressLine
 from server.cli.store.inspect import require_database
 from server.process.journals import open_journal
 from server.settings.table import Settings
@@ -135,13 +136,7 @@ def _database(settings: Settings, what: str) -> Path:
 
 def _show_part(what: str) -> Callable[[int, int], None]:
     """Returns a callback that shows on a terminal how much of a whole is done."""
-    shown = on_screen()
-
-    def show_part(done: int, of: int) -> None:
-        if shown and of:
-            progress(f"{what} {'█' * (done * 25 // of):░<25} {done * 100 // of:3} %")
-
-    return show_part
+    return ProgressLine(what, "pages").show
 
 
 def _clear_screen() -> None:

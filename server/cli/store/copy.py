@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 
 import click
@@ -15,7 +15,8 @@ from ingest.owner import ID_WINDOW_S
 from server import clock
 from server.cli.main import FAILED
 from server.cli.options import with_settings
-from server.cli.output import Result, note, reports
+from server.cli.output import Result, note, on_screen, reports
+from server.cli.progress import ProgressLine
 from server.settings.table import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
@@ -47,11 +48,13 @@ def copy_command(settings: Settings, source: str, target: str) -> Result:
     """
     window_us = ID_WINDOW_S * 1_000_000
     since_us = int(clock.now() * 1e6) - window_us
-    with _opened(source, settings.ladder, read_only=True) as here:
+    line = ProgressLine("copy", "rows written or read back")
+    with ExitStack() as ending, _opened(source, settings.ladder, read_only=True) as here:
+        ending.callback(line.clear)
         refuse_open(here.owners())  # before a target is made
         ladder = here.ladder()
         with _opened(target, ladder) as there:
-            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _progress()))
+            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _shown_progress(line)))
     return Result(_copied_lines(copied), [_copied_object(copied)], FAILED if copied.compared.rows_differing else 0)
 
 
@@ -63,8 +66,10 @@ def _opened(uri: str, ladder: Ladder | None, read_only: bool = False) -> Iterato
         yield store
 
 
-def _progress() -> Callable[[int, int | None], None]:
-    """Returns a callback that prints every 50,000 rows how many were written or read back."""
+def _shown_progress(line: ProgressLine) -> Callable[[int, int | None], None]:
+    """Returns a callback that shows on a terminal how far a copy is; elsewhere it prints that every 50,000 rows."""
+    if on_screen():
+        return line.show
     due = REPORT_EVERY
 
     def report(done: int, total: int | None) -> None:

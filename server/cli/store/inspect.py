@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import chain
@@ -20,6 +21,7 @@ from server import clock
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, note, reports
+from server.cli.progress import ProgressLine
 from server.settings.table import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
@@ -63,8 +65,12 @@ def verify_command(settings: Settings) -> Result:
       clickcurve verify
       clickcurve verify --store sqlite:////backup/clickcurve.db
     """
-    with reading(settings) as (store, ladder):
-        report = verify(store, ladder)
+    line = ProgressLine("verify", "rows")
+    try:
+        with reading(settings) as (store, ladder):
+            report = verify(store, ladder, line.show)
+    finally:
+        line.clear()
     return Result(_verified_lines(report), [asdict(report)], FAILED if report.broken_rows else 0)
 
 
@@ -132,14 +138,19 @@ def export_command(settings: Settings, out: TextIO | None) -> Result:
     if out is None:
         return Result(map(json_line, _exported(settings)), _exported(settings))
     out.write("")  # the file is opened by the first write, and an empty store writes nothing else
+    if out.name != "-":
+        os.fchmod(out.fileno(), 0o600)  # keys of links may be secrets
     links, groups, left_out = 0, 0, ""
+    progress_line = ProgressLine("export", "rows")
     try:
-        for line in _exported(settings):
+        for line in _exported(settings, progress_line.show):
             out.write(json_line(line) + "\n")
             links, groups = links + ("key" in line), groups + ("group" in line)
     except LeftOut as error:
         left_out = error.message
         note(left_out)
+    finally:
+        progress_line.clear()
     return Result((), [{"file": out.name, "links": links, "groups": groups}], FAILED if left_out else 0)
 
 
@@ -147,10 +158,12 @@ class LeftOut(Failed):
     """An export that has written all that it could, and names the first link or group that it could not."""
 
 
-def _exported(settings: Settings) -> Iterator[dict[str, Any]]:
+def _exported(
+    settings: Settings, on_progress: Callable[[int, int | None], None] = lambda done, total: None
+) -> Iterator[dict[str, Any]]:
     """Yields the exported links and groups; raises LeftOut in the end if there were damaged rows."""
     damaged: list[str] = []
     with reading(settings) as (store, ladder):
-        yield from export(store, ladder, int(clock.now()), damaged.append)
+        yield from export(store, ladder, int(clock.now()), damaged.append, on_progress)
     if damaged:
         raise LeftOut(f"what has damaged rows is left out ({len(damaged):,}), first {damaged[0]}")

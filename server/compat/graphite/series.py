@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import Ladder, fold_day
-from clickcurve.budget import KEYS, ROWS, spend
+from clickcurve.budget import KEYS, POINTS, ROWS, spend
 from clickcurve.keys import ALL_LINKS, group_key, link_key
 from clickcurve.times import require_in_range
 from query.breakdowns.queries import BreakdownQueries
@@ -22,6 +22,7 @@ from server.compat.graphite.names import CLICKS, GROUPS, NAME_RULE, TOTAL, NodeP
 MOST_SERIES = 200  # of one pattern; each is a row to read
 MOST_KEYS = 10_000  # that are looked at for a pattern
 LEAST_RANKED = 100  # rows that a ranking reads at least
+_OF_GRID = 10  # times as much work to find where a point lies as to make it
 _STORED_OF = {CLICKS: link_key, GROUPS: group_key}
 
 
@@ -63,7 +64,7 @@ class CountSeries:
 
 
 class SeriesReader:
-    """Reads series for names and patterns. breakdowns: None for a server that divides no hits."""
+    """Reads series for names and patterns. breakdowns: None for a server without breakdowns."""
 
     def __init__(self, queries: Queries, breakdowns: BreakdownQueries | None) -> None:
         self._queries = queries
@@ -88,7 +89,7 @@ class SeriesReader:
             raise ParameterInvalid(f"there is no {path}", field="target", value=path, rule=NAME_RULE)
         subjects = await self.subjects(nodes, path)
         if len(nodes) > places:
-            return await self._divided(subjects, nodes[-2], NodePattern(nodes[-1]), span, path)
+            return await self._series_of_values(subjects, nodes[-2], NodePattern(nodes[-1]), span, path)
         return await self._counts(subjects, span)
 
     async def _counts(self, subjects: Sequence[tuple[str, str]], span: AskedSpan) -> list[CountSeries]:
@@ -115,7 +116,7 @@ class SeriesReader:
         stored_of = _STORED_OF[nodes[0]]
         return [(f"{nodes[0]}.{node_name(key)}", stored_of(key)) for key in keys]
 
-    async def _divided(
+    async def _series_of_values(
         self, subjects: Sequence[tuple[str, str]], node: str, pattern: NodePattern, span: AskedSpan, path: str
     ) -> list[CountSeries]:
         """Returns the series of values of a dimension: what is certain of each."""
@@ -123,36 +124,39 @@ class SeriesReader:
         window = await self._window(span, breakdowns.ladder)
         found: list[CountSeries] = []
         for name, stored in subjects:
-            for value in await self.values(stored, node_text(node), pattern, span):
-                if len(found) == MOST_SERIES:
-                    rule = f"at most {MOST_SERIES}"
-                    raise ParameterInvalid(f"{path} means too many series", field="target", value=path, rule=rule)
-                curve = await breakdowns.value_curve_in(stored, node_text(node), value, window)
+            if pattern.is_plain:
+                curves = [await breakdowns.value_curve_in(stored, node_text(node), node_text(pattern.text), window)]
+            else:
+                most = MOST_SERIES - len(found) + 1
+                curves = await breakdowns.value_curves_in(stored, node_text(node), window, pattern.matches, most)
+            if len(found) + len(curves) > MOST_SERIES:
+                rule = f"at most {MOST_SERIES}"
+                raise ParameterInvalid(f"{path} means too many series", field="target", value=path, rule=rule)
+            for curve in curves:
                 certain = [bounds.at_least for bounds in curve.bounds]
-                named = f"{name}.{node}.{node_name(value)}"
+                named = f"{name}.{node}.{node_name(curve.value)}"
                 found.append(self._series_of(named, curve.grid, certain, curve.first, span.most_points))
         return found
 
     @property
     def dimensions(self) -> Sequence[str]:
-        """What hits are divided by; nothing where they are not."""
+        """The names of the dimensions; none for a server without breakdowns."""
         return self._breakdowns.dimensions if self._breakdowns is not None else ()
 
     def _known_breakdowns(self, dimension: str) -> BreakdownQueries:
         if self._breakdowns is None or dimension not in self.dimensions:
             names = ", ".join(self.dimensions) or "none"
             raise ParameterInvalid(
-                f"hits are not divided by {dimension!r}; known: {names}", field="target", value=dimension, rule=names
+                f"there is no dimension {dimension!r}; known: {names}", field="target", value=dimension, rule=names
             )
         return self._breakdowns
 
-    async def values(self, stored: str, dimension: str, pattern: NodePattern, span: AskedSpan | None) -> list[str]:
-        """Returns the values of a dimension that a node means, greatest first; without a span those of all time."""
+    async def values(self, stored: str, dimension: str, pattern: NodePattern) -> list[str]:
+        """Returns the values of a dimension that a node means, those of all time, greatest first."""
         breakdowns = self._known_breakdowns(dimension)
         if pattern.is_plain:
             return [node_text(pattern.text)]
-        asked = Parameters(limit=MAX_TOP) if span is None else Parameters(start=span.start, end=span.end, limit=MAX_TOP)
-        listed = await breakdowns.values_in(stored, dimension, asked)
+        listed = await breakdowns.values_in(stored, dimension, Parameters(limit=MAX_TOP))
         return [each.value for each in listed.values if await pattern.matches(each.value)]
 
     async def greatest(self, path: str, span: AskedSpan, n: int) -> list[CountSeries] | None:
@@ -193,7 +197,9 @@ class SeriesReader:
             assert least is not None
             window = Window(span.start, span.end, least, span.zone)
             longer = [step for step in STEPS.values() if step.average_s > least.average_s]
-            if not longer or await self._queries.points_in(window) <= span.most_points:
+            points = await self._queries.points_in(window)
+            await spend(POINTS, _OF_GRID * points)
+            if not longer or points <= span.most_points:
                 return window
             least = min(longer, key=lambda step: step.average_s)
 

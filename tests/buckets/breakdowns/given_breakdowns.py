@@ -1,4 +1,4 @@
-"""What the property tests of breakdowns are given: hits that say something, capped ladders; and the truth of them."""
+"""What the property tests of breakdowns are given: hits that say something, bounded ladders; and the truth of them."""
 
 from __future__ import annotations
 
@@ -105,21 +105,21 @@ def flushes_of(found: list[Said], days: list[int], size: int = 3) -> list[tuple[
 
 
 def lived_breakdown(
-    flushes: list[tuple[list[Said], int]], capped: BoundedLadder, apply: Apply = apply_breakdown
+    flushes: list[tuple[list[Said], int]], bounded: BoundedLadder, apply: Apply = apply_breakdown
 ) -> Breakdown:
     """The flushes one after the other, each written once."""
-    row = capped.empty
+    row = bounded.empty
     for mark, (found, day) in enumerate(flushes, 1):
-        row = apply(row, delta_of_said(found), mark, day, 0, capped)
+        row = apply(row, delta_of_said(found), mark, day, 0, bounded)
     return row
 
 
-def truth_of(found: Iterable[Said], day: int, capped: BoundedLadder) -> dict[tuple[str, int, int], Counter[str]]:
+def truth_of(found: Iterable[Said], day: int, bounded: BoundedLadder) -> dict[tuple[str, int, int], Counter[str]]:
     """(dimension, tier, bucket start) -> value -> count: what a list of raw hits says on a fold day."""
     truth: dict[tuple[str, int, int], Counter[str]] = {}
     for hit in found:
-        tier = capped.ladder.tier_of(hit.t, day)
-        start = capped.ladder.tiers[tier].start(hit.t)
+        tier = bounded.ladder.tier_of(hit.t, day)
+        start = bounded.ladder.tiers[tier].start(hit.t)
         for name, value in hit.values:
             truth.setdefault((name, tier, start), Counter())[value] += hit.count
     return truth

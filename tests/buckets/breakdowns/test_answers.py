@@ -45,8 +45,10 @@ TODAY = NOON // DAY_S
 Owners = list[tuple[list[Said], list[int], int]]
 
 
-def merged(owners: Owners, capped: BoundedLadder) -> Breakdown:
-    return merge_breakdowns([lived_breakdown(flushes_of(found, days), capped) for found, days, _ in owners], 0, capped)
+def merged(owners: Owners, bounded: BoundedLadder) -> Breakdown:
+    return merge_breakdowns(
+        [lived_breakdown(flushes_of(found, days), bounded) for found, days, _ in owners], 0, bounded
+    )
 
 
 @st.composite
@@ -60,12 +62,12 @@ def spans(draw: st.DrawFn) -> tuple[Owners, int, int]:
 @law
 @given(spans(), any_capped)
 def test_values_and_other_of_a_span_are_the_hits_of_its_whole_buckets(
-    drawn: tuple[Owners, int, int], capped: BoundedLadder
+    drawn: tuple[Owners, int, int], bounded: BoundedLadder
 ) -> None:
     owners, start, end = drawn
-    row = merged(owners, capped)
-    found = divided(row, "ref", start, end, capped)
-    assert (found.start, found.end) == whole_buckets(start, end, row.fold_day, capped.ladder)
+    row = merged(owners, bounded)
+    found = divided(row, "ref", start, end, bounded)
+    assert (found.start, found.end) == whole_buckets(start, end, row.fold_day, bounded.ladder)
     if start < end:
         assert found.start <= start < end <= found.end
     truth: Counter[str] = Counter()
@@ -84,14 +86,14 @@ def test_values_and_other_of_a_span_are_the_hits_of_its_whole_buckets(
 @law
 @given(spans(), any_capped, st.sampled_from(["", "DE", "zz", "never said"]))
 def test_a_curve_of_a_value_adds_up_to_its_total(
-    drawn: tuple[Owners, int, int], capped: BoundedLadder, value: str
+    drawn: tuple[Owners, int, int], bounded: BoundedLadder, value: str
 ) -> None:
     owners, start, end = drawn
-    row = merged(owners, capped)
-    found = divided(row, "country", start, end, capped)
+    row = merged(owners, bounded)
+    found = divided(row, "country", start, end, bounded)
     edges = [found.start]
     while edges[-1] < found.end:
-        edges.append(capped.ladder.kept(edges[-1], row.fold_day)[1])
+        edges.append(bounded.ladder.kept(edges[-1], row.fold_day)[1])
     points = value_between(row, "country", value, edges)
     assert len(points) == len(edges) - 1
     sums = Bounds(sum(point.at_least for point in points), sum(point.at_most for point in points))

@@ -22,8 +22,8 @@ NAMES = sorted(path.stem for path in GOLDEN.glob("*.json"))
 
 def golden(name: str) -> tuple[Breakdown, BoundedLadder, Parts]:
     found = json.loads((GOLDEN / f"{name}.json").read_text())
-    capped = BoundedLadder(Ladder.parse(found["ladder"]), tuple(found["caps"]))
-    return as_breakdown(found["row"]), capped, Parts(bytes.fromhex(found["open"]), bytes.fromhex(found["closed"]))
+    bounded = BoundedLadder(Ladder.parse(found["ladder"]), tuple(found["caps"]))
+    return as_breakdown(found["row"]), bounded, Parts(bytes.fromhex(found["open"]), bytes.fromhex(found["closed"]))
 
 
 def as_breakdown(row: dict[str, Any]) -> Breakdown:
@@ -54,16 +54,16 @@ def test_there_are_golden_breakdowns_of_every_kind() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_golden_parts_are_read(name: str) -> None:
-    row, capped, parts = golden(name)
+    row, bounded, parts = golden(name)
     assert decode_parts(parts) == row
     assert separate_parts(joined_parts(parts)) == parts
-    assert check_breakdown(row, capped) == []
+    assert check_breakdown(row, bounded) == []
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "deflated"])
 def test_golden_parts_are_written(name: str) -> None:
-    row, capped, parts = golden(name)
-    assert encode_parts(row, capped) == parts
+    row, bounded, parts = golden(name)
+    assert encode_parts(row, bounded) == parts
 
 
 def test_the_example_in_the_docs_is_the_golden_one() -> None:

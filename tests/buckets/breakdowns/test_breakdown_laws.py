@@ -35,54 +35,56 @@ randoms = st.randoms(use_true_random=False)
 
 @law
 @given(saids(), any_capped)
-def test_values_and_other_are_the_hits_recorded(history: History, capped: BoundedLadder) -> None:
-    laws.parts_are_the_total(OURS, *history, capped)
+def test_values_and_other_are_the_hits_recorded(history: History, bounded: BoundedLadder) -> None:
+    laws.parts_are_the_total(OURS, *history, bounded)
 
 
 @law
 @given(saids(), any_capped)
-def test_each_value_lies_in_its_bounds(history: History, capped: BoundedLadder) -> None:
-    laws.bounds_are_true(OURS, *history, capped)
+def test_each_value_lies_in_its_bounds(history: History, bounded: BoundedLadder) -> None:
+    laws.bounds_are_true(OURS, *history, bounded)
 
 
 @law
 @given(saids(), any_capped, steps)
-def test_any_steps_of_folding_give_the_same_breakdown(history: History, capped: BoundedLadder, days: list[int]) -> None:
-    laws.any_steps_of_folding_are_the_same(OURS, *history, capped, days)
+def test_any_steps_of_folding_give_the_same_breakdown(
+    history: History, bounded: BoundedLadder, days: list[int]
+) -> None:
+    laws.any_steps_of_folding_are_the_same(OURS, *history, bounded, days)
 
 
 @law
 @given(saids(), any_capped, randoms)
 def test_the_order_of_hits_does_not_matter_below_the_caps(
-    history: History, capped: BoundedLadder, random: Random
+    history: History, bounded: BoundedLadder, random: Random
 ) -> None:
-    laws.order_does_not_matter_below_the_caps(OURS, *history, capped, random)
+    laws.order_does_not_matter_below_the_caps(OURS, *history, bounded, random)
 
 
 @law
 @given(saids(), any_capped)
-def test_a_flush_that_is_repeated_adds_nothing(history: History, capped: BoundedLadder) -> None:
-    laws.repeats_add_nothing(OURS, *history, capped)
+def test_a_flush_that_is_repeated_adds_nothing(history: History, bounded: BoundedLadder) -> None:
+    laws.repeats_add_nothing(OURS, *history, bounded)
 
 
 @law
 @given(owners, any_capped, randoms)
 def test_a_merge_of_owners_is_a_sum_whenever_they_folded(
-    parts: list[tuple[list[Said], list[int], int]], capped: BoundedLadder, random: Random
+    parts: list[tuple[list[Said], list[int], int]], bounded: BoundedLadder, random: Random
 ) -> None:
-    laws.merge_is_a_sum_whenever_owners_folded(OURS, parts, capped, random)
+    laws.merge_is_a_sum_whenever_owners_folded(OURS, parts, bounded, random)
 
 
 @law
 @given(saids(), any_capped)
-def test_next_due_is_the_first_fold_day_that_changes_a_bucket(history: History, capped: BoundedLadder) -> None:
-    laws.due_is_the_first_day_that_changes(OURS, *history, capped)
+def test_next_due_is_the_first_fold_day_that_changes_a_bucket(history: History, bounded: BoundedLadder) -> None:
+    laws.due_is_the_first_day_that_changes(OURS, *history, bounded)
 
 
 @law
 @given(saids(), any_capped)
-def test_visitors_of_a_day_are_a_set_then_a_number(history: History, capped: BoundedLadder) -> None:
-    laws.visitors_are_sets_then_numbers(OURS, *history, capped)
+def test_visitors_of_a_day_are_a_set_then_a_number(history: History, bounded: BoundedLadder) -> None:
+    laws.visitors_are_sets_then_numbers(OURS, *history, bounded)
 
 
 # --- each law notices a program without one of the rules ------------------------------------------------------------
@@ -99,55 +101,55 @@ def apply_then(change: Callable[[ValueCounts], ValueCounts]) -> Engine:
     """The program with each bucket changed after each flush."""
 
     def apply(
-        row: Breakdown, delta: BreakdownDelta, mark: int, day: int, erased_at: int, capped: BoundedLadder
+        row: Breakdown, delta: BreakdownDelta, mark: int, day: int, erased_at: int, bounded: BoundedLadder
     ) -> Breakdown:
-        return per_bucket(apply_breakdown(row, delta, mark, day, erased_at, capped), change)
+        return per_bucket(apply_breakdown(row, delta, mark, day, erased_at, bounded), change)
 
     return Engine(apply=apply)
 
 
 def without_mark(
-    row: Breakdown, delta: BreakdownDelta, mark: int, day: int, erased_at: int, capped: BoundedLadder
+    row: Breakdown, delta: BreakdownDelta, mark: int, day: int, erased_at: int, bounded: BoundedLadder
 ) -> Breakdown:
-    return land(fold_breakdown(row, day, capped), delta, capped)._replace(mark=mark)
+    return land(fold_breakdown(row, day, bounded), delta, bounded)._replace(mark=mark)
 
 
 def landed_in_the_finest_tier(
-    row: Breakdown, delta: BreakdownDelta, mark: int, day: int, erased_at: int, capped: BoundedLadder
+    row: Breakdown, delta: BreakdownDelta, mark: int, day: int, erased_at: int, bounded: BoundedLadder
 ) -> Breakdown:
     if mark <= row.mark:
         return row
-    folded = fold_breakdown(row, day, capped)
-    return land(folded._replace(fold_day=0), delta, capped)._replace(mark=mark, fold_day=folded.fold_day)
+    folded = fold_breakdown(row, day, bounded)
+    return land(folded._replace(fold_day=0), delta, bounded)._replace(mark=mark, fold_day=folded.fold_day)
 
 
-def fold_without_trim(row: Breakdown, day: int, capped: BoundedLadder) -> Breakdown:
-    return fold_breakdown(row, day, BoundedLadder(capped.ladder, (1_000,) * len(capped.caps)))
+def fold_without_trim(row: Breakdown, day: int, bounded: BoundedLadder) -> Breakdown:
+    return fold_breakdown(row, day, BoundedLadder(bounded.ladder, (1_000,) * len(bounded.caps)))
 
 
-def fold_that_trims_all(row: Breakdown, day: int, capped: BoundedLadder) -> Breakdown:
+def fold_that_trims_all(row: Breakdown, day: int, bounded: BoundedLadder) -> Breakdown:
     """Trims the last tier's bucket again at each step, as if the parts came one by one."""
     if day <= row.fold_day:
         return row
-    return per_bucket(fold_breakdown(row, day, capped), lambda counts: trim(counts, max(0, len(counts.values) - 2)))
+    return per_bucket(fold_breakdown(row, day, bounded), lambda counts: trim(counts, max(0, len(counts.values) - 2)))
 
 
-def fold_to_yesterday(row: Breakdown, day: int, capped: BoundedLadder) -> Breakdown:
-    return fold_breakdown(row, day - 1, capped)._replace(fold_day=max(day, row.fold_day))
+def fold_to_yesterday(row: Breakdown, day: int, bounded: BoundedLadder) -> Breakdown:
+    return fold_breakdown(row, day - 1, bounded)._replace(fold_day=max(day, row.fold_day))
 
 
-def merge_then_fold(rows: Iterable[Breakdown], day: int, capped: BoundedLadder) -> Breakdown:
+def merge_then_fold(rows: Iterable[Breakdown], day: int, bounded: BoundedLadder) -> Breakdown:
     several = list(rows)
     met = max((row.fold_day for row in several), default=0)
-    return fold_breakdown(merge_breakdowns(several, met, capped), day, capped)
+    return fold_breakdown(merge_breakdowns(several, met, bounded), day, bounded)
 
 
-def merge_that_trims(rows: Iterable[Breakdown], day: int, capped: BoundedLadder) -> Breakdown:
-    return per_bucket(merge_breakdowns(rows, day, capped), lambda counts: trim(counts, 2))
+def merge_that_trims(rows: Iterable[Breakdown], day: int, bounded: BoundedLadder) -> Breakdown:
+    return per_bucket(merge_breakdowns(rows, day, bounded), lambda counts: trim(counts, 2))
 
 
-def merge_of_the_first(rows: Iterable[Breakdown], day: int, capped: BoundedLadder) -> Breakdown:
-    return merge_breakdowns(list(rows)[:1], day, capped)
+def merge_of_the_first(rows: Iterable[Breakdown], day: int, bounded: BoundedLadder) -> Breakdown:
+    return merge_breakdowns(list(rows)[:1], day, bounded)
 
 
 def forgets_other(counts: ValueCounts) -> ValueCounts:
@@ -166,9 +168,9 @@ def trims_not_given(counts: ValueCounts) -> ValueCounts:
     return ValueCounts(rest, counts.other + gone, counts.slack + gone)
 
 
-def visitors_again(row: Breakdown, day: int, capped: BoundedLadder) -> Breakdown:
+def visitors_again(row: Breakdown, day: int, bounded: BoundedLadder) -> Breakdown:
     """Folds, but adds each closing day's set twice."""
-    folded = fold_breakdown(row, day, capped)
+    folded = fold_breakdown(row, day, bounded)
     if folded.days == row.days:
         return folded
     twice = tuple({start: n.with_days(n) for start, n in tier.items()} for tier in folded.visitor_days)
@@ -176,9 +178,9 @@ def visitors_again(row: Breakdown, day: int, capped: BoundedLadder) -> Breakdown
 
 
 def visitors_twice(
-    row: Breakdown, delta: BreakdownDelta, mark: int, day: int, erased_at: int, capped: BoundedLadder
+    row: Breakdown, delta: BreakdownDelta, mark: int, day: int, erased_at: int, bounded: BoundedLadder
 ) -> Breakdown:
-    return visitors_again(apply_breakdown(row, delta, mark, row.fold_day, erased_at, capped), day, capped)
+    return visitors_again(apply_breakdown(row, delta, mark, row.fold_day, erased_at, bounded), day, bounded)
 
 
 def first_four_values(counts: ValueCounts) -> ValueCounts:

@@ -54,17 +54,17 @@ NOTHING = BreakdownDelta({})
 
 @law
 @given(saids(), any_capped)
-def test_what_is_encoded_decodes_to_the_same_breakdown(history: History, capped: BoundedLadder) -> None:
-    row = lived_breakdown(flushes_of(*history), capped)
+def test_what_is_encoded_decodes_to_the_same_breakdown(history: History, bounded: BoundedLadder) -> None:
+    row = lived_breakdown(flushes_of(*history), bounded)
     for _ in range(3):
-        parts = encode_parts(row, capped)
+        parts = encode_parts(row, bounded)
         assert decode_parts(parts) == row
-        assert encode_parts(decode_parts(parts), capped) == parts
+        assert encode_parts(decode_parts(parts), bounded) == parts
         assert separate_parts(joined_parts(parts)) == parts
-        assert parts_due(parts, capped) == laws.breakdown_due(row, capped)
+        assert parts_due(parts, bounded) == laws.breakdown_due(row, bounded)
         head = head_of(parts.open)
         assert (head.mark, head.fold_day, head.first) == (row.mark, row.fold_day, row.first)
-        row = fold_breakdown(row, row.fold_day + 20, capped)
+        row = fold_breakdown(row, row.fold_day + 20, bounded)
 
 
 erasures = st.lists(st.sampled_from([0, 0, 0, 3, 9]), min_size=1, max_size=5)
@@ -73,9 +73,9 @@ erasures = st.lists(st.sampled_from([0, 0, 0, 3, 9]), min_size=1, max_size=5)
 @law
 @given(saids(), any_capped, erasures)
 def test_a_flush_of_the_open_part_gives_what_the_whole_breakdown_gives(
-    history: History, capped: BoundedLadder, erased: list[int]
+    history: History, bounded: BoundedLadder, erased: list[int]
 ) -> None:
-    laws.the_short_way_is_the_long_one(laws.Engine(), *history, capped, erased)
+    laws.the_short_way_is_the_long_one(laws.Engine(), *history, bounded, erased)
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_the_law_of_the_short_way_notices_its_mutant(
 
 @law
 @given(saids(), any_capped, st.lists(st.integers(0, 40), min_size=1, max_size=5))
-def test_folding_by_flushes_of_nothing_is_folding(history: History, capped: BoundedLadder, steps: list[int]) -> None:
-    row = lived_breakdown(flushes_of(*history), capped)
-    parts = encode_parts(row, capped)
+def test_folding_by_flushes_of_nothing_is_folding(history: History, bounded: BoundedLadder, steps: list[int]) -> None:
+    row = lived_breakdown(flushes_of(*history), bounded)
+    parts = encode_parts(row, bounded)
     for mark, step in enumerate(steps, row.mark + 1):
-        row = fold_breakdown(row, row.fold_day + step, capped)._replace(mark=mark)
-        parts = apply_parts(parts, NOTHING, mark, row.fold_day, 0, capped)
-        assert parts == encode_parts(row, capped)
+        row = fold_breakdown(row, row.fold_day + step, bounded)._replace(mark=mark)
+        parts = apply_parts(parts, NOTHING, mark, row.fold_day, 0, bounded)
+        assert parts == encode_parts(row, bounded)
 
 
 def hits_of(ago_hours: int, values: int, visitors: int = 0, seed: int = 1) -> list[Said]:
@@ -233,13 +233,13 @@ def test_a_flush_of_the_newest_hour_leaves_the_older_block_as_it_is() -> None:
 # --- reading in part ------------------------------------------------------------------------------------------------
 @law
 @given(saids(), any_capped, st.sets(st.sampled_from(["ref", "country", "tag.shop", "os"])))
-def test_some_dimensions_are_read_as_all_are(history: History, capped: BoundedLadder, only: set[str]) -> None:
-    row = lived_breakdown(flushes_of(*history), capped)
-    parts = encode_parts(row, capped)
+def test_some_dimensions_are_read_as_all_are(history: History, bounded: BoundedLadder, only: set[str]) -> None:
+    row = lived_breakdown(flushes_of(*history), bounded)
+    parts = encode_parts(row, bounded)
     wanted = {name: tiers for name, tiers in row.dimensions.items() if name in only}
     assert decode_parts(parts, only) == row._replace(dimensions=wanted)
     hours = {name: (tiers[0], *({},) * (len(tiers) - 1)) for name, tiers in wanted.items() if tiers[0]}
-    assert decode_open(parts.open, only) == row._replace(dimensions=hours, visitor_days=capped.empty.visitor_days)
+    assert decode_open(parts.open, only) == row._replace(dimensions=hours, visitor_days=bounded.empty.visitor_days)
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------

@@ -41,17 +41,17 @@ from tests.buckets.given import law
 History = tuple[list[Said], list[int]]
 
 
-def columns_answer_as_buckets(history: History, capped: BoundedLadder, later: int, hours: list[int]) -> None:
+def columns_answer_as_buckets(history: History, bounded: BoundedLadder, later: int, hours: list[int]) -> None:
     """What was stored is read as columns, and `lived_breakdown` has dicts: they answer alike, folded on or not."""
-    buckets = lived_breakdown(flushes_of(*history), capped)
-    columns = decode_parts(encode_parts(buckets, capped))
+    buckets = lived_breakdown(flushes_of(*history), bounded)
+    columns = decode_parts(encode_parts(buckets, bounded))
     for ahead in (0, later):
-        buckets, columns = (fold_breakdown(row, row.fold_day + ahead, capped) for row in (buckets, columns))
+        buckets, columns = (fold_breakdown(row, row.fold_day + ahead, bounded) for row in (buckets, columns))
         edges = sorted({0, *(hour * HOUR_S for hour in hours), *((buckets.fold_day - back) * DAY_S for back in hours)})
         edges = [edge for edge in edges if edge >= 0]
         for name in (*DIMENSIONS, "never said"):
             for start, end in [*pairwise(edges), (0, edges[-1] + 1)]:
-                assert divided(columns, name, start, end, capped) == divided(buckets, name, start, end, capped)
+                assert divided(columns, name, start, end, bounded) == divided(buckets, name, start, end, bounded)
             assert recorded_between(columns, name, edges) == recorded_between(buckets, name, edges)
             for value in ("", "DE", "never said"):
                 assert value_between(columns, name, value, edges) == value_between(buckets, name, value, edges)
@@ -63,9 +63,9 @@ drawn_hours = st.lists(st.integers(0, 500), min_size=1, max_size=6)
 @law
 @given(saids(), any_capped, st.sampled_from([1, 40, 400]), drawn_hours)
 def test_columns_answer_as_the_buckets_that_they_are_of(
-    history: History, capped: BoundedLadder, later: int, hours: list[int]
+    history: History, bounded: BoundedLadder, later: int, hours: list[int]
 ) -> None:
-    columns_answer_as_buckets(history, capped, later, hours)
+    columns_answer_as_buckets(history, bounded, later, hours)
 
 
 def first_tier_alone(tiers: Sequence[ColumnTier], first: int, last: int) -> ValueCounts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ingest.attributes import profile
+from ingest.attributes.agent import AgentReader
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, Profile, ProfileReader
 from ingest.attributes.visitor import visitor_hash, who_of
@@ -367,3 +370,24 @@ def test_under_an_idempotency_key_words_belong_to_that_id() -> None:
     assert batch.attributes is not None and not batch.attributes.links
     same = AttributeCounts({HOUR: HourProfiles(["a"], [0])})
     assert [(one.id, one.attributes) for one in batch.identified] == [("all", same), ("own", same)]
+
+
+@pytest.mark.parametrize(
+    "sent", [{"key": "a", "ua": IPHONE}, [{"key": "a", "ua": IPHONE}], [{"key": "", "ua": IPHONE}]]
+)
+def test_the_first_agent_is_read_by_no_code_of_the_event_loop(sent: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To load what reads agents takes 0.4 s, in which the loop would answer nobody."""
+    loaded: list[threading.Thread] = []
+
+    class Noted(AgentReader):
+        def __init__(self) -> None:
+            loaded.append(threading.current_thread())
+            super().__init__()
+
+    monkeypatch.setattr(profile, "AgentReader", Noted)
+    client = Client(reader=ProfileReader(("device",), country_reader("off"), frozenset()))
+    client.send({"key": "a"})
+    assert loaded == []
+    client.send(sent)
+    client.send({"key": "b", "ua": IPHONE})
+    assert [thread is threading.main_thread() for thread in loaded] == [False]

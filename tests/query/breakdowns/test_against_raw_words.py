@@ -134,7 +134,7 @@ def check_answer(answer: dict[str, Any], nodes: WordyNodes, question: Question, 
 def switch_bucket(nodes: WordyNodes, question: Question) -> tuple[int, int]:
     """The only bucket in which silent hits and unrecorded ones may be taken for each other."""
     since = nodes.since[question.dimension]
-    return common_span(since, since + 1, fold_day(nodes.now), nodes.capped.ladder, nodes.store.ladder())
+    return common_span(since, since + 1, fold_day(nodes.now), nodes.bounded.ladder, nodes.store.ladder())
 
 
 def check_exact(answer: dict[str, Any], nodes: WordyNodes, question: Question) -> None:
@@ -304,7 +304,7 @@ def test_what_came_without_dates_is_unrecorded_and_part_of_the_life(flushed: boo
 @pytest.mark.parametrize("stored", [False, True])
 def test_pending_hits_land_where_their_flush_will_land_them(stored: bool) -> None:
     """Late ones in their day at once: cut by the hour first, their values would lack more."""
-    nodes = WordyNodes(1_772_366_400, {"ref": 0}, capped=SMALL)
+    nodes = WordyNodes(1_772_366_400, {"ref": 0}, bounded=SMALL)
     late = nodes.now - 10 * DAY_S
     if stored:
         nodes.now = late

@@ -30,7 +30,7 @@ class Interrupted:
         self._nodes = nodes
         self._happens = happens
         mine = nodes.owners[0]
-        reader = BreakdownReader(self._rows, mine.pending, mine.pending_breakdowns, nodes.store.ladder, nodes.capped)
+        reader = BreakdownReader(self._rows, mine.pending, mine.pending_breakdowns, nodes.store.ladder, nodes.bounded)
         nodes.breakdowns = BreakdownQueries(reader, ("ref",), nodes.since.__getitem__, lambda: nodes.now)
 
     async def _rows(self, key: str) -> StoredLink:
@@ -111,7 +111,7 @@ def test_a_breakdown_that_was_written_before_its_counts_is_no_larger_than_the_to
     async def torn(key: str) -> StoredLink:
         return before if key == "k" else await rows(key)
 
-    reader = BreakdownReader(torn, lambda key: [], lambda key: [], nodes.store.ladder, nodes.capped)
+    reader = BreakdownReader(torn, lambda key: [], lambda key: [], nodes.store.ladder, nodes.bounded)
     nodes.breakdowns = BreakdownQueries(reader, ("ref",), nodes.since.__getitem__, lambda: NOW)
     answer = nodes.by("k", "ref")
     assert values(answer)["a"] == (7, 7)
@@ -139,7 +139,7 @@ def test_a_damaged_breakdown_is_named_with_its_owner(key: str | None) -> None:
         first, second = link.rows
         return replace(link, rows=(first, replace(second, data=second.data[:-1] + b"?")))
 
-    reader = BreakdownReader(damaged, lambda key: [], lambda key: [], nodes.store.ladder, nodes.capped)
+    reader = BreakdownReader(damaged, lambda key: [], lambda key: [], nodes.store.ladder, nodes.bounded)
     with pytest.raises(RowCorrupt, match="of owner 2, is damaged") as caught:
         run(reader.read(key or ALL_LINKS, NOW, ("ref",)))
     assert caught.value.value == key

@@ -29,7 +29,7 @@ def causes_in(
 ) -> tuple[ComparedSpans, DimensionCauses]:
     row = row_of(nodes, key)
     spans = compare_spans(row, before, after)
-    return spans, find_causes(row, dimension, spans, nodes.since[dimension], limit, nodes.capped)
+    return spans, find_causes(row, dimension, spans, nodes.since[dimension], limit, nodes.bounded)
 
 
 @st.composite

@@ -105,10 +105,10 @@ def words_of(hits: Iterable[SaidHit]) -> BreakdownDelta:
 class WordyOwner:
     """Accepts hits; `begin` and `complete` are the two ends of a flush."""
 
-    def __init__(self, store: MemoryStore, number: int, ladder: Ladder, capped: BoundedLadder) -> None:
+    def __init__(self, store: MemoryStore, number: int, ladder: Ladder, bounded: BoundedLadder) -> None:
         self.number = number
         self.flushes = 0
-        self._store, self._ladder, self._capped = store, ladder, capped
+        self._store, self._ladder, self._capped = store, ladder, bounded
         self._held = Held(number, 1, f"holder {number}")
         self._waiting = Hits()
         self._taken: Hits | None = None
@@ -183,19 +183,21 @@ class WordyNodes:
         now: int,
         since: dict[str, int],
         owners: int = 1,
-        capped: BoundedLadder = BREAKDOWN,
+        bounded: BoundedLadder = BREAKDOWN,
         ladder: Ladder = CLICKS,
     ) -> None:
         self.now = now
         self._stamp_us = 0
         self.since = since
-        self.capped = capped
+        self.bounded = bounded
         self.store = MemoryStore(ladder)
-        self.owners = [WordyOwner(self.store, number, ladder, capped) for number in range(1, owners + 1)]
+        self.owners = [WordyOwner(self.store, number, ladder, bounded) for number in range(1, owners + 1)]
         self.hits: list[SaidHit] = []
         self.everything: list[SaidHit] = []  # erased ones too
         mine = self.owners[0]
-        self.reader = BreakdownReader(self.store.rows, mine.pending, mine.pending_breakdowns, self.store.ladder, capped)
+        self.reader = BreakdownReader(
+            self.store.rows, mine.pending, mine.pending_breakdowns, self.store.ladder, bounded
+        )
         self.breakdowns = BreakdownQueries(self.reader, tuple(since), since.__getitem__, lambda: self.now + 0.5)
         links, groups = (Listing(kind, self.store, mine.pending, tuple, lambda: mine.flushes) for kind in (LINK, GROUP))
         reader = Reader(self.store.rows, mine.pending, lambda keys: None, self.store.ladder)

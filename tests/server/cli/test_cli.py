@@ -107,10 +107,10 @@ def test_a_file_of_hits_is_sent_and_refusals_are_printed(shared: RunningServer) 
 
 
 def test_a_refused_question_is_printed_in_the_servers_words(shared: RunningServer) -> None:
-    text = said("curve", "--last", "7x", "--url", shared.url, code=1)
+    text = said("curve", "--last", "7x", "--url", shared.url, code=2)
     assert text.startswith("Error: the server says: invalid parameter: ")
     assert "last '7x' is not a span (rule: a whole number from 1 and a unit" in text
-    here = said("send", "launch", "--ts", "yesterday", "--url", shared.url, code=1)
+    here = said("send", "launch", "--ts", "yesterday", "--url", shared.url, code=2)
     assert here.startswith("Error: ts 'yesterday' is not a time (rule: epoch seconds, or ISO 8601")
     unknown = said("by", "launch", "refs", "--url", shared.url, code=1)
     assert unknown.endswith("known: ref, country, device, source\n"), "said once"
@@ -121,7 +121,7 @@ def test_a_time_means_the_same_in_a_flag_and_in_a_hit(shared: RunningServer) -> 
         client.send([{"key": "dated", "ts": "20251001", "count": 4}, {"key": "dated", "ts": "2025-09-30T23:59"}])
     for since in ("20251001", "2025-10-01", "2025-09-30T24:00", "2025-10-01T02:00+02:00", "1759276800"):
         assert said("total", "dated", "--from", since, "--url", shared.url) == "4\n", since
-    assert "milliseconds?" in said("total", "dated", "--from", "1759276800000", "--url", shared.url, code=1)
+    assert "milliseconds?" in said("total", "dated", "--from", "1759276800000", "--url", shared.url, code=2)
 
 
 def test_no_server_ends_with_three(port: int) -> None:

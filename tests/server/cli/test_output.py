@@ -138,7 +138,7 @@ def test_an_error_is_a_problem_document(arguments: tuple[str, ...], code: int, t
 def test_an_error_of_the_server_is_passed_on(shared: RunningServer) -> None:
     found = ask("curve", "--last", "7x", "--url", shared.url, "--json")
     problem = json.loads(found.stderr)
-    assert found.exit_code == problem["exit_code"] == 1
+    assert found.exit_code == problem["exit_code"] == 2
     assert (problem["status"], problem["field"], problem["value"]) == (422, "last", "7x")
     assert "rule" in problem
 

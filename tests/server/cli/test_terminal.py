@@ -62,6 +62,8 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "by", (HOSTILE, HOSTILE, *url), b""
     yield "visitors", (HOSTILE, "--last", HOSTILE, *url), b""
     yield "groups", ("--last", HOSTILE, *url), b""
+    yield "delete", (f"none {HOSTILE}", "--yes", *url), b""
+    yield "why", (HOSTILE, "--last", HOSTILE, *url), b""
     yield "share create", (HOSTILE, *data), b""
     yield "share list", data, b""
     yield "share revoke", (HOSTILE, *data), b""

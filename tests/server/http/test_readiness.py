@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,20 @@ class FullDisk(Disk):
         if self.free is None:
             raise OSError("no such disk")
         return self.free
+
+
+def test_a_disk_that_became_read_only_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal.open(tmp_path / "journal-1")
+    server = ready(OPEN, journal.check_room)
+    assert server.for_write()["ready"]
+    numbers = list(os.statvfs(tmp_path))
+    numbers[8] |= os.ST_RDONLY
+    with monkeypatch.context() as remounted:
+        remounted.setattr(os, "statvfs", lambda _: os.statvfs_result(numbers))
+        with pytest.raises(NotReady, match="Read-only file system"):
+            server.for_write()
+    assert server.for_write()["ready"]
+    journal.close()
 
 
 @pytest.mark.parametrize(

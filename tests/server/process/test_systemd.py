@@ -72,4 +72,4 @@ def test_a_socket_that_nobody_listens_on_is_logged_and_ends_nothing(
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     systemd.ready()
     (record,) = caplog.records
-    assert (record.getMessage(), vars(record)["unsaid"]) == ("systemd not reached", "READY=1")
+    assert (record.getMessage(), vars(record)["not_sent"]) == ("systemd not reached", "READY=1")

@@ -9,7 +9,7 @@ import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
 from server.cli.client.api import TRIES, NamedServer, group_path, link_path
-from server.cli.main import FAILED, UNREACHABLE, Failed
+from server.cli.main import FAILED, UNREACHABLE, USAGE, Failed
 from server.settings.reading import read_settings
 
 Answer = httpx.Response | Exception
@@ -97,7 +97,7 @@ def test_a_receipt_full_of_refusals_is_an_answer() -> None:
 @pytest.mark.parametrize(
     ("answer", "sentence", "code"),
     [
-        (problem(422), "the server says: journal full: no room", FAILED),
+        (problem(422), "the server says: journal full: no room", USAGE),
         (problem(401), "the server says: journal full: no room", FAILED),
         (httpx.Response(404, text="nginx"), "http://127.0.0.1:8080/v1/total answered 404 Not Found", FAILED),
         (httpx.Response(200, text="<html>"), None, None),

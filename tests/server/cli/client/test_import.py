@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ingest.imports.importer import ImportSummary
-from server.cli.client.follow import Follower, Interrupted, follow_line
+from server.cli.client.follow import Interrupted, Interruption, follow_line
 from server.cli.main import main
 from testing.client import Clickcurve
 from testing.program import running
@@ -53,6 +53,12 @@ def log(tmp_path: Path) -> Path:
     file = tmp_path / "access.log"
     file.write_text(LOG * 50)  # long enough to be told from other logs
     return file
+
+
+def test_a_file_without_one_good_line_is_no_success(shared: RunningServer, tmp_path: Path) -> None:
+    file = tmp_path / "picture.png"
+    file.write_text("nonsense of no kind\n" * 500)
+    assert "500 bad" in imported(str(file), "--url", shared.url, code=1)
 
 
 def test_a_log_is_counted_once_however_often_and_in_whatever_packing_it_comes(shared: RunningServer, log: Path) -> None:
@@ -120,19 +126,19 @@ def test_what_a_follower_waits_for_is_said(tmp_path: Path) -> None:
     )
 
 
-async def test_the_first_signal_ends_a_follower_between_two_chunks_and_the_second_at_once(tmp_path: Path) -> None:
-    follower = Follower(tmp_path / "none")
-    follower.between()
+async def test_the_first_signal_ends_a_follower_between_two_chunks_and_the_second_at_once() -> None:
+    interruption = Interruption()
+    interruption.between()
     never = asyncio.ensure_future(asyncio.Event().wait())
-    waiting = asyncio.ensure_future(follower.wait(3_600))
+    waiting = asyncio.ensure_future(interruption.wait(3_600))
     await asyncio.sleep(0)
-    follower._interrupt(never)
+    interruption.signalled(never)
     with pytest.raises(Interrupted):
         await waiting
     with pytest.raises(Interrupted):
-        follower.between(17)
+        interruption.between(17)
     assert not never.cancelling()
-    follower._interrupt(never)
+    interruption.signalled(never)
     assert never.cancelling()
 
 

@@ -1,4 +1,4 @@
-"""What hits divide by, through the doors: `clicks.KEY.DIMENSION.VALUE`, and Bitly's referrers and countries."""
+"""Breakdowns as other tools ask for them: `clicks.KEY.DIMENSION.VALUE`, and Bitly's referrers and countries."""
 
 from __future__ import annotations
 
