@@ -102,7 +102,7 @@ def words_of(hits: Iterable[AttributeHit]) -> BreakdownDelta:
     return BreakdownDelta(values, visitors, known)
 
 
-class WordyOwner:
+class AttributeOwner:
     """Accepts hits; `begin` and `complete` are the two ends of a flush."""
 
     def __init__(self, store: MemoryStore, number: int, ladder: Ladder, bounded: BoundedLadder) -> None:
@@ -191,7 +191,7 @@ class AttributeNodes:
         self.since = since
         self.bounded = bounded
         self.store = MemoryStore(ladder)
-        self.owners = [WordyOwner(self.store, number, ladder, bounded) for number in range(1, owners + 1)]
+        self.owners = [AttributeOwner(self.store, number, ladder, bounded) for number in range(1, owners + 1)]
         self.hits: list[AttributeHit] = []
         self.everything: list[AttributeHit] = []  # erased ones too
         mine = self.owners[0]
