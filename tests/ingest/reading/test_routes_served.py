@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import random
+import re
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -303,7 +304,7 @@ def test_no_bytes_of_a_client_make_an_error_of_the_servers(caplog: pytest.LogCap
             connection.send(mutated(rng, rng.choice(SEEDS)))
             connection.writer.write_eof()
             answer = await connection.rest()
-            assert b"HTTP/1.1 5" not in answer
+            assert not re.search(rb"HTTP/1\.1 5(?!01|05)", answer), answer  # those two are for codings and versions
         last = await served.connect()
         last.send(post(b"/v1/hits/a"))
         assert (await last.answer())[0] == 200
