@@ -4,6 +4,7 @@ hits, an erasure, a dimension that is switched on in the middle, and caps so sma
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -79,6 +80,11 @@ def worlds(draw: st.DrawFn) -> AttributeNodes:
     return nodes
 
 
+def written(t: int) -> str:
+    """A moment as a query may have it: a number below 10,000 would be taken for a year."""
+    return str(t) if t == 0 or t > 9_999 else f"{datetime.fromtimestamp(t, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
 @dataclass(frozen=True)
 class Question:
     key: str | None
@@ -89,7 +95,7 @@ class Question:
 
     @property
     def query(self) -> str:
-        return f"from={self.start}&to={self.end}&tz={self.tz}"
+        return f"from={written(self.start)}&to={written(self.end)}&tz={self.tz}"
 
 
 @st.composite
