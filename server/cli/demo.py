@@ -45,8 +45,8 @@ def demo_command(settings: Settings, quiet: bool) -> None:
         settings = replace(settings, data=data, port=port, store=f"sqlite:///{data}/clickcurve.db")
         if settings.origins["breakdown_dimensions"] == "default":
             settings = replace(settings, breakdown_dimensions=DIMENSIONS)
-        note(f"a year of made-up traffic, in {data}; Ctrl-C ends it")
         _fill(settings)
+        note(f"a year of made-up traffic, in {data}; Ctrl-C ends it")
         url = f"http://{settings.host}:{port}"
         if not quiet:
             Thread(target=_send_from_thread, args=(url,), daemon=True, name="visitors").start()
