@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers import CurveAnswer
+from dashboard.page.periods import days_shown, in_address, length_of
 from dashboard.page.view import PageView
-from dashboard.pictures.axes import day_and_time, wall, with_commas
-from dashboard.pictures.curve_picture import HIT, bars_of, curve_sentence, draw_curve, draw_spark, legend_of
+from dashboard.pictures.axes import range_words, wall, with_commas
+from dashboard.pictures.curve_picture import (
+    DAY_S,
+    HIT,
+    HOUR_S,
+    bars_of,
+    curve_sentence,
+    draw_curve,
+    draw_spark,
+    legend_of,
+)
 from dashboard.pictures.svg import svg_inline
 
 WIDTH, HEIGHT, LOW = 1_100, 260, 110
 SPARK = (120, 26)
+_QUIET = 3  # hits of a bar below which, on average, a curve is read better by longer steps
+_FEW_BARS = 8  # so few bars are no barcode
+# The steps that a quiet curve may have in place of the usual one, with their seconds.
+_LONGER: Mapping[str, Mapping[str, int]] = {
+    "1m": {"5m": 300},
+    "5m": {"15m": 900, "1h": HOUR_S},
+    "1h": {"6h": 6 * HOUR_S, "1d": DAY_S},
+}
 MOST_ROWS = 600  # points whose numbers stand on the page: 48 hours by 5 minutes are 576
 
 
@@ -30,7 +50,10 @@ class PointRow:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """svg is markup that is safe; rows are empty where there are too many. earlier, later and out are views."""
+    """svg is markup that is safe; rows are empty where there are too many. earlier, later and out are views.
+
+    kept_whole: what to say in place of the picture where the range is inside one kept bucket.
+    """
 
     svg: str
     said: str
@@ -42,8 +65,9 @@ class Chart:
     earlier: str
     later: str
     out: str
-    start_text: str
-    end_text: str
+    first_day: date
+    last_day: date
+    kept_whole: str
 
 
 def make_chart(
@@ -56,6 +80,7 @@ def make_chart(
 ) -> Chart:
     """Makes a curve's picture and its numbers. noun: what is counted; beside: a curve that shares the scale."""
     zone = ZoneInfo(curve.tz)
+    first_day, last_day = days_shown(curve.start, curve.end, zone)
     few = curve.points if len(curve.points) <= MOST_ROWS else []
     earlier, later, out = _neighbours(curve, view, now)
     return Chart(
@@ -65,16 +90,39 @@ def make_chart(
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,
         rows=[
-            PointRow(each.start, each.end, _span_words(each.start, each.end, zone), with_commas(each.count), each.state)
+            PointRow(each.start, each.end, range_words(each.start, each.end, zone), with_commas(each.count), each.state)
             for each in few
         ],
         points=len(curve.points),
         earlier=earlier,
         later=later,
         out=out,
-        start_text=f"{wall(curve.start, zone):%Y-%m-%dT%H:%M}",
-        end_text=f"{wall(curve.end, zone):%Y-%m-%dT%H:%M}",
+        first_day=first_day,
+        last_day=last_day,
+        kept_whole=_kept_whole(curve, zone),
     )
+
+
+def quiet_step(curve: CurveAnswer) -> str:
+    """Returns a longer step for a curve of few hits; empty where no other is needed."""
+    busy = [point.count for point in curve.points if point.count]
+    if len(busy) < _FEW_BARS or sum(busy) >= _QUIET * len(busy) or curve.step not in _LONGER:
+        return ""
+    length_s = curve.points[-1].end - curve.points[0].start
+    longer = _LONGER[curve.step]
+    return next((step for step, step_s in longer.items() if sum(busy) * step_s >= _QUIET * length_s), list(longer)[-1])
+
+
+def _kept_whole(curve: CurveAnswer, zone: ZoneInfo) -> str:
+    """Says of a range inside one kept bucket what that bucket had; empty for any other."""
+    if len(curve.points) != 1 or not curve.points[0].wide or curve.exact:
+        return ""
+    (point,) = curve.points
+    days = (point.end - point.start) / DAY_S
+    unit = "months" if days > 7 else "weeks" if days > 1 else "days" if days == 1 else "hours"
+    number = f" (week {wall(point.start, zone).isocalendar().week})" if unit == "weeks" else ""
+    when = f"{range_words(point.start, point.end, zone)}{number}"
+    return f"Only whole {unit} are kept from then: {when} had {with_commas(point.count)} hits."
 
 
 def spark(curve: CurveAnswer) -> str:
@@ -90,21 +138,17 @@ def in_path(name: str) -> str:
     return "" if name in (".", "..") else quote(name, safe="")
 
 
-def _span_words(start: int, end: int, zone: ZoneInfo) -> str:
-    """Writes a span: `3 Mar 2026 14:00 to 15:00`, `3 Mar 2026`, `3 Mar 2026 to 10 Mar 2026`."""
-    first, last = wall(start, zone), wall(end, zone)
-    if first.date() == last.date():
-        return f"{day_and_time(start, zone)} to {last:%H:%M}"
-    is_a_day = (last - first).days == 1 and first.time() == last.time() and not (first.hour or first.minute)
-    return day_and_time(start, zone) if is_a_day else f"{day_and_time(start, zone)} to {day_and_time(end, zone)}"
-
-
 def _neighbours(curve: CurveAnswer, view: PageView, now: int) -> tuple[str, str, str]:
-    """Returns three views: the span before, the one after (empty if that is ahead), and a wider one."""
-    length = max(60, curve.end - curve.start)
-    before = max(0, curve.start - length)
-    earlier = view.address(start=str(before), end=str(curve.start), step="") if curve.start else ""
-    later = view.address(start=str(curve.end), end=str(curve.end + length), step="") if curve.end <= now else ""
-    half = length // 2
-    start, end = max(0, curve.start - half), min(curve.end + half, max(curve.end, now - now % 60 + 60))
-    return earlier, later, view.address(start=str(start), end=str(end), step="")
+    """Returns three views: the period before, the one after (empty if that is ahead), and a wider range."""
+    zone = ZoneInfo(curve.tz)
+    length = length_of(curve.start, curve.end, zone, view.span)
+
+    def address(start: int, end: int) -> str:
+        return view.address(**in_address(max(0, start), end, zone), step="")
+
+    start = length.back(curve.start, zone)
+    earlier = address(start, curve.start) if curve.start else ""
+    later = address(curve.end, length.forward(curve.end, zone)) if curve.end <= now else ""
+    half = max(60, curve.end - curve.start) // 2
+    out = address(curve.start - half, min(curve.end + half, max(curve.end, now - now % 60 + 60)))
+    return earlier, later, out

@@ -17,6 +17,9 @@ COOKIE = "clickcurve"
 KEPT_S = 30 * 86_400
 _FORM_BYTES = 8_192
 _MOST_FIELDS = 16
+# A header that is far longer than the address that it answers is refused by clients.
+_LONGEST_ADDRESS = 4_096
+_MOST_FOLDERS = 100
 _IN_ADDRESSES = "/?&=%+,:@!$'()*;~-._"
 
 
@@ -68,9 +71,10 @@ def within(path: str) -> str:
 
 
 def login_address(raw_path: bytes, query: bytes) -> str:
-    """Returns where a request without a token is sent; it comes back after it."""
+    """Returns where a request without a token is sent; it comes back after it, unless its address is very long."""
     wanted = raw_path.decode("latin-1").lstrip("/") + ("?" + query.decode("latin-1") if query else "")
-    return "../" * (raw_path.count(b"/") - 1) + "login" + (f"?next={quote(wanted, safe='')}" if wanted else "")
+    following = f"?next={quote(wanted, safe='')}" if 0 < len(wanted) <= _LONGEST_ADDRESS else ""
+    return "../" * min(raw_path.count(b"/") - 1, _MOST_FOLDERS) + "login" + following
 
 
 async def _fields(request: Request) -> dict[str, str]:

@@ -38,6 +38,7 @@ def page_routes(
             "signed_in": signed_in(request.scope),
             "shared": False,
             "missing_s": missing_s(),
+            "base": str(request.base_url).rstrip("/"),
             **values,
         }
         return html(request, templates.render(template, **shown))
@@ -46,7 +47,7 @@ def page_routes(
     async def overview(request: Request) -> Response:
         view = view_of(raw_query(request))
         values = await pages.overview(view, int(clock()))
-        return page(request, "overview.html", "", view=view, base=str(request.base_url).rstrip("/"), **values)
+        return page(request, "overview.html", "", view=view, **values)
 
     @router.get("/links/{key}", include_in_schema=False)
     async def link(request: Request) -> Response:

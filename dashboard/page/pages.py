@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
-from dashboard.page.cards import cards
-from dashboard.page.chart import LOW, Chart, in_path, make_chart, spark
+from dashboard.page.cards import Card, hits_card, other_cards, period_before
+from dashboard.page.chart import LOW, Chart, in_path, make_chart, quiet_step, spark
+from dashboard.page.periods import Period, offered_periods
 from dashboard.page.rankings import Rankings
 from dashboard.page.subject import ALL_LINKS, GROUP, LINK, PageSubject, link_or_group
-from dashboard.page.values import value_tables, visits
-from dashboard.page.view import PageView
+from dashboard.page.values import ValueTable, Visits, value_tables, visits
+from dashboard.page.view import EVER, PageView
 from dashboard.pictures.axes import day_and_time, with_commas
-from dashboard.pictures.curve_picture import length_words
+from dashboard.pictures.curve_picture import period_words
 from dashboard.questions import AskCurve, AskTotal, BrokenDown, Questions
 
 SHOWN = 20
 Values = dict[str, object]  # of a template
-NOTHING_SAID: Values = {"tables": [], "visits": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,14 @@ class EventRow:
     admitted: str
     refused: str
     charts: list[tuple[str, Chart]]
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """What hits said, and their visitors: of a server that does not break hits down, nothing."""
+
+    tables: list[ValueTable]
+    visits: Visits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +110,21 @@ class Pages:
         if curve.first_hit is None and not view.q and not await self._has_any():
             return {"first_run": True}
         ranking = view.ranking_query(SHOWN)
+        audience = Audience([]) if view.q else await self._audience(ALL_LINKS, view, curve, now)
         links, groups, numbers = await asyncio.gather(
-            self._listed(view), self._groups.ranking(ranking), cards(self.total_of(ALL_LINKS), view, now)
+            self._listed(view), self._groups.ranking(ranking), self._cards(ALL_LINKS, view, curve, audience, now)
         )
         after = links.after if links is not None else None
         return {
             "first_run": False,
             "cards": numbers,
+            "periods": _periods(curve, now),
             "chart": make_chart(curve, view, now),
-            "listed_span": _listed_span(view),
+            "range": period_words(curve, ZoneInfo(curve.tz)),
             "links": None if links is None else await self._rows(LINK, links.links, view),
             "groups": [] if groups is None else await self._rows(GROUP, groups.groups, view),
             "more": view.address(after=after) if isinstance(after, str) else "",
-            **(NOTHING_SAID if view.q else await self._said(ALL_LINKS, view, now)),
+            "audience": audience,
         }
 
     def curve_of(self, subject: PageSubject) -> AskCurve:
@@ -143,13 +153,12 @@ class Pages:
         ]
 
     async def one(self, subject: PageSubject, view: PageView, now: int) -> Values:
-        """Returns a link or a group: its life, its curve, its bots apart, and what its hits said."""
-        (view, curve), numbers, life = await asyncio.gather(
-            _view_and_curve(self.curve_of(subject), view, now),
-            cards(self.total_of(subject), view, now),
-            self._questions.summary(subject.asked, b""),
+        """Returns a link or a group: its life, its curve, its bots, and what its hits said."""
+        (view, curve), life = await asyncio.gather(
+            _view_and_curve(self.curve_of(subject), view, now), self._questions.summary(subject.asked, b"")
         )
         zone = ZoneInfo(curve.tz)
+        audience = await self._audience(subject, view, curve, now)
         bots = None
         if life.bots and view.bots in ("", "exclude"):
             bots = await self.curve_of(subject)(view.with_bots("only").curve_query)
@@ -163,26 +172,39 @@ class Pages:
             "first_hit": "" if life.first_hit is None else day_and_time(life.first_hit, zone),
             "last_hit": "" if life.last_hit is None else day_and_time(life.last_hit, zone),
             "known": bool(life.lifetime or life.bots),
-            "cards": numbers,
+            "cards": await self._cards(subject, view, curve, audience, now),
+            "periods": _periods(curve, now),
             "chart": make_chart(curve, view, now),
             "bots_chart": None if bots is None else make_chart(bots, view, now, LOW),
-            **await self._said(subject, view, now),
+            "audience": audience,
         }
 
-    async def _said(self, subject: PageSubject, view: PageView, now: int) -> Values:
-        """Returns what hits said: nothing on a server that does not break hits down, or where none said anything."""
+    async def _cards(
+        self, subject: PageSubject, view: PageView, curve: CurveAnswer, audience: Audience, now: int
+    ) -> list[Card]:
+        """Returns the numbers of the view's range, beside those of the period before."""
+        ask, compared = self.total_of(subject), period_before(curve, view, now)
+        before = None if compared is None else await ask(view.count_query(compared.start, compared.until))
+        bots = await ask(view.with_bots("only").count_query()) if view.bots in ("", "exclude") else None
+        return [hits_card(curve, before, compared), *other_cards(bots, audience.visits, audience.tables)]
+
+    async def _audience(self, subject: PageSubject, view: PageView, curve: CurveAnswer, now: int) -> Audience:
+        """Returns what hits said, with the tables of those dimensions alone of which any hit said something."""
         if self._broken_down is None:
-            return NOTHING_SAID
+            return Audience([])
         tables = [each for each in await value_tables(self._broken_down, subject, view) if each.spoken]
-        return {
-            "tables": tables,
-            "visits": await visits(self._broken_down, subject, view, now) if self._broken_down.visitors else None,
-        }
+        if not self._broken_down.visitors:
+            return Audience(tables)
+        return Audience(tables, await visits(self._broken_down, subject, view, curve, now))
 
     async def limits(self, view: PageView, now: int) -> Values:
         """Returns the limiter's events, by name."""
         rules = self._rules()
-        return {"events": [await self._event(name, rules[name], view, now) for name in sorted(rules)]}
+        events = [await self._event(name, rules[name], view, now) for name in sorted(rules)]
+        return {
+            "events": events,
+            "periods": offered_periods(now, ZoneInfo(view.tz or "UTC"), EVER),
+        }  # the questions have judged the zone
 
     async def _event(self, name: str, rules: Sequence[Rule], view: PageView, now: int) -> EventRow:
         async def curve_of(outcome: bytes, query: bytes) -> CurveAnswer:
@@ -204,18 +226,21 @@ class Pages:
         return {"workers": facts.workers, "states": facts.states, "store": facts.store, "program": facts.version}
 
 
-def _listed_span(view: PageView) -> str:
-    """Names the range of a ranking, for its heading."""
-    if view.is_ever:
-        return "all time"
-    return f"last {length_words(view.span)}" if view.span else "this range"
+def _periods(curve: CurveAnswer, now: int) -> list[Period]:
+    return offered_periods(now, ZoneInfo(curve.tz), EVER)
 
 
 async def _view_and_curve(ask: AskCurve, view: PageView, now: int) -> tuple[PageView, CurveAnswer]:
-    """Asks for the view's curve; of all time from the first hit on, which the view then knows too."""
+    """Asks for the view's curve: of all time from the first hit on, of few hits by longer steps; the view says so."""
     curve = await ask(view.curve_query)
-    begun = view.begun_at(curve.first_hit, now)
-    return begun, curve if begun is view else await ask(begun.curve_query)
+    shown = view.begun_at(curve.first_hit, now)
+    if shown is not view:
+        curve = await ask(shown.curve_query)
+    step = "" if view.step else quiet_step(curve)
+    if step:
+        shown = replace(shown, quiet_step=step)
+        curve = await ask(shown.curve_query)
+    return shown, curve
 
 
 def rule_row(rule: Rule) -> RuleRow:

@@ -39,7 +39,7 @@ def share_routes(
     async def subject(request: Request) -> PageSubject:
         kind_and_name = await shared(str(request.path_params["signed"]))
         if kind_and_name is None:
-            raise NotShared("this address is not good: its time has ended, it was revoked, or it is incomplete")
+            raise NotShared("This link has expired, was revoked, or is incomplete.")
         return link_or_group(*kind_and_name)
 
     @router.get("/share/{signed}/curve.svg", include_in_schema=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from dashboard.page.view import BOTS, SPANS, STEPS
+from dashboard.page.view import BOTS, STEPS
 from dashboard.pictures.colours import DARK, LIGHT
 from dashboard.pictures.svg import styles
 
@@ -33,9 +33,7 @@ class Templates:
             "icon.svg": ("image/svg+xml", (_HERE / "static" / "icon.svg").read_bytes()),
         }
         joined = b"".join(content for _, content in self.assets.values())
-        self._environment.globals.update(
-            version=sha256(joined).hexdigest()[:12], spans=SPANS, steps=STEPS, bots_choices=BOTS
-        )
+        self._environment.globals.update(version=sha256(joined).hexdigest()[:12], steps=STEPS, bots_choices=BOTS)
 
     def render(self, template: str, /, **values: object) -> str:
         """Renders a template."""

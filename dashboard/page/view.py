@@ -13,13 +13,24 @@ from urllib.parse import unquote_plus, urlencode
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.visible import visible
+from dashboard.page.periods import after_last_day
 
 NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after")
 USUAL = "30d"
 EVER = "0"  # `from` of all time
-SPANS = (("60m", "hour"), ("24h", "day"), ("7d", "week"), ("30d", "month"), ("92d", "quarter"), ("12mo", "year"))
-STEPS = ("auto", "1m", "5m", "15m", "1h", "6h", "1d", "1w", "1mo", "1y")
-BOTS = (("exclude", "people"), ("include", "people and bots"), ("only", "bots"))
+STEPS = (
+    ("", "automatic"),
+    ("1m", "minute"),
+    ("5m", "5 minutes"),
+    ("15m", "15 minutes"),
+    ("1h", "hour"),
+    ("6h", "6 hours"),
+    ("1d", "day"),
+    ("1w", "week"),
+    ("1mo", "month"),
+    ("1y", "year"),
+)
+BOTS = (("", "people"), ("include", "people and bots"), ("only", "bots"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,7 @@ class PageView:
     q: str = ""
     after: str = ""
     begun: str = ""  # what questions say in the place of EVER; in no address
+    quiet_step: str = ""  # of a curve with few hits, unless a step is given; in no address
 
     @property
     def is_ever(self) -> bool:
@@ -54,7 +66,7 @@ class PageView:
     @property
     def curve_query(self) -> bytes:
         """What to ask for the curve of the view."""
-        return _encoded({**self._range(), "step": self.step, "tz": self.tz, "bots": self.bots})
+        return _encoded({**self._range(), "step": self.step or self.quiet_step, "tz": self.tz, "bots": self.bots})
 
     @property
     def total_query(self) -> bytes:
@@ -62,7 +74,7 @@ class PageView:
         return _encoded({**self._range(), "tz": self.tz})
 
     def _range(self) -> dict[str, str]:
-        return {"last": self.span, "from": self.begun or self.start, "to": self.end}
+        return {"last": self.span, "from": self.begun or self.start, "to": after_last_day(self.end)}
 
     def ranking_query(self, limit: int) -> bytes:
         """Returns what to ask for the ranking of the view's range; of all time without the range, which is quicker."""
@@ -88,10 +100,10 @@ class PageView:
     def with_bots(self, bots: str) -> PageView:
         return replace(self, bots=bots)
 
-    def total_of(self, **range_: object) -> bytes:
-        """Returns what to ask for the total of another range in the same zone, of the same hits."""
-        given = {name.rstrip("_"): str(value) for name, value in range_.items()}
-        return _encoded({**given, "tz": self.tz, "bots": self.bots})
+    def count_query(self, start: int | None = None, end: int | None = None) -> bytes:
+        """Returns what to ask for the total of the view's range, or of [start, end), of the same hits."""
+        span = self._range() if start is None else {"from": str(start), "to": str(end)}
+        return _encoded({**span, "tz": self.tz, "bots": self.bots})
 
     def address(self, **changes: str) -> str:
         """Returns the query of the view with changes, with its question mark, for links of the page."""

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 SPACE = "\N{NO-BREAK SPACE}"
+TO = " - "  # between the ends of a range
 PERCENT = f"{SPACE}%"  # never alone on a line
 # A day inside the years that the calendar of the standard library has, in every zone.
 _EARLIEST, _LATEST = -86_400, 253_402_128_000
@@ -128,5 +129,34 @@ def _mark_label(at: datetime, pace: _Pace) -> str:
 def day_and_time(t: int, zone: ZoneInfo) -> str:
     """Writes a moment for people: `3 Mar 2026`, with ` 14:05` unless it is midnight."""
     at = wall(t, zone)
-    clock = f" {at:%H:%M}" if at.hour or at.minute else ""
-    return f"{at.day} {MONTHS[at.month - 1]} {at.year}{clock}"
+    return f"{_day(at)} {at:%H:%M}" if at.hour or at.minute else _day(at)
+
+
+def range_words(start: int, end: int, zone: ZoneInfo) -> str:
+    """Writes a range for people, with its last day: `25 Oct - 23 Nov 2026`, `3 Mar 2026 14:00 - 15:00`."""
+    first, after = wall(start, zone), wall(end, zone)
+    if is_midnight(first) and is_midnight(after) and first < after:
+        last = after - timedelta(days=1)
+        if first == last:
+            return _day(first)
+        return f"{_day(first).removesuffix(f' {last.year}')}{TO}{_day(last)}"
+    if first.date() == after.date():
+        return f"{_day(first)} {first:%H:%M}{TO}{after:%H:%M}"
+    if is_midnight(after) and after - first < timedelta(days=1):
+        return f"{_day(first)} {first:%H:%M}{TO}24:00"
+    return f"{_day(first)} {first:%H:%M}{TO}{_day(after)} {after:%H:%M}"
+
+
+def end_of_day(t: int, zone: ZoneInfo) -> int:
+    """Returns the end of the zone's day that holds the last second before t."""
+    day = wall(t - 1, zone).replace(hour=0, minute=0, second=0)
+    return int((day + timedelta(days=1)).replace(tzinfo=zone).timestamp())
+
+
+def is_midnight(at: datetime) -> bool:
+    """Returns whether a day begins."""
+    return not (at.hour or at.minute or at.second)
+
+
+def _day(at: datetime) -> str:
+    return f"{at.day} {MONTHS[at.month - 1]} {at.year}"

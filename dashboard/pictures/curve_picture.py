@@ -12,7 +12,16 @@ from zoneinfo import ZoneInfo
 
 from clickcurve.answers import CurveAnswer, PointAnswer
 from clickcurve.visible import visible
-from dashboard.pictures.axes import day_and_time, round_steps, short, time_marks, with_commas
+from dashboard.pictures.axes import (
+    end_of_day,
+    is_midnight,
+    range_words,
+    round_steps,
+    short,
+    time_marks,
+    wall,
+    with_commas,
+)
 from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape
 
 HOUR_S, DAY_S = 3_600, 86_400
@@ -21,6 +30,7 @@ GUTTER = 44  # pixels left of the plot, for counts
 _HEAD, _FOOT, _LEGEND = 46, 22, 20  # pixels above the plot, below it, and for a line that explains the bars
 _COLUMN = 2  # pixels of the narrowest bar; points that are narrower share one
 _GAP_FROM = 4  # pixels of a bar from which there is a gap to the next
+_CENTRED_FROM = 20  # pixels of a bar from which a label at the picture's edge is centred under it too
 _MARK_EVERY = 90  # pixels from one time to the next, at least
 _TEXT_PX, _TITLE_PX = 6.6, 9.0  # of a letter, about
 _MOST_LINES = 8
@@ -167,9 +177,16 @@ def curve_sentence(curve: CurveAnswer, zone: ZoneInfo, noun: str) -> str:
     if not curve.points:
         return f"no {noun}s"
     hits = with_commas(curve.total) if curve.exact else f"{with_commas(curve.at_least)} to {with_commas(curve.at_most)}"
-    start, end = day_and_time(curve.start, zone), day_and_time(curve.end, zone)
     where = "" if curve.tz == "UTC" else f" ({curve.tz})"
-    return f"{'no' if hits == '0' else hits} {noun if hits == '1' else f'{noun}s'}, {start} to {end}{where}"
+    return f"{'no' if hits == '0' else hits} {noun if hits == '1' else f'{noun}s'}, {period_words(curve, zone)}{where}"
+
+
+def period_words(curve: CurveAnswer, zone: ZoneInfo) -> str:
+    """Writes the range of a curve. One that began with a day and goes on is said in days."""
+    if not curve.points or curve.points[-1].state != "open":
+        return range_words(curve.start, curve.end, zone)
+    end = end_of_day(curve.end, zone) if is_midnight(wall(curve.start, zone)) else curve.end
+    return f"{range_words(curve.start, end, zone)}, so far"
 
 
 def legend_of(curve: CurveAnswer, bars: Iterable[Bar]) -> str:
@@ -177,7 +194,7 @@ def legend_of(curve: CurveAnswer, bars: Iterable[Bar]) -> str:
     states = {bar.state for bar in bars if bar.rate}
     notes = []
     if "open" in states:
-        notes.append("dashed: not over yet")
+        notes.append("dashed: still counting")
     if "partial" in states:
         notes.append("pale: partly outside the range")
     if any(point.wide for point in curve.points):
@@ -221,10 +238,20 @@ def _plot(
     for line in lines:
         yield Label("label", 0, frame.y(line) + 4, short(line) if line == int(line) else with_commas(line), "end", -6)
     yield Label("label", 0, top - 5, step_words(curve))
-    for number, (t, text) in enumerate(time_marks(frame.start, frame.end, zone, width // _MARK_EVERY)):
-        x = frame.x(t)
-        anchor = "start" if x < 0.04 else "end" if x > 0.96 else "middle"
-        yield Label("label" if number % 3 == 0 else "label wide", x, bottom + 15, text, anchor)
+    yield from _time_labels(bars, frame, zone)
+
+
+def _time_labels(bars: Sequence[Bar], frame: _Frame, zone: ZoneInfo) -> Iterable[Label]:
+    """Yields labels centred under the bars that begin then; where no bar does, or it is thin, under the moment."""
+    ends = {bar.start: bar.end for bar in bars}
+    for number, (t, text) in enumerate(time_marks(frame.start, frame.end, zone, frame.width // _MARK_EVERY)):
+        left, right = frame.x(t), frame.x(ends.get(t, t))
+        if t == frame.end and len(bars) * _CENTRED_FROM < frame.width:
+            break  # it would stand under the bar before
+        x, anchor = (left + right) / 2, "middle"
+        if (right - left) * frame.width < _CENTRED_FROM:
+            anchor = "start" if x < 0.04 else "end" if x > 0.96 else "middle"
+        yield Label("label" if number % 3 == 0 else "label wide", x, frame.bottom + 15, text, anchor)
 
 
 def _shades(curve: CurveAnswer, frame: _Frame) -> Iterable[Shape]:

@@ -1,7 +1,7 @@
 """The host that a visitor came from: what is kept of a referrer, be it a URL, a host or an app's name.
 
 Paths and queries of a referrer may hold names and secrets, so only the host is kept, in lower case, without `www.` and
-port. Doors of one site that have hosts of their own (`l.facebook.com`, `t.co`, apps) count as that site.
+port. Hosts that lead to one site (`l.facebook.com`, `t.co`, apps) count as that site.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ingest.attributes.text import cut, text_of
 REF_BYTES = 2_048
 REF_RULE = f"a URL or a host, at most {REF_BYTES:,} bytes"
 
-# Redirectors and mobile doors that the sites themselves put before their links, and the ids of their Android apps.
+# Redirectors and mobile addresses that the sites themselves put before their links, and the ids of their Android apps.
 ALIASES: Final[dict[str, str]] = {
     alias: site
     for site, aliases in {

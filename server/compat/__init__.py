@@ -1,4 +1,8 @@
-"""The doors: shapes that other programs expect, answered by the same queries and counted by the same owner.
+"""Other tools' routes: requests and answers in the shapes that other programs expect.
 
-Out: `graphite/`, `prometheus/`, `bitly`. All read, so POST needs the scope `read` there too.
+They are answered by the same queries as the program's own routes, and what they count goes the way of all hits.
+
+graphite/, prometheus/, bitly   are read; a POST needs the scope `read` there, too
+plausible, otlp, statsd         count hits
+expressions, forms, hit_sender  what several of them need
 """

@@ -1,4 +1,4 @@
-"""Bitly's reads, for programs that speak its API: clicks by unit, their sum, and what they divide by.
+"""Bitly's reading routes: clicks by unit of time, their sum, and clicks by referrer, country and device.
 
 A bitlink is `host/key`; the host says nothing here, the key is the link. Where less is kept than the unit asked for, an
 entry has the kept width, and an `end` that says so: nothing is spread over units.
@@ -29,7 +29,7 @@ _DIRECT = "direct"  # Bitly's word for a click without a referrer
 
 
 def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None) -> APIRouter:
-    """Makes the router. breakdowns: None for a server that divides no hits."""
+    """Makes the router. breakdowns: None for a server without breakdowns."""
     router = APIRouter(route_class=RawPathRoute, include_in_schema=False)
 
     @router.get("/v4/bitlinks/{host}/{key}/clicks")
@@ -46,7 +46,7 @@ def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None) -> APIRo
     async def facets(request: Request) -> Response:
         facet = str(request.path_params["facet"])
         if breakdowns is None or facet not in _FACETS:
-            known = ", ".join(_FACETS) if breakdowns else "none: this server divides no hits"
+            known = ", ".join(_FACETS) if breakdowns else "none: this server has no breakdowns"
             raise DimensionUnknown(f"{facet!r} is not kept; known: {known}", field="facet", value=facet, rule=known)
         form = await read_form(request)
         units, unit, at = _asked_units(form, queries.now())

@@ -1,4 +1,4 @@
-"""Passes hits that came in another shape on to the write routes, so that they count like all others."""
+"""Passes hits that came in another shape to the write routes, so that they count as all hits do."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class SentHits:
 
     def first_reason(self) -> str:
         """Returns why nothing or not all of it counted."""
-        said = self.receipt
-        items = said.get("items", [])
-        return str(items[0]["reason"] if items else said.get("detail", ""))
+        receipt = self.receipt
+        items = receipt.get("items", [])
+        return str(items[0]["reason"] if items else receipt.get("detail", ""))
 
 
 class HitSender:

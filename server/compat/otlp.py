@@ -1,8 +1,8 @@
 """`POST /v1/metrics`: counts of OpenTelemetry, as JSON. Each delta of the sum `clicks` is hits of the link `key`.
 
-A sum that only ever grows (cumulative) says nothing of when its hits were, and a lost or repeated report would count
-wrongly: those points are rejected, as the protocol has it, in `partialSuccess`. A delta has no id of its own, so one is
-made of what it says and of the times that it spans: sent again it counts once.
+A cumulative sum does not tell when its hits were, and a lost or repeated export would count wrongly: such points are
+rejected in `partialSuccess`, as the protocol has it. A delta has no id, so one is made of its attributes, its count and
+its times: sent again it counts once.
 """
 
 from __future__ import annotations

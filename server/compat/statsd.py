@@ -1,7 +1,7 @@
 """StatsD and DogStatsD over UDP: at most once, and off by default.
 
-There is no answer, so nobody learns what got lost: in the network, in a buffer of the system, between a packet and the
-next handing over, at a kill. A sampled line (`@0.1`) is a guess and is refused. Hits are handed over once a second.
+UDP has no answers, so a sender does not learn what was lost: in the network, in a buffer of the system, or by a kill
+before the hits were handed over, which happens once a second. A sampled line (`@0.1`) is an estimate and is refused.
 
     clicks:1|c|#key:launch,country:DE        DogStatsD, the link as a tag; also |T1783000000
     clicks.launch:3|c                        StatsD, the link in the name

@@ -67,7 +67,7 @@ class _Answers(asyncio.Transport):
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self.write = connection.transport.write  # type: ignore[method-assign]
-        self.is_closing = connection.is_closing  # type: ignore[method-assign]
+        self.is_closing = connection.transport.is_closing  # type: ignore[method-assign]
         self.close = connection.end  # type: ignore[method-assign]
 
 
@@ -241,6 +241,7 @@ class Connection(HttpToolsProtocol):
             self.transport.write(refusal(why.status, title, why.detail, field=why.field, rule=why.rule))
         if cycle is not None and cycle.more_body:
             cycle.disconnected = True
+            cycle.waiting_for_100_continue = False  # nothing can be written any more, so that reading on would raise
             cycle.message_event.set()
         self._end_our_side()
 
@@ -253,10 +254,6 @@ class Connection(HttpToolsProtocol):
         self.pipeline.clear()
         self.flow.resume_reading()
         self._end_our_side()
-
-    def is_closing(self) -> bool:
-        """Tells whether nothing more may be written: uvicorn asks before it writes `100 Continue`."""
-        return self._is_ended or self.transport.is_closing()
 
     def _end_our_side(self) -> None:
         """Ends our side alone: to close with bytes unread is a reset, which takes the answer (RFC 9112, 9.6)."""
@@ -281,7 +278,7 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Goes on with the next request that was sent ahead: as uvicorn does, without its timer."""
         self.server_state.total_requests += 1
-        if self.is_closing():
+        if self._is_ended or self.transport.is_closing():
             return
         self.flow.resume_reading()
         if self.pipeline:

@@ -117,14 +117,17 @@ class SqliteFile:
             isolation_level=None,
             check_same_thread=False,
         )
-        db.execute("PRAGMA wal_autocheckpoint = 0")
-        db.execute(f"PRAGMA cache_size = -{cache_kib}")
-        if read_only:
-            db.execute("PRAGMA query_only = 1")
-        else:
-            db.execute("PRAGMA synchronous = FULL")
-            db.execute("PRAGMA fullfsync = 1")
-            db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+        for_writing = ("synchronous = FULL", "fullfsync = 1", f"journal_size_limit = {WAL_BYTES}")
+        try:
+            for pragma in (
+                "wal_autocheckpoint = 0",
+                f"cache_size = -{cache_kib}",
+                *(("query_only = 1",) if read_only else for_writing),
+            ):
+                db.execute(f"PRAGMA {pragma}")
+        except BaseException:  # no database, for one
+            db.close()
+            raise
         return db
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""One parser reads every time that somebody writes: the same text means the same at every door."""
+"""One parser reads every time that somebody writes: the same text means the same wherever it is read."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def as_log_line(text: str) -> int:
     return found[0]
 
 
-DOORS: dict[str, Callable[[str], int]] = {"ts": as_ts, "from": as_from, "trace": as_trace}
+READERS: dict[str, Callable[[str], int]] = {"ts": as_ts, "from": as_from, "trace": as_trace}
 
 
-def read(door: str, text: str) -> int | None:
-    """Epoch seconds, or None if the door refuses the text."""
+def read(reader: str, text: str) -> int | None:
+    """Epoch seconds, or None if the reader refuses the text."""
     try:
-        return DOORS[door](text)
+        return READERS[reader](text)
     except ClickcurveError:
         return None
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
@@ -93,8 +93,8 @@ def read(door: str, text: str) -> int | None:
         ("yesterday", None),
     ],
 )
-def test_a_text_means_the_same_at_every_door(door: str, text: str, seconds: int | None) -> None:
-    assert read(door, text) == seconds
+def test_a_text_means_the_same_to_every_reader(reader: str, text: str, seconds: int | None) -> None:
+    assert read(reader, text) == seconds
 
 
 moments = st.datetimes(datetime(1971, 1, 1), datetime(9990, 1, 1))
@@ -111,12 +111,12 @@ written = st.builds(
 @settings(deadline=None)
 @given(written | st.text("0123456789-:TZtz+., W", min_size=1, max_size=26))
 def test_doors_agree_on_any_text(text: str) -> None:
-    """A number is no text of JSON, where it needs no quotes; else what one door reads, all read alike."""
+    """A number is no text of JSON, where it needs no quotes; else what one reader reads, all read alike."""
     if parse_iso(text) is None and text.replace(".", "", 1).isdecimal():
         assert read("ts", text) is None
         assert read("from", text) == read("trace", text)
         return
-    said = {read(door, text) for door in ("ts", "trace")}
+    said = {read(reader, text) for reader in ("ts", "trace")}
     lost_plus = read("from", text) != read("from", text.replace(" ", "T", 1))
     assert len(said | (set() if lost_plus else {read("from", text)})) == 1
 

@@ -1,4 +1,4 @@
-"""Bodies that are small on the wire and large inside: what they may cost, at both doors that read them."""
+"""Bodies that are small on the wire and large inside: what they may cost, at both routes that read them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Intake(MemoryIntake):
         return Source(1, 0, "")
 
 
-class Doors:
-    """Both doors of one worker, over one room."""
+class BodyRoutes:
+    """Both routes of one worker, over one room."""
 
     def __init__(self, **options: Any) -> None:
         self.now = 0.0
@@ -51,14 +51,14 @@ class Doors:
         Problems().install(self.app)
         self.app.include_router(import_routes(self.intake, lambda: MOMENT, lambda: CLICKS, self.counters, self.room))
 
-    async def post(self, door: str, pieces: asyncio.Queue[bytes | None], media: str, coding: str = "") -> Reply:
+    async def post(self, route: str, pieces: asyncio.Queue[bytes | None], media: str, coding: str = "") -> Reply:
         """Sends the pieces as they come; None ends the body."""
         headers = [(b"content-type", media.encode()), (b"transfer-encoding", b"chunked")]
         headers += [(b"content-encoding", coding.encode())] if coding else []
-        path = "/v1/hits" if door == "hits" else "/v1/import/s"
+        path = "/v1/hits" if route == "hits" else "/v1/import/s"
         scope = {
             "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": headers,
-            "query_string": b"" if door == "hits" else b"from=0&to=1", "root_path": "", "http_version": "1.1",
+            "query_string": b"" if route == "hits" else b"from=0&to=1", "root_path": "", "http_version": "1.1",
             "scheme": "http", "server": ("h", 80), "client": ("127.0.0.1", 1),
         }  # fmt: skip
         reply = Reply()
@@ -72,7 +72,7 @@ class Doors:
             reply.headers |= dict(message.get("headers", ()))
             reply.body += message.get("body", b"")
 
-        await (self.hits if door == "hits" else self.app)(scope, receive, send)
+        await (self.hits if route == "hits" else self.app)(scope, receive, send)
         return reply
 
 
@@ -90,7 +90,7 @@ def whole(*pieces: bytes) -> asyncio.Queue[bytes | None]:
     return queue
 
 
-both = pytest.mark.parametrize("door", ["hits", "import"])
+both = pytest.mark.parametrize("route", ["hits", "import"])
 
 BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "zeros in an array": (lambda: b"[" + b"0," * 80_000 + b"0]", JSON),
@@ -108,7 +108,7 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 @both
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_small_packed_body_takes_little_memory_and_lets_others_run(door: str, name: str) -> None:
+def test_a_small_packed_body_takes_little_memory_and_lets_others_run(route: str, name: str) -> None:
     make, media = BOMBS[name]
     body = make()
     packed = gzip.compress(body)
@@ -123,7 +123,7 @@ def test_a_small_packed_body_takes_little_memory_and_lets_others_run(door: str, 
 
     async def run() -> Reply:
         ticker = asyncio.create_task(ticking())
-        reply = await Doors().post(door, whole(packed), media, "gzip")
+        reply = await BodyRoutes().post(route, whole(packed), media, "gzip")
         ticker.cancel()
         return reply
 
@@ -140,28 +140,28 @@ def test_a_small_packed_body_takes_little_memory_and_lets_others_run(door: str, 
 
 
 @both
-def test_a_body_of_too_many_values_is_refused_with_413_that_says_how_many_fit(door: str) -> None:
-    doors = Doors()
+def test_a_body_of_too_many_values_is_refused_with_413_that_says_how_many_fit(route: str) -> None:
+    routes = BodyRoutes()
     body = b'{"key":"a","ts":%d}\n' % TODAY * (BODY_VALUES + 1)
-    reply = asyncio.run(doors.post(door, whole(gzip.compress(body, 1)), LINES, "gzip"))
-    assert (reply.status, doors.intake.total) == (413, 0)
+    reply = asyncio.run(routes.post(route, whole(gzip.compress(body, 1)), LINES, "gzip"))
+    assert (reply.status, routes.intake.total) == (413, 0)
     assert "1,000,000" in json.loads(reply.body)["rule"]
 
 
 @both
-def test_refused_values_after_the_thousandth_are_counted_exactly(door: str) -> None:
+def test_refused_values_after_the_thousandth_are_counted_exactly(route: str) -> None:
     odd = [b"0", b"null", b'"x"', b"[]"]
     odd += [b'{"key":"","ts":5}', b'{"key":"a","ts":-1,"count":7}', b'{"key":"a","ts":"x"}']
     odd += [b'{"key":"a","ts":9999999999,"count":3}', b'{"key":"a","count":0,"ts":0}', b'{"key":"a","ts":0,"bot":1}']
     good = b'{"key":"a","ts":%d,"count":2}' % TODAY
     values = [*odd, good] * 300
     for body, media in ((b"[" + b",".join(values) + b"]", JSON), (b"\n".join(values), LINES)):
-        doors = Doors()
-        answer = json.loads(asyncio.run(doors.post(door, whole(body), media)).body)
+        routes = BodyRoutes()
+        answer = json.loads(asyncio.run(routes.post(route, whole(body), media)).body)
         assert (answer["counted"], answer["refused"]) == (600, 300 * (8 + 7 + 3))
         assert (len(answer["items"]), answer["items_omitted"]) == (1000, 2000)
         assert [item["index"] for item in answer["items"][:11]] == [*range(10), 11]
-        refused = {reason: count for reason, count in doors.counters.refused.items() if count}
+        refused = {reason: count for reason, count in routes.counters.refused.items() if count}
         assert refused == {"hit": 1200, "key": 300, "ts": 300 * 8, "future": 900, "count": 300, "bot": 300}
 
 
@@ -169,8 +169,8 @@ def test_a_value_of_an_import_that_is_longer_than_a_hit_may_be_is_refused_unread
     long = b'{"key":"a","ts":%d,"x":"%s"}' % (TODAY, b"x" * HIT_BYTES)
     good = b'{"key":"b","ts":%d}' % TODAY
     for body, media in ((b"[" + long + b"," + good + b"]", JSON), (long + b"\n" + good, LINES)):
-        doors = Doors()
-        answer = json.loads(asyncio.run(doors.post("import", whole(body), media)).body)
+        routes = BodyRoutes()
+        answer = json.loads(asyncio.run(routes.post("import", whole(body), media)).body)
         assert (answer["counted"], answer["refused"], answer["items"][0]["field"]) == (1, 1, "hit")
 
 
@@ -203,20 +203,20 @@ def test_a_value_of_an_import_that_is_longer_than_a_hit_may_be_is_refused_unread
 )
 @both
 def test_a_value_far_longer_than_a_hit_is_refused_with_413_before_it_is_walked(
-    door: str, make: Callable[[int], bytes], media: str
+    route: str, make: Callable[[int], bytes], media: str
 ) -> None:
-    doors = Doors()
-    reply = asyncio.run(doors.post(door, whole(make(8 * MIB)), media))
-    assert (reply.status, doors.intake.total, doors.counters.body_bytes) == (413, 0, 0)
+    routes = BodyRoutes()
+    reply = asyncio.run(routes.post(route, whole(make(8 * MIB)), media))
+    assert (reply.status, routes.intake.total, routes.counters.body_bytes) == (413, 0, 0)
     assert "1,048,576 bytes" in json.loads(reply.body)["rule"]
 
 
 @both
-def test_no_step_of_a_body_takes_long(door: str) -> None:
+def test_no_step_of_a_body_takes_long(route: str) -> None:
     """One step over 63 MB of a string, or of white space, held up all others for 50 to 500 ms."""
     for body in (b'["' + b"x" * (63 * MIB) + b'"]', b"[" + b" " * (63 * MIB) + b"0]"):
         steps: Iterator[object] = read_hits(body, Media.json)
-        if door == "import":
+        if route == "import":
             steps = ChunkReader(CLICKS).read_body(body, RequestSums(MOMENT), is_array=True)
         begun = time.thread_time()
         with pytest.raises(BodyTooLarge):
@@ -225,15 +225,15 @@ def test_no_step_of_a_body_takes_long(door: str) -> None:
 
 
 @both
-def test_values_that_are_nested_for_the_most_part_are_refused_before_they_cost_seconds(door: str) -> None:
+def test_values_that_are_nested_for_the_most_part_are_refused_before_they_cost_seconds(route: str) -> None:
     value = b'{"key":[' + b"[]," * 200_000 + b"[]]}"
     body = b"[" + b",".join([value] * 20) + b"]"
-    doors = Doors()
-    reply = asyncio.run(doors.post(door, whole(body), JSON))
+    routes = BodyRoutes()
+    reply = asyncio.run(routes.post(route, whole(body), JSON))
     assert reply.status == 413
     assert "4,000,000" in json.loads(reply.body)["rule"]
     fewer = b"[" + b",".join([value] * 3) + b"]"
-    assert json.loads(asyncio.run(doors.post(door, whole(fewer), JSON)).body)["refused"] == 3
+    assert json.loads(asyncio.run(routes.post(route, whole(fewer), JSON)).body)["refused"] == 3
 
 
 def test_a_long_history_lets_others_run_within_one_line() -> None:
@@ -249,7 +249,7 @@ def test_a_long_history_lets_others_run_within_one_line() -> None:
                 await asyncio.sleep(0)
 
         ticker = asyncio.create_task(ticking())
-        reply = await Doors().post("import", whole(line), LINES)
+        reply = await BodyRoutes().post("import", whole(line), LINES)
         ticker.cancel()
         return reply
 
@@ -262,35 +262,37 @@ PADDED = b"[" + b" " * MIB + HIT
 
 
 @both
-def test_bodies_that_hold_memory_without_sending_make_room_for_one_that_sends(door: str) -> None:
+def test_bodies_that_hold_memory_without_sending_make_room_for_one_that_sends(route: str) -> None:
     async def run() -> None:
-        doors = Doors(waiting_bytes=16 * MIB)
+        routes = BodyRoutes(waiting_bytes=16 * MIB)
         slow: list[tuple[asyncio.Queue[bytes | None], asyncio.Task[Reply]]] = []
         for _ in range(60):
             pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
             pieces.put_nowait(PADDED)
-            slow.append((pieces, asyncio.create_task(doors.post("hits", pieces, JSON))))
+            slow.append((pieces, asyncio.create_task(routes.post("hits", pieces, JSON))))
             await asyncio.sleep(0)
         for _ in range(5):
             await asyncio.sleep(0)
         refused = [task.result() for _, task in slow if task.done()]
         assert {reply.status for reply in refused} == {429}  # none was slow yet: the newest are refused
         assert all(int(reply.headers[b"retry-after"]) >= 1 for reply in refused)
-        assert 10 * MIB < doors.room.used <= 16 * MIB
-        small = await doors.post(door, whole(b'[{"key":"a","ts":%d}' % TODAY, b" " * (FREE_BYTES - 40), b"]"), JSON)
+        assert 10 * MIB < routes.room.used <= 16 * MIB
+        small = await routes.post(route, whole(b'[{"key":"a","ts":%d}' % TODAY, b" " * (FREE_BYTES - 40), b"]"), JSON)
         assert small.status == 200  # the first 16 KiB of a body are always free
 
-        doors.now += 30.0
+        routes.now += 30.0
         large = b"[" + b" " * (5 * MIB // 2) + b'{"key":"a","ts":%d}]' % TODAY
-        honest = await doors.post(door, whole(large[:MIB], large[MIB:]), JSON)
+        honest = await routes.post(route, whole(large[:MIB], large[MIB:]), JSON)
         assert honest.status == 200
         for pieces, _ in slow:
             pieces.put_nowait(b"]")
             pieces.put_nowait(None)
         replies = [await task for _, task in slow]
         assert {reply.status for reply in replies} == {200, 429}
-        assert doors.intake.people.total() + doors.intake.singles.total() == 2 + [r.status for r in replies].count(200)
-        assert doors.room.used == 0
+        assert routes.intake.people.total() + routes.intake.singles.total() == 2 + [r.status for r in replies].count(
+            200
+        )
+        assert routes.room.used == 0
 
     asyncio.run(run())
 
@@ -300,28 +302,28 @@ def test_an_honest_body_waits_a_second_for_still_ones_and_four_for_ones_that_tri
     """They came in one burst, so their mean rate stays high for long: with 1 MiB each it was 16 s."""
 
     async def run() -> None:
-        doors = Doors(waiting_bytes=16 * MIB)
+        routes = BodyRoutes(waiting_bytes=16 * MIB)
         slow: list[tuple[asyncio.Queue[bytes | None], asyncio.Task[Reply]]] = []
         for _ in range(20):
             pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
             pieces.put_nowait(PADDED[: FREE_BYTES + 1])
             pieces.put_nowait(PADDED[FREE_BYTES + 1 :])
-            slow.append((pieces, asyncio.create_task(doors.post("hits", pieces, JSON))))
+            slow.append((pieces, asyncio.create_task(routes.post("hits", pieces, JSON))))
         honest = b"[" + b" " * (2 * MIB) + b'{"key":"a","ts":%d}]' % TODAY
         await turns()
-        assert (await doors.post("hits", whole(honest), JSON)).status == 429
+        assert (await routes.post("hits", whole(honest), JSON)).status == 429
         for _ in range(8 if trickles else 2):
-            doors.now += 0.5
+            routes.now += 0.5
             if trickles:
                 for pieces, _ in slow:
                     pieces.put_nowait(b" ")
             await turns()
-        assert (await doors.post("hits", whole(honest), JSON)).status == 200
+        assert (await routes.post("hits", whole(honest), JSON)).status == 200
         for pieces, _ in slow:
             pieces.put_nowait(b"]")
             pieces.put_nowait(None)
         assert {(await task).status for _, task in slow} == {200, 429}
-        assert doors.room.used == 0
+        assert routes.room.used == 0
 
     async def turns() -> None:
         for _ in range(30):
@@ -332,16 +334,16 @@ def test_an_honest_body_waits_a_second_for_still_ones_and_four_for_ones_that_tri
 
 def test_a_body_that_comes_at_a_fair_rate_is_never_refused_for_a_newer_one() -> None:
     async def run() -> None:
-        doors = Doors(waiting_bytes=4 * MIB)
+        routes = BodyRoutes(waiting_bytes=4 * MIB)
         pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
-        steady = asyncio.create_task(doors.post("hits", pieces, JSON))
+        steady = asyncio.create_task(routes.post("hits", pieces, JSON))
         pieces.put_nowait(b"[")
         for second in range(30):
-            doors.now = float(second)
+            routes.now = float(second)
             pieces.put_nowait(b" " * (100 * 1024))
             while not pieces.empty():
                 await asyncio.sleep(0)
-        newer = await doors.post("hits", whole(b"[" + b" " * (2 * MIB) + HIT + b"]"), JSON)
+        newer = await routes.post("hits", whole(b"[" + b" " * (2 * MIB) + HIT + b"]"), JSON)
         assert newer.status == 429
         pieces.put_nowait(HIT + b"]")
         pieces.put_nowait(None)
@@ -355,7 +357,7 @@ def test_a_body_in_pieces_of_one_byte_is_held_as_bytes_not_as_pieces() -> None:
         pieces = whole(*(b" " for _ in range(20_000)), HIT)
         tracemalloc.start()
         try:
-            assert (await Doors().post("hits", pieces, JSON)).status == 200
+            assert (await BodyRoutes().post("hits", pieces, JSON)).status == 200
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -365,11 +367,11 @@ def test_a_body_in_pieces_of_one_byte_is_held_as_bytes_not_as_pieces() -> None:
 
 def test_many_long_bodies_take_turns_and_a_small_one_passes_them() -> None:
     async def run() -> None:
-        doors = Doors()
+        routes = BodyRoutes()
         order: list[int] = []
 
         async def post(number: int, body: bytes) -> None:
-            assert (await doors.post("hits", whole(body), JSON)).status in (200, 422)
+            assert (await routes.post("hits", whole(body), JSON)).status in (200, 422)
             order.append(number)
 
         long = b"[" + b"0," * 20_000 + b"0]"

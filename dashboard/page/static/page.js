@@ -41,7 +41,7 @@ async function renew() {
 }
 function outdated() {
   if ("problem" in document.querySelector("main").dataset) return;
-  const text = "No answer: these are the numbers of " + renewed.toLocaleTimeString() + ".";
+  const text = "No answer from the server. Numbers are of " + renewed.toLocaleTimeString() + ".";
   if (stale.textContent !== text) stale.textContent = text;
   stale.hidden = false;
 }
@@ -79,7 +79,7 @@ function prepare(figure) {
   plot.append(tip);
   plot.tabIndex = 0;
   plot.setAttribute("role", "group");
-  plot.setAttribute("aria-label", "Curve: arrow keys read it point by point, Enter zooms in, Escape zooms out");
+  plot.setAttribute("aria-label", "Curve: arrow keys read it, Enter zooms in, Escape zooms out");
   let at = -1, picked = null;
   const part = (event) => Math.min(1, Math.max(0, (event.clientX - svg.getBoundingClientRect().left) / svg.clientWidth));
   const index = (x) => Math.max(0, starts.findLastIndex((start) => start <= from + x * (to - from)));
@@ -115,7 +115,7 @@ function prepare(figure) {
     mark(x(starts[low]), x(end(high)), "picked");
     const cell = (row, n) => row.cells[n].textContent.trim();
     const sum = rows.slice(low, high + 1).reduce((so, row) => so + Number(cell(row, 1).replaceAll(",", "")), 0);
-    tip.textContent = sum.toLocaleString("en") + ", " + cell(rows[low], 0).split(" to ")[0] + " to " + cell(rows[high], 0).split(" to ").pop();
+    tip.textContent = sum.toLocaleString("en") + ", " + cell(rows[low], 0).split(" - ")[0] + " - " + cell(rows[high], 0).split(" - ").pop();
   });
   svg.addEventListener("pointerdown", (event) => {
     if (event.button) return;

@@ -182,7 +182,7 @@ async def _nodes(reader: SeriesReader, query: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     places = 1 if await patterns[0].matches(TOTAL) else 2
     if len(patterns) in (places + 1, places + 2) and all(pattern.is_plain for pattern in patterns[:places]):
-        return await _divided_nodes(reader, patterns, places)
+        return await _breakdown_nodes(reader, patterns, places)
     for kind in (CLICKS, GROUPS):
         if len(patterns) == 2 and await patterns[0].matches(kind):
             keys, more = await reader.keys(kind, patterns[1], MOST_FOUND)
@@ -193,7 +193,7 @@ async def _nodes(reader: SeriesReader, query: str) -> list[dict[str, Any]]:
     return found
 
 
-async def _divided_nodes(reader: SeriesReader, patterns: Sequence[NodePattern], places: int) -> list[dict[str, Any]]:
+async def _breakdown_nodes(reader: SeriesReader, patterns: Sequence[NodePattern], places: int) -> list[dict[str, Any]]:
     """Returns the dimensions below a link, a group or all links, or the values of one of these."""
     prefix = ".".join(pattern.text for pattern in patterns[:places])
     dimensions = [each for each in reader.dimensions if await patterns[places].matches(each)]
@@ -217,10 +217,10 @@ def _function_object(name: str) -> dict[str, Any]:
     function = FUNCTIONS[name]
     parameters = []
     for parameter, kind, required in function.parameters:
-        said: dict[str, Any] = {"name": parameter, "type": kind, "required": required}
+        shape: dict[str, Any] = {"name": parameter, "type": kind, "required": required}
         if kind == "aggFunc":
-            said |= {"options": ["sum"] if name == "summarize" else ["sum", "average", "max"], "default": "sum"}
-        parameters.append(said)
+            shape |= {"options": ["sum"] if name == "summarize" else ["sum", "average", "max"], "default": "sum"}
+        parameters.append(shape)
     return {
         "name": name,
         "function": f"{name}({', '.join(parameter for parameter, _, _ in function.parameters)})",

@@ -64,7 +64,7 @@ class CountSeries:
 
 
 class SeriesReader:
-    """Reads series for names and patterns. breakdowns: None for a server that divides no hits."""
+    """Reads series for names and patterns. breakdowns: None for a server without breakdowns."""
 
     def __init__(self, queries: Queries, breakdowns: BreakdownQueries | None) -> None:
         self._queries = queries
@@ -89,7 +89,7 @@ class SeriesReader:
             raise ParameterInvalid(f"there is no {path}", field="target", value=path, rule=NAME_RULE)
         subjects = await self.subjects(nodes, path)
         if len(nodes) > places:
-            return await self._divided(subjects, nodes[-2], NodePattern(nodes[-1]), span, path)
+            return await self._series_of_values(subjects, nodes[-2], NodePattern(nodes[-1]), span, path)
         return await self._counts(subjects, span)
 
     async def _counts(self, subjects: Sequence[tuple[str, str]], span: AskedSpan) -> list[CountSeries]:
@@ -116,7 +116,7 @@ class SeriesReader:
         stored_of = _STORED_OF[nodes[0]]
         return [(f"{nodes[0]}.{node_name(key)}", stored_of(key)) for key in keys]
 
-    async def _divided(
+    async def _series_of_values(
         self, subjects: Sequence[tuple[str, str]], node: str, pattern: NodePattern, span: AskedSpan, path: str
     ) -> list[CountSeries]:
         """Returns the series of values of a dimension: what is certain of each."""
@@ -140,14 +140,14 @@ class SeriesReader:
 
     @property
     def dimensions(self) -> Sequence[str]:
-        """What hits are divided by; nothing where they are not."""
+        """The names of the dimensions; none for a server without breakdowns."""
         return self._breakdowns.dimensions if self._breakdowns is not None else ()
 
     def _known_breakdowns(self, dimension: str) -> BreakdownQueries:
         if self._breakdowns is None or dimension not in self.dimensions:
             names = ", ".join(self.dimensions) or "none"
             raise ParameterInvalid(
-                f"hits are not divided by {dimension!r}; known: {names}", field="target", value=dimension, rule=names
+                f"there is no dimension {dimension!r}; known: {names}", field="target", value=dimension, rule=names
             )
         return self._breakdowns
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from clickcurve.buckets.errors import ParameterInvalid
 
 TARGET_RULE = "a name, or a function such as sumSeries(clicks.a, clicks.b)"
-_MOST_CHARACTERS = 10_000  # which are read within 10 ms
+MOST_CHARACTERS = 10_000  # which are read within 10 ms
 _MOST_DEPTH = 20
 _SPACE = re.compile(r"\s*")
 _TEXT = re.compile(r"\"([^\"\\]*(?:\\.[^\"\\]*)*)\"|'([^'\\]*(?:\\.[^'\\]*)*)'", re.DOTALL)
@@ -50,8 +50,8 @@ class TargetUnreadable(ParameterInvalid):
 
 def parse_target(text: str) -> Target:
     """Reads one target; raises TargetUnreadable with the place."""
-    if len(text) > _MOST_CHARACTERS:
-        detail = f"the target has {len(text):,} characters, {_MOST_CHARACTERS:,} at most"
+    if len(text) > MOST_CHARACTERS:
+        detail = f"the target has {len(text):,} characters, {MOST_CHARACTERS:,} at most"
         raise TargetUnreadable(detail, field="target", value=text, rule=TARGET_RULE)
     reader = _TargetReader(text)
     found = reader.expression(0)

@@ -5,8 +5,8 @@ is still open ends now. With moments on the edges of buckets that is the exact n
 a bucket is wider than the step, its count is one sample, at the first moment after it, and the moments in it have none:
 so a sum over moments is the sum of all hits, whatever the step.
 
-With a dimension in a label, hits are apart by its values, in what is certain of each (`at_least`), hours at the finest.
-Hits that gave no value have an empty label, which is none; those that no kept value has are in no series.
+With a dimension in a label there is a series for each of its values, which counts what is certain of it (`at_least`) in
+hours at the finest. Hits without a value have no label; hits whose value is not kept are in no series.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from server.compat.prometheus.promql import Increase, Matcher, NotUnderstood, Su
 
 KEY = "key"
 MOST_LINKS = 1_000  # that one expression may read
-MOST_DIVIDED = 200  # links whose breakdowns one may read
+MOST_WITH_BREAKDOWNS = 200  # links whose breakdowns one may read
 MOST_LOOKED_AT = 10_000  # links whose keys are compared
 MOST_MOMENTS = 11_000  # as Prometheus has it
 MOST_SAMPLES = 500_000
@@ -68,7 +68,7 @@ class LabelledSamples:
 
 
 class Sources(NamedTuple):
-    """What answers. breakdowns: None for a server that divides no hits."""
+    """What answers. breakdowns: None for a server without breakdowns."""
 
     queries: Queries
     breakdowns: BreakdownQueries | None
@@ -107,7 +107,7 @@ class Increases:
                     f"there is no label {label}; known: {known}", field="query", value=label, rule=known
                 )
             if label != named[0]:
-                detail = f"hits are divided by {named[0]} and by {label}, and not by both at once"
+                detail = f"an expression may name one dimension, this one names {named[0]} and {label}"
                 raise NotUnderstood(detail, field="query", value=label, rule="one dimension in an expression")
         return named[0] if named else None
 
@@ -167,7 +167,7 @@ class Increases:
         self, vector: Increase, dimension: str | None, is_of_all: bool = False
     ) -> list[LabelledSamples]:
         """Returns a series for each link that is selected, or for all together; for each value of a dimension."""
-        most = MOST_LINKS if dimension is None else MOST_DIVIDED
+        most = MOST_LINKS if dimension is None else MOST_WITH_BREAKDOWNS
         keys = [] if is_of_all else await self.keys(vector.matchers, most)
         subjects: list[tuple[dict[str, str], str]] = [({KEY: key}, link_key(key)) for key in keys]
         window = self._window(vector.over_s)

@@ -1,9 +1,9 @@
 """The expressions of PromQL that are understood: `increase(clicks{...}[1h])`, `sum`, `sum by (...)`, `topk`, numbers.
 
-Labels are `key` and, of what hits are divided by, one dimension in an expression: a row keeps each by itself.
+Labels are `key` and at most one dimension in an expression: a row keeps each dimension by itself.
 
-All else is refused with a sentence that lists these. A counter that is read by the minute has no rate at an instant and
-nothing to extrapolate, so `rate`, arithmetic on series and the rest of the language would only seem to be right.
+Anything else is refused with a sentence that lists these. Hits are counted by the minute: there is no rate at an
+instant and nothing to extrapolate, so `rate` and arithmetic on series would give wrong numbers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ UNDERSTOOD = (
     f'increase({METRIC}{{key="..."}}[1h]) with =, !=, =~ and !~, sum(...) and sum by (...) of it, topk(10, ...) of '
     "either, with the label key and at most one dimension, and numbers with + - * /"
 )
-_MOST_CHARACTERS = 65_536
-_MOST_TOKENS = 2_000
+MOST_CHARACTERS = 65_536
+MOST_TOKENS = 2_000
 _MOST_LENGTH = 60  # characters of a length of time: each unit once
 # What has been read of a token is not given back, so each sign is looked at once.
 _TOKEN = re.compile(
@@ -99,12 +99,12 @@ class _PromReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens: list[tuple[str, str]] = []
-        if len(text) > _MOST_CHARACTERS:
-            raise self._refused(f"it has {len(text):,} characters, {_MOST_CHARACTERS:,} are read")
+        if len(text) > MOST_CHARACTERS:
+            raise self._refused(f"it has {len(text):,} characters, {MOST_CHARACTERS:,} are read")
         at, text = 0, text.rstrip()
         while at < len(text):
-            if len(self._tokens) == _MOST_TOKENS:
-                raise self._refused(f"it has more than {_MOST_TOKENS:,} words and signs")
+            if len(self._tokens) == MOST_TOKENS:
+                raise self._refused(f"it has more than {MOST_TOKENS:,} words and signs")
             found = _TOKEN.match(text, at)
             if found is None:
                 raise self._refused(f"at {text[at : at + 20]!r}")

@@ -1,4 +1,4 @@
-"""`/metrics/links` to scrape, and the part of Prometheus' API that Grafana and promtool need for these expressions."""
+"""`/metrics/links` to scrape, and the part of Prometheus' HTTP API that Grafana and promtool use."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from query.zones import UTC_ZONE
 from server.compat.forms import Form, read_form
 from server.compat.prometheus.increases import (
     KEY,
-    MOST_DIVIDED,
     MOST_LINKS,
     MOST_MOMENTS,
     MOST_SAMPLES,
+    MOST_WITH_BREAKDOWNS,
     Increases,
     Moments,
     Sources,
@@ -45,8 +45,8 @@ _STEP_UNITS_S = {**UNITS_S, "": 1}
 _WRITING = 5  # times as much work as making a point
 _HELP = "Hits of people, by the minute and coarser; ask increase(clicks[1h])."
 
-Said: TypeAlias = tuple[object, list[str]]  # data, warnings
-Asked: TypeAlias = Callable[[Sources, Form, str], Awaitable[Said]]
+Answer: TypeAlias = tuple[object, list[str]]  # data, warnings
+Answering: TypeAlias = Callable[[Sources, Form, str], Awaitable[Answer]]
 
 
 class _TopLinksCollector(Collector):
@@ -67,7 +67,7 @@ def prometheus_routes(
 ) -> APIRouter:
     """Makes the router. problem answers an error, counted; here its body becomes Prometheus' own.
 
-    breakdowns: None for a server that divides no hits.
+    breakdowns: None for a server without breakdowns.
     """
     sources = Sources(queries, breakdowns)
     router = APIRouter(include_in_schema=False)
@@ -81,14 +81,14 @@ def prometheus_routes(
         registry.register(_TopLinksCollector(top.links))
         return Response(encode(registry), headers={"content-type": content_type})
 
-    def endpoint_of(answer: Asked) -> Callable[[Request], Awaitable[Response]]:
+    def endpoint_of(answer: Answering) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             try:
                 data, warnings = await answer(sources, await read_form(request), request.path_params.get("name", ""))
             except ClickcurveError as error:
                 return _prometheus_refusal(error, problem(error))
-            said: dict[str, object] = {"status": "success", "data": data}
-            return _prometheus_json(said | ({"warnings": warnings} if warnings else {}))
+            content: dict[str, object] = {"status": "success", "data": data}
+            return _prometheus_json(content | ({"warnings": warnings} if warnings else {}))
 
         return endpoint
 
@@ -112,7 +112,7 @@ async def _selectors_in(form: Form) -> list[tuple[Matcher, ...]]:
     return found
 
 
-async def _at_one_moment(sources: Sources, form: Form, name: str) -> Said:
+async def _at_one_moment(sources: Sources, form: Form, name: str) -> Answer:
     t = _moment(form, "time", sources.queries.now())
     vector = await _expression_in(form)
     if isinstance(vector, float):
@@ -123,7 +123,7 @@ async def _at_one_moment(sources: Sources, form: Form, name: str) -> Said:
     return {"resultType": "vector", "result": result}, evaluated.warnings
 
 
-async def _along_moments(sources: Sources, form: Form, name: str) -> Said:
+async def _along_moments(sources: Sources, form: Form, name: str) -> Answer:
     moments = _moments(form)
     vector = await _expression_in(form)
     if isinstance(vector, float):
@@ -143,12 +143,12 @@ async def _along_moments(sources: Sources, form: Form, name: str) -> Said:
     return {"resultType": "matrix", "result": result}, evaluated.warnings
 
 
-async def _labels(sources: Sources, form: Form, name: str) -> Said:
+async def _labels(sources: Sources, form: Form, name: str) -> Answer:
     await _selectors_in(form)
     return ["__name__", KEY, *sources.dimensions()], []
 
 
-async def _label_values(sources: Sources, form: Form, name: str) -> Said:
+async def _label_values(sources: Sources, form: Form, name: str) -> Answer:
     if name == KEY:
         return await _keys(sources, form)
     if name in sources.dimensions():
@@ -158,7 +158,7 @@ async def _label_values(sources: Sources, form: Form, name: str) -> Said:
     return [METRIC] if name == "__name__" else [], []
 
 
-async def _series_of(sources: Sources, form: Form, name: str) -> Said:
+async def _series_of(sources: Sources, form: Form, name: str) -> Answer:
     if not form.all("match[]"):
         raise ParameterInvalid("match[] is missing", field="match[]", rule=f'{METRIC}{{key="..."}}')
     pickers = _Pickers(sources, form)
@@ -179,11 +179,11 @@ async def _series_of(sources: Sources, form: Form, name: str) -> Said:
     return [{"__name__": METRIC, **labels} for labels in found[: pickers.most]], pickers.warnings
 
 
-async def _metadata(sources: Sources, form: Form, name: str) -> Said:
+async def _metadata(sources: Sources, form: Form, name: str) -> Answer:
     return {METRIC: [{"type": "counter", "help": _HELP, "unit": ""}]}, []
 
 
-_ANSWERS: dict[str, Asked] = {
+_ANSWERS: dict[str, Answering] = {
     "/api/v1/query": _at_one_moment,
     "/api/v1/query_range": _along_moments,
     "/api/v1/labels": _labels,
@@ -235,7 +235,7 @@ class _Pickers:
         breakdowns, dimension = self._sources.breakdowns, self._sources.dimensions()[label]
         assert breakdowns is not None
         of_all = all(each.label != KEY for each in matchers)
-        keys = [""] if of_all else await self._wanted.keys(matchers, MOST_DIVIDED)
+        keys = [""] if of_all else await self._wanted.keys(matchers, MOST_WITH_BREAKDOWNS)
         is_wanted = await self._wanted.selector(matchers, label)
         found: list[tuple[str, str]] = []
         for key in keys:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from urllib.parse import quote
 
@@ -87,11 +88,11 @@ def test_a_page_is_small(http: httpx.Client) -> None:
 
 
 # --- what stands on pages -------------------------------------------------------------------------------------------
-def test_all_links_are_totals_beside_the_spans_before_a_curve_and_a_ranking(http: httpx.Client) -> None:
+def test_all_links_are_totals_beside_the_period_before_a_curve_and_a_ranking(http: httpx.Client) -> None:
     page = Found(http.get("/").text)
     total = http.get("/v1/total?last=30d").json()["total"]
     assert f"{total:,} hits, " in page.text
-    for words in ("Now", "Today", "7 days", "30 days", "12 months", "the 30 before"):
+    for words in ("Today", "Yesterday", "7 days", "30 days", "This month", "Last month", "This year", "All", "Custom"):
         assert words in page.text
     ranked = [link["key"] for link in http.get("/v1/links?last=30d").json()["links"]]
     shown = [each["href"] for tag, each in page.tags if tag == "a" and (each.get("href") or "").startswith("links/")]
@@ -109,7 +110,23 @@ def test_a_link_that_no_browser_can_ask_for_is_shown_without_a_link(http: httpx.
     assert [text for text in page.texts if text in DOTS] == [".", *DOTS], "the search, and both"
     assert not [each for tag, each in page.tags if tag == "a" and re.match(r"(links|groups)/", each.get("href") or "")]
     assert not re.search(r'href="(links|groups)/[?"]', http.get("/").text)
-    assert "1 hit in all" in Found(http.get("/links/%2E").text).text, "for other programs"
+    assert "1 hit in total" in Found(http.get("/links/%2E").text).text, "for other programs"
+
+
+def test_rankings_and_cards_are_of_the_range_that_is_shown(http: httpx.Client) -> None:
+    day = datetime.now(UTC).date() - timedelta(days=40)
+    first, last = day - timedelta(days=9), day
+    asked = f"from={first}&to={last + timedelta(days=1)}"
+    page = Found(http.get(f"/?from={first}&to={last}").text)
+    links = http.get(f"/v1/links?{asked}").json()["links"]
+    assert [link["key"] for link in links] == ["launch"]
+    shown = [each["href"] for tag, each in page.tags if tag == "a" and (each.get("href") or "").startswith("links/")]
+    assert shown == [f"links/launch?from={first}&to={last}"]
+    total = http.get(f"/v1/total?{asked}").json()["total"]
+    before = http.get(f"/v1/total?from={first - timedelta(days=10)}&to={first}").json()["total"]
+    bots = http.get(f"/v1/total?{asked}&bots=only").json()["total"]
+    assert f"Hits {total} 0" in page.text and f": {before}" in page.text and f"Bots {bots}" in page.text
+    assert page.text.count("in total") == 0, "no number of all time beside those of a range"
 
 
 def test_numbers_of_a_curve_are_a_table(http: httpx.Client) -> None:
@@ -121,15 +138,15 @@ def test_numbers_of_a_curve_are_a_table(http: httpx.Client) -> None:
 
 def test_a_link_shows_its_life_and_its_bots_apart(http: httpx.Client) -> None:
     page = Found(http.get("/links/launch").text)
-    assert "4,000 hits in all" in page.text.replace(" ,", ",") and "bots apart: 800" in page.text
+    assert "4,000 hits in total" in page.text.replace(" ,", ",") and "800 bot hits not counted" in page.text
     assert "Bots: 60 hits" in page.text.replace("Bots: ", "Bots: ")
     assert "Bots:" not in Found(http.get("/links/launch?bots=include").text).text
-    assert "No hit of this link was counted" in Found(http.get("/links/unknown").text).text
+    assert "No hits on this link yet" in Found(http.get("/links/unknown").text).text
 
 
 def test_a_group_has_a_page_as_a_link_has(http: httpx.Client) -> None:
     page = Found(http.get("/groups/spring").text)
-    assert "Group spring" in page.text and "4,000 hits in all" in page.text and "Referrers" in page.text
+    assert "Group spring" in page.text and "4,000 hits in total" in page.text and "Referrers" in page.text
     assert "groups/spring?" in [each.get("href") for _, each in Found(http.get("/").text).tags], "and is listed"
     assert http.get(f"/groups/{'x' * 65}").status_code == 422
 
@@ -137,7 +154,7 @@ def test_a_group_has_a_page_as_a_link_has(http: httpx.Client) -> None:
 def test_what_hits_said_is_in_tables_and_visitors_are_visitor_days(http: httpx.Client) -> None:
     answer = http.get("/links/launch?last=30d")
     page = Found(answer.text)
-    for words in ("Referrers", "(direct or not given)", "Countries", "AT", "Devices", "phone", "visitor-days"):
+    for words in ("Referrers", "Direct or unknown", "Countries", "AT", "Devices", "phone", "daily visitors"):
         assert words in page.text, words
     said = http.get("/v1/links/launch/by/country?last=30d").json()["values"]
     assert said[0]["value"] == "AT" and f"AT {said[0]['at_least']:,}" in page.text
@@ -152,7 +169,7 @@ def test_search_lists_links_that_begin_so_page_by_page(http: httpx.Client) -> No
     assert re.findall(r'href="links/(link-\d\d)', http.get(f"/{following}").text) == [
         f"link-{n}" for n in range(20, 30)
     ]
-    assert "No link begins so" in http.get("/?q=zzz").text
+    assert "No link starts with zzz" in Found(http.get("/?q=zzz").text).text
 
 
 def test_rules_are_shown_with_what_was_asked_and_admitted(pages: RunningServer, http: httpx.Client) -> None:
@@ -223,9 +240,7 @@ def test_the_address_is_the_view(http: httpx.Client) -> None:
     (link,) = [each["href"] for _, each in page.tags if (each.get("href") or "").startswith("links/launch")]
     assert link == "links/launch?last=7d&step=1d&tz=Asia%2FKathmandu&bots=include"
     both = Found(http.get("/?last=7d&from=2026-01-01&to=2026-02-01").text)
-    assert "1 Jan 2026 to 1 Feb 2026" in both.text, (
-        "the form sends what was and what was typed; that which was typed holds"
-    )
+    assert "1 Jan - 1 Feb 2026" in both.text, "the form sends what was and what was typed; that which was typed holds"
 
 
 @pytest.fixture
@@ -240,4 +255,4 @@ def test_the_first_page_says_how_to_begin(empty: httpx.Client) -> None:
     assert re.sub(r"</?span[^>]*>", "", page.text).count(command) == 1
     assert '<noscript><meta http-equiv="refresh"' in page.text
     empty.post("/v1/hits", json={"key": "k", "bot": True}).raise_for_status()
-    assert "Nothing was counted" not in empty.get("/").text, "a bot is something"
+    assert "No hits yet" not in empty.get("/").text, "a bot is something"

@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, TypeVar, cast
 from zoneinfo import ZoneInfo
 
@@ -15,19 +14,20 @@ import msgspec
 import pytest
 from fastapi import FastAPI
 
-from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer, TotalAnswer, ValuesAnswer
+from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer, ValuesAnswer
 from clickcurve.buckets.errors import ParameterInvalid, StoreUnavailable
-from clickcurve.keys import ALL
-from dashboard.page.cards import cards, change, moved
+from dashboard.page.cards import Card
+from dashboard.page.changes import Change, Count, about, change_of, count_of
 from dashboard.page.page_routes import page_routes
 from dashboard.page.pages import NodeFacts, Pages
+from dashboard.page.periods import YEAR, Length, after_last_day, length_of, offered_periods
 from dashboard.page.rankings import MOST, Rankings
 from dashboard.page.subject import GROUP, LINK, link_or_group
 from dashboard.page.templates import Templates
 from dashboard.page.values import value_table
-from dashboard.page.view import PageView, view_of
+from dashboard.page.view import EVER, PageView, view_of
 from dashboard.questions import BrokenDown, Questions
-from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import QueriedNodes
 
 T = TypeVar("T")
@@ -53,45 +53,117 @@ def one(pages: Pages, kind: str, name: str, view: PageView, now: int) -> Awaitab
     return pages.one(link_or_group(kind, name), view, now)
 
 
-# --- totals beside the span before -----------------------------------------------------------------------------------
-def test_a_span_is_beside_the_same_part_of_the_span_before() -> None:
+# --- the range beside the one before ----------------------------------------------------------------------------------
+UTC_ZONE = ZoneInfo("UTC")
+
+
+def at(text: str, zone: ZoneInfo = UTC_ZONE) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=zone).timestamp())
+
+
+def cards_of(nodes: QueriedNodes, query: bytes) -> dict[str, Card]:
+    values: Any = run(one(pages_of(nodes), LINK, "k", view_of(query), NOW))
+    return {card.name: card for card in values["cards"]}
+
+
+def test_a_range_is_beside_the_same_part_of_the_one_before() -> None:
     nodes = QueriedNodes(now=NOW)
     for ago_s, count in ((60, 1), (HOUR_S + 60, 10), (DAY_S + 5 * HOUR_S, 1_000), (DAY_S - 8 * HOUR_S, 109)):
         nodes.hit("k", NOW - ago_s, count)
-    found = {card.name: card for card in run(cards(partial(nodes.queries.total, ALL), PageView(), NOW))}
-    assert (found["Now"].count, found["Now"].before, found["Now"].change) == ("1", "10", "\u221290\u00a0%")
-    assert found["Today"].count == "11"
-    assert found["Today"].before == "1,000", "yesterday until this time, so without the evening"
-    assert (found["7 days"].count, found["7 days"].before, found["7 days"].change) == ("1,120", "0", "")
+    today = cards_of(nodes, b"last=1d")["Hits"]
+    assert (today.count.text, today.change.way) == ("11", "down")
+    assert today.note == "28 Feb 2026 until 12:30: 1,000", "without the evening of yesterday"
+    hour = cards_of(nodes, b"last=60m")["Hits"]
+    assert (hour.count.text, hour.change.text) == ("1", "\u221290\u00a0%")
+    week = cards_of(nodes, b"last=7d")["Hits"]
+    assert (week.count.text, week.change.text) == ("1,120", "new")
 
 
-def test_spans_follow_the_clocks_of_the_zone() -> None:
+def test_a_month_is_beside_the_whole_month_before() -> None:
+    nodes = QueriedNodes(now=NOW)
+    for day, count in (("2025-12-31", 5), ("2026-01-01", 40), ("2026-01-31", 60), ("2026-02-28", 50)):
+        nodes.hit("k", at(f"{day}T12:00"), count)
+    february = cards_of(nodes, b"from=2026-02-01&to=2026-02-28")["Hits"]
+    assert (february.count.text, february.note) == ("50", "1 Jan - 31 Jan 2026: 100")
+    assert (february.change.text, february.change.way) == ("\u221250\u00a0%", "down")
+    this = cards_of(nodes, b"last=1mo")["Hits"]
+    assert this.note == "1 Feb 2026 until 12:30: 0"
+
+
+def test_all_time_is_beside_nothing() -> None:
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("k", NOW - 60)
+    hits = cards_of(nodes, b"from=0")["Hits"]
+    assert (hits.count.text, hits.change.text, hits.note) == ("1", "", "in this range")
+
+
+def test_lengths_follow_the_clocks_of_the_zone() -> None:
     vienna = ZoneInfo("Europe/Vienna")
-    summer = int(datetime(2026, 3, 29, 12, tzinfo=vienna).timestamp())  # the night before had 23 hours of day
-    assert summer - moved(summer, ("days", 1), vienna) == DAY_S - HOUR_S
-    leap = int(datetime(2028, 2, 29, 8, tzinfo=UTC).timestamp())
-    assert datetime.fromtimestamp(moved(leap, ("years", 1), ZoneInfo("UTC")), UTC) == datetime(
-        2027, 2, 28, 8, tzinfo=UTC
-    )
-    assert moved(NOW, ("hours", 1), vienna) == NOW - HOUR_S
+    summer = at("2026-03-29T12:00", vienna)  # the night before had 23 hours of day
+    assert summer - Length(1, "days").back(summer, vienna) == DAY_S - HOUR_S
+    assert YEAR.back(at("2028-02-29T08:00"), UTC_ZONE) == at("2027-02-28T08:00")
+    assert Length(1, "months").forward(at("2026-01-31T00:00"), UTC_ZONE) == at("2026-02-28T00:00")
+    assert Length(HOUR_S, "seconds").back(NOW, vienna) == NOW - HOUR_S
+    assert length_of(at("2026-03-01", vienna), at("2026-05-01", vienna), vienna) == Length(2, "months")
+    assert length_of(at("2026-03-01"), at("2026-03-29"), UTC_ZONE) == Length(28, "days")
+    assert length_of(at("2026-03-01"), at("2026-03-01T06:00"), UTC_ZONE) == Length(6 * HOUR_S, "seconds")
 
 
-def total(at_least: int, at_most: int) -> TotalAnswer:
-    return TotalAnswer(None, 0, 1, at_most if at_least == at_most else None, at_least, at_most, at_least == at_most)
+def test_a_change_is_one_number_with_its_bounds_beside_it() -> None:
+    assert change_of((100, 100), (110, 110)) == Change("+10\u00a0%", "up")
+    assert change_of((100, 120), (110, 110)) == Change("0\u00a0%", "", "\u22128\u00a0% to +10\u00a0%")
+    assert change_of((4, 4), (0, 0)) == Change("\u2212100\u00a0%", "down")
+    assert change_of((10, 10), (63, 63)) == Change("\u00d7\u00a06.3", "up")
+    assert change_of((100, 100), (12_500, 12_500)).text == "\u00d7\u00a0125"
+    assert change_of((0, 0), (5, 5)) == Change("new", "up") and change_of((0, 0), (0, 0)) == Change("")
 
 
-def test_a_change_of_what_is_uncertain_is_said_with_both_bounds() -> None:
-    assert change(total(110, 110), total(100, 100)) == "+10\u00a0%"
-    assert change(total(110, 110), total(100, 120)) == "\u22128 to +10\u00a0%"
-    assert change(total(5, 5), total(0, 3)) == change(total(5, 5), total(0, 0)) == ""
-    assert change(total(0, 0), total(4, 4)) == "\u2212100\u00a0%"
+def test_bounds_within_one_percent_are_one_number() -> None:
+    assert count_of(51, 51) == Count("51")
+    assert count_of(12_968, 12_979) == Count("about 12,973", "12,968 to 12,979")
+    assert count_of(50, 52) == Count("50 to 52") and about(50, 52) == Count("about 51", "50 to 52")
 
 
-def test_a_change_of_more_than_tenfold_is_said_as_how_many_times() -> None:
-    assert change(total(100, 100), total(10, 10)) == "+900\u00a0%"
-    assert change(total(12_500, 12_500), total(100, 100)) == "125\u00a0times"
-    assert change(total(200, 200), total(10, 11)) == "18 to 20\u00a0times"
-    assert change(total(100, 100), total(5, 20)) == "+400\u00a0% to 20\u00a0times"
+# --- periods --------------------------------------------------------------------------------------------------------
+def test_the_last_day_of_an_address_belongs_to_the_range() -> None:
+    nodes = QueriedNodes(now=NOW)
+    for day in (27, 28):
+        nodes.hit("k", at(f"2026-02-{day}T23:59"), day)
+    values: Any = run(one(pages_of(nodes), LINK, "k", view_of(b"from=2026-02-01&to=2026-02-28"), NOW))
+    assert values["chart"].said == "55 hits, 1 Feb - 28 Feb 2026"
+    assert (str(values["chart"].first_day), str(values["chart"].last_day)) == ("2026-02-01", "2026-02-28")
+    for written, end in (
+        ("2026-02-28", "2026-03-01"),
+        ("20260228", "2026-03-01"),
+        ("2026-12", "2027-01-01"),
+        ("2026-02-28T00:00", "2026-02-28T00:00"),
+        ("1772280000", "1772280000"),
+        ("2026-02-30", "2026-02-30"),
+        ("", ""),
+    ):
+        assert after_last_day(written) == end
+
+
+@pytest.mark.parametrize("tz", ["UTC", "Asia/Kathmandu", "America/New_York"])
+def test_every_offered_period_is_shown_as_it_is_called(tz: str) -> None:
+    nodes, zone = QueriedNodes(now=NOW), ZoneInfo(tz)
+    nodes.hit("k", NOW - 500 * DAY_S)
+    shown = {}
+    for period in offered_periods(NOW, zone, EVER):
+        view = PageView(last=period.last, start=period.start, end=period.end, tz=tz)
+        values: Any = run(one(pages_of(nodes), LINK, "k", view, NOW))
+        shown[period.name] = values["chart"].said.partition(" hits, ")[2].removesuffix(f" ({tz})")
+    assert shown["Yesterday"] == "28 Feb 2026" and shown["Last month"] == "1 Feb - 28 Feb 2026"
+    assert shown["7 days"] == "23 Feb - 1 Mar 2026, so far" and shown["This month"] == "1 Mar 2026, so far"
+    assert shown["Today"] == "1 Mar 2026, so far" and shown["This year"].startswith("1 Jan - ")
+
+
+def test_earlier_and_later_go_by_whole_periods() -> None:
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("k", NOW - 60)
+    values: Any = run(one(pages_of(nodes), LINK, "k", view_of(b"from=2026-01-01&to=2026-01-31"), NOW))
+    assert values["chart"].earlier == "?from=2025-12-01&to=2025-12-31"
+    assert values["chart"].later == "?from=2026-02-01&to=2026-02-28"
 
 
 # --- rankings -------------------------------------------------------------------------------------------------------
@@ -179,7 +251,7 @@ def test_an_address_is_read_and_written_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("age_s", "begins"), [(600, "2026-03-01T12:00"), (9 * DAY_S, "2026-02-20T00:00"), (300 * DAY_S, "2025-05-01T00:00")]
+    ("age_s", "begins"), [(600, "2026-03-01T12:00"), (9 * DAY_S, "2026-02-20"), (300 * DAY_S, "2025-05-01")]
 )
 def test_all_time_begins_with_the_hour_day_or_month_of_the_first_hit(age_s: int, begins: str) -> None:
     nodes = QueriedNodes(now=NOW)
@@ -189,8 +261,8 @@ def test_all_time_begins_with_the_hour_day_or_month_of_the_first_hit(age_s: int,
     values: Any
     for values in (run(one(pages_of(nodes), LINK, "k", view, NOW)), run(pages_of(nodes).overview(view, NOW))):
         chart = values["chart"]
-        assert (chart.start_text, chart.said.partition(",")[0]) == (begins, "2 hits")
-        assert chart.earlier == f"?from={2 * chart.start - NOW // 60 * 60 - 60}&to={chart.start}"
+        assert (str(chart.first_day), chart.said.partition(",")[0]) == (begins[:10], "2 hits")
+        assert chart.start == at(begins)
     assert "from=0" in view.begun_at(NOW - age_s, NOW).address(), "the address stays that of all time"
     assert view_of(b"from=0&to=9").begun_at(NOW, NOW) == view_of(b"from=0&to=9")
 
@@ -222,7 +294,7 @@ def test_a_page_that_cannot_be_answered_now_says_so_and_tries_again() -> None:
         answer = run(asked(path))
         assert answer.status_code == 503 and answer.headers["content-type"].startswith("text/html")
         assert "the store does not answer" in answer.text and 'data-live="5"' in answer.text
-        assert "tries again" in answer.text and 'href="limits"' in answer.text.replace("../", "")
+        assert "Trying again" in answer.text and 'href="limits"' in answer.text.replace("../", "")
 
 
 # --- the node -------------------------------------------------------------------------------------------------------
@@ -250,47 +322,55 @@ SINCE = {"ref": NOW - 20 * DAY_S, "country": NOW - 20 * DAY_S, "device": 0}
 
 
 @pytest.fixture(scope="module")
-def wordy() -> WordyNodes:
-    nodes = WordyNodes(NOW, SINCE)
+def attribute_nodes() -> AttributeNodes:
+    nodes = AttributeNodes(NOW, SINCE)
     for day in range(30):
         for value, count in (("news.example", 5), ("", 3), ("<b>evil.example", 1)):
             said = (("ref", value), ("country", "AT"), ("device", "phone"))
-            nodes.accept(SaidHit("k", NOW - day * DAY_S, count, False, said if day < 20 else said[2:], day % 3, ("g",)))
-    nodes.accept(SaidHit("silent", NOW - 60))
+            nodes.accept(
+                AttributeHit("k", NOW - day * DAY_S, count, False, said if day < 20 else said[2:], day % 3, ("g",))
+            )
+    nodes.accept(AttributeHit("silent", NOW - 60))
     return nodes
 
 
+def overview_of(pages: Pages, searched: str) -> Any:
+    return run(pages.overview(PageView(q=searched), NOW))
+
+
 def rendered(values: dict[str, Any], **more: Any) -> str:
-    shown = {"root": "../", "view": PageView(), "signed_in": False, "shared": False, **more}
+    shown = {"root": "../", "view": PageView(), "signed_in": False, "shared": False, "base": "", **more}
     return Templates().render("one.html", **shown, **values)
 
 
 @pytest.mark.parametrize(("kind", "name"), [(LINK, "k"), (GROUP, "g")])
-def test_a_page_shows_what_hits_said_when_the_server_divides_them(wordy: WordyNodes, kind: str, name: str) -> None:
-    broken_down = BrokenDown(wordy.breakdowns, tuple(SINCE), True)
-    values = run(one(pages_of(wordy, broken_down), kind, name, PageView(), NOW))
-    assert [table.title for table in values["tables"]] == ["Referrers", "Countries", "Devices"]
+def test_a_page_shows_what_hits_said_when_the_server_divides_them(
+    attribute_nodes: AttributeNodes, kind: str, name: str
+) -> None:
+    broken_down = BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), True)
+    values: Any = run(one(pages_of(attribute_nodes, broken_down), kind, name, PageView(), NOW))
+    assert [table.title for table in values["audience"].tables] == ["Referrers", "Countries", "Devices"]
     text = rendered(values)
-    assert "Visitors" in text and "visitor-days" in text
-    assert "news.example" in text and "(direct or not given)" in text and "before this was recorded" in text
+    assert "Visitors" in text and "daily visitors" in text
+    assert "news.example" in text and "Direct or unknown" in text and "before this was recorded" in text
     assert "&lt;b&gt;evil.example" in text and "<b>evil" not in text
 
 
-def test_parts_of_a_table_are_the_total(wordy: WordyNodes) -> None:
-    broken_down = BrokenDown(wordy.breakdowns, tuple(SINCE), False)
-    values: Any = run(one(pages_of(wordy, broken_down), LINK, "k", PageView(), NOW))
-    asked = wordy.by("k", "ref", "last=30d&limit=10")
-    (table,) = [each for each in values["tables"] if each.dimension == "ref"]
-    certain = [int(row.count.partition(" to ")[0].replace(",", "")) for row in table.rows]
-    assert sum(certain) == asked["total"] == wordy.total("k", "last=30d")["total"]
-    assert values["visits"] is None, "none are kept"
+def test_parts_of_a_table_are_the_total(attribute_nodes: AttributeNodes) -> None:
+    broken_down = BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), False)
+    values: Any = run(one(pages_of(attribute_nodes, broken_down), LINK, "k", PageView(), NOW))
+    asked = attribute_nodes.by("k", "ref", "last=30d&limit=10")
+    (table,) = [each for each in values["audience"].tables if each.dimension == "ref"]
+    certain = [int(row.count.text.partition(" to ")[0].replace(",", "")) for row in table.rows]
+    assert sum(certain) == asked["total"] == attribute_nodes.total("k", "last=30d")["total"]
+    assert values["audience"].visits is None, "none are kept"
 
 
-def test_without_divisions_or_words_there_is_no_such_section(wordy: WordyNodes) -> None:
-    broken_down = BrokenDown(wordy.breakdowns, tuple(SINCE), False)
-    for pages, name in ((pages_of(wordy), "k"), (pages_of(wordy, broken_down), "silent")):
-        values = run(one(pages, LINK, name, PageView(), NOW))
-        assert values["tables"] == [] and "Who and from where" not in rendered(values)
+def test_without_divisions_or_words_there_is_no_such_section(attribute_nodes: AttributeNodes) -> None:
+    broken_down = BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), False)
+    for pages, name in ((pages_of(attribute_nodes), "k"), (pages_of(attribute_nodes, broken_down), "silent")):
+        values: Any = run(one(pages, LINK, name, PageView(), NOW))
+        assert values["audience"].tables == [] and "Audience" not in rendered(values)
 
 
 def values_answer(parts: dict[str, object]) -> ValuesAnswer:
@@ -304,7 +384,7 @@ def test_bounds_of_a_value_are_both_shown() -> None:
         "values": [{"value": "a", "at_least": 10, "at_most": 14}, {"value": "", "at_least": 7, "at_most": 7}],
     }  # fmt: skip
     table = value_table(values_answer(body))
-    assert [(row.text, row.count) for row in table.rows] == [
+    assert [(row.text, row.count.text) for row in table.rows] == [
         ("a", "10 to 14"),
         ("(not given)", "7"),
         ("1,200 more", "9"),
@@ -324,12 +404,12 @@ def test_a_share_claims_neither_all_nor_nothing_of_what_is_nearly_so(count: int,
     assert row.share == f"{share}\u00a0%"
 
 
-def test_all_links_together_show_what_hits_said_but_not_beside_a_search(wordy: WordyNodes) -> None:
-    pages = pages_of(wordy, BrokenDown(wordy.breakdowns, tuple(SINCE), True))
+def test_all_links_together_show_what_hits_said_but_not_beside_a_search(attribute_nodes: AttributeNodes) -> None:
+    pages = pages_of(attribute_nodes, BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), True))
     values: Any = run(pages.overview(PageView(), NOW))
-    assert [table.title for table in values["tables"]] == ["Referrers", "Countries", "Devices"]
-    assert values["visits"].count != "0"
-    assert run(pages.overview(PageView(q="k"), NOW))["tables"] == []
+    assert [table.title for table in values["audience"].tables] == ["Referrers", "Countries", "Devices"]
+    assert values["audience"].visits.count.text != "0"
+    assert overview_of(pages, "k")["audience"].tables == []
 
 
 def test_every_question_has_an_answer_in_far_years_and_zones() -> None:

@@ -105,7 +105,7 @@ def test_what_is_cut_or_not_over_looks_so_and_is_explained() -> None:
     (ahead,) = boxes(picture, "ahead")
     assert (ahead.left, ahead.right) == (0.5, 1)
     texts = [shape.text for shape in picture.shapes if isinstance(shape, Label)]
-    assert "dashed: not over yet; pale: partly outside the range" in texts
+    assert "dashed: still counting; pale: partly outside the range" in texts
 
 
 def test_before_the_first_hit_the_ground_differs() -> None:

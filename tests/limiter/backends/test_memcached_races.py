@@ -18,7 +18,6 @@ from clickcurve.limiter.backends.memcached_connection import Server
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import EDGES_S, STRATEGIES
 from testing.backend_servers import Served, shared_memcached
-from tests.limiter.backends.racer import Racers, racers
 from tests.limiter.given import ANN, T, free, hits
 from tests.limiter.places import PATIENCE_S, Place, memory, on
 from tests.limiter.replay.traces import rates_of, steps, text_of
@@ -30,19 +29,13 @@ from tests.selection import examples
 pytestmark = pytest.mark.needs("memcached")
 
 ROUNDS = 8
-RACED: dict[str, Any] = {
-    strategy: {"by": "ip", "rates": "5/s" if strategy == "per_second" else "5/m", "strategy": strategy}
-    for strategy in STRATEGIES
-}
-RACED["several-rates"] = {"by": "ip", "rates": "5/s, 6/m, 9/d"}
-RACED["several-rules"] = [{"by": "ip", "rates": "5/m"}, {"by": "ip", "rates": "7/m", "strategy": "token_bucket"}]
 
 
 def backend() -> MemcachedBackend:
     return MemcachedBackend([shared_memcached().address], timeout_s=PATIENCE_S)
 
 
-# --- threads and processes --------------------------------------------------------------------------------------------
+# --- threads ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("rates", ["5/m", "5/d", "5/s, 6/m, 9/d"])
 @pytest.mark.parametrize("place", ["memcached"], indirect=True)
 def test_never_more_than_the_limit_when_clocks_differ(rates: str, place: Place) -> None:
@@ -57,43 +50,6 @@ def test_never_more_than_the_limit_when_clocks_differ(rates: str, place: Place) 
 
         together(100, act)
         assert sum(allowed) == 5
-
-
-@on(among=["memcached"])
-def test_costs_and_several_rules(strategy: str, place: Place) -> None:
-    """What each rule has counted in the end is what passed all of them, and at most its limit."""
-    unit = "s" if strategy == "per_second" else "m"
-    limits = {"user": 40, "ip": 25, "team": 60}
-    limiter = place.limiter(
-        {"e": [{"by": name, "rates": f"{limit}/{unit}", "strategy": strategy} for name, limit in limits.items()]}
-    )
-    passed: list[tuple[dict[str, str], int]] = []
-
-    def act(number: int) -> None:
-        for step in range(8):
-            features = {"user": f"u{number % 2}", "ip": f"i{(number + step) % 3}", "team": "t"}
-            cost = 1 + step % 3
-            if limiter.hit("e", features, cost, now=T).allowed:
-                passed.append((features, cost))
-
-    together(16, act)
-    for name, limit in limits.items():
-        for value in {features[name] for features, _ in passed}:
-            count = sum(cost for features, cost in passed if features[name] == value)
-            assert count <= limit
-            others = {"user": "-", "ip": "-", "team": "-"}
-            assert limiter.peek("e", {**others, name: value}, now=T).remaining == limit - count
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Racers]:
-    with racers("memcached", shared_memcached().address, RACED) as ready:
-        yield ready
-
-
-@pytest.mark.parametrize("event", RACED)
-def test_four_processes_of_25_threads_get_exactly_the_five_places_there_are(event: str, processes: Racers) -> None:
-    assert [processes.race(event, f"caller-{number}", T) for number in range(ROUNDS)] == [5] * ROUNDS
 
 
 # --- one race, step by step -------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from clickcurve.buckets.errors import RuleInvalid
 from clickcurve.limiter.rates import parse_rates
 from tests.limiter.given import ANN, BEN, MIDNIGHT, T, free, ten
 from tests.limiter.places import Place, on
-from tests.limiter.together import together
 
 
 @on("token_bucket")
@@ -82,15 +81,6 @@ def test_trap_9_a_key_that_is_accepted_and_ignored(strategy: str, place: Place) 
 def test_trap_10_a_grammar_that_matches_a_prefix(text: str) -> None:
     with pytest.raises(RuleInvalid):
         parse_rates(text)
-
-
-@on()
-def test_trap_12_a_value_that_is_read_after_the_lock_is_released(strategy: str, place: Place) -> None:
-    """Each of ten threads is told another number of hits that are left, that of its own moment."""
-    limiter = ten(place, strategy)
-    left: list[int] = []
-    together(10, lambda _: left.append(limiter.hit("e", ANN, now=T).remaining))
-    assert sorted(left) == list(range(10))
 
 
 @on("tiered", "fixed")

@@ -1,4 +1,4 @@
-"""A node behind the doors out, in this process: hits in memory, a hand-moved clock, requests by ASGI."""
+"""The routes that other tools read, over a node in this process with hits in memory and a hand-moved clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
 class Asked:
-    """Answers as a server's doors do."""
+    """Answers as a server does to other tools."""
 
     def __init__(self, queries: Queries, breakdowns: BreakdownQueries | None = None) -> None:
         self.problems = Problems()

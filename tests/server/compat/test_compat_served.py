@@ -1,4 +1,4 @@
-"""The doors of a real server, asked by the programs that they are for: promtool, Prometheus, and a token's bearer."""
+"""A real server asked by the programs that the routes are for (promtool, Prometheus), and with tokens."""
 
 from __future__ import annotations
 

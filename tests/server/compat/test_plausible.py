@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from clickcurve.buckets.errors import JournalFull
 from server.compat.hit_sender import HitSender
-from server.compat.otlp import otlp_routes
+from server.compat.otlp import PIECE_HITS, otlp_routes
 from server.compat.plausible import plausible_routes
 from server.http.problems import Problems
 from tests.ingest.http_kit import MINUTE, NOW, Client
@@ -160,6 +160,42 @@ def test_other_points_are_rejected_one_by_one(node: CompatIntake, body: dict[str
     answer = exported(node, body).json()["partialSuccess"]
     assert (answer["rejectedDataPoints"], said in answer["errorMessage"]) == (1, True), answer
     assert node.client.intake.people == {(MINUTE, "good"): 1}
+
+
+def test_an_id_of_a_point_is_that_of_earlier_versions(node: CompatIntake) -> None:
+    """An export that is sent again after an update of the server counts once, too."""
+    exported(node, export(point()))
+    assert node.client.intake.ids == {"otlp-49fa48295382b9569150c07e6fd476cbe53b8959"}
+
+
+@pytest.mark.parametrize("length", [10, 2_000, 100_000])
+def test_points_of_two_resources_have_ids_of_their_own_however_long_the_resources_are(
+    node: CompatIntake, length: int
+) -> None:
+    for last in ("a", "b", "a"):
+        body = export(point())
+        body["resourceMetrics"][0]["resource"]["attributes"][0]["value"]["stringValue"] = "r" * length + last
+        assert exported(node, body).json() == {}
+    assert node.client.intake.people == {(MINUTE, "launch"): 6}
+
+
+def test_an_export_of_many_points_is_passed_on_in_pieces_that_count_once(node: CompatIntake) -> None:
+    body = export(*[point(count=1, nanos=NOW * 10**9 + n) for n in range(2 * PIECE_HITS + 1)])
+    exported(node, body)
+    assert len(node.client.intake.batches) == 3
+    exported(node, body)
+    assert node.client.intake.people == {(MINUTE, "launch"): 2 * PIECE_HITS + 1}
+
+
+def test_a_rejected_point_does_not_repeat_a_long_name(node: CompatIntake) -> None:
+    answer = exported(node, export(point(), name="x" * 100_000)).json()["partialSuccess"]
+    assert len(answer["errorMessage"]) < 500
+
+
+def test_a_point_that_is_far_too_long_is_rejected(node: CompatIntake) -> None:
+    answer = exported(node, export(point(), point(key="x" * 100_000))).json()["partialSuccess"]
+    assert (answer["rejectedDataPoints"], answer["errorMessage"]) == (1, "a point has more than 65,536 bytes")
+    assert node.client.intake.total == 3
 
 
 def test_a_delta_of_nothing_is_no_hit_and_no_rejection(node: CompatIntake) -> None:

@@ -11,7 +11,7 @@ import pytest
 from clickcurve.buckets.errors import JournalFull
 from server.compat import statsd
 from server.compat.hit_sender import HitSender
-from server.compat.statsd import LineRefused, StatsdReceiver, hit_of_line
+from server.compat.statsd import PIECE_HITS, LineRefused, StatsdReceiver, hit_of_line
 from testing.client import Clickcurve
 from testing.server import RunningServer, free_port, run
 from tests.conftest import Serve
@@ -57,6 +57,14 @@ def test_packets_are_handed_over_together() -> None:
     asyncio.run(receiver.hand_over())
     assert client.intake.people == {(MINUTE, "a"): 1, (MINUTE, "b"): 2, (MINUTE - 60, "a"): 4}
     assert receiver.lines == {"taken": 4, "refused": 2}
+
+
+def test_many_lines_are_handed_over_in_pieces() -> None:
+    client = Client()
+    receiver = StatsdReceiver(HitSender(client.routes))
+    receiver.datagram_received(b"clicks:1|c|#key:a\r\n" * (2 * PIECE_HITS + 1), None)
+    asyncio.run(receiver.hand_over())
+    assert (client.intake.total, len(client.intake.batches)) == (2 * PIECE_HITS + 1, 3)
 
 
 def test_too_many_are_dropped_and_what_the_journal_refuses_is_lost_and_both_are_counted(

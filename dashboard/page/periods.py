@@ -1,0 +1,134 @@
+"""Periods of a calendar: those that the page offers, the one before another, and what days an address means.
+
+An address has whole days: its last one belongs to the period, as people mean it. Questions have moments, half-open.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from dashboard.pictures.axes import is_midnight, wall
+
+_DAY = timedelta(days=1)
+_WRITTEN_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)|(\d{4})(\d\d)(\d\d)")
+_WRITTEN_MONTH = re.compile(r"(\d{4})-(\d\d)")
+_LAST = re.compile(r"(\d{1,7})([a-z]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A period that the page offers. last, or start and end: as an address has them."""
+
+    name: str
+    last: str = ""
+    start: str = ""
+    end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long a period is: so many months, days or seconds."""
+
+    n: int
+    unit: Literal["months", "days", "seconds"]
+
+    def back(self, t: int, zone: ZoneInfo) -> int:
+        """Returns the moment before t when the zone's clocks showed the same; of seconds, so many before."""
+        return self._moved(t, zone, -self.n)
+
+    def forward(self, t: int, zone: ZoneInfo) -> int:
+        """Returns the moment after t when the zone's clocks show the same; of seconds, so many after."""
+        return self._moved(t, zone, self.n)
+
+    def _moved(self, t: int, zone: ZoneInfo, n: int) -> int:
+        if self.unit == "seconds":
+            return t + n
+        local = wall(t, zone)
+        try:
+            moved = _months_after(local, n) if self.unit == "months" else local + n * _DAY
+        except (OverflowError, ValueError):  # outside the calendar
+            return t
+        return int(moved.replace(tzinfo=zone).timestamp())
+
+
+YEAR = Length(12, "months")
+_UNITS = {
+    "m": Length(60, "seconds"),
+    "h": Length(3_600, "seconds"),
+    "d": Length(1, "days"),
+    "w": Length(7, "days"),
+    "mo": Length(1, "months"),
+    "y": YEAR,
+}
+
+
+def offered_periods(now: int, zone: ZoneInfo, ever: str) -> list[Period]:
+    """Returns the periods of the range picker. ever: the start of all time in an address."""
+    today = wall(now, zone).date()
+    first = today.replace(day=1)
+    last_month = first - _DAY
+    yesterday = str(today - _DAY)
+    return [
+        Period("Last hour", last="60m"),
+        Period("Today", last="1d"),
+        Period("Yesterday", start=yesterday, end=yesterday),
+        Period("7 days", last="7d"),
+        Period("30 days", last="30d"),
+        Period("This month", last="1mo"),
+        Period("Last month", start=str(last_month.replace(day=1)), end=str(last_month)),
+        Period("This year", last="1y"),
+        Period("12 months", last="12mo"),
+        Period("All", start=ever),
+    ]
+
+
+def length_of(start: int, end: int, zone: ZoneInfo, last: str = "") -> Length:
+    """Returns the length of a period, in months or days where it begins and ends with them.
+
+    last: as asked, or empty. Such a period ends later than its curve, with the day or month that holds now.
+    """
+    if named := _LAST.fullmatch(last):
+        each = _UNITS[named[2]]
+        return Length(int(named[1]) * each.n, each.unit)
+    first, after = wall(start, zone), wall(end, zone)
+    if not (is_midnight(first) and is_midnight(after)):
+        return Length(max(60, end - start), "seconds")
+    if first.day == after.day == 1:
+        return Length(max(1, (after.year - first.year) * 12 + after.month - first.month), "months")
+    return Length(max(1, (after - first).days), "days")
+
+
+def in_address(start: int, end: int, zone: ZoneInfo) -> dict[str, str]:
+    """Returns a range as an address has it: its first and last day if it is of whole days, else two moments."""
+    first, after = wall(start, zone), wall(end, zone)
+    if is_midnight(first) and is_midnight(after) and first < after:
+        return {"start": str(first.date()), "end": str((after - _DAY).date())}
+    return {"start": str(start), "end": str(end)}
+
+
+def days_shown(start: int, end: int, zone: ZoneInfo) -> tuple[date, date]:
+    """Returns the first and the last day of which a range has a part."""
+    return wall(start, zone).date(), wall(max(start, end - 1), zone).date()
+
+
+def after_last_day(end: str) -> str:
+    """Returns where a period ends whose last day or month an address names; any other text as it is."""
+    try:
+        if day := _WRITTEN_DAY.fullmatch(end):
+            return str(date(*map(int, filter(None, day.groups()))) + _DAY)
+        if month := _WRITTEN_MONTH.fullmatch(end):
+            return str((date(int(month[1]), int(month[2]), 28) + 4 * _DAY).replace(day=1))
+    except (OverflowError, ValueError):  # no such day: the question will say so
+        return end
+    return end
+
+
+def _months_after(local: datetime, n: int) -> datetime:
+    months = local.year * 12 + local.month - 1 + n
+    first = local.replace(year=months // 12, month=months % 12 + 1, day=1)
+    last_day = ((first + timedelta(days=31)).replace(day=1) - _DAY).day
+    return first.replace(day=min(local.day, last_day))
