@@ -88,7 +88,7 @@ class Owner:
         self._place = place
         self._flushed = flushed
         self._unreadable = unreadable
-        self._capped = bounded
+        self._bounded = bounded
         self._held: Held | None = None
         # A write that failed may have reached only one replica: its mark can be read, and the row can still be lost.
         # So the flush after a failure, and the first one after a claim, write every row again.
@@ -226,7 +226,7 @@ class Owner:
                 raise
         self.revisit([link_key(key), breakdown_key(key)])
 
-    async def erased_elsewhere(self, key: str) -> None:
+    async def hide_erased(self, key: str) -> None:
         """Hides what is buffered of a link that another owner has erased; the flush goes by the store's stamp."""
         async with self._commit.exclusive():
             if self._buffers.pending(link_key(key)):
@@ -335,7 +335,7 @@ class Owner:
             given_up=frozenset(self._given_up),
             again=partial(self._replay_taken, taken.refused),
             store=store,
-            bounded=self._capped,
+            bounded=self._bounded,
             unreadable=self._unreadable,
             pause=pause if self._closed is None else lambda: None,
         )

@@ -1,4 +1,4 @@
-"""What the README shows is what happens: its console blocks run, in order, against a real server."""
+"""What the README and the first examples show is what happens: console blocks run, in order, against a real server."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from tests.conftest import Serve
 
 ADDRESS = "http://127.0.0.1:8080"
 README = ROOT / "README.md"
+COMMANDS_PAGE = ROOT / "docs" / "commands.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+MOST_LINES = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +52,20 @@ def shows(shown: str, printed: str) -> bool:
 
 
 @pytest.mark.needs("bash", "curl")
-def test_the_readme_shows_what_happens(serve: Serve, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "least"), [("README.md", 6), ("docs/first-hits.md", 9)])
+def test_a_page_shows_what_happens(page: str, least: int, serve: Serve, tmp_path: Path) -> None:
     server = serve()
     folder = _program_on_path(tmp_path)
     environment = plain_environment({"CLICKCURVE_URL": server.url})
     environment["PATH"] = f"{folder}:{environment['PATH']}"
-    shown = examples(README.read_text())
-    assert len(shown) >= 8
+    shown = examples((ROOT / page).read_text())
+    assert len(shown) >= least
     for example in shown:
         command = example.command.replace(ADDRESS, server.url)
         done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=60)
-        assert shows(example.shown, done.stdout), f"line {example.line}: {example.command}\n{done.stdout}{done.stderr}"
+        assert shows(example.shown, done.stdout), (
+            f"{page}, line {example.line}: {example.command}\n{done.stdout}{done.stderr}"
+        )
 
 
 def _program_on_path(folder: Path) -> Path:
@@ -73,23 +79,45 @@ def _program_on_path(folder: Path) -> Path:
 
 @pytest.mark.needs("make")
 def test_every_make_target_that_is_named_exists() -> None:
-    named = re.findall(r"^make ([a-z ]+?)(?: +#|$)", README.read_text(), re.MULTILINE)
+    named = [
+        line
+        for page in (README, CONTRIBUTING)
+        for line in re.findall(r"^make ([a-z -]+?)(?: +#|$)", page.read_text(), re.MULTILINE)
+    ]
     targets = {target for line in named for target in line.split()}
-    assert {"install", "serve", "test", "check", "bench"} <= targets
+    assert {"install", "serve", "test", "check", "test-all", "bench", "bench-peers"} <= targets
     done = subprocess.run(["make", "-n", *sorted(targets)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_the_table_of_commands_is_complete() -> None:
-    table = README.read_text().partition("| to | run `clickcurve ...` |")[2].partition("\n\n")[0]
+    table = COMMANDS_PAGE.read_text().partition("| to | run `clickcurve ...` |")[2].partition("\n\n")[0]
     named = re.findall(r"`([a-z]+)`", table)
     assert sorted(named) == sorted(COMMANDS)
 
 
-def test_ci_runs_the_command_that_the_readme_names() -> None:
+def test_ci_runs_the_command_that_contributing_names() -> None:
     commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("make")]
     assert commands[0] == "make check test-all"
-    assert "make check test-all" in README.read_text()
+    assert "make check test-all" in CONTRIBUTING.read_text()
+
+
+def test_the_readme_is_read_in_one_sitting() -> None:
+    text = README.read_text()
+    assert len(text.splitlines()) <= MOST_LINES
+    first = [text.index(part) for part in ("![", "make serve", "## What you get", "$ curl", "## Who it is not for")]
+    assert first == sorted(first)
+
+
+def test_the_index_names_every_page_of_the_docs() -> None:
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "README.md").read_text()))
+    assert linked == {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+
+
+@pytest.mark.parametrize("page", [README, CONTRIBUTING], ids=lambda page: str(page.name))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
+    assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
 @pytest.mark.parametrize(

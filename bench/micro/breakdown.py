@@ -21,7 +21,7 @@ from bench.options import Options
 from bench.visitors import HOSTS, TASTES, values
 from bench.workload import Workload
 from clickcurve.buckets import codec
-from clickcurve.buckets.breakdowns.answers import divided
+from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
     Breakdown,
@@ -181,7 +181,7 @@ def heavy_hitters(options: Options) -> Iterator[Line]:
 
 
 def _kept_line(what: str, row: Breakdown, size: int, counted: Counter[tuple[int, str]], start: int) -> Line:
-    found = divided(row, "ref", start, NOW + 1, BREAKDOWN)
+    found = breakdown_total(row, "ref", start, NOW + 1, BREAKDOWN)
     truth: Counter[str] = Counter()
     for (hour, value), count in counted.items():
         if found.start <= hour < found.end:

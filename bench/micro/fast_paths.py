@@ -31,7 +31,7 @@ from bench.options import Options
 from bench.visitors import Visitors
 from clickcurve.buckets import codec
 from clickcurve.buckets.breakdowns import closed_part
-from clickcurve.buckets.breakdowns.answers import divided
+from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.columns import ColumnTier
 from clickcurve.buckets.breakdowns.parts import decode_parts
@@ -250,4 +250,4 @@ def _ask_curves(asked: int, query: bytes, made: Any) -> None:
 def _answer_values(asked: int, since: int, parts: Any) -> None:
     for _ in range(asked):
         row = decode_parts(parts, {"ref"})
-        divided(row, "ref", since, breakdown.NOW + 1, BREAKDOWN)
+        breakdown_total(row, "ref", since, breakdown.NOW + 1, BREAKDOWN)

@@ -90,9 +90,9 @@ class AsyncLimiter:
         caller: the name that a rule that is a list remembers (default: the values that the key is made of). explain:
         fills the decision's pieces and callers.
         """
-        known = self.events.of(event, features)
-        decision = await self._decide(known, features, cost, now, True, explain, caller)
-        self.events.report(known, features, cost, decision)
+        rules_of_event = self.events.of(event, features)
+        decision = await self._decide(rules_of_event, features, cost, now, True, explain, caller)
+        self.events.report(rules_of_event, features, cost, decision)
         return decision
 
     async def peek(
@@ -105,8 +105,10 @@ class AsyncLimiter:
         now: float | None = None,
     ) -> Decision:
         """Decides whether this hit would pass, and counts nothing. Of a list the decision names the callers."""
-        known = self.events.of(event, features)
-        return await self._decide(known, features, cost, now, False, explain or known.remembers is not None)
+        rules_of_event = self.events.of(event, features)
+        return await self._decide(
+            rules_of_event, features, cost, now, False, explain or rules_of_event.remembers is not None
+        )
 
     async def reserve(
         self,
@@ -119,9 +121,9 @@ class AsyncLimiter:
         now: float | None = None,
     ) -> Decision:
         """Decides as `hit` does; `decision.reservation` is for `commit` or `cancel`. Not ended, the hit counts."""
-        known = self.events.of(event, features)
-        decision = await self._decide(known, features, cost, now, True, explain, caller, new_reservation(cost))
-        self.events.report(known, features, cost, decision)
+        rules_of_event = self.events.of(event, features)
+        decision = await self._decide(rules_of_event, features, cost, now, True, explain, caller, new_reservation(cost))
+        self.events.report(rules_of_event, features, cost, decision)
         return decision
 
     async def commit(
@@ -144,9 +146,9 @@ class AsyncLimiter:
 
     async def reset(self, event: str = IMPLIED, features: Features = ALL, *, now: float | None = None) -> None:
         """Forgets what this caller has used up under the event's rules."""
-        known = self.events.of(event, features)
-        if known.rules:
-            await self.backends[known.backend].reset(self.events.question(known, features, 1, now))
+        rules_of_event = self.events.of(event, features)
+        if rules_of_event.rules:
+            await self.backends[rules_of_event.backend].reset(self.events.question(rules_of_event, features, 1, now))
 
     async def wait(
         self,
@@ -161,16 +163,16 @@ class AsyncLimiter:
 
         Refuses at once if the wait would exceed wait_s, or if max_waiting callers already wait.
         """
-        known = self.events.of(event, features)
-        if not known.rules:
-            return self.events.without_rules(known, None)
+        rules_of_event = self.events.of(event, features)
+        if not rules_of_event.rules:
+            return self.events.without_rules(rules_of_event, None)
 
         async def ask(take: bool) -> Decision:
-            return await self._decide(known, features, cost, None, take, False, caller)
+            return await self._decide(rules_of_event, features, cost, None, take, False, caller)
 
-        keys = self.events.question(known, features, cost, None).keys
+        keys = self.events.question(rules_of_event, features, cost, None).keys
         decision = await self._queues.wait(keys, wait_s, self.events.timer, ask)
-        self.events.report(known, features, cost, decision)
+        self.events.report(rules_of_event, features, cost, decision)
         return decision
 
     def limited(
@@ -212,7 +214,7 @@ class AsyncLimiter:
         The hit is reserved meanwhile, so that a burst of concurrent attempts cannot pass together. A block that is not
         `allowed` should do nothing.
         """
-        known = self.events[event]
+        rules_of_event = self.events[event]
         attempt = Attempt(await self.reserve(event, features, cost))
         try:
             yield attempt
@@ -221,7 +223,7 @@ class AsyncLimiter:
             raise
         finally:
             if attempt.reservation is not None:
-                await self.settle(known, attempt.reservation, attempt.keep)
+                await self.settle(rules_of_event, attempt.reservation, attempt.keep)
 
     @property
     def waiting(self) -> int:

@@ -38,8 +38,8 @@ class Event:
 
     clock: by which its hits are decided; None where that backend has one of its own. remembers: what makes the keys of
     the rule that is a list, if one is. callers: of the rules that keep a history of callers, once for each `by`; ()
-    without a listener. heard: whether any listener hears of its decisions. skips: whether callers may skip rules
-    (`optional`, `unless`); narrowed: what is left for them, by the numbers of the rules.
+    without a listener. is_reported: whether any listener gets its decisions. may_skip: whether callers may skip rules
+    (`optional`, `unless`); subsets: the event with the other rules only, by the numbers of these.
     """
 
     name: str
@@ -50,9 +50,9 @@ class Event:
     clock: Clock | None = field(compare=False)
     remembers: KeyMaker | None
     callers: tuple[KeyMaker, ...]
-    heard: bool
-    skips: bool
-    narrowed: dict[tuple[int, ...], Event] = field(default_factory=dict, compare=False)
+    is_reported: bool
+    may_skip: bool
+    subsets: dict[tuple[int, ...], Event] = field(default_factory=dict, compare=False)
 
 
 class Attempt:
@@ -122,7 +122,7 @@ class Events:
         ParameterInvalid where each rule is skipped for want of a feature; where one is by `unless`, none may be left.
         """
         event = self[name]
-        return self.narrow(event, features) if event.skips else event
+        return self.narrow(event, features) if event.may_skip else event
 
     def narrow(self, event: Event, features: Features) -> Event:
         """Returns what `of` does, of an event at hand."""
@@ -133,9 +133,9 @@ class Events:
             event.keys[0].key(features)  # raises what is missing
         if len(left) == len(event.rules):
             return event
-        found = event.narrowed.get(left)
+        found = event.subsets.get(left)
         if found is None:
-            found = event.narrowed[left] = self._some_rules(event, left)
+            found = event.subsets[left] = self._some_rules(event, left)
         return found
 
     def without_rules(self, event: Event, now: float | None) -> Decision:
@@ -218,16 +218,18 @@ class Events:
             if rule.history == "callers" and self._caller_listener is not None:
                 callers.setdefault(rule.by, each)
         overflow = tuple(each.overflow for each in keys)
-        skips = any(rule.optional or rule.unless for rule in rules)
+        may_skip = any(rule.optional or rule.unless for rule in rules)
         clock = None if self._backends[backend].keeps_time else self._clock
         remembers = lists[0] if lists else None
-        heard = self._listener is not None or bool(callers)
-        return Event(name, rules, keys, overflow, backend, clock, remembers, tuple(callers.values()), heard, skips)
+        is_reported = self._listener is not None or bool(callers)
+        return Event(
+            name, rules, keys, overflow, backend, clock, remembers, tuple(callers.values()), is_reported, may_skip
+        )
 
     def _some_rules(self, event: Event, numbers: tuple[int, ...]) -> Event:
         if not numbers:
-            return replace(event, rules=(), keys=(), overflow=(), remembers=None, callers=(), narrowed={})
-        return replace(self._event(event.name, tuple(event.rules[n] for n in numbers)), skips=False)
+            return replace(event, rules=(), keys=(), overflow=(), remembers=None, callers=(), subsets={})
+        return replace(self._event(event.name, tuple(event.rules[n] for n in numbers)), may_skip=False)
 
 
 def check_cost(cost: object) -> None:

@@ -81,15 +81,15 @@ class Limiter:
         Written out, since every request calls it: as a coroutine it takes 1.4 times as long (6.1 us for 4.3).
         """
         events = self.events
-        known = events[event]
-        if known.skips:
-            known = events.narrow(known, features)
-            if not known.rules:
-                return events.without_rules(known, now)
-        question = events.question(known, features, cost, now, True, explain, caller)
-        decision = combine_quotas(question.rules, self.backends[known.backend].decide(question))
-        if known.heard:
-            events.report(known, features, cost, decision)
+        rules_of_event = events[event]
+        if rules_of_event.may_skip:
+            rules_of_event = events.narrow(rules_of_event, features)
+            if not rules_of_event.rules:
+                return events.without_rules(rules_of_event, now)
+        question = events.question(rules_of_event, features, cost, now, True, explain, caller)
+        decision = combine_quotas(question.rules, self.backends[rules_of_event.backend].decide(question))
+        if rules_of_event.is_reported:
+            events.report(rules_of_event, features, cost, decision)
         return decision
 
     peek = blocking(AsyncLimiter.peek)
@@ -132,7 +132,7 @@ class Limiter:
     @contextmanager
     def count_failures(self, event: str, features: Features, cost: int = 1) -> Iterator[Attempt]:
         """Counts the block only if it says so (`fail`) or raises: `AsyncLimiter.count_failures`."""
-        known = self.events[event]
+        rules_of_event = self.events[event]
         attempt = Attempt(self.reserve(event, features, cost))
         try:
             yield attempt
@@ -141,7 +141,7 @@ class Limiter:
             raise
         finally:
             if attempt.reservation is not None:
-                self.settle(known, attempt.reservation, attempt.keep)
+                self.settle(rules_of_event, attempt.reservation, attempt.keep)
 
     @property
     def waiting(self) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from clickcurve.buckets.breakdowns.answers import divided
+from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, BoundedLadder
 from clickcurve.buckets.ranges import between
 from query.breakdowns.unrecorded import BreakdownRow, series_of
@@ -161,7 +161,7 @@ def _sum_values(
     counts: Counter[str] = Counter()
     other = slack = unsure = 0
     for start, end in spans:
-        part = divided(row.breakdown, dimension, start, end, ladder)
+        part = breakdown_total(row.breakdown, dimension, start, end, ladder)
         (missing,) = row.without_value(dimension, (start, end), since)
         counts.update(part.values)
         if missing.not_given or missing.unsure:

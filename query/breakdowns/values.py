@@ -23,7 +23,7 @@ from clickcurve.answers import (
 )
 from clickcurve.buckets.breakdowns.answers import (
     Bounds,
-    divided,
+    breakdown_total,
     value_between,
     visitor_days,
     visitors_between,
@@ -89,7 +89,7 @@ def count_values(
 ) -> ValueCounts:
     """Counts the values of a range, None for the whole life; since: when the dimension was switched on."""
     start, end = (0, END_OF_TIME) if span is None else row.whole_span(*span)
-    recorded = divided(row.breakdown, dimension, start, end, bounded)
+    recorded = breakdown_total(row.breakdown, dimension, start, end, bounded)
     counts = dict(recorded.values)
     (missing,) = row.without_value(dimension, (start, end), since)
     not_given = counts.get(NOT_GIVEN, 0) + missing.not_given

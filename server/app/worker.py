@@ -125,8 +125,8 @@ class Worker:
         history = LimitHistory(
             self.owner.accept, clock.now, secret, events=limiter.limiter.events.rules, address=limiter.addresses.name
         )
-        limiter.listeners.append(history.heard)
-        limiter.caller_listeners.append(history.heard_of_caller)
+        limiter.listeners.append(history.count)
+        limiter.caller_listeners.append(history.count_for_caller)
         return history
 
     def _alone(self) -> bool:

@@ -28,8 +28,9 @@ DIMENSIONS = ("ref", "country", "device", "source")  # that the visitors say, un
 def demo_command(settings: Settings, quiet: bool) -> None:
     """Run a server with a year of made-up traffic, to look around in.
 
-    It is ready within seconds; visitors keep coming while it runs. Without --data all of it is in a folder that is
-    removed at the end. Where port 8080 is taken, as by your server, and no other is named, it takes a free one.
+    It is ready within seconds. Visitors keep coming while it runs, as many a minute as in the year before; when it
+    begins, one link has a burst. Without --data all of it is in a folder that is removed at the end. Where port 8080 is
+    taken, as by your server, and no other is named, it takes a free one.
 
     \b
     Examples:

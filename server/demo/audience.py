@@ -48,7 +48,7 @@ AUDIENCES: Mapping[str, Mapping[str, Shares]] = {
 _FEW = 40  # hits that are drawn one by one; of more, a bell is as good, and one draw for each value
 
 
-def divided_hits(chance: Random, hits: int, shares: Shares) -> dict[str, int]:
+def hits_by_value(chance: Random, hits: int, shares: Shares) -> dict[str, int]:
     """Divides hits by the shares of values, as independent visitors would; the parts are the whole."""
     found: dict[str, int] = {}
     if hits <= _FEW:

@@ -98,8 +98,8 @@ def made_up_years(now: int, ladder: Ladder) -> Iterator[tuple[MadeUpLink, list[Y
         hours: dict[int, float] = {}
         kept = []
         for start, end in buckets:
-            people = _drawn_hits(chance, _expected_in(link, start, end, now, hours))
-            bots = _drawn_hits(chance, BOTS * people)
+            people = drawn_hits(chance, _expected_in(link, start, end, now, hours))
+            bots = drawn_hits(chance, BOTS * people)
             if people or bots:
                 kept.append(YearBucket(start, people, bots))
         if kept:
@@ -128,7 +128,7 @@ def _expected_in(link: MadeUpLink, start: int, end: int, now: int, hours: dict[i
     return expected
 
 
-def _drawn_hits(chance: Random, expected: float) -> int:
+def drawn_hits(chance: Random, expected: float) -> int:
     """Draws a number of hits where so many are to be expected, as independent visitors come."""
     if expected <= 0:
         return 0

@@ -1,4 +1,7 @@
-"""Visitors of now: made-up hits that a thread sends to the server while it runs, some each second."""
+"""Visitors of now: made-up hits that a thread sends to the server while it runs, as many as the hour has in the past.
+
+One link has a burst when the demo begins, so that a curve moves while somebody looks for the first time.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ from typing import Any
 
 import httpx
 
+from clickcurve.buckets.ladder import HOUR_S
 from server.demo.audience import said_by_one
-from server.demo.traffic import BOTS, LINKS
+from server.demo.traffic import BOTS, LINKS, MadeUpLink, drawn_hits
 
 EVERY_S = 1.0
-MOST_AT_ONCE = 4
+BURST_KEY = "home"
+BURST_HITS = 24.0  # in all; half of them in the first minute, half of the rest in the next, and so on
+BURST_HALVES_S = 60.0
 _BOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"
 _AGENTS = {
     "phone": "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
@@ -25,20 +31,27 @@ _AGENTS = {
 }
 
 
-def made_up_hits(chance: Random, now: int) -> list[dict[str, Any]]:
-    """Returns the hits of one moment, perhaps none: the busier links more often."""
-    hour = now - now % 3_600
-    weights = [max(link.expected(hour, now), 0.01) for link in LINKS]
-    return [_made_up_hit(chance, weights) for _ in range(chance.randint(0, MOST_AT_ONCE))]
+def expected_hits(link: MadeUpLink, now: int, running_s: float) -> float:
+    """Returns the people to expect within EVERY_S from now on, when a demo has run for so long."""
+    expected = link.expected(now - now % HOUR_S, now) * EVERY_S / HOUR_S
+    if link.key == BURST_KEY:
+        expected += BURST_HITS * (1 - 0.5 ** (EVERY_S / BURST_HALVES_S)) * 0.5 ** (running_s / BURST_HALVES_S)
+    return expected
 
 
-def _made_up_hit(chance: Random, weights: list[float]) -> dict[str, Any]:
-    link = chance.choices(LINKS, weights)[0]
+def made_up_hits(chance: Random, now: int, running_s: float) -> list[dict[str, Any]]:
+    """Returns the hits from now on for EVERY_S, mostly none: the busier links more often."""
+    expected = [expected_hits(link, now, running_s) for link in LINKS]
+    hits = drawn_hits(chance, sum(expected) * (1 + BOTS))
+    return [_made_up_hit(chance, link) for link in chance.choices(LINKS, expected, k=hits)]
+
+
+def _made_up_hit(chance: Random, link: MadeUpLink) -> dict[str, Any]:
     said = said_by_one(chance, link.audience)
     agent = _AGENTS[said.pop("device")]
     return {
         "key": link.key,
-        "ua": _BOT if chance.random() < BOTS else agent,
+        "ua": _BOT if chance.random() < BOTS / (1 + BOTS) else agent,
         "visitor": f"visitor-{chance.randint(1, 900)}",
         **({"groups": [link.group]} if link.group else {}),
         **said,
@@ -47,10 +60,12 @@ def _made_up_hit(chance: Random, weights: list[float]) -> dict[str, Any]:
 
 def send_visitors(url: str, clock: Callable[[], float], pause: Callable[[float], None], chance: Random) -> None:
     """Sends hits until the process ends; one moment's hits are lost if the server does not take them."""
+    begun = clock()
     with httpx.Client(base_url=url, timeout=10.0, trust_env=False) as client:
         while True:
             pause(EVERY_S)
-            if hits := made_up_hits(chance, int(clock())):
+            now = clock()
+            if hits := made_up_hits(chance, int(now), max(0.0, now - begun)):
                 try:
                     client.post("/v1/hits", json=hits)
                 except httpx.TransportError:

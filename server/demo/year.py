@@ -18,7 +18,7 @@ from clickcurve.buckets.ladder import DAY_S, Ladder, fold_day
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
 from ingest.flushed_rows import FlushedCounts
-from server.demo.audience import AUDIENCES, divided_hits
+from server.demo.audience import AUDIENCES, hits_by_value
 from server.demo.traffic import YearBucket, made_up_years
 from storage.contract import SavedRow
 
@@ -72,7 +72,7 @@ def made_up_rows(now: int, ladder: Ladder, dimensions: Sequence[str], flush: int
         spoken = _people_by_bucket(buckets, day)
         shares = AUDIENCES[link.audience]
         values = {
-            name: {start: divided_hits(chance, people, shares[name]) for start, people in spoken.items()}
+            name: {start: hits_by_value(chance, people, shares[name]) for start, people in spoken.items()}
             for name in dimensions
             if name in shares
         }
@@ -110,13 +110,13 @@ def _rows_of(stored: str, year: YearSums, day: int, ladder: Ladder, flush: int) 
     if not year.values:
         return [(stored, row)]
     said = BreakdownDelta(year.values, year.visitors, year.known)
-    divided = apply_breakdown(BREAKDOWN.empty, said, flush, day, 0, BREAKDOWN)
-    first_dimension = next(iter(divided.dimensions.values()))
+    breakdown = apply_breakdown(BREAKDOWN.empty, said, flush, day, 0, BREAKDOWN)
+    first_dimension = next(iter(breakdown.dimensions.values()))
     closed = [
         {start: _visitor_days(start, bucket.recorded(), day) for start, bucket in buckets.items()}
         for buckets in first_dimension[1:]
     ]
-    parts = encode_parts(divided._replace(visitor_days=tuple(closed)), BREAKDOWN)
+    parts = encode_parts(breakdown._replace(visitor_days=tuple(closed)), BREAKDOWN)
     return [
         (stored, row),
         (breakdown_of(stored), SavedRow(parts.open, parts_due(parts, BREAKDOWN), None, parts.closed)),

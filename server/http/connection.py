@@ -241,6 +241,7 @@ class Connection(HttpToolsProtocol):
             self.transport.write(refusal(why.status, title, why.detail, field=why.field, rule=why.rule))
         if cycle is not None and cycle.more_body:
             cycle.disconnected = True
+            cycle.waiting_for_100_continue = False  # nothing can be written any more, so that reading on would raise
             cycle.message_event.set()
         self._end_our_side()
 

@@ -24,7 +24,7 @@ MOST_SECRET_BYTES = 64
 
 
 class LimitHistory:
-    """`heard` and `heard_of_caller` are the limiter's listeners. accept is the owner's; secret is the file of what
+    """`count` and `count_for_caller` are the limiter's listeners. accept is the owner's; secret is the file of what
     callers are hashed with. Everything on one event loop.
 
     events: those that the limiter has rules for. address: the name under which it counts an ip.
@@ -48,10 +48,10 @@ class LimitHistory:
         self._history = DecisionSums()
         self._lost = 0
 
-    def heard(self, event: str, cost: int, decision: Decision) -> None:
+    def count(self, event: str, cost: int, decision: Decision) -> None:
         self._history.add(event, cost, decision, self._clock())
 
-    def heard_of_caller(self, event: str, caller: str, cost: int, decision: Decision) -> None:
+    def count_for_caller(self, event: str, caller: str, cost: int, decision: Decision) -> None:
         """Counts a decision for its caller. Without the secret it counts nothing, since a question must be answered."""
         try:
             digest = digest_of(self._key(), caller)
@@ -81,7 +81,7 @@ class LimitHistory:
         return self._secret
 
     async def hand_over(self) -> None:
-        """Passes all that was heard to `accept`, and raises what it raises; then the next call passes it again."""
+        """Passes all that was counted to `accept`, and raises what it raises; then the next call passes it again."""
         taken = self._history.take()
         if not taken:
             return

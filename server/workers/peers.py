@@ -63,7 +63,7 @@ async def answer_questions(asked: Asked, reader: asyncio.StreamReader, writer: a
         while True:
             question = QUESTIONS.decode(await read_message(reader))
             for link in question.erased:
-                await asked.erased_elsewhere(link)
+                await asked.hide_erased(link)
             write_message(writer, answer_of(asked, question.keys))
     except (OSError, EOFError):
         return  # the other worker has ended, or has been killed

@@ -62,12 +62,12 @@ class PendingHits:
     async def erased_here(self, key: str) -> None:
         """Hides what orphaned journals hold of a link that the own owner has erased."""
         for owner in self._orphaned.owners:
-            await owner.erased_elsewhere(key)
+            await owner.hide_erased(key)
 
-    async def erased_elsewhere(self, key: str) -> None:
+    async def hide_erased(self, key: str) -> None:
         """Hides what is held of a link that another worker has erased."""
         for owner in self._owners():
-            await owner.erased_elsewhere(key)
+            await owner.hide_erased(key)
 
     @property
     def status(self) -> OwnerStatus:

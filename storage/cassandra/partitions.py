@@ -90,15 +90,15 @@ def writes_of(rows: Mapping[str, SavedRow], stamp: int, owner: int) -> Iterator[
     writes: dict[Statement, list[Values]] = {}
     for key in sorted({counts_key(key) for key in rows}):
         values: Values
-        counts, divided = rows.get(key), rows.get(breakdown_of(key))
-        if divided is None:
+        counts, breakdown = rows.get(key), rows.get(breakdown_of(key))
+        if breakdown is None:
             assert counts is not None
             statement, values = SAVE, (counts.data,)
         elif counts is None:
-            statement, values = SAVE_BY, (divided.data, divided.closed)
-        elif divided.closed_stays:
-            statement, values = SAVE_OPEN, (counts.data, divided.data)
+            statement, values = SAVE_BY, (breakdown.data, breakdown.closed)
+        elif breakdown.closed_stays:
+            statement, values = SAVE_OPEN, (counts.data, breakdown.data)
         else:
-            statement, values = SAVE_BOTH, (counts.data, divided.data, divided.closed)
+            statement, values = SAVE_BOTH, (counts.data, breakdown.data, breakdown.closed)
         writes.setdefault(statement, []).append((stamp, *values, partition_key(key), owner))
     yield from writes.items()

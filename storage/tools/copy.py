@@ -175,9 +175,9 @@ class _Copying:
         while page := self._view.walk(after, KEYS_PER_PAGE):
             after = page[-1][0]
             counts = [(key, link) for key, link in page if not is_breakdown(key)]
-            divided = self._view.links([breakdown_of(key) for key, _ in counts])
+            breakdowns = self._view.links([breakdown_of(key) for key, _ in counts])
             if counts:
-                yield [*((key, link) for key, link in divided.items() if link.rows), *counts]
+                yield [*((key, link) for key, link in breakdowns.items() if link.rows), *counts]
             self._rows_done += rows_in(page)
             self._on_progress(self._rows_done, self._rows_in_all)
 

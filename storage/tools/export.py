@@ -80,16 +80,16 @@ def _live(key: str, owner: int, own: Mapping[str, OwnRow]) -> tuple[Row, Breakdo
     """Returns an owner's row and breakdown, if there is one; None if an erasure has emptied them."""
     name = row_name(key, owner)
     try:
-        counts, divided = own.get(key), own.get(breakdown_of(key))
+        counts, parts_row = own.get(key), own.get(breakdown_of(key))
         if counts is None or counts.data is None:
             return None
         row = decode(counts.data)
         if row.erased_at < counts.erased_at:
             return None
-        if divided is None or divided.data is None:
+        if parts_row is None or parts_row.data is None:
             return row, None
         name = row_name(breakdown_of(key), owner)
-        breakdown = decode_parts(separate_parts(divided.data))
+        breakdown = decode_parts(separate_parts(parts_row.data))
     except RowCorrupt as error:
         raise RowCorrupt(f"{name}: {error.detail}") from error
     return row, breakdown if breakdown.erased_at >= counts.erased_at else None

@@ -95,8 +95,8 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
                 if key == QUARANTINE:
                     _report_quarantine(report, link)
                     continue
-                divided = is_breakdown(key)
-                checked = breakdowns.checked(key, link, counts) if divided else _checked_rows(link, ladder)
+                of_breakdown = is_breakdown(key)
+                checked = breakdowns.checked(key, link, counts) if of_breakdown else _checked_rows(link, ladder)
                 for owner, row, sentences in checked:
                     report.rows += 1
                     if bounds is not None and isinstance(row, Row) and link_of(key) is not None:
@@ -104,7 +104,7 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
                     if owner not in known:
                         sentences = [*sentences, "the store knows no such owner"]
                     report.add_broken(row_name(key, owner), sentences)
-                    if not divided:
+                    if not of_breakdown:
                         _add_up(report, sums.setdefault(owner, _OwnerSums()), key, row, link.erased_at)
             done += rows_in(page)
             on_progress(done, total)

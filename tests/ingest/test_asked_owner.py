@@ -69,7 +69,7 @@ def test_what_another_owner_erased_is_hidden_at_once_and_flushed_by_the_stores_s
         assert await lifetime() == 3
         await first.owner.erase("k")
         assert await lifetime() == 3, "only the second owner knows of its hits"
-        await second.owner.erased_elsewhere("k")
+        await second.owner.hide_erased("k")
         assert await lifetime() == 0
         await second.owner.accept_one("k")
         assert await lifetime() == 1
@@ -83,7 +83,7 @@ def test_what_another_owner_erased_is_hidden_at_once_and_flushed_by_the_stores_s
 def test_a_link_that_was_not_hit_here_leaves_nothing_when_it_is_erased_elsewhere(tmp_path: Path) -> None:
     async def steps(store: MemoryStore, first: OwnerProcess, second: OwnerProcess) -> None:
         await second.owner.claim()
-        await second.owner.erased_elsewhere("k")
+        await second.owner.hide_erased("k")
         assert not any(second.owner.buffered_links())
 
     play(tmp_path, steps)

@@ -69,7 +69,7 @@ async def stepped(nodes: RankedOwners, drawn: random.Random) -> None:
             key = f"k{drawn.randrange(20)}"
             await owner.erase(key)
             for other in nodes.owners:
-                await other.erased_elsewhere(key)
+                await other.hide_erased(key)
         case "time":
             nodes.now += drawn.choice([60, HOUR_S, DAY_S, DAY_S, 8 * DAY_S, 40 * DAY_S, 200 * DAY_S])
 

@@ -28,7 +28,7 @@ class Flusher:
     """The open holder of an owner. divided: all hits of people come from the site `a.example`."""
 
     def __init__(self, store: Store, owner: int = 1, divided: bool = False) -> None:
-        self._divided = divided
+        self._with_breakdowns = divided
         self.held = Held(owner, 1, f"h{owner}")
         self.number = 0
         self._store = store
@@ -64,7 +64,7 @@ class Flusher:
             after = apply(before, delta, self.number, DAY, erased_at, CLICKS)
             bounds = None if key == ALL_LINKS else upper_bounds_of(after, CLICKS)
             saved[key] = SavedRow(encode(after), next_due(after, CLICKS), upper_bounds=bounds)
-            if self._divided and delta.people:
+            if self._with_breakdowns and delta.people:
                 saved[breakdown_of(key)] = self._breakdown(breakdown_of(key), delta)
         self._store.save_own(self.held, self.number, saved, sources)
 

@@ -55,7 +55,7 @@ def whole_buckets(start: int, end: int, fold_day: int, ladder: Ladder) -> tuple[
     return ladder.kept(start, fold_day)[0], ladder.kept(end - 1, fold_day)[1]
 
 
-def divided(row: Breakdown, dimension: str, start: int, end: int, bounded: BoundedLadder) -> BreakdownTotal:
+def breakdown_total(row: Breakdown, dimension: str, start: int, end: int, bounded: BoundedLadder) -> BreakdownTotal:
     """Returns how the recorded hits of the kept buckets that [start, end) touches divide by a dimension."""
     first, last = whole_buckets(start, end, row.fold_day, bounded.ladder)
     columns: list[ColumnTier] = []

@@ -31,16 +31,16 @@ async def decide_anyway(
     explain: bool = False,
 ) -> Decision:
     """Returns the verb's decision, or one without the backend. EventUnknown and ParameterInvalid pass through."""
-    known = limiter.events.of(event, features)
+    rules_of_event = limiter.events.of(event, features)
     try:
         if verb == "peek":
             return await limiter.peek(event, features, cost, explain=explain)
         ask = limiter.reserve if verb == "reserve" else limiter.hit
         return await ask(event, features, cost, caller=caller, explain=explain)
     except BackendUnavailable:
-        decision = without_backend(known.rules, cost, limiter.events.now())
+        decision = without_backend(rules_of_event.rules, cost, limiter.events.now())
         if verb != "peek":
-            limiter.events.report(known, features, cost, decision)
+            limiter.events.report(rules_of_event, features, cost, decision)
         return decision
 
 

@@ -11,7 +11,7 @@ import click
 
 from clickcurve.visible import visible
 from server.cli.client.api import NamedServer
-from server.cli.client.draw_divided import NOT_GIVEN
+from server.cli.client.draw_breakdown import NOT_GIVEN
 from server.cli.client.read import parameters_of, subject_path, with_parameters
 from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings

@@ -66,13 +66,13 @@ class OwnRows:
     def _read(self, owner: int, keys: Sequence[str]) -> Iterator[tuple[str, StoredLink]]:
         """Yields these rows of an owner. A breakdown is read together with its row of counts."""
         wanted = frozenset(keys)
-        divided = [key for key in keys if is_breakdown(key)]
+        breakdown_keys = [key for key in keys if is_breakdown(key)]
         plain = [key for key in keys if not is_breakdown(key) and breakdown_of(key) not in wanted]
-        wanted_of = (LOAD_OWN, plain), (LOAD_OWN_BY, divided)
+        wanted_of = (LOAD_OWN, plain), (LOAD_OWN_BY, breakdown_keys)
         work = [(statement, [(partition_of(key), owner) for key in some]) for statement, some in wanted_of]
         counts, both = self._cql.run_all(work)
         yield from zip(plain, map(link_of_rows, counts), strict=True)
-        for key, rows in zip(divided, both, strict=True):
+        for key, rows in zip(breakdown_keys, both, strict=True):
             yield key, link_of_rows(breakdowns_in(rows))
             if counts_key(key) in wanted:
                 yield counts_key(key), link_of_rows(counts_in(rows))

@@ -28,7 +28,7 @@ LADDERS = [
     BoundedLadder(Ladder.parse("3600:3,month"), (2, 2)),
     BoundedLadder(Ladder.parse("86400:4,604800:20,6048000"), (2, 3, 2)),
 ]
-any_capped = st.sampled_from([BREAKDOWN, *LADDERS])
+any_bounded = st.sampled_from([BREAKDOWN, *LADDERS])
 STANDARD_ERROR = 0.023  # of an estimated number of visitors, as docs/http-api.md states it
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clickcurve.buckets.breakdowns.answers import (
     Bounds,
     VisitorSpan,
-    divided,
+    breakdown_total,
     recorded_between,
     value_between,
     visitor_days,
@@ -33,7 +33,7 @@ from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from tests.buckets.breakdowns.given_breakdowns import (
     STANDARD_ERROR,
     Said,
-    any_capped,
+    any_bounded,
     flushes_of,
     lived_breakdown,
     owners_saids,
@@ -60,13 +60,13 @@ def spans(draw: st.DrawFn) -> tuple[Owners, int, int]:
 
 
 @law
-@given(spans(), any_capped)
+@given(spans(), any_bounded)
 def test_values_and_other_of_a_span_are_the_hits_of_its_whole_buckets(
     drawn: tuple[Owners, int, int], bounded: BoundedLadder
 ) -> None:
     owners, start, end = drawn
     row = merged(owners, bounded)
-    found = divided(row, "ref", start, end, bounded)
+    found = breakdown_total(row, "ref", start, end, bounded)
     assert (found.start, found.end) == whole_buckets(start, end, row.fold_day, bounded.ladder)
     if start < end:
         assert found.start <= start < end <= found.end
@@ -84,13 +84,13 @@ def test_values_and_other_of_a_span_are_the_hits_of_its_whole_buckets(
 
 
 @law
-@given(spans(), any_capped, st.sampled_from(["", "DE", "zz", "never said"]))
+@given(spans(), any_bounded, st.sampled_from(["", "DE", "zz", "never said"]))
 def test_a_curve_of_a_value_adds_up_to_its_total(
     drawn: tuple[Owners, int, int], bounded: BoundedLadder, value: str
 ) -> None:
     owners, start, end = drawn
     row = merged(owners, bounded)
-    found = divided(row, "country", start, end, bounded)
+    found = breakdown_total(row, "country", start, end, bounded)
     edges = [found.start]
     while edges[-1] < found.end:
         edges.append(bounded.ladder.kept(edges[-1], row.fold_day)[1])
@@ -111,14 +111,14 @@ def test_a_curve_of_a_value_adds_up_to_its_total(
 
 def test_what_was_never_said_has_no_hits() -> None:
     row = apply_breakdown(BREAKDOWN.empty, BreakdownDelta({"ref": {NOON: {"a": 2}}}), 1, TODAY, 0, BREAKDOWN)
-    nothing = divided(row, "os", NOON, NOON + HOUR_S, BREAKDOWN)
+    nothing = breakdown_total(row, "os", NOON, NOON + HOUR_S, BREAKDOWN)
     assert (nothing.values, nothing.other, nothing.bounds("a")) == ({}, 0, Bounds(0, 0))
     assert value_between(row, "os", "a", [NOON, NOON + HOUR_S]) == [Bounds(0, 0)]
     for edges in ([], [NOON]):
         assert not value_between(row, "ref", "a", edges)
         assert not recorded_between(row, "ref", edges)
-    assert divided(row, "ref", NOON, NOON, BREAKDOWN).recorded == 0
-    assert divided(row, "ref", NOON + 60, NOON + 61, BREAKDOWN).values == {"a": 2}
+    assert breakdown_total(row, "ref", NOON, NOON, BREAKDOWN).recorded == 0
+    assert breakdown_total(row, "ref", NOON + 60, NOON + 61, BREAKDOWN).values == {"a": 2}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
     trim,
 )
 from tests.buckets.breakdowns import laws
-from tests.buckets.breakdowns.given_breakdowns import NARROW, Said, any_capped, owners_saids, saids
+from tests.buckets.breakdowns.given_breakdowns import NARROW, Said, any_bounded, owners_saids, saids
 from tests.buckets.breakdowns.laws import Engine
 from tests.buckets.given import law
 
@@ -34,19 +34,19 @@ randoms = st.randoms(use_true_random=False)
 
 
 @law
-@given(saids(), any_capped)
+@given(saids(), any_bounded)
 def test_values_and_other_are_the_hits_recorded(history: History, bounded: BoundedLadder) -> None:
     laws.parts_are_the_total(OURS, *history, bounded)
 
 
 @law
-@given(saids(), any_capped)
+@given(saids(), any_bounded)
 def test_each_value_lies_in_its_bounds(history: History, bounded: BoundedLadder) -> None:
     laws.bounds_are_true(OURS, *history, bounded)
 
 
 @law
-@given(saids(), any_capped, steps)
+@given(saids(), any_bounded, steps)
 def test_any_steps_of_folding_give_the_same_breakdown(
     history: History, bounded: BoundedLadder, days: list[int]
 ) -> None:
@@ -54,7 +54,7 @@ def test_any_steps_of_folding_give_the_same_breakdown(
 
 
 @law
-@given(saids(), any_capped, randoms)
+@given(saids(), any_bounded, randoms)
 def test_the_order_of_hits_does_not_matter_below_the_caps(
     history: History, bounded: BoundedLadder, random: Random
 ) -> None:
@@ -62,13 +62,13 @@ def test_the_order_of_hits_does_not_matter_below_the_caps(
 
 
 @law
-@given(saids(), any_capped)
+@given(saids(), any_bounded)
 def test_a_flush_that_is_repeated_adds_nothing(history: History, bounded: BoundedLadder) -> None:
     laws.repeats_add_nothing(OURS, *history, bounded)
 
 
 @law
-@given(owners, any_capped, randoms)
+@given(owners, any_bounded, randoms)
 def test_a_merge_of_owners_is_a_sum_whenever_they_folded(
     parts: list[tuple[list[Said], list[int], int]], bounded: BoundedLadder, random: Random
 ) -> None:
@@ -76,13 +76,13 @@ def test_a_merge_of_owners_is_a_sum_whenever_they_folded(
 
 
 @law
-@given(saids(), any_capped)
+@given(saids(), any_bounded)
 def test_next_due_is_the_first_fold_day_that_changes_a_bucket(history: History, bounded: BoundedLadder) -> None:
     laws.due_is_the_first_day_that_changes(OURS, *history, bounded)
 
 
 @law
-@given(saids(), any_capped)
+@given(saids(), any_bounded)
 def test_visitors_of_a_day_are_a_set_then_a_number(history: History, bounded: BoundedLadder) -> None:
     laws.visitors_are_sets_then_numbers(OURS, *history, bounded)
 

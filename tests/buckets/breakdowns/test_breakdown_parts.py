@@ -38,7 +38,7 @@ from clickcurve.buckets.row import MAX_COUNT
 from tests.buckets.breakdowns import laws
 from tests.buckets.breakdowns.given_breakdowns import (
     Said,
-    any_capped,
+    any_bounded,
     delta_of_said,
     flushes_of,
     lived_breakdown,
@@ -53,7 +53,7 @@ NOTHING = BreakdownDelta({})
 
 
 @law
-@given(saids(), any_capped)
+@given(saids(), any_bounded)
 def test_what_is_encoded_decodes_to_the_same_breakdown(history: History, bounded: BoundedLadder) -> None:
     row = lived_breakdown(flushes_of(*history), bounded)
     for _ in range(3):
@@ -71,7 +71,7 @@ erasures = st.lists(st.sampled_from([0, 0, 0, 3, 9]), min_size=1, max_size=5)
 
 
 @law
-@given(saids(), any_capped, erasures)
+@given(saids(), any_bounded, erasures)
 def test_a_flush_of_the_open_part_gives_what_the_whole_breakdown_gives(
     history: History, bounded: BoundedLadder, erased: list[int]
 ) -> None:
@@ -98,7 +98,7 @@ def test_the_law_of_the_short_way_notices_its_mutant(
 
 
 @law
-@given(saids(), any_capped, st.lists(st.integers(0, 40), min_size=1, max_size=5))
+@given(saids(), any_bounded, st.lists(st.integers(0, 40), min_size=1, max_size=5))
 def test_folding_by_flushes_of_nothing_is_folding(history: History, bounded: BoundedLadder, steps: list[int]) -> None:
     row = lived_breakdown(flushes_of(*history), bounded)
     parts = encode_parts(row, bounded)
@@ -232,7 +232,7 @@ def test_a_flush_of_the_newest_hour_leaves_the_older_block_as_it_is() -> None:
 
 # --- reading in part ------------------------------------------------------------------------------------------------
 @law
-@given(saids(), any_capped, st.sets(st.sampled_from(["ref", "country", "tag.shop", "os"])))
+@given(saids(), any_bounded, st.sets(st.sampled_from(["ref", "country", "tag.shop", "os"])))
 def test_some_dimensions_are_read_as_all_are(history: History, bounded: BoundedLadder, only: set[str]) -> None:
     row = lived_breakdown(flushes_of(*history), bounded)
     parts = encode_parts(row, bounded)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickcurve.buckets.breakdowns.answers import divided, recorded_between, value_between
+from clickcurve.buckets.breakdowns.answers import breakdown_total, recorded_between, value_between
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
     BoundedLadder,
@@ -31,7 +31,7 @@ from tests.buckets.breakdowns.given_breakdowns import (
     DIMENSIONS,
     NARROW,
     Said,
-    any_capped,
+    any_bounded,
     flushes_of,
     lived_breakdown,
     saids,
@@ -51,7 +51,9 @@ def columns_answer_as_buckets(history: History, bounded: BoundedLadder, later: i
         edges = [edge for edge in edges if edge >= 0]
         for name in (*DIMENSIONS, "never said"):
             for start, end in [*pairwise(edges), (0, edges[-1] + 1)]:
-                assert divided(columns, name, start, end, bounded) == divided(buckets, name, start, end, bounded)
+                assert breakdown_total(columns, name, start, end, bounded) == breakdown_total(
+                    buckets, name, start, end, bounded
+                )
             assert recorded_between(columns, name, edges) == recorded_between(buckets, name, edges)
             for value in ("", "DE", "never said"):
                 assert value_between(columns, name, value, edges) == value_between(buckets, name, value, edges)
@@ -61,7 +63,7 @@ drawn_hours = st.lists(st.integers(0, 500), min_size=1, max_size=6)
 
 
 @law
-@given(saids(), any_capped, st.sampled_from([1, 40, 400]), drawn_hours)
+@given(saids(), any_bounded, st.sampled_from([1, 40, 400]), drawn_hours)
 def test_columns_answer_as_the_buckets_that_they_are_of(
     history: History, bounded: BoundedLadder, later: int, hours: list[int]
 ) -> None:
@@ -98,7 +100,7 @@ def test_a_closed_part_is_read_as_columns() -> None:
 
 
 def sum_of_ref(row: Breakdown) -> dict[str, int]:
-    return dict(divided(row, "ref", 0, 10 * DAY_S, BREAKDOWN).values)
+    return dict(breakdown_total(row, "ref", 0, 10 * DAY_S, BREAKDOWN).values)
 
 
 def test_tiers_of_different_tables_have_no_sum() -> None:

@@ -27,7 +27,7 @@ from dashboard.page.templates import Templates
 from dashboard.page.values import value_table
 from dashboard.page.view import EVER, PageView, view_of
 from dashboard.questions import BrokenDown, Questions
-from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import QueriedNodes
 
 T = TypeVar("T")
@@ -342,13 +342,15 @@ SINCE = {"ref": NOW - 20 * DAY_S, "country": NOW - 20 * DAY_S, "device": 0}
 
 
 @pytest.fixture(scope="module")
-def wordy() -> WordyNodes:
-    nodes = WordyNodes(NOW, SINCE)
+def attribute_nodes() -> AttributeNodes:
+    nodes = AttributeNodes(NOW, SINCE)
     for day in range(30):
         for value, count in (("news.example", 5), ("", 3), ("<b>evil.example", 1)):
             said = (("ref", value), ("country", "AT"), ("device", "phone"))
-            nodes.accept(SaidHit("k", NOW - day * DAY_S, count, False, said if day < 20 else said[2:], day % 3, ("g",)))
-    nodes.accept(SaidHit("silent", NOW - 60))
+            nodes.accept(
+                AttributeHit("k", NOW - day * DAY_S, count, False, said if day < 20 else said[2:], day % 3, ("g",))
+            )
+    nodes.accept(AttributeHit("silent", NOW - 60))
     return nodes
 
 
@@ -362,9 +364,11 @@ def rendered(values: dict[str, Any], **more: Any) -> str:
 
 
 @pytest.mark.parametrize(("kind", "name"), [(LINK, "k"), (GROUP, "g")])
-def test_a_page_shows_what_hits_said_when_the_server_divides_them(wordy: WordyNodes, kind: str, name: str) -> None:
-    broken_down = BrokenDown(wordy.breakdowns, tuple(SINCE), True)
-    values: Any = run(one(pages_of(wordy, broken_down), kind, name, PageView(), NOW))
+def test_a_page_shows_what_hits_said_when_the_server_divides_them(
+    attribute_nodes: AttributeNodes, kind: str, name: str
+) -> None:
+    broken_down = BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), True)
+    values: Any = run(one(pages_of(attribute_nodes, broken_down), kind, name, PageView(), NOW))
     assert [table.title for table in values["audience"].tables] == ["Referrers", "Countries", "Devices"]
     text = rendered(values)
     assert "Visitors" in text and "daily visitors" in text
@@ -372,19 +376,19 @@ def test_a_page_shows_what_hits_said_when_the_server_divides_them(wordy: WordyNo
     assert "&lt;b&gt;evil.example" in text and "<b>evil" not in text
 
 
-def test_parts_of_a_table_are_the_total(wordy: WordyNodes) -> None:
-    broken_down = BrokenDown(wordy.breakdowns, tuple(SINCE), False)
-    values: Any = run(one(pages_of(wordy, broken_down), LINK, "k", PageView(), NOW))
-    asked = wordy.by("k", "ref", "last=30d&limit=10")
+def test_parts_of_a_table_are_the_total(attribute_nodes: AttributeNodes) -> None:
+    broken_down = BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), False)
+    values: Any = run(one(pages_of(attribute_nodes, broken_down), LINK, "k", PageView(), NOW))
+    asked = attribute_nodes.by("k", "ref", "last=30d&limit=10")
     (table,) = [each for each in values["audience"].tables if each.dimension == "ref"]
     certain = [int(row.count.text.partition(" to ")[0].replace(",", "")) for row in table.rows]
-    assert sum(certain) == asked["total"] == wordy.total("k", "last=30d")["total"]
+    assert sum(certain) == asked["total"] == attribute_nodes.total("k", "last=30d")["total"]
     assert values["audience"].visits is None, "none are kept"
 
 
-def test_without_divisions_or_words_there_is_no_such_section(wordy: WordyNodes) -> None:
-    broken_down = BrokenDown(wordy.breakdowns, tuple(SINCE), False)
-    for pages, name in ((pages_of(wordy), "k"), (pages_of(wordy, broken_down), "silent")):
+def test_without_divisions_or_words_there_is_no_such_section(attribute_nodes: AttributeNodes) -> None:
+    broken_down = BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), False)
+    for pages, name in ((pages_of(attribute_nodes), "k"), (pages_of(attribute_nodes, broken_down), "silent")):
         values: Any = run(one(pages, LINK, name, PageView(), NOW))
         assert values["audience"].tables == [] and "Audience" not in rendered(values)
 
@@ -420,8 +424,8 @@ def test_a_share_claims_neither_all_nor_nothing_of_what_is_nearly_so(count: int,
     assert row.share == f"{share}\u00a0%"
 
 
-def test_all_links_together_show_what_hits_said_but_not_beside_a_search(wordy: WordyNodes) -> None:
-    pages = pages_of(wordy, BrokenDown(wordy.breakdowns, tuple(SINCE), True))
+def test_all_links_together_show_what_hits_said_but_not_beside_a_search(attribute_nodes: AttributeNodes) -> None:
+    pages = pages_of(attribute_nodes, BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), True))
     values: Any = run(pages.overview(PageView(), NOW))
     assert [table.title for table in values["audience"].tables] == ["Referrers", "Countries", "Devices"]
     assert values["audience"].visits.count.text != "0"

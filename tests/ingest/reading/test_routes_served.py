@@ -1,15 +1,16 @@
-"""The write routes behind a real uvicorn: what the server adds to them, byte by byte."""
+"""The write routes behind connections of the server: what these add, byte by byte."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
 import random
+import re
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import uvicorn
@@ -28,8 +29,6 @@ from server.http.tokens import Gate
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
 from tests.server.http.connection_kit import NO_TOKENS
 
-Http = Literal["httptools", "h11", "fast path"]
-each_http = pytest.mark.parametrize("http", ["httptools", "h11", "fast path"])
 DEADLINE_S = 20
 
 
@@ -82,11 +81,13 @@ def below_asgi(routes: HitRoutes) -> type[Connection]:
 
 
 @asynccontextmanager
-async def serving(http: Http, **options: Any) -> AsyncIterator[Served]:
+async def serving(**options: Any) -> AsyncIterator[Served]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         app = Served(listening.getsockname()[1], **options)
-        way: Any = below_asgi(app.routes) if http == "fast path" else http
-        config = uvicorn.Config(app, http=way, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=1)
+        connections = below_asgi(app.routes)
+        config = uvicorn.Config(
+            app, http=connections, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=1
+        )
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve(sockets=[listening]))
         try:
@@ -97,9 +98,9 @@ async def serving(http: Http, **options: Any) -> AsyncIterator[Served]:
             await running
 
 
-def run(http: Http, scenario: Callable[[Served], Awaitable[None]], **options: Any) -> Served:
+def run(scenario: Callable[[Served], Awaitable[None]], **options: Any) -> Served:
     async def whole() -> Served:
-        async with serving(http, **options) as served:
+        async with serving(**options) as served:
             await asyncio.wait_for(scenario(served), DEADLINE_S)
             return served
 
@@ -117,8 +118,7 @@ def post(path: bytes, body: bytes = b"", *headers: bytes) -> bytes:
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
-@each_http
-def test_one_connection_serves_many_requests(http: Http) -> None:
+def test_one_connection_serves_many_requests() -> None:
     async def scenario(served: Served) -> None:
         connection = await served.connect()
         for path in (b"/v1/hits/a", b"/v1/hits/a%2Fb", b"/v1/hits/%252F?"):
@@ -131,19 +131,18 @@ def test_one_connection_serves_many_requests(http: Http) -> None:
         assert (status, headers["content-type"]) == (200, "application/json")
         assert body.startswith(b'{"counted":1,"duplicate":0,"late":0,"refused":1,"items":[{')
 
-    served = run(http, scenario)
+    served = run(scenario)
     assert served.intake.singles == {"a": 1, "a/b": 1, "%2F": 1, "plain": 1}
     assert served.intake.people.total() == 1
 
 
-@each_http
-def test_requests_sent_at_once_are_answered_in_order(http: Http) -> None:
+def test_requests_sent_at_once_are_answered_in_order() -> None:
     async def scenario(served: Served) -> None:
         connection = await served.connect()
         connection.send(post(b"/v1/hits/a"), post(b"/v1/hits", b"x"), post(b"/v1/hits/b"), post(b"/v1/hits/a/b"))
         assert [(await connection.answer())[0] for _ in range(4)] == [200, 400, 200, 404]
 
-    assert run(http, scenario).intake.singles == {"a": 1, "b": 1}
+    assert run(scenario).intake.singles == {"a": 1, "b": 1}
 
 
 UNKNOWN = [
@@ -155,9 +154,8 @@ UNKNOWN = [
 ]
 
 
-@each_http
 @pytest.mark.parametrize("request_", UNKNOWN)
-def test_an_unknown_outcome_closes_the_connection_without_a_byte(http: Http, request_: bytes) -> None:
+def test_an_unknown_outcome_closes_the_connection_without_a_byte(request_: bytes) -> None:
     async def scenario(served: Served) -> None:
         served.intake.failure = JournalUnknown("the write failed and could not be cancelled")
         connection = await served.connect()
@@ -168,11 +166,10 @@ def test_an_unknown_outcome_closes_the_connection_without_a_byte(http: Http, req
         other.send(request_)
         assert (await other.answer())[0] == 200
 
-    assert run(http, scenario).routes.counters.unanswered == 1
+    assert run(scenario).routes.counters.unanswered == 1
 
 
-@each_http
-def test_a_refusal_for_now_keeps_the_connection(http: Http) -> None:
+def test_a_refusal_for_now_keeps_the_connection() -> None:
     async def scenario(served: Served) -> None:
         served.intake.failure = JournalBehind("the journal is behind")
         connection = await served.connect()
@@ -183,11 +180,10 @@ def test_a_refusal_for_now_keeps_the_connection(http: Http) -> None:
         connection.send(post(b"/v1/hits/a"))
         assert (await connection.answer())[0] == 200
 
-    assert run(http, scenario).intake.total == 1
+    assert run(scenario).intake.total == 1
 
 
-@each_http
-def test_chunked_bodies(http: Http) -> None:
+def test_chunked_bodies() -> None:
     async def scenario(served: Served) -> None:
         chunked = b"Transfer-Encoding: chunked"
         connection = await served.connect()
@@ -200,11 +196,10 @@ def test_chunked_bodies(http: Http) -> None:
         connection.send(post(b"/v1/hits/a"))
         assert (await connection.answer())[0] == 200
 
-    assert run(http, scenario).intake.total == 3
+    assert run(scenario).intake.total == 3
 
 
-@each_http
-def test_expect_100_continue(http: Http) -> None:
+def test_expect_100_continue() -> None:
     async def scenario(served: Served) -> None:
         expect = b"Expect: 100-continue"
         connection = await served.connect()
@@ -217,11 +212,10 @@ def test_expect_100_continue(http: Http) -> None:
         assert (status, headers["connection"]) == (413, "close")
         assert await connection.rest() == b""
 
-    assert run(http, scenario, body_bytes=1000).intake.total == 1
+    assert run(scenario, body_bytes=1000).intake.total == 1
 
 
-@each_http
-def test_a_client_that_sends_too_much_can_read_why(http: Http) -> None:
+def test_a_client_that_sends_too_much_can_read_why() -> None:
     async def scenario(served: Served) -> None:
         connection = await served.connect()
         connection.send(post(b"/v1/hits", b" " * 3_000_000))
@@ -236,11 +230,10 @@ def test_a_client_that_sends_too_much_can_read_why(http: Http) -> None:
         connection.send(post(b"/v1/hits/a"))
         assert (await connection.answer())[0] == 200
 
-    assert run(http, scenario, body_bytes=200_000).intake.total == 1
+    assert run(scenario, body_bytes=200_000).intake.total == 1
 
 
-@each_http
-def test_a_client_that_leaves_in_the_middle_counts_nothing(http: Http) -> None:
+def test_a_client_that_leaves_in_the_middle_counts_nothing() -> None:
     async def scenario(served: Served) -> None:
         request = post(b"/v1/hits", b'[{"key":"a"},{"key":"b"}]')
         for length in (len(request) - 1, len(request) - 20):
@@ -252,12 +245,11 @@ def test_a_client_that_leaves_in_the_middle_counts_nothing(http: Http) -> None:
         whole.send(post(b"/v1/hits/c"))
         assert (await whole.answer())[0] == 200
 
-    assert run(http, scenario).intake.total == 1
+    assert run(scenario).intake.total == 1
 
 
-@each_http
 @pytest.mark.parametrize("method", [b"GET", b"HEAD", b"PUT", b"OPTIONS"])
-def test_other_methods_are_answered_and_the_connection_goes_on(http: Http, method: bytes) -> None:
+def test_other_methods_are_answered_and_the_connection_goes_on(method: bytes) -> None:
     async def scenario(served: Served) -> None:
         connection = await served.connect()
         for path in (b"/v1/hits", b"/v1/hits/a"):
@@ -267,7 +259,7 @@ def test_other_methods_are_answered_and_the_connection_goes_on(http: Http, metho
         connection.send(post(b"/v1/hits/a"))
         assert (await connection.answer())[0] == 200
 
-    assert run(http, scenario).intake.total == 1
+    assert run(scenario).intake.total == 1
 
 
 SEEDS = [
@@ -312,12 +304,12 @@ def test_no_bytes_of_a_client_make_an_error_of_the_servers(caplog: pytest.LogCap
             connection.send(mutated(rng, rng.choice(SEEDS)))
             connection.writer.write_eof()
             answer = await connection.rest()
-            assert b"HTTP/1.1 5" not in answer
+            assert not re.search(rb"HTTP/1\.1 5(?!01|05)", answer), answer  # those two are for codings and versions
         last = await served.connect()
         last.send(post(b"/v1/hits/a"))
         assert (await last.answer())[0] == 200
 
-    run("httptools", scenario)
+    run(scenario)
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 

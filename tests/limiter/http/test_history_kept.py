@@ -71,7 +71,7 @@ class RecordedLimiter:
         """A process begins: its limiter and its history know nothing."""
         self.heard: Counter[tuple[str, str, int]] = Counter()
         self.history = LimitHistory(self.node.owner.accept, lambda: self.now, self.secret)
-        self.limiter = Limiter(parse_rules(RULES), clock=lambda: self.now, listener=self.history.heard)
+        self.limiter = Limiter(parse_rules(RULES), clock=lambda: self.now, listener=self.history.count)
 
     async def step(self, what: str, event: str, number: int) -> None:
         if what in ("hit", "reserve", "peek"):

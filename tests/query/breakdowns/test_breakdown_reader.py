@@ -15,7 +15,7 @@ from clickcurve.keys import ALL_LINKS, breakdown_key
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import TRIES, BreakdownReader
 from storage.contract import StoredLink
-from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import run
 
 NOW = 1_772_407_680
@@ -25,7 +25,7 @@ SAID = (("ref", "a"),)
 class Interrupted:
     """Reads of a store, with something that happens before some of them."""
 
-    def __init__(self, nodes: WordyNodes, happens: Callable[[int], None]) -> None:
+    def __init__(self, nodes: AttributeNodes, happens: Callable[[int], None]) -> None:
         self.reads: list[str] = []
         self._nodes = nodes
         self._happens = happens
@@ -39,11 +39,11 @@ class Interrupted:
         return await self._nodes.store.rows(key)
 
 
-def nodes_with(owners: int = 2) -> WordyNodes:
-    nodes = WordyNodes(NOW, {"ref": 0}, owners)
+def nodes_with(owners: int = 2) -> AttributeNodes:
+    nodes = AttributeNodes(NOW, {"ref": 0}, owners)
     for owner in range(1, owners + 1):
-        nodes.accept(SaidHit("k", NOW, 2, said=SAID), owner)
-        nodes.accept(SaidHit("k", NOW, 1), owner)
+        nodes.accept(AttributeHit("k", NOW, 2, said=SAID), owner)
+        nodes.accept(AttributeHit("k", NOW, 1), owner)
         nodes.owners[owner - 1].flush(NOW)
     return nodes
 
@@ -56,7 +56,7 @@ def values(answer: dict[str, Any]) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("read", range(4))
 def test_a_flush_between_two_reads_makes_no_hit_a_silent_one(owner: int, read: int) -> None:
     nodes = nodes_with()
-    nodes.accept(SaidHit("k", NOW, 5, said=SAID), owner)
+    nodes.accept(AttributeHit("k", NOW, 5, said=SAID), owner)
 
     def flush(number: int) -> None:
         if number == read:
@@ -77,7 +77,7 @@ def test_equal_marks_need_no_further_read() -> None:
     interrupted = Interrupted(nodes, lambda number: None)
     nodes.by("k", "ref")
     assert interrupted.reads == [breakdown_key("k"), "k"]
-    nodes.accept(SaidHit("k", NOW, 7), 2)  # says nothing: a later mark on the counts alone
+    nodes.accept(AttributeHit("k", NOW, 7), 2)  # says nothing: a later mark on the counts alone
     nodes.owners[1].flush(NOW)
     assert values(nodes.by("k", "ref")) == {"": (9, 9), "a": (4, 4)}
     assert interrupted.reads[2:] == [breakdown_key("k"), "k", breakdown_key("k")]
@@ -88,7 +88,7 @@ def test_rows_that_never_settle_say_what_is_true_of_both() -> None:
     nodes = nodes_with()
 
     def flush(number: int) -> None:
-        nodes.accept(SaidHit("k", NOW, 1, said=SAID), 2)
+        nodes.accept(AttributeHit("k", NOW, 1, said=SAID), 2)
         nodes.owners[1].flush(NOW)
 
     interrupted = Interrupted(nodes, flush)
@@ -105,7 +105,7 @@ def test_a_breakdown_that_was_written_before_its_counts_is_no_larger_than_the_to
     nodes = nodes_with(1)
     rows = nodes.store.rows
     before = run(rows("k"))
-    nodes.accept(SaidHit("k", NOW, 5, said=SAID))
+    nodes.accept(AttributeHit("k", NOW, 5, said=SAID))
     nodes.owners[0].flush(NOW)
 
     async def torn(key: str) -> StoredLink:
@@ -120,7 +120,7 @@ def test_a_breakdown_that_was_written_before_its_counts_is_no_larger_than_the_to
 
 def test_an_owner_whose_clock_is_ahead_folds_both_rows() -> None:
     nodes = nodes_with()
-    nodes.accept(SaidHit("k", NOW, 1, said=SAID), 2)
+    nodes.accept(AttributeHit("k", NOW, 1, said=SAID), 2)
     nodes.owners[1].flush(NOW + 5 * DAY_S, ("k",))
     answer = nodes.by("k", "ref", "last=1h")
     assert (answer["from"], answer["to"]) == (NOW // DAY_S * DAY_S, (NOW // DAY_S + 1) * DAY_S)
@@ -155,7 +155,7 @@ def test_an_erasure_of_the_counts_alone_hides_the_breakdown_too() -> None:
 
 def test_large_breakdowns_are_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = nodes_with()
-    nodes.accept(SaidHit("k", NOW, 5, said=SAID))
+    nodes.accept(AttributeHit("k", NOW, 5, said=SAID))
     asked = nodes.by("k", "ref")
     threads: list[str] = []
     merge = BreakdownReader._merged

@@ -20,7 +20,7 @@ from server.http.gateway import Gateway, made_safe
 from server.http.problems import Problems
 from server.http.tokens import Gate, add_token
 from server.http.tokens import Scope as Allowed
-from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import Limits
 
 NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
@@ -41,7 +41,7 @@ class NoHits:
 class Served:
     """A node with its door."""
 
-    def __init__(self, nodes: WordyNodes, tokens: Path, visitors: bool = True) -> None:
+    def __init__(self, nodes: AttributeNodes, tokens: Path, visitors: bool = True) -> None:
         problems = Problems()
         self.app = FastAPI()
         problems.install(self.app)
@@ -66,20 +66,20 @@ class Served:
 
 
 @pytest.fixture
-def nodes() -> WordyNodes:
+def nodes() -> AttributeNodes:
     """Seven hits of a link with a slash in its key: four from two referrers, one without, two that said nothing."""
-    nodes = WordyNodes(NOW, {"ref": 0, "bot": 0, "tag.a/b": 0})
+    nodes = AttributeNodes(NOW, {"ref": 0, "bot": 0, "tag.a/b": 0})
     for ref, count in (("news.example", 3), ('a,"b"', 1), ("", 1)):
         said = (("ref", ref), ("tag.a/b", "x"))
-        nodes.accept(SaidHit("a/b", NOW, count, said=said, visitor=count, groups=("g/h",) if count == 3 else ()))
-    nodes.accept(SaidHit("a/b", NOW, 2))
-    nodes.accept(SaidHit("a/b", NOW, 4, bot=True, said=(("bot", "Crawler"),)))
+        nodes.accept(AttributeHit("a/b", NOW, count, said=said, visitor=count, groups=("g/h",) if count == 3 else ()))
+    nodes.accept(AttributeHit("a/b", NOW, 2))
+    nodes.accept(AttributeHit("a/b", NOW, 4, bot=True, said=(("bot", "Crawler"),)))
     nodes.owners[0].flush(NOW)
     return nodes
 
 
 @pytest.fixture
-def served(nodes: WordyNodes, tmp_path: Path) -> Served:
+def served(nodes: AttributeNodes, tmp_path: Path) -> Served:
     return Served(nodes, tmp_path / "tokens.json")
 
 
@@ -171,9 +171,9 @@ def test_a_curve_of_a_value_has_the_documented_members(served: Served) -> None:
     assert (missing.status_code, missing.json()["field"]) == (422, "value")
 
 
-def test_visitors_are_those_of_utc_days(served: Served, nodes: WordyNodes) -> None:
-    nodes.accept(SaidHit("a/b", NOW - 86_400, 6, said=(("ref", "x"),)))
-    nodes.accept(SaidHit("a/b", NOW - 86_400, 1, said=(("ref", "x"),), visitor=3))
+def test_visitors_are_those_of_utc_days(served: Served, nodes: AttributeNodes) -> None:
+    nodes.accept(AttributeHit("a/b", NOW - 86_400, 6, said=(("ref", "x"),)))
+    nodes.accept(AttributeHit("a/b", NOW - 86_400, 1, said=(("ref", "x"),), visitor=3))
     day = {"start": DAY, "end": DAY + 86_400, "visitors": 2, "at_least": 2, "at_most": 2, "exact": True}
     before = {"start": DAY - 86_400, "end": DAY, "visitors": 1, "at_least": 1, "at_most": 1, "exact": True}
     assert served.get("/v1/links/a%2Fb/visitors").json() == {
@@ -249,7 +249,7 @@ def test_a_path_that_only_looks_like_values_is_no_question(served: Served, path:
     assert (answer.status_code, "field" in answer.json()) == (404, False)
 
 
-def test_a_token_needs_the_scope_to_read(nodes: WordyNodes, tmp_path: Path) -> None:
+def test_a_token_needs_the_scope_to_read(nodes: AttributeNodes, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.json"
     reads = add_token(tokens, "reads", (Allowed.read,), 0)
     writes = add_token(tokens, "writes", (Allowed.write,), 0)
@@ -278,5 +278,5 @@ def test_the_page_of_routes_has_them_with_their_problems(served: Served) -> None
     assert list(served.get("/v1/links/k/visitors").json()) == schemas()["VisitorsAnswer"]["required"]
 
 
-def test_a_server_that_keeps_no_visitors_has_no_route_for_them(nodes: WordyNodes, tmp_path: Path) -> None:
+def test_a_server_that_keeps_no_visitors_has_no_route_for_them(nodes: AttributeNodes, tmp_path: Path) -> None:
     assert Served(nodes, tmp_path / "tokens.json", visitors=False).get("/v1/links/k/visitors").status_code == 404

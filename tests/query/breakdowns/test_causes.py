@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from query.breakdowns.causes import ComparedSpans, DimensionCauses, TimeSpan, compare_spans, count_spans, find_causes
 from query.breakdowns.unrecorded import BreakdownRow
-from tests.query.breakdowns.test_against_raw_words import worlds
-from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
+from tests.query.breakdowns.test_against_raw_attributes import worlds
 from tests.query.queried_nodes import subject
 from tests.query.test_against_raw_hits import ages
 from tests.selection import examples
@@ -20,12 +20,12 @@ from tests.selection import examples
 NOON = 1_772_366_400  # a noon, UTC
 
 
-def row_of(nodes: WordyNodes, key: str | None) -> BreakdownRow:
+def row_of(nodes: AttributeNodes, key: str | None) -> BreakdownRow:
     return asyncio.run(nodes.reader.read(subject(key).stored, nodes.now, ("ref", "country"), None))
 
 
 def causes_in(
-    nodes: WordyNodes, key: str | None, dimension: str, before: TimeSpan, after: TimeSpan, limit: int = 1_000
+    nodes: AttributeNodes, key: str | None, dimension: str, before: TimeSpan, after: TimeSpan, limit: int = 1_000
 ) -> tuple[ComparedSpans, DimensionCauses]:
     row = row_of(nodes, key)
     spans = compare_spans(row, before, after)
@@ -43,7 +43,7 @@ def spans(draw: st.DrawFn, now: int) -> TimeSpan:
 def test_changes_add_up_and_every_bound_is_true(data: st.DataObject, dimension: str, key: str | None) -> None:
     nodes = data.draw(worlds())
     if not nodes.everything:
-        nodes.accept(SaidHit("k", nodes.now))
+        nodes.accept(AttributeHit("k", nodes.now))
     before, after = data.draw(spans(nodes.now)), data.draw(spans(nodes.now))
     compared, found = causes_in(nodes, key, dimension, before, after)
     assert compared.before[0] <= before[0] and before[1] <= compared.before[1]
@@ -79,14 +79,14 @@ def test_a_cause_has_truly_changed_by_more_than_all_together(data: st.DataObject
         assert change and (now[cause.value] - was[cause.value] * growth) * change > 0
 
 
-def week(nodes: WordyNodes, start: int, counts: dict[str, int]) -> None:
+def week(nodes: AttributeNodes, start: int, counts: dict[str, int]) -> None:
     for value, count in counts.items():
-        nodes.accept(SaidHit("k", start + HOUR_S, count, said=(("ref", value),)))
+        nodes.accept(AttributeHit("k", start + HOUR_S, count, said=(("ref", value),)))
 
 
-def two_weeks(before: dict[str, int], after: dict[str, int]) -> tuple[WordyNodes, TimeSpan, TimeSpan]:
+def two_weeks(before: dict[str, int], after: dict[str, int]) -> tuple[AttributeNodes, TimeSpan, TimeSpan]:
     midnight = NOON - NOON % DAY_S
-    nodes = WordyNodes(NOON, {"ref": 0})
+    nodes = AttributeNodes(NOON, {"ref": 0})
     week(nodes, midnight - 14 * DAY_S, before)
     week(nodes, midnight - 7 * DAY_S, after)
     return nodes, (midnight - 14 * DAY_S, midnight - 7 * DAY_S), (midnight - 7 * DAY_S, midnight)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.breakdowns.test_breakdown_routes import Served
-from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
 
 NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
 DAY_S = 86_400
@@ -42,15 +42,15 @@ LISTS = ("", "last=7d", "limit=2&bots=include", "sort=key", "sort=key&limit=1", 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
-    nodes = WordyNodes(NOW, {"ref": NOW - 30 * DAY_S, "bot": 0})
+    nodes = AttributeNodes(NOW, {"ref": NOW - 30 * DAY_S, "bot": 0})
     refs = ("news.example", "", 'a,"b"', "ü\u2028", "other.example")
     for number in range(400):
         t = NOW - number * number * 431 % (700 * DAY_S)
         said = (("ref", refs[number * 7 % 5]),) if number % 3 else ()
         groups = ("g/h",) if number % 4 == 0 else ()
-        nodes.accept(SaidHit(KEYS[number % 4], t, 1 + number % 9, said=said, visitor=number % 11, groups=groups))
+        nodes.accept(AttributeHit(KEYS[number % 4], t, 1 + number % 9, said=said, visitor=number % 11, groups=groups))
         if number % 8 == 0:
-            nodes.accept(SaidHit(KEYS[number % 4], t, 2, bot=True, said=(("bot", "Crawler"),), groups=groups))
+            nodes.accept(AttributeHit(KEYS[number % 4], t, 2, bot=True, said=(("bot", "Crawler"),), groups=groups))
         if number == 300:
             nodes.owners[0].flush(NOW)
     return Served(nodes, tmp_path_factory.mktemp("golden") / "tokens.json")

@@ -11,35 +11,35 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from query.breakdowns.causes import spans_around
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.breakdowns.test_breakdown_routes import Served
 from tests.query.breakdowns.test_causes import row_of
-from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
 
 NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
 TODAY = NOW // DAY_S * DAY_S
 
 
-def hits(nodes: WordyNodes, day: int, ref: str, count: int, key: str = "k", hour: int = 1) -> None:
+def hits(nodes: AttributeNodes, day: int, ref: str, count: int, key: str = "k", hour: int = 1) -> None:
     """Counts hits of a day, 0 is today, in one of its hours."""
     t = TODAY - day * DAY_S + hour * HOUR_S
-    nodes.accept(SaidHit(key, t, count, said=(("ref", ref),), groups=("g",) if key == "k" else ()))
+    nodes.accept(AttributeHit(key, t, count, said=(("ref", ref),), groups=("g",) if key == "k" else ()))
 
 
 @pytest.fixture
-def nodes() -> WordyNodes:
+def nodes() -> AttributeNodes:
     """Two weeks of two links: the last week of one has a new referrer, that of the other nothing new."""
-    nodes = WordyNodes(NOW, {"ref": 0, "bot": 0})
+    nodes = AttributeNodes(NOW, {"ref": 0, "bot": 0})
     for day in range(1, 15):
         hits(nodes, day, "news.example", 10)
         hits(nodes, day, "news.example", 2, "quiet")
     hits(nodes, 3, "new.example", 500)
-    nodes.accept(SaidHit("k", TODAY - 3 * DAY_S, 70, bot=True, said=(("bot", "Crawler"),)))
+    nodes.accept(AttributeHit("k", TODAY - 3 * DAY_S, 70, bot=True, said=(("bot", "Crawler"),)))
     nodes.owners[0].flush(NOW)
     return nodes
 
 
 @pytest.fixture
-def served(nodes: WordyNodes, tmp_path: Path) -> Served:
+def served(nodes: AttributeNodes, tmp_path: Path) -> Served:
     return Served(nodes, tmp_path / "tokens.json")
 
 
@@ -93,7 +93,7 @@ def test_a_range_of_ones_own_is_compared_with(served: Served) -> None:
     assert (cause["value"], cause["change"]) == ("new.example", -500)
 
 
-def test_today_is_compared_with_yesterday_up_to_the_same_hour(nodes: WordyNodes, served: Served) -> None:
+def test_today_is_compared_with_yesterday_up_to_the_same_hour(nodes: AttributeNodes, served: Served) -> None:
     nodes.now = TODAY + 10 * HOUR_S + 60
     hits(nodes, 1, "late.example", 99, hour=20)
     answer = served.get("/v1/links/k/why?last=1d").json()
@@ -133,7 +133,7 @@ def test_a_link_without_hits_changed_by_nothing(served: Served) -> None:
 
 @given(st.integers(0, 500 * DAY_S), st.integers(60, 400 * DAY_S))
 def test_spans_without_a_given_one_follow_each_other_and_cut_no_bucket(age: int, length: int) -> None:
-    nodes = WordyNodes(NOW, {"ref": 0, "country": 0})
+    nodes = AttributeNodes(NOW, {"ref": 0, "country": 0})
     row = row_of(nodes, "k")
     asked = NOW - age, NOW - age + length
     spans = spans_around(row, asked, NOW)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from server.compat.graphite.names import NOT_GIVEN
-from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.server.compat.compat_node import DAY, HOUR, NOW, Asked
 
 
 @pytest.fixture
 def node() -> Asked:
-    nodes = WordyNodes(NOW, {"ref": 0, "country": 0})
+    nodes = AttributeNodes(NOW, {"ref": 0, "country": 0})
     for ago_s, count, ref, country in (
         (HOUR, 5, "news.example", "DE"),
         (2 * HOUR, 3, "t.co", "DE"),
@@ -21,8 +21,8 @@ def node() -> Asked:
         (10 * DAY, 4, "news.example", "FR"),
     ):
         said = (("ref", ref), ("country", country))
-        nodes.accept(SaidHit("launch", NOW - ago_s, count, said=said, groups=("spring",)))
-    nodes.accept(SaidHit("other", NOW - HOUR, 7, said=(("ref", "t.co"), ("country", ""))))
+        nodes.accept(AttributeHit("launch", NOW - ago_s, count, said=said, groups=("spring",)))
+    nodes.accept(AttributeHit("other", NOW - HOUR, 7, said=(("ref", "t.co"), ("country", ""))))
     nodes.owners[0].flush(NOW)
     return Asked(nodes.queries, nodes.breakdowns)
 

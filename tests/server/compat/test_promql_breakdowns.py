@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.server.compat.compat_node import DAY, HOUR, NOW, Asked, CompatNode
 
 EDGE = NOW - NOW % HOUR  # the last whole hour
@@ -14,7 +14,7 @@ EDGE = NOW - NOW % HOUR  # the last whole hour
 
 @pytest.fixture
 def node() -> Asked:
-    nodes = WordyNodes(NOW, {"ref": 0, "country": 0, "tag.a/b": 0})
+    nodes = AttributeNodes(NOW, {"ref": 0, "country": 0, "tag.a/b": 0})
     for t, count, ref, country in (
         (EDGE - HOUR, 5, "news.example", "DE"),
         (EDGE - 2 * HOUR, 3, "t.co", "DE"),
@@ -22,9 +22,9 @@ def node() -> Asked:
         (EDGE, 1, "news.example", ""),
         (EDGE - 10 * DAY, 4, "news.example", "FR"),
     ):
-        nodes.accept(SaidHit("launch", t, count, said=(("ref", ref), ("country", country), ("tag.a/b", "x"))))
-    nodes.accept(SaidHit("other", EDGE - HOUR, 7, said=(("ref", "t.co"), ("country", "FR"), ("tag.a/b", ""))))
-    nodes.accept(SaidHit("plain", EDGE - HOUR, 9))
+        nodes.accept(AttributeHit("launch", t, count, said=(("ref", ref), ("country", country), ("tag.a/b", "x"))))
+    nodes.accept(AttributeHit("other", EDGE - HOUR, 7, said=(("ref", "t.co"), ("country", "FR"), ("tag.a/b", ""))))
+    nodes.accept(AttributeHit("plain", EDGE - HOUR, 9))
     nodes.owners[0].flush(NOW)
     return Asked(nodes.queries, nodes.breakdowns)
 
@@ -109,9 +109,9 @@ def test_what_a_row_does_not_keep_together_is_422(node: Asked, query: str, said:
 
 
 def test_more_links_than_may_be_read_apart_are_refused(node: Asked) -> None:
-    many = WordyNodes(NOW, {"ref": 0})
+    many = AttributeNodes(NOW, {"ref": 0})
     for n in range(300):
-        many.accept(SaidHit(f"k{n:03}", NOW, said=(("ref", "a"),)))
+        many.accept(AttributeHit(f"k{n:03}", NOW, said=(("ref", "a"),)))
     many.owners[0].flush(NOW)
     answer = Asked(many.queries, many.breakdowns).post("/api/v1/query", query='increase(clicks{ref="a"}[1h])')
     assert answer.status_code == 422 and "name keys" in answer.json()["error"]

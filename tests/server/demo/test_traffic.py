@@ -1,4 +1,4 @@
-"""The made-up year: the same for the same minute, in kept buckets, with habits of links; and visitors of now."""
+"""The made-up year, in kept buckets, with habits of links; and visitors of now, as many as the year has."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from itertools import pairwise
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from server.demo.audience import AUDIENCES, divided_hits
+from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, MINUTE_S, Ladder, fold_day
+from server.demo.audience import AUDIENCES, hits_by_value
 from server.demo.traffic import LINKS, YEAR_DAYS, made_up_years
-from server.demo.visitors import made_up_hits
+from server.demo.visitors import BURST_HITS, BURST_KEY, EVERY_S, expected_hits, made_up_hits
 from tests.ingest.http_kit import Client
 
 NOW = 1_772_407_710  # 2026-03-01T23:28:30Z, a Sunday
+NOON = NOW - NOW % DAY_S + DAY_S // 2
 
 
 @pytest.mark.parametrize("ladder", ["quarter", "days"])
@@ -49,7 +52,7 @@ def test_parts_are_the_whole_and_follow_their_shares(hits: int) -> None:
     chance = Random(7)
     for audience in AUDIENCES.values():
         for shares in audience.values():
-            parts = divided_hits(chance, hits, shares)
+            parts = hits_by_value(chance, hits, shares)
             assert sum(parts.values()) == hits and parts.keys() <= shares.keys()
             assert all(count > 0 for count in parts.values())
             if hits == 1_000_000:
@@ -57,9 +60,49 @@ def test_parts_are_the_whole_and_follow_their_shares(hits: int) -> None:
                 assert all(abs(parts[each] / hits - shares[each] / weights) < 0.005 for each in shares)
 
 
+SECONDS_OF_AN_HOUR = [second * EVERY_S for second in range(int(HOUR_S / EVERY_S))]
+
+
+@given(st.integers(NOW - 7 * DAY_S, NOW + 7 * DAY_S))
+def test_visitors_of_now_come_at_the_rate_of_the_past(now: int) -> None:
+    hour = now - now % HOUR_S
+    for link in LINKS:
+        past = link.expected(hour, now)
+        assert expected_hits(link, now, DAY_S) * HOUR_S / EVERY_S == pytest.approx(past, abs=1e-9)
+
+
+@given(st.integers(NOW - 7 * DAY_S, NOW + 7 * DAY_S))
+def test_one_link_has_a_burst_that_is_small_beside_its_past(now: int) -> None:
+    for link in LINKS:
+        past = expected_hits(link, now, DAY_S)
+        if link.key != BURST_KEY:
+            assert expected_hits(link, now, 0) == past
+            continue
+        first_hour = sum(expected_hits(link, now, second) for second in SECONDS_OF_AN_HOUR)
+        past *= len(SECONDS_OF_AN_HOUR)
+        assert first_hour - past == pytest.approx(BURST_HITS)
+        assert first_hour <= 10 * past, "a card never says 63 times"
+
+
+@pytest.mark.parametrize("hour", [3, 8, 12, 19])
+def test_an_hour_of_visitors_is_as_large_as_the_same_hour_yesterday(hour: int) -> None:
+    begin = NOW - NOW % DAY_S + hour * HOUR_S
+    now, hits = Random(hour), Counter[bool]()
+    for second in SECONDS_OF_AN_HOUR:
+        hits.update("Googlebot" in hit["ua"] for hit in made_up_hits(now, int(begin + second), DAY_S + second))
+    past = Counter[bool]()
+    for _, buckets in made_up_years(begin, CLICKS):
+        for start, people, bots in buckets:
+            if begin - DAY_S <= start < begin - DAY_S + HOUR_S:
+                past.update({False: people, True: bots})
+    assert hits[False] == pytest.approx(past[False], abs=4 * (hits[False] + past[False]) ** 0.5)
+    assert 0 < hits[True] < hits[False] / 2
+    assert hits[False] < 4 * HOUR_S / MINUTE_S, "one to three a minute by day, fewer at night"
+
+
 def test_visitors_are_hits_that_count_and_say_where_they_come_from() -> None:
     chance = Random(1)
-    hits = [hit for second in range(50) for hit in made_up_hits(chance, NOW + second)]
+    hits = [hit for second in range(3_600) for hit in made_up_hits(chance, NOON + second, second)]
     client = Client()
     receipt = client.send(hits).json
     assert (receipt["counted"], receipt["refused"]) == (len(hits), 0)

@@ -129,7 +129,7 @@ class Journal:
 def history(journal: Journal) -> tuple[LimitHistory, Limiter]:
     found = LimitHistory(journal.accept, lambda: 60.0, Path())
     rules = parse_rules({"login": {"by": "ip", "rates": "1/m"}})
-    return found, Limiter(rules, clock=lambda: 60.0, listener=found.heard)
+    return found, Limiter(rules, clock=lambda: 60.0, listener=found.count)
 
 
 def test_what_was_certainly_not_kept_is_handed_over_again() -> None:
@@ -180,8 +180,8 @@ def test_without_a_secret_there_is_an_answer_and_no_history_of_callers(
     limiter = Limiter(
         parse_rules({"login": {"by": "ip", "rates": "9/m", "history": "callers"}}),
         clock=lambda: 60.0,
-        listener=found.heard,
-        caller_listener=found.heard_of_caller,
+        listener=found.count,
+        caller_listener=found.count_for_caller,
     )
     assert [limiter.hit("login", IP).allowed for _ in range(2)] == [True, True]
     asyncio.run(found.hand_over())

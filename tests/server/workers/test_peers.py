@@ -58,7 +58,7 @@ class Neighbour:
         delta = BreakdownDelta({"ref": {0: {"a.example": 3}}}, {0: {7, 8}}, {0: 2})
         return [(PendingBreakdown(1, lambda: 5, lambda: delta), 5)]
 
-    async def erased_elsewhere(self, key: str) -> None:
+    async def hide_erased(self, key: str) -> None:
         self.erased.append(key)
 
     def buffered_groups(self) -> list[dict[str, int]]:

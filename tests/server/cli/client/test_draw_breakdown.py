@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from server.cli.client import draw_divided
+from server.cli.client import draw_breakdown
 
 DAY = 86_400
 
@@ -27,7 +27,7 @@ def test_values_are_listed_with_what_is_of_no_value() -> None:
         other=20,
         unrecorded=2,
     )
-    assert draw_divided.value_lines(found, 60) == [
+    assert draw_breakdown.value_lines(found, 60) == [
         "news.example      1,200 to 1,204  " + "█" * 25,
         "(not given)                  300  " + "█" * 6 + "▏",
         "(81 more values)             120  " + "█" * 2 + "▍",
@@ -38,20 +38,20 @@ def test_values_are_listed_with_what_is_of_no_value() -> None:
 
 
 def test_no_hits_are_a_total_of_nothing() -> None:
-    assert draw_divided.value_lines(values(), 80) == ["total 0"]
+    assert draw_breakdown.value_lines(values(), 80) == ["total 0"]
     no_visitors = {"days": [], "at_least": 0, "at_most": 0, "exact": True, "unknown": 0}
-    assert draw_divided.visitor_lines(no_visitors, 80) == ["visitor-days 0"]
+    assert draw_breakdown.visitor_lines(no_visitors, 80) == ["visitor-days 0"]
 
 
 @pytest.mark.parametrize("width", [44, 60, 80, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     found = values(("a.example", 7, 9), ("東京.example", 123_456_789, 123_456_789), ("", 1, 1))
-    assert max(len(line) for line in draw_divided.value_lines(found, width)) <= width
-    assert max(len(line) for line in draw_divided.value_lines(found, width, plain=True)) <= width
+    assert max(len(line) for line in draw_breakdown.value_lines(found, width)) <= width
+    assert max(len(line) for line in draw_breakdown.value_lines(found, width, plain=True)) <= width
 
 
 def test_strangers_values_are_made_visible() -> None:
-    (line, _) = draw_divided.value_lines(values(("\x1b[31m\u202e", 1, 1)), 80)
+    (line, _) = draw_breakdown.value_lines(values(("\x1b[31m\u202e", 1, 1)), 80)
     assert line.startswith("\\x1b[31m\\u202e ")
 
 
@@ -63,7 +63,7 @@ def test_visitors_are_listed_by_days_with_what_is_known_of_each() -> None:
         {"start": first + 8 * DAY, "end": first + 9 * DAY, "at_least": 3, "at_most": 3, "exact": True},
     ]
     whole = {"days": days, "at_least": 343, "at_most": 358, "exact": False, "unknown": 12}
-    assert draw_divided.visitor_lines(whole, 70) == [
+    assert draw_breakdown.visitor_lines(whole, 70) == [
         "2024-10-04 to 2024-10-10  40 to 55  ████▍",
         "2024-10-11                     300  " + "█" * 24 + " estimated",
         "2024-10-12                       3  ▏",

@@ -214,16 +214,16 @@ def test_with_nothing_divided_the_batch_is_that_of_hits_without_words(elements: 
     values = list(map(sent, elements))
     refused = {index for index, _ in expected(elements)[1]}
     plain = [hit for index, (hit, _) in enumerate(elements) if index not in refused]
-    wordy = summed(json.dumps(values).encode(), Media.json, RequestSums(MOMENT))
+    with_attributes = summed(json.dumps(values).encode(), Media.json, RequestSums(MOMENT))
     bare = summed(json.dumps(plain).encode(), Media.json, RequestSums(MOMENT))
     if not any("groups" in words for _, words in elements):
-        assert said_nothing(wordy.batch()) == said_nothing(bare.batch())
+        assert said_nothing(with_attributes.batch()) == said_nothing(bare.batch())
     for _, words in elements:
         words.pop("groups", None)
     ungrouped = summed(json.dumps(list(map(sent, elements))).encode(), Media.json, RequestSums(MOMENT))
     without_groups = ungrouped.batch()
     assert without_groups is None or without_groups.attributes is None
-    assert wordy.receipt().refused == sum(elements[index][0].get("count", 1) for index in refused)
+    assert with_attributes.receipt().refused == sum(elements[index][0].get("count", 1) for index in refused)
 
 
 SALTS = {DAY: b"salt of today", DAY - 86_400: b"salt of yesterday"}

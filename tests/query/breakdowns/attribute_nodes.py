@@ -40,7 +40,7 @@ from tests.query.queried_nodes import decoded, subject
 
 
 @dataclass(frozen=True)
-class SaidHit:
+class AttributeHit:
     """said: a value for each dimension that was on when it was accepted, empty if it said nothing."""
 
     key: str
@@ -60,11 +60,11 @@ class SaidHit:
 class Hits:
     """What an owner accepted for one flush."""
 
-    hits: list[SaidHit] = field(default_factory=list)
+    hits: list[AttributeHit] = field(default_factory=list)
     openings: dict[str, int] = field(default_factory=dict)  # key -> a count without dates
     flush: int | None = None
 
-    def of(self, stored: str) -> list[SaidHit]:
+    def of(self, stored: str) -> list[AttributeHit]:
         return [hit for hit in self.hits if stored in (link_key(hit.key), ALL_LINKS, *map(group_key, hit.groups))]
 
     def counts(self, stored: str) -> Delta:
@@ -77,7 +77,7 @@ class Hits:
         )
 
 
-def counts_of(hits: Iterable[SaidHit]) -> Delta:
+def counts_of(hits: Iterable[AttributeHit]) -> Delta:
     series: tuple[dict[int, int], dict[int, int]] = ({}, {})
     for hit in hits:
         minutes = series[hit.bot]
@@ -85,7 +85,7 @@ def counts_of(hits: Iterable[SaidHit]) -> Delta:
     return Delta(*series)
 
 
-def words_of(hits: Iterable[SaidHit]) -> BreakdownDelta:
+def words_of(hits: Iterable[AttributeHit]) -> BreakdownDelta:
     values: dict[str, dict[int, dict[str, int]]] = {}
     visitors: dict[int, set[int]] = {}
     known: dict[int, int] = {}
@@ -102,19 +102,19 @@ def words_of(hits: Iterable[SaidHit]) -> BreakdownDelta:
     return BreakdownDelta(values, visitors, known)
 
 
-class WordyOwner:
+class AttributeOwner:
     """Accepts hits; `begin` and `complete` are the two ends of a flush."""
 
     def __init__(self, store: MemoryStore, number: int, ladder: Ladder, bounded: BoundedLadder) -> None:
         self.number = number
         self.flushes = 0
-        self._store, self._ladder, self._capped = store, ladder, bounded
+        self._store, self._ladder, self._bounded = store, ladder, bounded
         self._held = Held(number, 1, f"holder {number}")
         self._waiting = Hits()
         self._taken: Hits | None = None
         store.create_owner(OwnerRecord(number, 1, self._held.holder, f"journal {number}", "", OPEN, 0, 0))
 
-    def accept(self, hit: SaidHit) -> None:
+    def accept(self, hit: AttributeHit) -> None:
         self._waiting.hits.append(hit)
 
     def opening(self, key: str, count: int) -> None:
@@ -162,8 +162,8 @@ class WordyOwner:
             delta = words_of(hits)
             before = separate_parts(words.data) if words and words.data else None
             if delta.values or (counts_key in folded and before is not None):
-                parts = apply_parts(before, delta, number, day, words.erased_at if words else 0, self._capped)
-                rows[words_key] = SavedRow(joined_parts(parts), parts_due(parts, self._capped))
+                parts = apply_parts(before, delta, number, day, words.erased_at if words else 0, self._bounded)
+                rows[words_key] = SavedRow(joined_parts(parts), parts_due(parts, self._bounded))
         self._store.save_own(self._held, number, rows, {})
 
     def complete(self) -> None:
@@ -175,7 +175,7 @@ class WordyOwner:
         self.complete()
 
 
-class WordyNodes:
+class AttributeNodes:
     """Ask owner 1's node; hits may go to any owner. `since` says when each dimension was switched on."""
 
     def __init__(
@@ -191,9 +191,9 @@ class WordyNodes:
         self.since = since
         self.bounded = bounded
         self.store = MemoryStore(ladder)
-        self.owners = [WordyOwner(self.store, number, ladder, bounded) for number in range(1, owners + 1)]
-        self.hits: list[SaidHit] = []
-        self.everything: list[SaidHit] = []  # erased ones too
+        self.owners = [AttributeOwner(self.store, number, ladder, bounded) for number in range(1, owners + 1)]
+        self.hits: list[AttributeHit] = []
+        self.everything: list[AttributeHit] = []  # erased ones too
         mine = self.owners[0]
         self.reader = BreakdownReader(
             self.store.rows, mine.pending, mine.pending_breakdowns, self.store.ladder, bounded
@@ -203,7 +203,7 @@ class WordyNodes:
         reader = Reader(self.store.rows, mine.pending, lambda keys: None, self.store.ladder)
         self.queries = Queries(reader, links, groups, lambda: self.now + 0.5)
 
-    def accept(self, hit: SaidHit, owner: int = 1) -> None:
+    def accept(self, hit: AttributeHit, owner: int = 1) -> None:
         self.hits.append(hit)
         self.everything.append(hit)
         self.owners[owner - 1].accept(hit)
@@ -215,13 +215,13 @@ class WordyNodes:
         self.hits = [hit for hit in self.hits if hit.key != key]
 
     # --- the truth -----------------------------------------------------------------------------------------------
-    def of(self, key: str | None, dimension: str, start: int | None, end: int | None) -> list[SaidHit]:
+    def of(self, key: str | None, dimension: str, start: int | None, end: int | None) -> list[AttributeHit]:
         """The hits of whole minutes in [start, end) that a dimension divides; None: those of the whole life."""
         hits = self.everything if key is None else [hit for hit in self.hits if hit.key == key]
         low, high = (0, 2**40) if start is None or end is None else (start, end)
         return [hit for hit in hits if low <= hit.minute < high and hit.bot == (dimension == "bot")]
 
-    def truth(self, hits: Sequence[SaidHit], dimension: str) -> tuple[Counter[str], int]:
+    def truth(self, hits: Sequence[AttributeHit], dimension: str) -> tuple[Counter[str], int]:
         """The count of each value, and how many hits are of before the dimension was on and recorded nothing."""
         values: Counter[str] = Counter()
         unrecorded = 0

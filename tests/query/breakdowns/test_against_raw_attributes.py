@@ -4,6 +4,7 @@ hits, an erasure, a dimension that is switched on in the middle, and caps so sma
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.breakdowns.check import common_span
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from query.steps import STEPS
-from tests.query.breakdowns.wordy_nodes import SaidHit, WordyNodes
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.test_against_raw_hits import ZONES, ages, nows
 from tests.selection import examples
 
@@ -35,7 +36,7 @@ def said(draw: st.DrawFn, on: tuple[str, ...], bot: bool) -> tuple[tuple[str, st
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> WordyNodes:
+def worlds(draw: st.DrawFn) -> AttributeNodes:
     """A link, hit at many ages, by two owners; `ref` is switched on in the middle, or was on from the first."""
     now = draw(nows)
     moments = sorted(draw(st.lists(ages.filter(lambda age: age >= 0), max_size=4)), reverse=True)
@@ -43,7 +44,9 @@ def worlds(draw: st.DrawFn) -> WordyNodes:
     since = dict.fromkeys(NAMES, 0)
     if switched_at is not None:
         since["ref"] = now - switched_at
-    nodes = WordyNodes(now, since, 2, draw(st.sampled_from([SMALL, SMALL, BREAKDOWN])), draw(st.sampled_from(LADDERS)))
+    nodes = AttributeNodes(
+        now, since, 2, draw(st.sampled_from([SMALL, SMALL, BREAKDOWN])), draw(st.sampled_from(LADDERS))
+    )
     for age in [*moments, 0]:
         nodes.now = now - age
         on = NAMES if switched_at is None or age <= switched_at else ("country", "bot")
@@ -52,7 +55,7 @@ def worlds(draw: st.DrawFn) -> WordyNodes:
             if t > nodes.now + 300:
                 continue
             bot = draw(st.sampled_from([False, False, False, True]))
-            hit = SaidHit(
+            hit = AttributeHit(
                 draw(st.sampled_from(["k", "k", "other"])),
                 t,
                 draw(st.integers(1, 9)),
@@ -77,6 +80,11 @@ def worlds(draw: st.DrawFn) -> WordyNodes:
     return nodes
 
 
+def written(t: int) -> str:
+    """A moment as a query may have it: a number below 10,000 would be taken for a year."""
+    return str(t) if t == 0 or t > 9_999 else f"{datetime.fromtimestamp(t, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
 @dataclass(frozen=True)
 class Question:
     key: str | None
@@ -87,11 +95,11 @@ class Question:
 
     @property
     def query(self) -> str:
-        return f"from={self.start}&to={self.end}&tz={self.tz}"
+        return f"from={written(self.start)}&to={written(self.end)}&tz={self.tz}"
 
 
 @st.composite
-def questions(draw: st.DrawFn, nodes: WordyNodes) -> Question:
+def questions(draw: st.DrawFn, nodes: AttributeNodes) -> Question:
     around = st.one_of(
         ages.map(lambda age: nodes.now - age),
         st.sampled_from([hit.t for hit in nodes.everything] + [max(1, nodes.since["ref"])]).map(lambda t: t - 1),
@@ -107,7 +115,7 @@ def questions(draw: st.DrawFn, nodes: WordyNodes) -> Question:
     )
 
 
-def check_answer(answer: dict[str, Any], nodes: WordyNodes, question: Question, limit: int) -> None:
+def check_answer(answer: dict[str, Any], nodes: AttributeNodes, question: Question, limit: int) -> None:
     """The laws of one answer: parts are the total, every bound is true, the order is that of the counts."""
     hits = nodes.of(question.key, question.dimension, answer["from"], answer["to"])
     values, unrecorded = nodes.truth(hits, question.dimension)
@@ -131,13 +139,13 @@ def check_answer(answer: dict[str, Any], nodes: WordyNodes, question: Question, 
         assert answer["values"] == sorted(answer["values"], key=lambda each: (-each["at_least"], each["value"]))
 
 
-def switch_bucket(nodes: WordyNodes, question: Question) -> tuple[int, int]:
+def switch_bucket(nodes: AttributeNodes, question: Question) -> tuple[int, int]:
     """The only bucket in which silent hits and unrecorded ones may be taken for each other."""
     since = nodes.since[question.dimension]
     return common_span(since, since + 1, fold_day(nodes.now), nodes.bounded.ladder, nodes.store.ladder())
 
 
-def check_exact(answer: dict[str, Any], nodes: WordyNodes, question: Question) -> None:
+def check_exact(answer: dict[str, Any], nodes: AttributeNodes, question: Question) -> None:
     if answer["exact"]:
         assert all(each["at_least"] == each["at_most"] for each in answer["values"])
         if answer["from"] is not None:
@@ -145,7 +153,7 @@ def check_exact(answer: dict[str, Any], nodes: WordyNodes, question: Question) -
             assert sum(hit.count for hit in inside) == answer["total"]
 
 
-def check_one_value(answer: dict[str, Any], nodes: WordyNodes, question: Question, ranged: str) -> None:
+def check_one_value(answer: dict[str, Any], nodes: AttributeNodes, question: Question, ranged: str) -> None:
     """A value alone has the bounds that it has in the list; one that is not kept has some, too."""
     listed = {each["value"]: each for each in answer["values"]}
     hits = nodes.of(question.key, question.dimension, answer["from"], answer["to"])
@@ -168,7 +176,7 @@ def check_one_value(answer: dict[str, Any], nodes: WordyNodes, question: Questio
 def test_every_answer_agrees_with_the_raw_hits(data: st.DataObject) -> None:
     nodes = data.draw(worlds())
     if not nodes.everything:
-        nodes.accept(SaidHit("k", nodes.now))
+        nodes.accept(AttributeHit("k", nodes.now))
     question = data.draw(questions(nodes))
     for ranged in (question.query, ""):
         answer = nodes.by(question.key, question.dimension, f"{ranged}&limit=1000")
@@ -196,7 +204,7 @@ def test_every_answer_agrees_with_the_raw_hits(data: st.DataObject) -> None:
 def test_every_curve_of_a_value_agrees_with_the_raw_hits(data: st.DataObject, step: str, value: str) -> None:
     nodes = data.draw(worlds())
     if not nodes.everything:
-        nodes.accept(SaidHit("k", nodes.now))
+        nodes.accept(AttributeHit("k", nodes.now))
     question = data.draw(questions(nodes))
     curve = nodes.curve(question.key, question.dimension, f"{question.query}&step={step}&value={value}")
     points = curve["points"]
@@ -239,7 +247,7 @@ def test_an_answer_is_the_same_before_and_after_a_flush_and_a_fold(data: st.Data
 def test_each_hit_of_people_has_a_known_visitor_or_is_unknown(data: st.DataObject) -> None:
     """Of a range: in the whole days, or wider kept buckets, that hold it."""
     days = data.draw(st.lists(st.sampled_from([0, 1, 2, 3, 7, 30, 200, 500]), min_size=1, max_size=6))
-    nodes = WordyNodes(1_772_366_400, {"ref": 0, "bot": 0}, 2, SMALL, data.draw(st.sampled_from(LADDERS)))
+    nodes = AttributeNodes(1_772_366_400, {"ref": 0, "bot": 0}, 2, SMALL, data.draw(st.sampled_from(LADDERS)))
     for number, later in enumerate(days, 1):
         nodes.now += later * DAY_S
         for _ in range(data.draw(st.integers(0, 5))):
@@ -247,7 +255,7 @@ def test_each_hit_of_people_has_a_known_visitor_or_is_unknown(data: st.DataObjec
             words = () if data.draw(st.booleans()) else (("bot", "B") if bot else ("ref", "a"),)
             visitor = data.draw(st.sampled_from([None, 1, 2])) if words else None
             count = data.draw(st.integers(1, 3))
-            nodes.accept(SaidHit("k", nodes.now, count, bot, words, visitor), data.draw(st.integers(1, 2)))
+            nodes.accept(AttributeHit("k", nodes.now, count, bot, words, visitor), data.draw(st.integers(1, 2)))
         nodes.owners[1].flush(nodes.now)
         if number < len(days) or data.draw(st.booleans()):
             nodes.owners[0].flush(nodes.now)  # on the day itself: it would be too late for a visitor later
@@ -267,10 +275,10 @@ def test_each_hit_of_people_has_a_known_visitor_or_is_unknown(data: st.DataObjec
 def test_a_day_of_the_switch_is_told_apart_by_minutes_while_they_are_kept() -> None:
     """100 hits before a switch at 12:30, 40 after it, one hour: minutes of counts tell them apart."""
     noon = 1_772_366_400
-    nodes = WordyNodes(noon + 3599, {"ref": noon + 1800})
-    nodes.accept(SaidHit("k", noon + 600, 100))
-    nodes.accept(SaidHit("k", noon + 2400, 40))
-    nodes.accept(SaidHit("k", noon + 2400, 5, said=(("ref", "a"),)))
+    nodes = AttributeNodes(noon + 3599, {"ref": noon + 1800})
+    nodes.accept(AttributeHit("k", noon + 600, 100))
+    nodes.accept(AttributeHit("k", noon + 2400, 40))
+    nodes.accept(AttributeHit("k", noon + 2400, 5, said=(("ref", "a"),)))
     answer = nodes.by("k", "ref")
     assert answer["values"] == [
         {"value": "", "at_least": 40, "at_most": 45},
@@ -288,8 +296,8 @@ def test_a_day_of_the_switch_is_told_apart_by_minutes_while_they_are_kept() -> N
 
 @pytest.mark.parametrize("flushed", [False, True])
 def test_what_came_without_dates_is_unrecorded_and_part_of_the_life(flushed: bool) -> None:
-    nodes = WordyNodes(1_772_366_400, {"ref": 0, "bot": 0})
-    nodes.accept(SaidHit("k", nodes.now, 3, said=(("ref", "a"),)))
+    nodes = AttributeNodes(1_772_366_400, {"ref": 0, "bot": 0})
+    nodes.accept(AttributeHit("k", nodes.now, 3, said=(("ref", "a"),)))
     nodes.owners[0].opening("k", 40)
     if flushed:
         nodes.owners[0].flush(nodes.now)
@@ -304,15 +312,15 @@ def test_what_came_without_dates_is_unrecorded_and_part_of_the_life(flushed: boo
 @pytest.mark.parametrize("stored", [False, True])
 def test_pending_hits_land_where_their_flush_will_land_them(stored: bool) -> None:
     """Late ones in their day at once: cut by the hour first, their values would lack more."""
-    nodes = WordyNodes(1_772_366_400, {"ref": 0}, bounded=SMALL)
+    nodes = AttributeNodes(1_772_366_400, {"ref": 0}, bounded=SMALL)
     late = nodes.now - 10 * DAY_S
     if stored:
         nodes.now = late
-        nodes.accept(SaidHit("k", late, 1, said=(("ref", "e"),)))
+        nodes.accept(AttributeHit("k", late, 1, said=(("ref", "e"),)))
         nodes.owners[0].flush(late)
         nodes.now = late + 10 * DAY_S
     for value, count in (("a", 5), ("b", 3), ("c", 2), ("d", 1)):
-        nodes.accept(SaidHit("k", late, count, said=(("ref", value),)))
+        nodes.accept(AttributeHit("k", late, count, said=(("ref", value),)))
     before = nodes.by("k", "ref")
     assert before["values"] == [{"value": "a", "at_least": 5, "at_most": 8}]
     nodes.owners[0].flush(nodes.now)

@@ -123,7 +123,7 @@ def test_what_came_before_a_dimension_was_on_is_unrecorded(serve: Serve, data: P
             problem = client.http.get(f"/v1/{path}")
             assert (problem.status_code, problem.json()["title"]) == (404, "switched off")
             assert problem.json()["field"] == "breakdown_dimensions"
-            assert "divides no hits" in problem.json()["detail"] and "ref,country" in problem.json()["rule"]
+            assert "breaks down no hits" in problem.json()["detail"] and "ref,country" in problem.json()["rule"]
         assert client.http.get("/v1/links/a/visitors").json()["field"] == "breakdown_dimensions"
         assert client.http.head("/v1/links/a/by/ref").status_code == 404
         assert "/v1/by/{dimension}" not in client.http.get("/openapi.json").json()["paths"]

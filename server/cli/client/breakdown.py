@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from server.cli.client import draw_divided
+from server.cli.client import draw_breakdown
 from server.cli.client.api import NamedServer, segment_of
 from server.cli.client.read import parameters_of, subject_path, with_parameters
 from server.cli.main import USAGE, Failed
@@ -46,7 +46,7 @@ def by_command(settings: Settings, names: tuple[str, ...], as_csv: bool, **flags
         if as_csv:
             return Result(client.get(path, query, "text/csv").text.splitlines(), ())
         found = client.ask(path, query)
-    return Result(draw_divided.value_lines(found, screen().columns, lacks_unicode()), [found])
+    return Result(draw_breakdown.value_lines(found, screen().columns, lacks_unicode()), [found])
 
 
 @reports("visitors")
@@ -69,4 +69,4 @@ def visitors_command(settings: Settings, key: str | None, **flags: Any) -> Resul
         raise Failed("visitors takes a KEY or a --group: those of all links together are not counted", USAGE)
     with NamedServer(settings) as client:
         found = client.ask(subject_path(key, group, "visitors"), query)
-    return Result(draw_divided.visitor_lines(found, screen().columns, lacks_unicode()), [found])
+    return Result(draw_breakdown.visitor_lines(found, screen().columns, lacks_unicode()), [found])
