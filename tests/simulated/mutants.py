@@ -258,7 +258,7 @@ MUTANTS = [
     Mutant("no row written again after a failure or a restart", lambda: replaced(
         owner, "Flush", flush_without_rewrite), LOSSES, first=15),
     Mutant("a closed part not written again after a failure", lambda: replaced(
-        flushed_rows.FlushedBreakdowns, "saved", closed_part_taken_for_stored), LOSSES, first=70),
+        flushed_rows.FlushedBreakdowns, "saved", closed_part_taken_for_stored), LOSSES, first=10),
     Mutant("a breakdown applied without a look at the mark", lambda: replaced(
         flushed_rows, "apply_parts", parts_applied_without_mark), KILLS),
     Mutant("a flush that begins without asking", lambda: both(
