@@ -304,8 +304,7 @@ def _folded_days(
     carried: dict[int, VisitorDays] = {}
     for day, (visitors, known) in row.days.items():
         if day < cuts[0]:
-            size = visitors.size()
-            carried[day] = VisitorDays(size, size, visitors.exact, known)
+            carried[day] = VisitorDays.of_owner(visitors.size(), visitors.exact, known)
     days = {day: visitors for day, visitors in row.days.items() if day >= cuts[0]} if carried else row.days
     folded: list[Mapping[int, VisitorDays]] = []
     for tier, cut, found in zip(ladder.tiers[1:], cuts[1:], row.visitor_days, strict=True):

@@ -192,8 +192,8 @@ def visitors_are_sets_then_numbers(engine: Engine, found: list[Said], days: list
         day: visitors.size() for day, (visitors, _) in row.days.items() if visitors.size()
     }
     closed = [number for tier in row.visitor_days for number in tier.values()]
-    assert sum(number.at_most for number in closed) == sum(numbers.values())
-    assert all(number.at_least == number.at_most and number.exact for number in closed)
+    assert sum(number.size or 0 for number in closed) == sum(numbers.values())
+    assert all(number.at_least == number.at_most == number.size and number.exact for number in closed)
     assert sum(number.known for number in closed) + sum(day.known for day in row.days.values()) == known
 
 

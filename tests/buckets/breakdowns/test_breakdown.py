@@ -89,7 +89,7 @@ def test_late_visitors_of_a_day_that_is_a_number_are_left_out() -> None:
         row, BreakdownDelta({}, {day: {3, 9}, day - DAY_S: set()}, {day: 2}), 2, TODAY + 1, 0, BREAKDOWN
     )
     assert row.days == {}
-    assert row.visitor_days == ({day: VisitorDays(3, 3, True, 4)}, {}, {})
+    assert row.visitor_days == ({day: VisitorDays.of_owner(3, known=4)}, {}, {})
 
 
 @pytest.mark.parametrize(
@@ -239,8 +239,11 @@ def with_hour(start: int, counts: ValueCounts) -> Breakdown:
         (SOUND._replace(first=None), "first hit None, but 2 buckets"),
         (SOUND._replace(first=NOON), "is not in the first bucket"),
         (SOUND._replace(days={NOON: SOUND.days[TODAY * DAY_S]}), "not the start of a UTC day"),
-        (SOUND._replace(days={}, visitor_days=({NOON: VisitorDays(1, 1, True)}, {}, {})), "is not held by this tier"),
-        (SOUND._replace(visitor_days=({(TODAY - 9) * DAY_S: VisitorDays(1, 2, True)}, {}, {})), "from 1 to 2"),
+        (SOUND._replace(days={}, visitor_days=({NOON: VisitorDays.of_owner(1)}, {}, {})), "is not held by this tier"),
+        (
+            SOUND._replace(visitor_days=({(TODAY - 9) * DAY_S: VisitorDays(None, False, 2, 1, 2)}, {}, {})),
+            "several owners",
+        ),
     ],
 )
 def test_the_check_names_what_is_broken(row: Breakdown, said: str) -> None:
