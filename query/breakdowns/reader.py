@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 from clickcurve.buckets.breakdowns.breakdown import (
     BoundedLadder,
     Breakdown,
+    BreakdownDelta,
     PendingBreakdown,
     fold_breakdown,
     land,
@@ -147,11 +148,13 @@ class BreakdownReader:
                     rows[owner] = decode_open(parts.open, only) if hours_only else decode_parts(parts, only)
                 except RowCorrupt as error:
                     raise _naming_breakdown(error, words.key, owner) from error
+        deltas: dict[int, list[BreakdownDelta]] = {}
         for waiting in pending:
             if waiting.is_missing(words.marks.get(waiting.owner, 0)):
-                row = fold_breakdown(rows.get(waiting.owner, self.bounded.empty), day, self.bounded)
                 values = {name: hours for name, hours in waiting.delta.values.items() if name in only}
-                rows[waiting.owner] = land(row, replace(waiting.delta, values=values), self.bounded)
+                deltas.setdefault(waiting.owner, []).append(replace(waiting.delta, values=values))
+        for owner, of_owner in deltas.items():
+            rows[owner] = land(rows.get(owner, self.bounded.empty), of_owner, day, self.bounded)
         if len(rows) == 1:
             (row,) = rows.values()
             return fold_breakdown(row, day, self.bounded)

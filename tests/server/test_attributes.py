@@ -76,6 +76,24 @@ def test_servers_share_the_salt_of_a_day_until_it_is_deleted() -> None:
     assert kept == {f"salt:{DAY + 86_400}", f"salt:{DAY + 2 * 86_400}"}
 
 
+def test_a_salt_is_let_go_in_time_while_the_store_is_away() -> None:
+    class Away(MemoryStore):
+        away = False
+
+        def notes(self) -> dict[str, str]:
+            if self.away:
+                raise StoreUnavailable("away")
+            return super().notes()
+
+    store = Away()
+    server = Server(store)
+    server.begin()
+    store.away, server.now = True, DAY - 86_400 + SALT_KEPT_S
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(server.dividing.renew())
+    assert set(server.salts()) == {DAY}
+
+
 def test_without_visitors_there_are_no_salts() -> None:
     store = MemoryStore()
     for server in (Server(store, breakdown_visitors="off"), Server(store, "off")):

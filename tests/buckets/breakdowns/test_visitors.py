@@ -129,7 +129,7 @@ def test_bytes_that_are_no_set_are_refused(data: bytes, n: int, said: str) -> No
 
 
 # --- what is certain --------------------------------------------------------------------------------------------------
-few_ranks = st.integers(0, 2**11 - 1) | st.integers(0, 2**9).map(lambda n: n << 31) | st.integers(0, 2**40 - 1)
+few_ranks = st.integers(0, 2**11 - 1) | st.integers(0, 2**9 - 1).map(lambda n: n << 31) | st.integers(0, 2**40 - 1)
 
 
 @law

@@ -190,7 +190,7 @@ def test_visitors_are_those_of_utc_days(served: Served, nodes: AttributeNodes) -
     assert (today["days"], today["unknown"]) == ([day], 2)
 
 
-@pytest.mark.parametrize("days_later", [0])
+@pytest.mark.parametrize("days_later", [0, 5, 60])
 def test_many_visitors_are_estimated_between_what_is_certain(
     served: Served, nodes: AttributeNodes, days_later: int
 ) -> None:
