@@ -71,7 +71,7 @@ def claim(
             continue
         record(Identity(after.owner, after.epoch, after.holder, ()))
         return Held(after.owner, after.epoch, after.holder)
-    raise StoreUnavailable(f"owner could not be claimed in {ATTEMPTS} attempts: others keep claiming it")
+    raise StoreUnavailable(f"the owner could not be claimed in {ATTEMPTS} attempts: other processes claim it too")
 
 
 def given_back(held: Held) -> Identity:

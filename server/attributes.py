@@ -61,7 +61,7 @@ class Attributes:
         """Returns the moment since which hits are divided by a dimension; raises StoreUnavailable while unknown."""
         found = self._since.get(dimension)
         if found is None:
-            raise StoreUnavailable("the store has not answered yet since when each dimension is recorded")
+            raise StoreUnavailable("the store has not answered yet, so the start of each dimension is unknown")
         return found
 
     def reload(self) -> None:

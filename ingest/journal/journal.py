@@ -231,14 +231,14 @@ class Journal:
             except OSError as error:
                 raise JournalBroken(f"the journal cannot be read: {error}") from error
             at = start
-            for found in valid_frames(view, start, min(end, len(view)), salt):
-                at = found.end
-                if found.kind == GROUP:
+            for frame in valid_frames(view, start, min(end, len(view)), salt):
+                at = frame.end
+                if frame.kind == GROUP:
                     try:
-                        for payload in payloads_of(view, found):
-                            yield Frame(found.accepted_us, payload)
+                        for payload in payloads_of(view, frame):
+                            yield Frame(frame.accepted_us, payload)
                     except Malformed as error:
-                        raise damaged(path, found.body, str(error)) from error
+                        raise damaged(path, frame.body, str(error)) from error
             if at != end:
                 raise damaged(path, at, f"the record here is damaged; the segment holds records up to {end}")
 

@@ -140,7 +140,7 @@ class BreakdownQueries:
         if dimension not in self._dimensions:
             names = ", ".join(self._dimensions)
             raise DimensionUnknown(
-                f"hits are not broken down by {dimension!r}; known: {names}",
+                f"hits are not broken down by {dimension!r}; dimensions: {names}",
                 field="dimension",
                 value=dimension,
                 rule=names,

@@ -68,16 +68,16 @@ class KeyList:
         while True:
             pending = await self._first_pending(prefix, start, many)
             async with locked(self._reading, "listing keys"):
-                found = await in_thread("listing keys", self._found, prefix, start, wanted, pending, now)
-            if len(pending) < many or (len(found) == wanted and found[-1][0] <= max(pending)):
+                rows = await in_thread("listing keys", self._found, prefix, start, wanted, pending, now)
+            if len(pending) < many or (len(rows) == wanted and rows[-1][0] <= max(pending)):
                 break
             many *= 2  # some of them were erased meanwhile and count nothing, so later ones may be on the page
-        links = [(key, lifetime(row, parameters.bots)) for key, row in found[: parameters.limit]]
-        return KeyPage(links, links[-1][0] if len(found) == wanted else None)
+        links = [(key, lifetime(row, parameters.bots)) for key, row in rows[: parameters.limit]]
+        return KeyPage(links, links[-1][0] if len(rows) == wanted else None)
 
     async def _first_pending(self, prefix: str, start: str, many: int) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of the first so many keys that have any."""
-        others = {self._name(stored): held for stored, held in by_stored_key(await self._other_workers()).items()}
+        others = {self._name(stored): pending for stored, pending in by_stored_key(await self._other_workers()).items()}
         keys = chain(chain.from_iterable(self._buffered()), others)
         first: list[str] = []
         async for some in in_steps(keys):
@@ -91,12 +91,12 @@ class KeyList:
         self, prefix: str, start: str, wanted: int, pending: Mapping[str, Sequence[Pending]], now: int
     ) -> list[tuple[str, Row]]:
         """Returns the first keys that count anything, with their rows' heads. Runs in a thread."""
-        found: dict[str, Row] = {}
+        rows: dict[str, Row] = {}
         marks: dict[str, Mapping[int, int]] = {}
         ladder = self._ladder()
         at: str | None = self._kind.stored_of(start) if start else self._kind.starts[0]
-        while at is not None and len(found) < wanted:
-            asked = wanted - len(found)
+        while at is not None and len(rows) < wanted:
+            asked = wanted - len(rows)
             keys = self._in_order(at, asked)
             at = f"{keys[-1][0]}\0" if len(keys) == asked else None
             for stored_key, link in keys:
@@ -110,12 +110,12 @@ class KeyList:
                 whole = stored(link, now, ladder, since=HEAD)
                 marks[key] = whole.marks
                 if _counts(whole.row):
-                    found[key] = whole.row
+                    rows[key] = whole.row
         for key, several in pending.items():
-            row = with_pending(found.get(key, EMPTY), several, marks.get(key, {}), ladder)
+            row = with_pending(rows.get(key, EMPTY), several, marks.get(key, {}), ladder)
             if _counts(row):
-                found[key] = row
-        return nsmallest(wanted, found.items())
+                rows[key] = row
+        return nsmallest(wanted, rows.items())
 
 
 def _counts(row: Row) -> bool:

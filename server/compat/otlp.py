@@ -115,7 +115,7 @@ def otlp_routes(sender: HitSender) -> APIRouter:
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = request.headers.get("content-encoding", "identity")
         if media != "application/json" or coding != "identity":
-            detail = "metrics are read as plain JSON: set OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json, no compression"
+            detail = "metrics must be plain JSON: set OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json, no compression"
             raise MediaTypeUnsupported(detail, field="Content-Type", value=media, rule="application/json")
         found = await _read_export(await read_bounded(request.stream(), MOST_BYTES))
         # Each hit has an id, so an export that is sent again after a piece was not taken counts once.

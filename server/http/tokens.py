@@ -155,12 +155,12 @@ class Gate:
             return
         self._seen = signature
         if signature is None:
-            log.warning("tokens vanished", extra={"file": str(self._path), "then": "those read before still hold"})
+            log.warning("tokens vanished", extra={"file": str(self._path), "then": "the tokens read before stay valid"})
             return
         try:
             tokens = load_tokens(self._path)
         except SettingInvalid as error:
-            log.error("tokens unreadable", extra={"reason": error.detail, "then": "those read before still hold"})
+            log.error("tokens unreadable", extra={"reason": error.detail, "then": "the tokens read before stay valid"})
             return
         self._by_digest = {token.sha256: token for token in tokens}
         self._readings += 1

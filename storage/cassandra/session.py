@@ -171,7 +171,7 @@ class Session:
         except Exception as error:
             raise self.as_store_error(error) from error
         if not pending.is_schema_agreed:
-            raise StoreUnavailable("the cluster's nodes do not agree on the schema yet; check that all of them run")
+            raise StoreUnavailable("the cluster's nodes do not agree on the schema yet; check that all nodes run")
 
     def look_up(self, text: str) -> Rows:
         """Returns the rows of a query. Raises StoreUnavailable."""
@@ -223,7 +223,7 @@ def connect(address: Address) -> Session:
     try:
         cluster = _cluster(address, profiles(address, lambda: counters.add(_RETRIES), silent))
     except UnresolvableContactPoints as error:
-        raise StoreUnavailable(f"none of the cluster's hosts is known: {', '.join(address.hosts)}") from error
+        raise StoreUnavailable(f"no host name of the cluster can be resolved: {', '.join(address.hosts)}") from error
     try:
         return Session(address, cluster, counters, silent)
     except Exception as error:

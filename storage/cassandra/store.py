@@ -66,7 +66,7 @@ def pinned_stamp(epoch: int) -> int:
     """Returns the stamp of the next write of an epoch: 2^32 last 30 years at four writes a second."""
     k = next(_writes)
     if k >> 32:
-        raise StoreUnavailable("this process has written too often: restart it")
+        raise StoreUnavailable("this process has used up its write timestamps: restart it")
     return epoch << 32 | k
 
 

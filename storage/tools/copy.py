@@ -148,7 +148,7 @@ class _Copying:
 
     def _begin(self, part: Part) -> None:
         if not self._target.begin(part.held, part.origin.begun, part.origin.begun, part.origin.begun_at):
-            raise CopyRefused(f"owner {part.record.owner} of the target was changed while it was copied into")
+            raise CopyRefused(f"owner {part.record.owner} of the target was changed during the copy")
 
     def _give_over(self, parts: Sequence[Part]) -> None:
         """Ends the copy: from then on the owners may be taken over, in the state that they have in the source."""
