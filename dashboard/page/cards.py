@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers import CurveAnswer, TotalAnswer
+from clickcurve.buckets.errors import ParameterInvalid
 from dashboard.page.changes import Change, Count, about, change_of
-from dashboard.page.periods import Length, length_of
+from dashboard.page.periods import YEAR, day_written, length_of
 from dashboard.page.values import ValueTable, Visits
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import end_of_day, is_midnight, range_words, wall
 
 NO_CHANGE = Change("")
+COMPARISONS = ("", "before", "year")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +45,28 @@ class Compared:
         return f"{range_words(self.start, end_of_day(self.until, zone), zone)} until {wall(self.until, zone):%H:%M}"
 
 
-def period_before(curve: CurveAnswer, view: PageView, now: int, back: Length | None = None) -> Compared | None:
-    """Returns the period before that of a curve, or so far back; None of all time, or before 1970."""
+def period_before(curve: CurveAnswer, view: PageView, now: int) -> Compared | None:
+    """Returns the period that a curve is compared with: as the view says, or else the one before.
+
+    None of all time, or before 1970. Raises ParameterInvalid for a comparison that is not known.
+    """
+    zone = ZoneInfo(curve.tz)
+    day = day_written(view.compare, zone)
+    if day is None and view.compare not in COMPARISONS:
+        rule = "before, year, or the first day of a range, such as 2026-01-01"
+        why = f"compare {view.compare!r} is not known"
+        raise ParameterInvalid(why, field="compare", value=view.compare, rule=rule)
     if view.is_ever or not curve.points:
         return None
-    zone = ZoneInfo(curve.tz)
     length = length_of(curve.start, curve.end, zone, view.span)
-    back = back or length
-    start = back.back(curve.start, zone)
-    end = min(length.forward(start, zone), curve.start)
-    until = min(end, back.back(min(now, curve.end), zone))
+    back = YEAR if view.compare == "year" else length
+    start = back.back(curve.start, zone) if day is None else day
+    end = length.forward(start, zone)
+    until = end
+    if length.forward(curve.start, zone) > now:
+        until = min(end, back.back(now, zone) if day is None else start + now - curve.start)
+    if day is None:
+        end, until = min(end, curve.start), min(until, curve.start)
     return Compared(start, end, until) if 0 <= start < until else None
 
 

@@ -77,16 +77,23 @@ def make_chart(
     height: int = HEIGHT,
     noun: str = HIT,
     beside: CurveAnswer | None = None,
+    earlier: CurveAnswer | None = None,
 ) -> Chart:
-    """Makes a curve's picture and its numbers. noun: what is counted; beside: a curve that shares the scale."""
+    """Makes a curve's picture and its numbers. noun: what is counted.
+
+    beside: a curve that shares the scale; earlier: one of another range, drawn as a line over the bars.
+    """
     zone = ZoneInfo(curve.tz)
     first_day, last_day = days_shown(curve.start, curve.end, zone)
     few = curve.points if len(curve.points) <= MOST_ROWS else []
-    earlier, later, out = _neighbours(curve, view, now)
+    previous, later, out = _neighbours(curve, view, now)
+    notes = [legend_of(curve, bars_of(curve, WIDTH))]
+    if earlier is not None:
+        notes.append(f"dashed line: {range_words(earlier.start, earlier.end, zone)}")
     return Chart(
-        svg=svg_inline(draw_curve(curve, WIDTH, height, False, noun, beside), "curve"),
+        svg=svg_inline(draw_curve(curve, WIDTH, height, False, noun, beside, earlier), "curve"),
         said=curve_sentence(curve, zone, noun),
-        legend=legend_of(curve, bars_of(curve, WIDTH)),
+        legend="; ".join(filter(None, notes)),
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,
         rows=[
@@ -94,7 +101,7 @@ def make_chart(
             for each in few
         ],
         points=len(curve.points),
-        earlier=earlier,
+        earlier=previous,
         later=later,
         out=out,
         first_day=first_day,

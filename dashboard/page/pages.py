@@ -119,7 +119,7 @@ class Pages:
             "first_run": False,
             "cards": numbers,
             "periods": _periods(curve, now),
-            "chart": make_chart(curve, view, now),
+            "chart": make_chart(curve, view, now, earlier=await self._earlier(ALL_LINKS, view, curve, now)),
             "range": period_words(curve, ZoneInfo(curve.tz)),
             "links": None if links is None else await self._rows(LINK, links.links, view),
             "groups": [] if groups is None else await self._rows(GROUP, groups.groups, view),
@@ -174,7 +174,7 @@ class Pages:
             "known": bool(life.lifetime or life.bots),
             "cards": await self._cards(subject, view, curve, audience, now),
             "periods": _periods(curve, now),
-            "chart": make_chart(curve, view, now),
+            "chart": make_chart(curve, view, now, earlier=await self._earlier(subject, view, curve, now)),
             "bots_chart": None if bots is None else make_chart(bots, view, now, LOW),
             "audience": audience,
         }
@@ -187,6 +187,14 @@ class Pages:
         before = None if compared is None else await ask(view.count_query(compared.start, compared.until))
         bots = await ask(view.with_bots("only").count_query()) if view.bots in ("", "exclude") else None
         return [hits_card(curve, before, compared), *other_cards(bots, audience.visits, audience.tables)]
+
+    async def _earlier(self, subject: PageSubject, view: PageView, curve: CurveAnswer, now: int) -> CurveAnswer | None:
+        """Returns the curve that the view compares with, None if it has none."""
+        compared = period_before(curve, view, now)
+        if compared is None or not view.compare:
+            return None
+        query = view.curve_query_of(compared.start, compared.end, curve.step)
+        return await self.curve_of(subject)(query)
 
     async def _audience(self, subject: PageSubject, view: PageView, curve: CurveAnswer, now: int) -> Audience:
         """Returns what hits said, with the tables of those dimensions alone of which any hit said something."""

@@ -115,16 +115,30 @@ def days_shown(start: int, end: int, zone: ZoneInfo) -> tuple[date, date]:
     return wall(start, zone).date(), wall(max(start, end - 1), zone).date()
 
 
+def day_written(text: str, zone: ZoneInfo) -> int | None:
+    """Returns when a day begins that is written as `2026-01-31` or `20260131`; None for any other text."""
+    written = _WRITTEN_DAY.fullmatch(text)
+    try:
+        return int(datetime(*_numbers(written), tzinfo=zone).timestamp()) if written else None
+    except (OverflowError, ValueError):
+        return None
+
+
 def after_last_day(end: str) -> str:
     """Returns where a period ends whose last day or month an address names; any other text as it is."""
     try:
         if day := _WRITTEN_DAY.fullmatch(end):
-            return str(date(*map(int, filter(None, day.groups()))) + _DAY)
+            return str(date(*_numbers(day)) + _DAY)
         if month := _WRITTEN_MONTH.fullmatch(end):
             return str((date(int(month[1]), int(month[2]), 28) + 4 * _DAY).replace(day=1))
     except (OverflowError, ValueError):  # no such day: the question will say so
         return end
     return end
+
+
+def _numbers(day: re.Match[str]) -> tuple[int, int, int]:
+    year, month, number = filter(None, day.groups())
+    return int(year), int(month), int(number)
 
 
 def _months_after(local: datetime, n: int) -> datetime:

@@ -15,7 +15,7 @@ from clickcurve.buckets.ladder import DAY_S
 from clickcurve.visible import visible
 from dashboard.page.periods import after_last_day
 
-NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after")
+NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after", "compare")
 USUAL = "30d"
 EVER = "0"  # `from` of all time
 STEPS = (
@@ -45,6 +45,7 @@ class PageView:
     bots: str = ""
     q: str = ""
     after: str = ""
+    compare: str = ""
     begun: str = ""  # what questions say in the place of EVER; in no address
     quiet_step: str = ""  # of a curve with few hits, unless a step is given; in no address
 
@@ -97,6 +98,10 @@ class PageView:
             since = since.replace(day=1)
         return replace(self, begun=str(int(since.timestamp())))
 
+    def curve_query_of(self, start: int, end: int, step: str) -> bytes:
+        """Returns what to ask for the curve of another range, by the same step, of the same hits."""
+        return _encoded({"from": str(start), "to": str(end), "step": step, "tz": self.tz, "bots": self.bots})
+
     def with_bots(self, bots: str) -> PageView:
         return replace(self, bots=bots)
 
@@ -112,7 +117,7 @@ class PageView:
             kept = {name: changes.get(name, "") for name in ("last", "start", "end")}
             changed = replace(changed, **kept)
         values = (changed.last, changed.start, changed.end, changed.step, changed.tz, changed.bots, changed.q)
-        return "?" + _encoded(dict(zip(NAMES, (*values, changed.after), strict=True))).decode()
+        return "?" + _encoded(dict(zip(NAMES, (*values, changed.after, changed.compare), strict=True))).decode()
 
 
 def view_of(query: bytes) -> PageView:
@@ -124,7 +129,7 @@ def view_of(query: bytes) -> PageView:
             why = "is given twice" if name in found else "is not known here"
             rule = f"one of {', '.join(NAMES)}, each at most once"
             raise ParameterInvalid(f"parameter {name!r} {why}", field=name, value=value, rule=rule)
-        found[name] = value.strip() if name not in ("q", "after") else value
+        found[name] = value.strip() if name not in ("q", "after", "compare") else value
     if found.get("from") or found.get("to"):
         found.pop("last", None)  # the form of the page has both: a range that somebody typed is meant
     names = {"from": "start", "to": "end"}

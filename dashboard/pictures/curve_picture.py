@@ -22,7 +22,7 @@ from dashboard.pictures.axes import (
     wall,
     with_commas,
 )
-from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape
+from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape, Trace
 
 HOUR_S, DAY_S = 3_600, 86_400
 HIT = "hit"  # what a curve counts, if nothing else is said
@@ -34,6 +34,7 @@ _CENTRED_FROM = 20  # pixels of a bar from which a label at the picture's edge i
 _MARK_EVERY = 90  # pixels from one time to the next, at least
 _TEXT_PX, _TITLE_PX = 6.6, 9.0  # of a letter, about
 _MOST_LINES = 8
+_MOST_PLACES = 120  # of a line over the bars
 _HEADROOM = 18  # pixels above the highest line, for its label
 
 # The seconds of a usual step, the shortest and the longest: a point of such a length is one step high.
@@ -59,11 +60,18 @@ class Bar:
 
 
 def draw_curve(
-    curve: CurveAnswer, width: int, height: int, titled: bool = True, noun: str = HIT, beside: CurveAnswer | None = None
+    curve: CurveAnswer,
+    width: int,
+    height: int,
+    titled: bool = True,
+    noun: str = HIT,
+    beside: CurveAnswer | None = None,
+    earlier: CurveAnswer | None = None,
 ) -> Picture:
     """Draws a curve. titled: with the link's name, its total and its range above; noun: what is counted.
 
-    beside: a curve of the same range whose bars are to be compared, so both have one scale.
+    beside: a curve of the same range whose bars are to be compared, so both have one scale. earlier: one of another
+    range, which is a dashed line over the bars from their beginning on.
     """
     zone = ZoneInfo(curve.tz)
     said = curve_sentence(curve, zone, noun)
@@ -77,8 +85,9 @@ def draw_curve(
         shapes.append(Label("title", 0, 20, _fitting(name, width, _TITLE_PX), shift=8 - GUTTER))
         shapes.append(Label("said", 0, 39, _fitting(said, width, _TEXT_PX), shift=8 - GUTTER))
     if curve.points and bottom - top >= 20:
-        scaled = bars if beside is None else [*bars, *bars_of(beside, (width - GUTTER) // _COLUMN)]
-        shapes += _plot(curve, bars, scaled, zone, top, bottom, width - GUTTER)
+        before = [] if earlier is None else bars_of(earlier, min(len(bars), _MOST_PLACES))
+        scaled = [*bars, *before] if beside is None else [*bars, *bars_of(beside, (width - GUTTER) // _COLUMN)]
+        shapes += _plot(curve, bars, scaled, before, zone, top, bottom, width - GUTTER)
     if legend and bottom < height - _FOOT:
         shapes.append(Label("label", 0, height - 6, _fitting(legend, width, _TEXT_PX), shift=8 - GUTTER))
     name = "" if curve.key is None else f"{visible(curve.key)}: "
@@ -221,6 +230,7 @@ def _plot(
     curve: CurveAnswer,
     bars: Sequence[Bar],
     scaled: Sequence[Bar],
+    before: Sequence[Bar],
     zone: ZoneInfo,
     top: float,
     bottom: float,
@@ -234,6 +244,8 @@ def _plot(
     for line in lines:
         yield Line("grid", frame.y(line))
     yield from _boxes(bars, frame)
+    if len(places := _places(before, frame)) > 1:
+        yield Trace("earlier", places)
     yield Line("base", bottom)
     for line in lines:
         yield Label("label", 0, frame.y(line) + 4, short(line) if line == int(line) else with_commas(line), "end", -6)
@@ -262,6 +274,13 @@ def _shades(curve: CurveAnswer, frame: _Frame) -> Iterable[Shape]:
     begun = next((point.start for point in curve.points if point.state == "open"), frame.end)
     if frame.x(begun) < 1:
         yield Box("ahead", frame.x(begun), frame.top, 1, frame.bottom)
+
+
+def _places(before: Sequence[Bar], frame: _Frame) -> tuple[tuple[float, float], ...]:
+    """Returns where the line of another range runs: over the bars of this one that are as far from its beginning."""
+    length_s = frame.end - frame.start
+    places = (((bar.start + bar.end) / 2 - before[0].start, bar.rate) for bar in before)
+    return tuple((past_s / length_s, frame.y(rate)) for past_s, rate in places if past_s <= length_s)
 
 
 def _boxes(bars: Iterable[Bar], frame: _Frame) -> Iterable[Shape]:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from PIL import Image, ImageDraw, ImageFont
 
 from dashboard.pictures.colours import LIGHT, THEMES, Look
-from dashboard.pictures.shapes import Box, Label, Line, Picture
+from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape, Trace
 
 _LETTERS = "".join(map(chr, range(32, 127))) + "…"
 _DASH, _GAP = 3, 2  # pixels of a dashed edge
@@ -43,7 +43,7 @@ class _Pen:
     ) -> None:
         self._draw, self._looks, self._scale, self._gutter, self._width = draw, looks, scale, gutter, width
 
-    def draw(self, shape: Box | Line | Label) -> None:
+    def draw(self, shape: Shape) -> None:
         look = self._looks[shape.part.partition(" ")[0]]
         match shape:
             case Box(_, left, top, right, bottom):
@@ -56,6 +56,9 @@ class _Pen:
                 font = _font(look.size * self._scale)
                 written = "".join(sign if sign in _LETTERS else quote(sign) for sign in text)
                 self._draw.text(place, written, look.fill, font, _ANCHORS[anchor])
+            case Trace(_, places):
+                points = [(self._across(x), self._down(y)) for x, y in places]
+                self._draw.line(points, look.edge, max(1, round(self._scale)))
 
     def _box(self, look: Look, left: int, top: int, right: int, bottom: int) -> None:
         # The last row and column that are filled: a box of no width is one pixel wide.

@@ -41,7 +41,15 @@ class Label:
     shift: int = 0
 
 
-Shape: TypeAlias = Box | Line | Label
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A line from place to place, each (across, down)."""
+
+    part: str
+    places: tuple[tuple[float, float], ...]
+
+
+Shape: TypeAlias = Box | Line | Label | Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
 from dashboard.pictures.colours import DARK, LIGHT, THEMES, Look
-from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape
+from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape, Trace
 
 AUTO = "auto"
 # Of the file alone: nothing may be fetched or run by it.
@@ -64,6 +64,13 @@ def _element(shape: Shape, across: Callable[[float], str]) -> str:
             placed = f' text-anchor="{anchor}"' if anchor != "start" else ""
             moved = f' dx="{shift}"' if shift else ""
             return f'<text class="{part}" x="{across(x)}" y="{_px(y)}"{moved}{placed}>{escape(text)}</text>'
+        case Trace(part, places):
+            # A view of its own, stretched across the plot: the points of a line cannot be percentages.
+            low = max(y for _, y in places) + 1
+            points = " ".join(f"{x * 1_000:.0f},{_px(y)}" for x, y in places)
+            size = f'width="{across(1)}" height="{_px(low)}" viewBox="0 0 1000 {_px(low)}"'
+            line = f'<polyline class="{part}" points="{points}" vector-effect="non-scaling-stroke"/>'
+            return f'<svg {size} preserveAspectRatio="none">{line}</svg>'
 
 
 def _px(value: float) -> str:

@@ -99,6 +99,10 @@ REQUESTS: dict[str, tuple[tuple[str, str, bytes], str]] = {
     "highest: 100 rankings": (rendered(*["limit(highest(clicks.*,1000,'sum'),1)"] * 100, start="-30d"), "rows read"),
     "render: 199 links": (rendered("clicks.k01*", start="0"), ""),
     "render: 199 links as CSV": (("/render?format=csv", *rendered("clicks.k01*", start="0")[1:]), ""),
+    "render: values of all time": (
+        asked("/render", ("target", "clicks.k00*.ref.h1*"), ("from", "0"), ("until", "253370764799")),
+        "points of values made",
+    ),
     "render: values": (rendered("clicks.k0000.ref.r1*"), "too many series"),
     "sum by: 200 links by referrer": (promql('sum by (key,ref) (increase(clicks{key=~"k01.*"}[1900d]))'), ""),
     "topk: all referrers": (promql("topk(5,sum by (ref) (increase(clicks[1900d])))"), ""),

@@ -5,10 +5,13 @@ With PAGE_SHOTS=FOLDER pictures of all states are left there to be looked at.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
+import httpx
 import pytest
 
 from server.http.tokens import Scope, add_token
@@ -205,6 +208,38 @@ def test_the_list_of_zones_is_the_browsers(page: Page, pages: RunningServer) -> 
     page.click("details.more:last-of-type summary")
     page.click("input[name=tz]")
     page.until("document.querySelectorAll('#zones option').length > 100")
+
+
+def test_last_month_from_where_compared_to_the_month_before(
+    browser: Browser, pages: RunningServer, http: httpx.Client, shots: Path | None
+) -> None:
+    """The question that marketing asks first, without scripts too; each number is that of the API."""
+    this_month = datetime.now(UTC).date().replace(day=1)
+    first = (this_month - timedelta(days=1)).replace(day=1)
+    before = (first - timedelta(days=1)).replace(day=1)
+    asked, earlier = f"from={first}&to={this_month}", f"from={before}&to={first}"
+    with browser.page() as scripted, browser.page(scripts=False) as plain:
+        for page in (scripted, plain):
+            page.open(f"{pages.url}/groups/spring")
+            for name in ("Last month", "Period before"):
+                found = f"[...document.querySelectorAll('nav.spans a')].find((a) => a.textContent === '{name}').href"
+                page.open(page.js(found))
+            assert page.js("document.querySelectorAll('svg polyline').length") == 1
+            text = re.sub(r"\s+", " ", page.text())
+            total = http.get(f"/v1/groups/spring/total?{asked}").json()["total"]
+            was = http.get(f"/v1/groups/spring/total?{earlier}").json()
+            assert f"{total:,} hits, {first.day} {first:%b} - " in text
+            assert f"{was['at_least']:,}" in text if was["exact"] else "about" in text
+            for value in http.get(f"/v1/groups/spring/by/ref?{asked}").json()["values"]:
+                assert value["at_least"] == value["at_most"]
+                assert f"{value['value'] or 'Direct or unknown'} {value['at_least']:,}" in text
+            assert query(page) == {
+                "from": [str(first)],
+                "to": [str(this_month - timedelta(days=1))],
+                "compare": ["before"],
+            }
+        assert violations(scripted, axe_script()) == []
+        keep(scripted, shots, "compared")
 
 
 # --- readers, screens, strangers --------------------------------------------------------------------------------------

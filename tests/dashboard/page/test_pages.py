@@ -124,6 +124,26 @@ def test_bounds_within_one_percent_are_one_number() -> None:
     assert count_of(50, 52) == Count("50 to 52") and about(50, 52) == Count("about 51", "50 to 52")
 
 
+def test_a_range_is_compared_as_the_address_says() -> None:
+    nodes = QueriedNodes(now=NOW)
+    for day, count in (("2025-02-10", 7), ("2025-12-31", 5), ("2026-01-10", 40), ("2026-02-10", 50)):
+        nodes.hit("k", at(f"{day}T12:00"), count)
+    asked = b"from=2026-02-01&to=2026-02-28"
+    for compare, note in (
+        (b"", "1 Jan - 31 Jan 2026: 40"),
+        (b"&compare=before", "1 Jan - 31 Jan 2026: 40"),
+        (b"&compare=year", "1 Feb - 28 Feb 2025: 7"),
+        (b"&compare=2025-12-01", "1 Dec - 31 Dec 2025: 5"),
+    ):
+        view = view_of(asked + compare)
+        values: Any = run(one(pages_of(nodes), LINK, "k", view, NOW))
+        assert values["cards"][0].note == note
+        assert ("polyline" in values["chart"].svg) == bool(compare), "a line over the bars"
+        assert compare.decode() in view.address(tz="Asia/Tokyo"), "it goes along"
+    with pytest.raises(ParameterInvalid, match="compare 'cats' is not known"):
+        run(one(pages_of(nodes), LINK, "k", view_of(b"compare=cats"), NOW))
+
+
 # --- periods --------------------------------------------------------------------------------------------------------
 def test_the_last_day_of_an_address_belongs_to_the_range() -> None:
     nodes = QueriedNodes(now=NOW)
