@@ -58,7 +58,7 @@ class BackgroundRequests:
         try:
             await self._statsd.listen(host, port)
         except OSError as error:
-            reason = f"statsd {host}:{port} cannot be used to listen: {error.strerror or error}"
+            reason = f"statsd cannot listen on {host}:{port}: {error.strerror or error}"
             raise SettingInvalid(reason, field="statsd", value=host) from error
         log.info("statsd", extra={"host": host, "port": port, "then": "hits of its packets count at most once"})
 

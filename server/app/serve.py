@@ -74,7 +74,7 @@ def bind(host: str, port: int) -> socket.socket:
             listener.bind(address)
             undo.pop_all()
     except OSError as error:
-        reason = f"{host}:{port} cannot be used to listen: {error.strerror or error}"
+        reason = f"cannot listen on {host}:{port}: {error.strerror or error}"
         if error.errno == errno.EADDRINUSE:
             reason += "; --port names another port, 0 a free one"
         raise SettingInvalid(reason, field="port", value=port) from error
