@@ -56,18 +56,20 @@ AHEAD_AND_NOT: list[dict[str, Any]] = [
 @given(st.lists(lean_hits | counted_hits, max_size=30), st.sampled_from([None, "name"]), st.sampled_from([0, 3, 100]))
 @example([LEAN] * 3 + [{"key": "a", "count": 2}] + [LEAN] * 3, None, 100)
 @example([LEAN] * 9, "name", 3)
+@example([LEAN, LEAN | {"count": 2, "ts": NOW + 301}], None, 3)  # the hit with a count is refused: the other is kept
 @example(AHEAD_AND_NOT, None, 100)
 @example([hit | {"count": 2} for hit in AHEAD_AND_NOT], None, 100)
 def test_hits_count_the_same_whether_they_are_kept_or_summed(
     hits: list[dict[str, Any]], name: str | None, kept: int
 ) -> None:
     expected: Counter[tuple[int, str]] = Counter()
-    late = 0
+    late, only_lean = 0, True
     for hit in hits:
         second, count = hit.get("ts", NOW), hit.get("count", 1)
         if second <= NOW + 300:
             expected[second - second % 60, hit["key"]] += count
             late += count if second < DAY else 0
+            only_lean = only_lean and "count" not in hit
     for media, text in (
         (Media.json, json.dumps(hits, separators=(",", ":"))),
         (Media.lines, "\n".join(json.dumps(hit) for hit in hits)),
@@ -80,7 +82,6 @@ def test_hits_count_the_same_whether_they_are_kept_or_summed(
         assert receipt.refused == sum(hit.get("count", 1) for hit in hits if hit.get("ts", NOW) > NOW + 300)
         people = {} if batch is None else batch.identified[0].people if name else people_of(batch)
         assert {(minute, key): n for minute, cell in people.items() for key, n in cell.items()} == expected
-        only_lean = not any("count" in hit for hit in hits)
         assert (batch is not None and bool(batch.keys)) == (
             bool(expected) and name is None and only_lean and len(hits) <= kept
         )
