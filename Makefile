@@ -33,8 +33,9 @@ $(STAMP): requirements.lock pyproject.toml
 		|| { echo "Clickcurve needs Python 3.11 or newer: make install PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 		|| { echo "Python's venv module is missing: install the package python3-venv."; rm -rf $(VENV); exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "installing $$(grep -c '==' requirements.lock) packages into $(VENV), about a minute"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 serve: install

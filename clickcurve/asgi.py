@@ -5,8 +5,8 @@ Written down once, so that what is answered in front of the web framework needs 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, MutableMapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -50,13 +50,14 @@ def answer(status: int, body: bytes, content_type: bytes = b"application/json", 
     )
 
 
-async def read_bounded(pieces: AsyncIterable[bytes], most_bytes: int) -> bytes:
-    """Reads a whole body. Raises BodyTooLarge as soon as it has more than so many bytes."""
+async def read_bounded(pieces: AsyncGenerator[bytes, None], most_bytes: int) -> bytes:
+    """Reads a whole body, and closes it. Raises BodyTooLarge as soon as it has more than so many bytes."""
     body = bytearray()
-    async for piece in pieces:
-        body += piece
-        if len(body) > most_bytes:
-            raise BodyTooLarge(f"the body has more than {most_bytes:,} bytes", rule=f"at most {most_bytes:,} bytes")
+    async with aclosing(pieces):
+        async for piece in pieces:
+            body += piece
+            if len(body) > most_bytes:
+                raise BodyTooLarge(f"the body has more than {most_bytes:,} bytes", rule=f"at most {most_bytes:,} bytes")
     return bytes(body)
 
 

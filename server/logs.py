@@ -1,4 +1,7 @@
-"""Structured logs: one JSON object a line on standard error, ours and those of the libraries alike."""
+"""Logs on standard error, ours and those of the libraries alike: one JSON object a line, on a terminal sentences.
+
+A person at a terminal reads warnings and errors, and the address to open; a flush every 15 seconds would push it away.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from clickcurve.visible import json_line
+from clickcurve.visible import json_line, visible
 
 log = logging.getLogger("clickcurve")
 
@@ -31,13 +34,26 @@ class JsonLine(logging.Formatter):
         return json_line(line)  # a stranger may have written any of it
 
 
+class Sentence(logging.Formatter):
+    """The level and the event, then the extra fields; a traceback is on lines of its own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = [f"{name}: {value}" for name, value in vars(record).items() if name not in _STANDARD]
+        sentence = visible(", ".join([f"{record.levelname.capitalize()}: {record.getMessage()}", *fields]))
+        if record.exc_info and record.exc_info[1] is not None:
+            sentence = "\n".join([sentence, *map(visible, self.formatException(record.exc_info).split("\n"))])
+        return sentence
+
+
 def start(stream: TextIO | None = None) -> None:
-    """Sends all logs to the stream (standard error). Libraries are heard from warnings on."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLine())
+    """Sends all logs to the stream (standard error). Libraries are heard from warnings on, on a terminal all are."""
+    stream = stream or sys.stderr
+    people = stream.isatty()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(Sentence() if people else JsonLine())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.WARNING if people else logging.INFO)
     # It reports each skipped run of a job; the schedule counts those itself.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)

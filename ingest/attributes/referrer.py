@@ -87,6 +87,11 @@ def referrer_of(value: object, own_hosts: frozenset[str] = frozenset()) -> str:
     return host_of(text_of(value, "ref", REF_RULE, REF_BYTES), own_hosts)
 
 
+def kept_value(dimension: str, value: str) -> str:
+    """Returns what is kept of a value that a question names: a referrer's site, and any other value as it is."""
+    return ALIASES.get(value, value) if dimension == "ref" else value
+
+
 def own_hosts_of(names: Iterable[str]) -> frozenset[str]:
     """Returns the hosts whose visits count as no referrer, as `host_of` writes hosts."""
     return frozenset(filter(None, map(host_of, names)))

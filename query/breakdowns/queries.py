@@ -34,7 +34,8 @@ class BreakdownQueries:
     """Answers about breakdowns for a node. `clock` is epoch seconds.
 
     dimensions  those that hits are broken down by. since: the moment since which one is; no hit at or after it was
-    counted before. `query` as in `query.queries`, and the same errors are raised.
+    counted before. kept_value  returns what is kept of a value that is asked for, given its dimension. `query` as in
+    `query.queries`, and the same errors are raised.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class BreakdownQueries:
         dimensions: Sequence[str],
         since: Callable[[str], int],
         clock: Callable[[], float],
+        kept_value: Callable[[str, str], str] = lambda dimension, value: value,
     ) -> None:
         self._reader = reader
         self._dimensions = dimensions
         self._since = since
         self._clock = clock
+        self._kept_value = kept_value
         self._grids = Grids()
 
     async def by(self, subject: Subject, dimension: str, query: bytes) -> ValuesAnswer:
@@ -65,7 +68,8 @@ class BreakdownQueries:
         span = _asked_range(parameters, now, row)
         counts = count_values(row, dimension, span, self._since(dimension), self._reader.bounded)
         one = parameters.value
-        return counts.answer(subject.name, counts.greatest(parameters.limit) if one is None else [one])
+        shown = counts.greatest(parameters.limit) if one is None else [self._kept_value(dimension, one)]
+        return counts.answer(subject.name, shown)
 
     async def curve(self, subject: Subject, dimension: str, query: bytes) -> ValueCurveAnswer:
         """Returns one value along time; raises DimensionUnknown."""
@@ -80,7 +84,8 @@ class BreakdownQueries:
         row = await self._reader.read(subject.stored, now, (dimension,), None if window is None else window.start)
         window = window or resolve_until(parameters, row.counts.first)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        return (await self._value_curve(row, dimension, parameters.value, grid, now)).answer(subject.name)
+        value = self._kept_value(dimension, parameters.value)
+        return (await self._value_curve(row, dimension, value, grid, now)).answer(subject.name)
 
     async def row(self, subject: Subject, dimensions: Sequence[str], now: int) -> BreakdownRow:
         """Returns the counts of a subject and its breakdown by these dimensions, of all time, for other questions."""
@@ -110,7 +115,7 @@ class BreakdownQueries:
         now = int(self._clock())
         row = await self._reader.read(stored, now, (dimension,), window.start)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        return await self._value_curve(row, dimension, value, grid, now)
+        return await self._value_curve(row, dimension, self._kept_value(dimension, value), grid, now)
 
     async def value_curves_in(
         self, stored: str, dimension: str, window: Window, wanted: Callable[[str], Awaitable[bool]], most: int

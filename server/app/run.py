@@ -49,8 +49,13 @@ class Uvicorn(uvicorn.Server):
         yield
 
 
-def run(settings: Settings, listener: socket.socket, parent: ParentProcess | None = None) -> int:
-    """Serves on the socket until a signal, or until the parent is gone, if there is one. Returns the exit code."""
+def run(
+    settings: Settings, listener: socket.socket, listening: Callable[[], None], parent: ParentProcess | None
+) -> int:
+    """Serves on the socket until a signal, or until the parent is gone, if there is one. Returns the exit code.
+
+    listening: called when it listens.
+    """
 
     async def main() -> None:
         # Set before the first flush and kept until the end: a stop during the first flush ends in order too, and a
@@ -64,7 +69,6 @@ def run(settings: Settings, listener: socket.socket, parent: ParentProcess | Non
         async with running(settings, [0] if parent is None else parent.slots) as worker:
             # A worker that replaces another one has the settings of its parent's start; the rules may differ by now.
             signals.take_worker(worker, reload=parent is not None and settings.config is not None)
-            listening = systemd.ready if parent is None else parent.tell_listening
             server = _uvicorn(worker, listener, listening)
             signals.stop_serving = server.stop
             if parent is not None:
@@ -92,9 +96,13 @@ def _orphaned(gone: int, server: Uvicorn) -> None:
     server.stop()
 
 
+def url_of(host: str, port: int) -> str:
+    """Returns the URL of a server on this address."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], None]) -> Uvicorn:
-    (host, port), settings = listener.getsockname()[:2], worker.settings
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    settings, url = worker.settings, url_of(*listener.getsockname()[:2])
     config = uvicorn.Config(
         answering_pages(worker.gateway, settings.cors_origins, worker.problems, worker.gateway.answers),
         loop="uvloop",

@@ -15,10 +15,12 @@ from server.http import connection
 from server.http.tokens import check_reach, load_tokens
 from server.limiter import limiter
 from server.logs import log
-from server.process import open_files, supervisor
+from server.process import open_files, supervisor, systemd
 from server.settings.alerts import require_smtp
 from server.settings.table import Settings
 from server.settings.values import is_loopback
+
+_FROM_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # of a server on every address, the one that a browser can open
 
 
 def serve(settings: Settings) -> int:
@@ -43,17 +45,29 @@ def serve(settings: Settings) -> int:
         metrics.clear_samples(data_folder.samples_folder(settings.data))
         if settings.workers == 1:
             with listener:
-                return run.run(settings, listener)
+                return run.run(settings, listener, lambda: _ready(listener), None)
         patience_s = connection.DRAIN_S + shutdown.LAST_FLUSH_S + 3.0
         return supervisor.Parent(
-            settings.workers, listener, patience_s, lambda parent: _work(settings, listener, parent)
+            settings.workers,
+            listener,
+            patience_s,
+            lambda parent: _work(settings, listener, parent),
+            lambda: _ready(listener),
         ).run()
+
+
+def _ready(listener: socket.socket) -> None:
+    """Tells systemd that all workers listen, and a person at a terminal which address to open."""
+    systemd.ready()
+    if sys.stderr.isatty():
+        host, port = listener.getsockname()[:2]
+        print(f"open {run.url_of(_FROM_HERE.get(host, host), port)}/", file=sys.stderr, flush=True)
 
 
 def _work(settings: Settings, listener: socket.socket, parent: supervisor.ParentProcess) -> int:
     """Runs a worker in a process of its own. A worker that must not start says why, and is not replaced."""
     try:
-        return run.run(settings, listener, parent)
+        return run.run(settings, listener, parent.tell_listening, parent)
     except ClickcurveError as error:
         if parent.served:  # the log has begun, and others go on
             log.error("worker refused", extra={"reason": error.detail, "then": "the others go on"})

@@ -46,8 +46,8 @@ def demo_command(settings: Settings, quiet: bool) -> None:
         if settings.origins["breakdown_dimensions"] == "default":
             settings = replace(settings, breakdown_dimensions=DIMENSIONS)
         _fill(settings)
+        note(f"a year of made-up traffic, in {data}; Ctrl-C ends it")
         url = f"http://{settings.host}:{port}"
-        note(f"a year of made-up traffic is in {data}: look at {url}/; Ctrl-C ends it")
         if not quiet:
             Thread(target=_send_from_thread, args=(url,), daemon=True, name="visitors").start()
         raise SystemExit(serve(settings))

@@ -53,13 +53,19 @@ Work = Callable[[ParentProcess], int]  # returns the exit code
 
 
 class Parent:
-    """Forks `count` workers and waits for signals until all have ended. At a stop it kills them after `patience_s`."""
+    """Forks `count` workers and waits for signals until all have ended. At a stop it kills them after `patience_s`.
 
-    def __init__(self, count: int, listener: socket.socket, patience_s: float, work: Work) -> None:
+    ready: called when all workers listen, and again when they all do after one was replaced.
+    """
+
+    def __init__(
+        self, count: int, listener: socket.socket, patience_s: float, work: Work, ready: Callable[[], None]
+    ) -> None:
         self._count = count
         self._patience_s = patience_s
         self._listener = listener
         self._work = work
+        self._ready = ready
         self._alive: set[int] = set()
         self._listening: set[int] = set()
         self._alarm, self._alarm_end = os.pipe()
@@ -110,7 +116,7 @@ class Parent:
             self._listening.add(worker)
         if len(self._listening) == self._count and not self._stopping:
             self._served = True
-            systemd.ready()
+            self._ready()
 
     def _fork(self) -> None:
         sys.stdout.flush()

@@ -107,8 +107,8 @@ def test_the_numbers_are_those_of_the_source() -> None:
         f"else {FIRST_PAUSE_S} seconds, doubling up to {LONGEST_PAUSE_S:.0f}",
         f"after {REPEATABLE_S // 3600} hours",
         f"`max_bytes`, {MAX_BYTES // 2**20} MiB",
-        f"| `gather_s` | so long a hit waits for others | {GATHER_S:.0f} |",
-        f"| `timeout_s` | of one try | {TIMEOUT_S:.0f} |",
+        f"| `gather_s` | how long a hit waits for others, in seconds | {GATHER_S:.0f} |",
+        f"| `timeout_s` | of one try, in seconds | {TIMEOUT_S:.0f} |",
     }
     assert {text for text in said if text not in PAGE} == set()
     assert (LONGEST_ASKED_PAUSE_S, FLUSH_S, CLOSE_S) == (600, 10, 5)

@@ -55,6 +55,12 @@ def test_a_referrer_is_kept_as_its_host(referrer: str, host: str) -> None:
     assert host_of(referrer) == host
 
 
+def test_the_docs_list_every_host_that_is_kept_as_another() -> None:
+    text = Path("docs/http-api.md").read_text().partition("### Hosts of one site")[2].partition("\n### ")[0]
+    rows = [re.findall("`([^`]+)`", line) for line in text.splitlines() if line.startswith("| `")]
+    assert {alias: site for site, *aliases in rows for alias in aliases} == ALIASES
+
+
 def test_own_hosts_are_no_referrers_whatever_their_spelling() -> None:
     own = own_hosts_of(["https://WWW.Short.example/", "lnkd.in", "-"])
     assert [host_of(name, own) for name in ("short.example", "http://linkedin.com/x", "lnkd.in", "a.example")] == [

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from server.logs import JsonLine
+from server.logs import JsonLine, Sentence
 from testing.client import Clickcurve
-from testing.server import RunningServer, run
+from testing.server import RunningServer, free_port, run
 from testing.terminal import on_terminal
 from tests.server.cli.test_output import NO_RESULT, every_command
 
@@ -129,6 +129,49 @@ def test_no_log_line_lets_a_stranger_write_on_the_terminal() -> None:
     said = json.loads(line)
     assert (said["event"], said["key"], said["of"][1]["deep"]) == (f"refused {HOSTILE}", HOSTILE, HOSTILE)
     assert HOSTILE in said["traceback"]
+
+
+def test_no_sentence_of_the_log_lets_a_stranger_write_on_the_terminal() -> None:
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError as error:
+        trace = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("other", logging.WARNING, "x.py", 1, "refused %s", (HOSTILE,), trace)
+    record.__dict__.update({"key": HOSTILE, "of": [HOSTILE]})
+    shown = Sentence().format(record)
+    assert all(sign.isprintable() for line in shown.split("\n") for sign in line)
+    assert shown.startswith(f"Warning: refused {SHOWN}, key: {SHOWN}, of: [")
+
+
+@pytest.mark.parametrize(("host", "workers"), [("127.0.0.1", "2"), ("0.0.0.0", "1")])
+def test_a_server_on_a_terminal_says_what_to_open_and_nothing_in_json(host: str, workers: str, tmp_path: Path) -> None:
+    port = str(free_port())
+    flags = (
+        "--data",
+        str(tmp_path),
+        "--port",
+        port,
+        "--host",
+        host,
+        "--workers",
+        workers,
+        "--sync",
+        "no",
+        "--insecure",
+    )
+    shown = on_terminal("serve", *flags, interrupt_when=lambda text: "open http" in text, code=0)
+    assert shown.count(f"open http://127.0.0.1:{port}/\n") == 1
+    assert "Warning: sync is off, then: a crash of the machine loses" in shown
+    assert "{" not in shown
+
+
+def test_a_demo_on_a_terminal_ends_with_the_address(tmp_path: Path) -> None:
+    port = str(free_port())
+    flags = ("--quiet", "--data", str(tmp_path / "data"), "--port", port)
+    shown = on_terminal("demo", *flags, columns=200, interrupt_when=lambda text: "open http" in text, code=0)
+    assert (
+        shown == f"a year of made-up traffic, in {tmp_path / 'data'}; Ctrl-C ends it\nopen http://127.0.0.1:{port}/\n"
+    )
 
 
 def test_what_the_server_logged_is_safe_too(server: RunningServer) -> None:

@@ -68,6 +68,18 @@ EXPECTED = [
 ]
 
 
+def test_a_value_is_asked_for_by_any_host_of_its_site(serve: Serve) -> None:
+    server = serve(*FLAGS)
+    with Clickcurve(server.url) as client:
+        assert client.send([{"key": "a", "ref": "https://t.co/x", "count": 3}])["counted"] == 3
+    with Clickcurve(server.url, fresh=True) as client:
+        for value in ("t.co", "x.com"):
+            found = client.http.get(f"/v1/links/a/by/ref?value={value}").json()["values"]
+            assert found == [{"value": "x.com", "at_least": 3, "at_most": 3}]
+            curve = client.http.get(f"/v1/links/a/by/ref/curve?value={value}&last=1h").json()
+            assert (curve["value"], curve["at_least"]) == ("x.com", 3)
+
+
 def test_answers_are_the_same_while_hits_wait_after_a_kill_and_when_they_are_stored(serve: Serve, data: Path) -> None:
     server = serve(*FLAGS, data=data)
     with Clickcurve(server.url) as client:

@@ -290,7 +290,7 @@ def _answers(cql: Requests) -> bool:
 
 async def test_a_cancelled_request_leaves_the_connection_usable(proxied: tuple[Requests, Proxy]) -> None:
     cql, proxy = proxied
-    proxy.stall(0.3)
+    proxy.stall(1.0)
     asking = [asyncio.ensure_future(cql.ask(LINK, (f"key-{n}",))) for n in range(200)]
     for _ in range(10):
         await asyncio.sleep(0)  # many are sent by now, the others wait for their turn

@@ -10,6 +10,7 @@ import pytest
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
 from storage.cassandra.cql import Rows, Statement, StatementKind
+from storage.cassandra.session import Session
 from storage.cassandra.statements import ADD_ERASURE, DUE_DAYS, NOW_MS, SAVE
 from storage.cassandra.store import CassandraStore, pinned_stamp
 from storage.cassandra.tables.day_index import DAYS_BY_TOUCHED
@@ -22,6 +23,12 @@ from tests.storage.stores import due, in_flush, record, rows, saved, walked
 def faulty(cassandra_keyspace: Keyspace) -> Faulty:
     cassandra_keyspace.empty()
     return Faulty(cassandra_keyspace.cql)
+
+
+@pytest.fixture
+def session(cassandra_keyspace: Keyspace) -> Session:
+    """The driver's connection to the keyspace, for what only tests look up."""
+    return cassandra_keyspace.session
 
 
 @pytest.fixture
@@ -40,17 +47,17 @@ def next_flush(store: CassandraStore, held: Held, flush: int) -> None:
 
 
 # --- rows and their stamps --------------------------------------------------------------------------------------------
-def test_rows_have_pinned_stamps_that_rise_and_erasures_their_own(store: CassandraStore, faulty: Faulty) -> None:
+def test_rows_have_pinned_stamps_that_rise_and_erasures_their_own(store: CassandraStore, session: Session) -> None:
     held, stamps = in_flush(store), []
     for _ in range(2):
         store.save_own(held, 1, saved("a", "b"), {})
-        found = faulty.look_up("SELECT writetime(data), ttl(data) FROM rows WHERE short_key = 'a' AND owner = 1")
+        found = session.look_up("SELECT writetime(data), ttl(data) FROM rows WHERE short_key = 'a' AND owner = 1")
         assert found[0][1] is None
         stamps.append(found[0][0])
     assert stamps[0] >> 32 == stamps[1] >> 32 == held.epoch
     assert stamps[0] < stamps[1] < pinned_stamp(held.epoch)
     store.erase("a", 123_456)
-    assert faulty.look_up("SELECT writetime(erased_at) FROM rows WHERE short_key = 'a' AND owner = 0") == [(123_456,)]
+    assert session.look_up("SELECT writetime(erased_at) FROM rows WHERE short_key = 'a' AND owner = 0") == [(123_456,)]
 
 
 def test_what_arrives_late_loses_against_the_same_process_and_against_the_next(
@@ -232,24 +239,26 @@ def test_who_was_fenced_forgets_the_rows(
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
-def test_claims_expire_after_the_window_the_oldest_journal_and_a_margin(store: CassandraStore, faulty: Faulty) -> None:
+def test_claims_expire_after_the_window_the_oldest_journal_and_a_margin(
+    store: CassandraStore, session: Session
+) -> None:
     first, second = in_flush(store, 1), in_flush(store, 2)
     two_days_us, day_s = 2 * 86_400_000_000, 86_400
     store.claim_ids(first, 1, {"x": 10}, two_days_us)
     store.claim_ids(second, 1, {"x": 10 + two_days_us + 1}, two_days_us)
     store.claim_ids(first, 1, {"y": 10}, two_days_us)
-    lives_s = [ttl_s for (ttl_s,) in faulty.look_up("SELECT ttl(claims) FROM ids")]
+    lives_s = [ttl_s for (ttl_s,) in session.look_up("SELECT ttl(claims) FROM ids")]
     assert len(lives_s) == 2
     assert all(8 * day_s - 600 < ttl_s <= 8 * day_s for ttl_s in lives_s)
 
 
-def test_an_id_that_is_used_for_ever_keeps_few_claims(store: CassandraStore, faulty: Faulty) -> None:
+def test_an_id_that_is_used_for_ever_keeps_few_claims(store: CassandraStore, session: Session) -> None:
     held = in_flush(store)
     day_us = 86_400_000_000
     for flush in range(1, 21):
         assert flush == 1 or store.begin(held, flush - 1, flush, 0)
         assert store.claim_ids(held, flush, {"x": flush * 3 * day_us}, 2 * day_us) == set()
-    ((claims,),) = faulty.look_up("SELECT claims FROM ids WHERE id = 'x'")
+    ((claims,),) = session.look_up("SELECT claims FROM ids WHERE id = 'x'")
     assert [tuple(claim) for claim in claims] == [(1, flush, flush * 3 * day_us) for flush in (18, 19, 20)]
 
 
@@ -282,14 +291,14 @@ async def test_asking_for_ids_fails_once_and_leaves_nothing_under_way(store: Cas
 
 
 # --- lists by day -----------------------------------------------------------------------------------------------------
-def test_what_was_visited_leaves_the_lists(store: CassandraStore, faulty: Faulty) -> None:
+def test_what_was_visited_leaves_the_lists(store: CassandraStore, faulty: Faulty, session: Session) -> None:
     held = in_flush(store)
     store.save_own(held, 1, saved(*(f"key-{n}" for n in range(40)), due_day=10), {})
     store.save_own(held, 1, saved("b", due_day=9) | saved("later", due_day=11), {})
     assert len(due(store, 1, 10, 7)) == 41
     store.visited(held, 10)
     assert faulty.run(DUE_DAYS, (1, 99)) == [(11,)]
-    assert faulty.look_up("SELECT short_key FROM due") == [("later",)]
+    assert session.look_up("SELECT short_key FROM due") == [("later",)]
     assert due(store, 1, 11, 7) == ["later"]
 
 
@@ -360,15 +369,15 @@ def test_links_that_are_listed_and_not_stored_leave_no_gap_in_a_page(store: Cass
     assert pages == [7] * 7 + [1]
 
 
-def test_the_lists_of_touched_links_and_erasures_expire(store: CassandraStore, faulty: Faulty) -> None:
+def test_the_lists_of_touched_links_and_erasures_expire(store: CassandraStore, session: Session) -> None:
     held = in_flush(store)
     store.save_own(held, 1, saved("a", touched_day=20_000), {})
     store.erase("a", 5)
     ttl = "SELECT {}_time_to_live FROM system_schema.tables WHERE keyspace_name = '{}' AND table_name = '{}'"
-    keyspace = faulty.address.keyspace
-    assert faulty.look_up(ttl.format("default", keyspace, "touched")) == [(40 * 86_400,)]
-    assert faulty.look_up(ttl.format("default", keyspace, "erasures")) == [(7 * 86_400,)]
-    assert faulty.look_up(ttl.format("default", keyspace, "rows")) == [(0,)]
+    keyspace = session.address.keyspace
+    assert session.look_up(ttl.format("default", keyspace, "touched")) == [(40 * 86_400,)]
+    assert session.look_up(ttl.format("default", keyspace, "erasures")) == [(7 * 86_400,)]
+    assert session.look_up(ttl.format("default", keyspace, "rows")) == [(0,)]
 
 
 def test_a_store_says_which_one_it_is(store: CassandraStore, faulty: Faulty) -> None:
