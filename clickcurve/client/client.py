@@ -250,8 +250,8 @@ class AsyncClient(_HitClient):
 
 def _members(**fields: object) -> bytes:
     """Encodes the members of an object that are not None, with a comma before each."""
-    said = [f',"{name}":{_encode(value)}' for name, value in fields.items() if value is not None]
-    return "".join(said).encode() if said else b""
+    members = [f',"{name}":{_encode(value)}' for name, value in fields.items() if value is not None]
+    return "".join(members).encode() if members else b""
 
 
 def _forget_parent() -> None:

@@ -63,8 +63,8 @@ class Spool:
         self.found = _recovered(self.path)
         self.rewrite(_records(self.found))
         for other, other_lock in _left_behind(path, self.path):
-            known = {batch.id for batch in self.found}  # a kill right here leaves a batch in both files
-            self.found += [batch for batch in _recovered(other) if batch.id not in known]
+            ids = {batch.id for batch in self.found}  # a kill right here leaves a batch in both files
+            self.found += [batch for batch in _recovered(other) if batch.id not in ids]
             self.rewrite(_records(self.found))
             other.unlink()
             os.close(other_lock)

@@ -122,18 +122,18 @@ class PageView:
 
 def view_of(query: bytes) -> PageView:
     """Reads a raw query string; raises ParameterInvalid for a name that is unknown or given twice."""
-    found: dict[str, str] = {}
+    given: dict[str, str] = {}
     for part in filter(None, query.split(b"&")):
         name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
-        if name not in NAMES or name in found:
-            why = "is given twice" if name in found else "is not known here"
+        if name not in NAMES or name in given:
+            why = "is given twice" if name in given else "is not known here"
             rule = f"one of {', '.join(NAMES)}, each at most once"
             raise ParameterInvalid(f"parameter {name!r} {why}", field=name, value=value, rule=rule)
-        found[name] = value.strip() if name not in ("q", "after", "compare") else value
-    if found.get("from") or found.get("to"):
-        found.pop("last", None)  # the form of the page has both: a range that somebody typed is meant
+        given[name] = value.strip() if name not in ("q", "after", "compare") else value
+    if given.get("from") or given.get("to"):
+        given.pop("last", None)  # the form of the page has both: a range that somebody typed is meant
     names = {"from": "start", "to": "end"}
-    return PageView(**{names.get(name, name): value for name, value in found.items()})
+    return PageView(**{names.get(name, name): value for name, value in given.items()})
 
 
 def _encoded(values: Mapping[str, str]) -> bytes:

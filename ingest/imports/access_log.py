@@ -158,14 +158,14 @@ class AccessLog:
 
     def _read_odd(self, number: int, line: str, reading: LogSums) -> None:
         try:
-            found = self.parse(line)
+            parsed = self.parse(line)
         except LineBad as bad:
             reading.note_bad(number, str(bad), line)
             return
-        if isinstance(found, str):
-            reading.skipped[found] += 1
+        if isinstance(parsed, str):
+            reading.skipped[parsed] += 1
         else:
-            minute, key, bot = found
+            minute, key, bot = parsed
             if self.attributes.wanted and (line_attributes := self._odd_attributes(line, bot)) is not NOTHING:
                 reading.with_attributes[minute, key, bot, line_attributes] += 1
                 return
@@ -220,9 +220,9 @@ class AccessLog:
         return minute, key, self._agent(seen.agent())
 
     def _minute(self, stamp: str) -> int | None:
-        known = self._minutes.get(stamp)
-        if known is not None:
-            return known
+        remembered = self._minutes.get(stamp)
+        if remembered is not None:
+            return remembered
         minute = _minute_of_stamp(stamp)
         if minute is not None:
             _remember(self._minutes, stamp, minute)
@@ -240,11 +240,11 @@ class AccessLog:
         return key
 
     def _agent(self, agent: str) -> bool:
-        known = self._agents.get(agent)
-        if known is None:
-            known = agent not in ("", "-") and self._is_bot(unescape(agent))
-            _remember(self._agents, agent, known)
-        return known
+        is_bot = self._agents.get(agent)
+        if is_bot is None:
+            is_bot = agent not in ("", "-") and self._is_bot(unescape(agent))
+            _remember(self._agents, agent, is_bot)
+        return is_bot
 
 
 def count_fields(line: bytes) -> int:
@@ -253,10 +253,10 @@ def count_fields(line: bytes) -> int:
     return 0 if left.strip(b" \r") else fields
 
 
-def _remember(known: dict[str, _T], name: str, value: _T) -> None:
-    if len(known) >= _MAX_KNOWN:
-        known.clear()
-    known[name] = value
+def _remember(memo: dict[str, _T], name: str, value: _T) -> None:
+    if len(memo) >= _MAX_KNOWN:
+        memo.clear()
+    memo[name] = value
 
 
 # --- the request ------------------------------------------------------------------------------------------------------

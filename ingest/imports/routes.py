@@ -102,20 +102,20 @@ def import_routes(
 
         def steps(body: bytes) -> Iterator[Step]:
             if coding is not None:
-                body = yield from room.decode(held, body, coding)
+                body = yield from room.decode(held_body, body, coding)
             if chosen.lacks_agents and b"ua" in body:
                 yield asyncio.to_thread(chosen.load_agents)
             yield from ChunkReader(ladder(), wide).read_body(body, sums, is_array)
             counters.body_bytes += len(body)
 
-        held = HeldBody()
+        held_body = HeldBody()
         try:
-            await room.run(steps(await room.receive(held, request.receive)))
+            await room.run(steps(await room.receive(held_body, request.receive)))
         except ClientGone:
             counters.disconnected += 1
             raise ClientDisconnect from None
         finally:
-            room.release(held)
+            room.release(held_body)
         await intake.accept(sums.batch_with(SourceStep(source, start, to, tail)))
         receipt = sums.receipt()
         sums.count_into(counters, receipt)

@@ -160,8 +160,8 @@ def object_fields(value: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[s
     given: dict[str, object] = {}
     for name in decoder.type.__struct_fields__:
         raw = getattr(shape, name)
-        if raw is not ABSENT and (found := _python_value(bytes(raw))) is not None:
-            given[name] = found
+        if raw is not ABSENT and (decoded := _python_value(bytes(raw))) is not None:
+            given[name] = decoded
     return given
 
 

@@ -73,9 +73,9 @@ _NAMES = ", ".join(f"'{demand.setting}'" for demand in DEMANDS)
 SETTINGS_QUERY = f"SELECT name, value FROM system_views.settings WHERE name IN ({_NAMES})"
 
 
-def unmet(found: Mapping[str, Rows]) -> Iterator[str]:
+def unmet(settings_by_node: Mapping[str, Rows]) -> Iterator[str]:
     """Yields a sentence for each demand and wrong value, given what the nodes answered to SETTINGS_QUERY."""
-    nodes: dict[str, dict[str, str | None]] = {node: dict(rows) for node, rows in sorted(found.items())}
+    nodes: dict[str, dict[str, str | None]] = {node: dict(rows) for node, rows in sorted(settings_by_node.items())}
     for demand in DEMANDS:
         wrong: defaultdict[str | None, list[str]] = defaultdict(list)
         for node, settings in nodes.items():

@@ -183,11 +183,11 @@ class Session:
         for host in self._cluster.metadata.all_hosts():
             if self._session.get_pool_state().get(host) is not None:
                 asked[host.address] = self._look(text, host, self.address.timeout_s * LATER)
-        found: dict[str, Rows] = {}
+        rows_by_node: dict[str, Rows] = {}
         for address, each in asked.items():
             with suppress(StoreUnavailable):
-                found[address] = self._found(each)
-        return found
+                rows_by_node[address] = self._found(each)
+        return rows_by_node
 
     def _found(self, sent: ResponseFuture) -> Rows:
         try:
@@ -230,9 +230,9 @@ def connect(address: Address) -> Session:
         centres = {host.datacenter for host in cluster.metadata.all_hosts()} - {None}
         cluster.shutdown()
         if centres and address.dc is not None and address.dc not in centres:
-            known = ", ".join(sorted(centres))
+            names = ", ".join(sorted(centres))
             raise StoreMismatch(
-                f"the cluster has no data centre {address.dc} (dc in the address), but {known}"
+                f"the cluster has no data centre {address.dc} (dc in the address), but {names}"
             ) from error
         raise as_store_error(error, address) from error
 

@@ -105,9 +105,11 @@ def take_up(origin: OwnerRecord, origins: Collection[OwnerRecord], uuid: str, ta
         kept = target.source(name)
         if kept is not None:
             return _copied_before(origin, name, kept, target)
-        found = next((record for record in records if record.journal == name), None)
-        if found is not None:
-            return Part(origin, _reopened(found, origin, name, target), name, Progress(origin.epoch, origin.begun), 0)
+        begun_before = next((record for record in records if record.journal == name), None)
+        if begun_before is not None:
+            return Part(
+                origin, _reopened(begun_before, origin, name, target), name, Progress(origin.epoch, origin.begun), 0
+            )
         numbers = {record.owner for record in records}
         number = origin.owner
         if number in numbers:

@@ -198,10 +198,10 @@ class MemcachedBackend:
         return max(self._servers, key=lambda server: blake2b((server.address + base).encode(), digest_size=8).digest())
 
     def _by_server(self, items: Sequence[KeyItem]) -> Iterable[tuple[Server, Sequence[KeyItem]]]:
-        found: dict[Server, list[KeyItem]] = {}
+        items_by_server: dict[Server, list[KeyItem]] = {}
         for item in items:
-            found.setdefault(item.server, []).append(item)
-        return found.items()
+            items_by_server.setdefault(item.server, []).append(item)
+        return items_by_server.items()
 
     def _read(self, items: Sequence[KeyItem]) -> None:
         for server, here in self._by_server(items):
