@@ -111,7 +111,7 @@ def split_query(
 ) -> tuple[Mapping[str, str], bytes]:
     """Splits a raw query string into the parameters that are read here, decoded, and the rest as it was.
 
-    parameters: all that the route takes. Raises ParameterInvalid for another, and for one of its own that is given twice.
+    parameters: all that the route takes. Raises ParameterInvalid for any other, and for an own one given twice.
     """
     names = [parameter["name"] for parameter in parameters]
     given: dict[str, str] = {}

@@ -29,12 +29,12 @@ class BackgroundRequests:
     def jobs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Returns the jobs that are to run, by name."""
         settings = self._settings
-        found: dict[str, tuple[bool, Callable[[], Awaitable[None]]]] = {
+        jobs: dict[str, tuple[bool, Callable[[], Awaitable[None]]]] = {
             "alerts": (bool(settings.alerts), self._watch.visit),
             "weekly_report": (bool(settings.weekly_report), self._report.visit),
             "statsd": (bool(settings.statsd), self._statsd.hand_over),
         }
-        return {name: job for name, (wanted, job) in found.items() if wanted and self._is_first}
+        return {name: job for name, (wanted, job) in jobs.items() if wanted and self._is_first}
 
     def samples(self) -> Iterator[Sample]:
         """Yields what there is to say on /metrics."""

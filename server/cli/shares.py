@@ -91,9 +91,9 @@ def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Res
 def list_shares(settings: Settings) -> Result:
     """List what is shared: id, last day, what it is."""
     with _shares(settings) as shares:
-        found = shares.all()
-    lines = (f"{share.id}  {share.until}  {share.kind:<5}  {share.name}" for share in found)
-    return Result(lines, [msgspec.to_builtins(share) for share in found])
+        listed = shares.all()
+    lines = (f"{share.id}  {share.until}  {share.kind:<5}  {share.name}" for share in listed)
+    return Result(lines, [msgspec.to_builtins(share) for share in listed])
 
 
 @share_command.command("revoke")

@@ -100,14 +100,14 @@ def literals_of(text: str) -> list[str] | None:
     inside = text[1:-1] if text[:1] + text[-1:] == "()" else text
     if _SPECIAL.isdisjoint(inside):
         return inside.split("|")
-    found: list[str] = []
+    literals: list[str] = []
     signs: list[str] = []
     for sign in _SIGN.findall(inside):
         if sign == "|":
-            found.append("".join(signs))
+            literals.append("".join(signs))
             signs.clear()
         elif sign in _SPECIAL or (len(sign) > 1 and sign[1].isalnum()):
             return None
         else:
             signs.append(sign[-1])
-    return [*found, "".join(signs)]
+    return [*literals, "".join(signs)]

@@ -74,8 +74,8 @@ class Alert:
     @property
     def source(self) -> str:
         """The name of its ledger. Another condition or subject is another alert."""
-        said = f"{self.stored}\n{' '.join(self.when.split())}\n{self.name}"
-        return f"alert-{blake2b(said.encode(), digest_size=16).hexdigest()}"
+        identity = f"{self.stored}\n{' '.join(self.when.split())}\n{self.name}"
+        return f"alert-{blake2b(identity.encode(), digest_size=16).hexdigest()}"
 
 
 def parse_alerts(tables: object) -> tuple[Alert, ...]:
@@ -189,16 +189,16 @@ def _secret_bytes(secret: str) -> bytes:
 
 def parse_condition(text: str) -> Condition:
     """Reads a condition; raises SettingInvalid."""
-    said = " ".join(text.split())
-    if found := _LIMIT.fullmatch(said):
-        return Condition(ConditionKind(found[1]), _asked_length_s(text, found[3], found[4]), limit=int(found[2]))
-    if found := _TIMES.fullmatch(said):
-        factor = Fraction(found[1])
+    condition = " ".join(text.split())
+    if match := _LIMIT.fullmatch(condition):
+        return Condition(ConditionKind(match[1]), _asked_length_s(text, match[3], match[4]), limit=int(match[2]))
+    if match := _TIMES.fullmatch(condition):
+        factor = Fraction(match[1])
         if factor in (0, 1):
-            raise SettingInvalid(f"when {text!r}: {found[1]}x is no change", field="when", value=text, rule=WHEN_RULE)
-        return Condition(ConditionKind.times, _asked_length_s(text, found[2], found[3]), factor=factor)
-    if found := _SILENT.fullmatch(said):
-        return Condition(ConditionKind.silent, _asked_length_s(text, found[1], found[2]))
+            raise SettingInvalid(f"when {text!r}: {match[1]}x is no change", field="when", value=text, rule=WHEN_RULE)
+        return Condition(ConditionKind.times, _asked_length_s(text, match[2], match[3]), factor=factor)
+    if match := _SILENT.fullmatch(condition):
+        return Condition(ConditionKind.silent, _asked_length_s(text, match[1], match[2]))
     raise SettingInvalid(f"when {text!r} is no condition", field="when", value=text, rule=WHEN_RULE)
 
 

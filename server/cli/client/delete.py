@@ -32,8 +32,8 @@ def delete_command(settings: Settings, key: str, yes: bool) -> Result:
         if not yes:
             if not sys.stdin.isatty():
                 raise Failed("nobody is there to be asked: give --yes", USAGE)
-            found = client.ask(link_path(key, "total"), {})
-            question = f"Delete {visible(key)} with {found['total']:,} hits? It cannot be undone"
+            total = client.ask(link_path(key, "total"), {})
+            question = f"Delete {visible(key)} with {total['total']:,} hits? It cannot be undone"
             if not click.confirm(question, err=True):
                 return Result(["nothing was deleted"], [{"key": key, "deleted": False}])
         client.delete(link_path(key, ""))

@@ -65,9 +65,9 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
         else:
             for batch in _batches(source):
                 _send_hits(client, batch, "application/x-ndjson", sums)
-    found = {name: sums[name] for name in SUMS}
-    text = ", ".join(f"{name} {count:,}" for name, count in found.items())
-    return Result([text], [found], FAILED if found["refused"] else 0)
+    receipt = {name: sums[name] for name in SUMS}
+    text = ", ".join(f"{name} {count:,}" for name, count in receipt.items())
+    return Result([text], [receipt], FAILED if receipt["refused"] else 0)
 
 
 def _hit(key: str | None, ts: str | None, hit_id: str | None, bot: bool, **words: Any) -> bytes:

@@ -112,9 +112,9 @@ def dump_command(settings: Settings, key: str | None, all_links: bool, group: st
         raise click.UsageError("dump takes a KEY, --all-links or --group")
     (stored,) = named
     with reading(settings) as (store, ladder):
-        found, breakdown_rows = (asyncio.run(read_rows(store, each)) for each in (stored, breakdown_of(stored)))
-    lines = chain(dump_lines(found, ladder), breakdown_lines(breakdown_rows))
-    return Result(lines, [dump_object(found, ladder) | {"breakdowns": breakdown_objects(breakdown_rows)}])
+        counts, breakdown_rows = (asyncio.run(read_rows(store, each)) for each in (stored, breakdown_of(stored)))
+    lines = chain(dump_lines(counts, ladder), breakdown_lines(breakdown_rows))
+    return Result(lines, [dump_object(counts, ladder) | {"breakdowns": breakdown_objects(breakdown_rows)}])
 
 
 @reports("export")

@@ -54,11 +54,11 @@ def parse_target(text: str) -> Target:
         detail = f"the target has {len(text):,} characters, {MOST_CHARACTERS:,} at most"
         raise TargetUnreadable(detail, field="target", value=text, rule=TARGET_RULE)
     reader = _TargetReader(text)
-    found = reader.expression(0)
+    target = reader.expression(0)
     reader.skip_space()
     if reader.at < len(text):
         raise reader.unreadable("something follows the end")
-    return found
+    return target
 
 
 class _TargetReader:
@@ -76,10 +76,10 @@ class _TargetReader:
         return TargetUnreadable(detail, field="target", value=self._text, rule=TARGET_RULE)
 
     def _found(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self._text, self.at)
-        if found is not None:
-            self.at = found.end()
-        return found
+        match = pattern.match(self._text, self.at)
+        if match is not None:
+            self.at = match.end()
+        return match
 
     def expression(self, depth: int) -> Target:
         self.skip_space()
