@@ -48,7 +48,7 @@ class RedirectCounter:
         trusted_proxies: str = "",
     ) -> None:
         if unknown := set(fields) - set(FIELDS):
-            raise ValueError(f"{sorted(unknown)} are no fields; there are {', '.join(FIELDS)}")
+            raise ValueError(f"unknown fields {sorted(unknown)}; known: {', '.join(FIELDS)}")
         self._clicks = clicks
         self._statuses = frozenset(statuses)
         self._prefix = prefix

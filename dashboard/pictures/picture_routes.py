@@ -152,7 +152,7 @@ def _pixels_of(name: str, given: Mapping[str, str], bounds: tuple[int, int], usu
         return usual
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and bounds[0] <= int(text) <= bounds[1]):
         rule = f"pixels, a whole number from {bounds[0]} to {bounds[1]:,}"
-        raise ParameterInvalid(f"{name} {text!r} is no size here", field=name, value=text, rule=rule)
+        raise ParameterInvalid(f"{name} {text!r} is not an allowed size", field=name, value=text, rule=rule)
     return int(text)
 
 

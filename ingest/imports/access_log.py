@@ -191,7 +191,7 @@ class AccessLog:
             raise LineBad("not a line of an access log")
         minute = self._minute(parts.stamp)
         if minute is None:
-            raise LineBad(f"no such time: {parts.stamp.strip()}")
+            raise LineBad(f"not a valid time: {parts.stamp.strip()}")
         if not self._wanted[f" {parts.status} "]:
             return f"status {parts.status}"
         key, reason = _key_of_request(parts.request)
@@ -307,7 +307,7 @@ def _minute_of(when: str | float | None) -> int:
         if 0 <= at < 100_000_000_000:
             break
     if not 0 <= at < END_OF_TIME:
-        raise LineBad(f"no such time: {when}")
+        raise LineBad(f"not a valid time: {when}")
     return int(at) // MINUTE_S * MINUTE_S
 
 
@@ -320,7 +320,7 @@ def _seconds_of_text(when: str) -> float:
     try:
         return float(when)  # nginx's $msec
     except ValueError:
-        raise LineBad(f"no such time: {when[:40]}") from None
+        raise LineBad(f"not a valid time: {when[:40]}") from None
 
 
 # --- JSON lines -------------------------------------------------------------------------------------------------------

@@ -58,7 +58,8 @@ class Offsets:
             keeper = self._store.owner(stored.owner)
             if keeper is not None and keeper.state not in (CLOSED, RETIRED):
                 raise ImportElsewhere(
-                    f"owner {stored.owner} at {keeper.place} keeps the offset in this import; this is {held.owner}",
+                    f"owner {stored.owner} at {keeper.place} keeps the offset of this import;"
+                    f" this worker is owner {held.owner}",
                     field="source",
                     value=source,
                 )
@@ -73,7 +74,7 @@ class Offsets:
             offset = await self.where(step.source)
             if step.start != offset.position or step.end < step.start:
                 raise ImportOutOfStep(
-                    f"the source stands at byte {offset.position}, the chunk begins at {step.start}",
+                    f"the offset of the source is {offset.position}, but the chunk begins at byte {step.start}",
                     field="from",
                     value=offset.position,
                 )

@@ -131,5 +131,5 @@ def _json(answer: object) -> Response:
 def _is_array(request: Request) -> bool:
     media = media_of(request.headers.get("content-type", ""))
     if media is Media.events:
-        raise MediaTypeUnsupported("an import is no batch of events", field="Content-Type", rule="JSON or NDJSON")
+        raise MediaTypeUnsupported("CloudEvents cannot be imported here", field="Content-Type", rule="JSON or NDJSON")
     return media is Media.json

@@ -77,7 +77,9 @@ class BreakdownQueries:
         parameters = parse_parameters(parse_query(query, BY_CURVE))
         if parameters.value is None:
             raise ParameterInvalid(
-                "value is missing: a curve is of one value", field="value", rule="a value, perhaps empty: not given"
+                "value is missing: a curve is of one value",
+                field="value",
+                rule="a value; an empty one stands for hits without a value",
             )
         now = int(self._clock())
         window = resolve_window(parameters, now, self.ladder)

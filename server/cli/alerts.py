@@ -45,7 +45,7 @@ def test_alerts(settings: Settings, names: tuple[str, ...]) -> Result:
     if missing := set(names) - {alert.name for alert in alerts}:
         raise Failed(f"there is no alert {sorted(missing)[0]!r} in the settings", USAGE)
     if not alerts:
-        raise Failed("the settings name no alerts: give the file with [[alerts]] by --config", USAGE)
+        raise Failed("the settings have no alerts: name the file with [[alerts]] by --config", USAGE)
     sent = asyncio.run(_tested(settings, alerts))
     lines = [f"{one['alert']}, by {one['way']}: {'sent' if one['sent'] else one['reason']}" for one in sent]
     return Result(lines, sent, 0 if all(one["sent"] for one in sent) else FAILED)

@@ -47,7 +47,9 @@ def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None) -> APIRo
         facet = str(request.path_params["facet"])
         if breakdowns is None or facet not in _FACETS:
             facets = ", ".join(_FACETS) if breakdowns else "none: this server has no breakdowns"
-            raise DimensionUnknown(f"{facet!r} is not kept; known: {facets}", field="facet", value=facet, rule=facets)
+            raise DimensionUnknown(
+                f"there is no facet {facet!r}; known: {facets}", field="facet", value=facet, rule=facets
+            )
         form = await read_form(request)
         units, unit, at = _asked_units(form, queries.now())
         parameters = Parameters(

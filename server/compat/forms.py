@@ -51,7 +51,9 @@ async def read_form(request: Request) -> Form:
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         body = await read_bounded(request.stream(), FORM_BYTES)
         if body and media not in (_FORM, ""):
-            raise MediaTypeUnsupported(f"{media} is no form", field="Content-Type", value=media, rule=_FORM)
+            raise MediaTypeUnsupported(
+                f"the body's type {media} is not a form", field="Content-Type", value=media, rule=_FORM
+            )
         for name, values in _values_in(body).items():
             parameters.setdefault(name, []).extend(values)
     return Form(parameters)

@@ -155,7 +155,7 @@ async def _read_export(body: bytes) -> _Read:
                 async for metric in _decoded(_METRIC, scope.metrics):
                     await _read_points(metric, origin, export)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BodyUnreadable(f"the body is no export of metrics: {error}") from None
+        raise BodyUnreadable(f"the body is not an export of metrics: {error}") from None
     return export
 
 

@@ -202,7 +202,7 @@ class Connection(HttpToolsProtocol):
         """Parses again, as plain HTTP, a request that asks for another protocol; `rest` is what follows its head."""
         while True:
             if self.parser.get_method() == b"CONNECT":
-                raise httptools.HttpParserError("this is no proxy")
+                raise httptools.HttpParserError("this server is not a proxy")
             data = self._head_without_upgrade() + rest
             self._read_bytes = len(data)
             self.parser = httptools.HttpRequestParser(self)

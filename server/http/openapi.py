@@ -125,7 +125,7 @@ def _error_answers(*statuses: int) -> dict[str, Schema]:
         401: "The token is missing or unknown.",
         403: "The token lacks the scope.",
         404: "There is no such route.",
-        409: "The source stands elsewhere, at `value`.",
+        409: "The offset of the source is another one: `value`.",
         413: f"More than {BODY_BYTES // 1024 // 1024} MiB, decompressed.",
         415: "A type or encoding that is not read here.",
         421: "Another worker keeps the source; ask again over a new connection.",

@@ -108,7 +108,7 @@ def require_smtp(alerts: Iterable[Alert], weekly_report: Sequence[str], smtp: st
 def _parse_alert(table: Mapping[str, Any]) -> Alert:
     for name in table:
         if name not in _NAMES:
-            raise SettingInvalid(f"{name} is not a part of an alert", field=name, rule=", ".join(_NAMES))
+            raise SettingInvalid(f"an alert has no field {name}", field=name, rule=", ".join(_NAMES))
     if "when" not in table:
         raise SettingInvalid("when is missing", field="when")
     when = _text_in(table, "when")
@@ -152,7 +152,9 @@ def _addresses_in(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _subject(table: Mapping[str, Any]) -> tuple[str, str]:
     if "link" in table and "group" in table:
-        raise SettingInvalid("an alert is of a link or of a group, or of all links", field="group")
+        raise SettingInvalid(
+            "an alert takes a link or a group, not both; without either it is about all links", field="group"
+        )
     if "link" in table:
         key = require_key(table["link"], SettingInvalid)
         return f"link {key}", link_key(key)
@@ -199,11 +201,13 @@ def parse_condition(text: str) -> Condition:
         return Condition(ConditionKind.times, _asked_length_s(text, match[2], match[3]), factor=factor)
     if match := _SILENT.fullmatch(condition):
         return Condition(ConditionKind.silent, _asked_length_s(text, match[1], match[2]))
-    raise SettingInvalid(f"when {text!r} is no condition", field="when", value=text, rule=WHEN_RULE)
+    raise SettingInvalid(f"when {text!r} is not a condition", field="when", value=text, rule=WHEN_RULE)
 
 
 def _asked_length_s(text: str, number: str, unit: str) -> int:
     length_s = int(number) * _SECONDS[unit]
     if not 60 <= length_s <= _LONGEST_S:
-        raise SettingInvalid(f"when {text!r}: a length of 1m to 366d", field="when", value=text, rule=WHEN_RULE)
+        raise SettingInvalid(
+            f"when {text!r}: the length of time must be from 1m to 366d", field="when", value=text, rule=WHEN_RULE
+        )
     return length_s

@@ -80,7 +80,7 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
     for name, value in document.items():
         setting = _known_setting(name, f"name in {path}")
         if name == "config":
-            raise SettingInvalid(f"{path} names a further settings file; give it by --config instead", field="config")
+            raise SettingInvalid(f"{path} names another settings file: only --config can name one", field="config")
         given[setting.name] = (_as_text(name, value, path), f"file {path}")
     return given, rules, alerts
 

@@ -55,17 +55,17 @@ DEMANDS = (
     Demand(
         "user_timestamps_enabled",
         lambda node: node["user_timestamps_enabled"] != "false",
-        f"flushes of a user that is no superuser are refused; {_NO_GUARDRAIL}",
+        f"flushes of a user without superuser rights are refused; {_NO_GUARDRAIL}",
     ),
     Demand(
         "minimum_timestamp_fail_threshold",
         lambda node: node["minimum_timestamp_fail_threshold"] is None,
-        f"flushes of a user that is no superuser are refused; {_NO_GUARDRAIL}",
+        f"flushes of a user without superuser rights are refused; {_NO_GUARDRAIL}",
     ),
     Demand(
         "minimum_timestamp_warn_threshold",
         lambda node: node["minimum_timestamp_warn_threshold"] is None,
-        f"each write of a user that is no superuser is a warning in the node's log; {_NO_GUARDRAIL}",
+        f"each write of a user without superuser rights is a warning in the node's log; {_NO_GUARDRAIL}",
     ),
 )
 

@@ -85,10 +85,10 @@ class BoundedLadder:
         finest, *others = self.ladder.tiers
         if not others or finest.width_s is None or finest.width_s % HOUR_S or DAY_S % finest.width_s:
             raise ValueError(
-                f"ladder {self.ladder}: a breakdown's finest tier is whole hours of a day, and not its last"
+                f"ladder {self.ladder}: a breakdown's finest tier must be hours that divide a day, and not the last"
             )
         if any(tier.width_s is not None and tier.width_s % DAY_S for tier in others):
-            raise ValueError(f"ladder {self.ladder}: a breakdown's other tiers are whole days")
+            raise ValueError(f"ladder {self.ladder}: the other tiers of a breakdown must be whole days")
         if len(self.caps) != len(self.ladder.tiers) or min(self.caps) < 1:
             raise ValueError(f"caps {self.caps}: one of 1 or more for each of {len(self.ladder.tiers)} tiers")
         object.__setattr__(self, "empty", Breakdown(0, 0, 0, None, 0, {}, {}, ({},) * len(others)))

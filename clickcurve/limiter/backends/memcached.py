@@ -264,7 +264,7 @@ class MemcachedBackend:
             item.give_back(at_us, cost, caller, reserved)
             if not self._put([item], at_us):
                 return
-        raise BackendUnavailable(f"memcached at {item.server.address}: a hit that is to be taken back stays counted")
+        raise BackendUnavailable(f"memcached at {item.server.address}: a hit could not be taken back and stays counted")
 
     # --- reservations -------------------------------------------------------------------------------------------------
     def _note(self, reservation: str, question: Question, items: Sequence[KeyItem], at_us: int) -> None:

@@ -58,7 +58,9 @@ def read_commit(body: bytes) -> int | None:
     given = _object(body)
     for name, value in given.items():
         if name != "cost":
-            raise ParameterInvalid(f"{name} means nothing here", field=name, value=value, rule="cost, or nothing")
+            raise ParameterInvalid(
+                f"a commit has no field {name}", field=name, value=value, rule="cost, or an empty body"
+            )
     cost: int | None = given.get("cost")
     return cost
 

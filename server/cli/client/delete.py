@@ -31,7 +31,7 @@ def delete_command(settings: Settings, key: str, yes: bool) -> Result:
     with NamedServer(settings) as client:
         if not yes:
             if not sys.stdin.isatty():
-                raise Failed("nobody is there to be asked: give --yes", USAGE)
+                raise Failed("nobody can be asked to confirm: give --yes", USAGE)
             total = client.ask(link_path(key, "total"), {})
             question = f"Delete {visible(key)} with {total['total']:,} hits? It cannot be undone"
             if not click.confirm(question, err=True):

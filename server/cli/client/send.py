@@ -56,7 +56,7 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
         raise Failed("send takes one KEY, or --file with many hits", USAGE)
     if source is not None and any(fields.values()):
         raise Failed(
-            "--ts, --count and the other words of a hit belong to a KEY; in a file each hit has its own", USAGE
+            "--ts, --count and the other fields of a hit are for one KEY; in a file each hit has its own", USAGE
         )
     sums: Counter[str] = Counter()
     with NamedServer(settings) as client:

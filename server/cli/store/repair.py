@@ -69,10 +69,10 @@ def repair_command(
     named = stored_keys(key, all_links, group)
     if ranking:
         if named or drop:
-            raise click.UsageError("--ranking takes nothing else")
+            raise click.UsageError("--ranking cannot be combined with other arguments")
         return Result([_rank_anew(settings)], [])
     if len(named) != drop:
-        raise click.UsageError("repair takes nothing, or --drop and one of KEY, --all-links and --group")
+        raise click.UsageError("give repair no arguments, or --drop and one of KEY, --all-links and --group")
     stored = named[0] if named else None
     if stored is not None:
         asyncio.run(_drop(settings, stored))
@@ -81,7 +81,7 @@ def repair_command(
         both = () if stored is None else (stored, breakdown_of(stored))
         left = [row_name(each, owner) for each in both for owner in _faults(store, each)]
     if left:
-        raise Failed(f"{', '.join(left)}: damaged still; repair where the journal of that owner is")
+        raise Failed(f"still damaged: {', '.join(left)}; run repair on the machine that has the journal of that owner")
     if not waiting:
         return Result(["no row keeps anything waiting"], [])
     return Result((row.line() for row in waiting), [asdict(row) for row in waiting], FAILED)

@@ -51,7 +51,9 @@ class Evaluation:
         if isinstance(target, PathTarget):
             return await self.reader.read(target.text, span)
         if not isinstance(target, CallTarget):
-            raise ParameterInvalid(f"{target!r} is no series", field="target", value=target, rule="a name or function")
+            raise ParameterInvalid(
+                f"{target!r} is not a series", field="target", value=target, rule="a name or function"
+            )
         function = FUNCTIONS.get(target.function)
         if function is None:
             names = ", ".join(FUNCTIONS)
@@ -62,7 +64,7 @@ class Evaluation:
     async def first(self, call: CallTarget, span: AskedSpan) -> Found:
         """Returns the series of the first argument."""
         if not call.arguments:
-            raise _wrong(call, "its first argument is missing", "series first")
+            raise _wrong(call, "the first argument is missing", "series first")
         return await self.series(call.arguments[0], span)
 
     async def each(self, call: CallTarget, span: AskedSpan) -> Found:
@@ -115,7 +117,7 @@ async def _alias_by_node(evaluation: Evaluation, call: CallTarget, span: AskedSp
     each_series = await evaluation.first(call, span)
     at = [_argument(call, i, "nodes", int) for i in range(1, len(call.arguments))]
     if not at:
-        raise _wrong(call, "its second argument is missing", "numbers of nodes, from 0")
+        raise _wrong(call, "the second argument is missing", "numbers of nodes, from 0")
     if len(at) > _MOST_NODES:
         raise _wrong(call, f"{len(at):,} nodes are too many", f"at most {_MOST_NODES} nodes")
     return [series.renamed(_named_by(series.path, at)) for series in each_series]

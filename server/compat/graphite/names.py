@@ -98,7 +98,7 @@ class NodePattern:
             raise
         except ParameterInvalid:  # such as [z-a]
             rule = "*, ?, [abc], [a-z] and {one,two}"
-            detail = f"{shown(self.text)!r} is no pattern, or too long a one"
+            detail = f"{shown(self.text)!r} is not a pattern, or is too long"
             raise ParameterInvalid(detail, field="target", value=self.text, rule=rule) from None
 
 

@@ -57,7 +57,7 @@ def graphite_routes(reader: SeriesReader) -> APIRouter:
             selected += await evaluation.series(target, span)
             if sum(len(series.starts) for series in selected) > MOST_ANSWERED:
                 rule = f"at most {MOST_ANSWERED:,} points of all series together"
-                raise ParameterInvalid("that is too much for one answer", field="target", rule=rule)
+                raise ParameterInvalid("the answer would have too many points", field="target", rule=rule)
         return await _written(reader, form, selected)
 
     @router.api_route("/metrics/find", methods=_BOTH)
@@ -99,7 +99,7 @@ def _asked_span(form: Form, now: int) -> AskedSpan:
     where = zone(form.get("tz")) if form.get("tz") else UTC_ZONE
     if form.get("format", FORMATS[0]) not in FORMATS:
         raise ParameterInvalid(
-            "this format is not made here", field="format", value=form.get("format"), rule="json, csv"
+            "this format is not supported", field="format", value=form.get("format"), rule="json, csv"
         )
     start = moment_of("from", form.get("from") or "-24h", now, where)
     end = moment_of("until", form.get("until") or "now", now, where)

@@ -107,8 +107,8 @@ class SeriesReader:
         keys, more = await self.keys(nodes[0], NodePattern(nodes[1]), MOST_SERIES)
         if more:
             raise ParameterInvalid(
-                f"{path} means more than {MOST_SERIES} {'links' if nodes[0] == CLICKS else GROUPS}: name fewer, take "
-                f"the greatest of all links with highest({CLICKS}.*, 10, 'sum'), or {TOTAL} for the sum of all links",
+                f"{path} stands for more than {MOST_SERIES} {'links' if nodes[0] == CLICKS else GROUPS}: name fewer,"
+                f" rank all links with highest({CLICKS}.*, 10, 'sum'), or take {TOTAL} for the sum of all links",
                 field="target",
                 value=path,
                 rule=f"at most {MOST_SERIES}",
@@ -131,7 +131,7 @@ class SeriesReader:
                 curves = await breakdowns.value_curves_in(stored, node_text(node), window, pattern.matches, most)
             if len(selected) + len(curves) > MOST_SERIES:
                 rule = f"at most {MOST_SERIES}"
-                raise ParameterInvalid(f"{path} means too many series", field="target", value=path, rule=rule)
+                raise ParameterInvalid(f"{path} stands for too many series", field="target", value=path, rule=rule)
             for curve in curves:
                 certain = [bounds.at_least for bounds in curve.bounds]
                 named = f"{name}.{node}.{node_name(curve.value)}"

@@ -100,7 +100,7 @@ class _PromReader:
         self._text = text
         self._tokens: list[tuple[str, str]] = []
         if len(text) > MOST_CHARACTERS:
-            raise self._refused(f"it has {len(text):,} characters, {MOST_CHARACTERS:,} are read")
+            raise self._refused(f"it has {len(text):,} characters, {MOST_CHARACTERS:,} at most")
         at, text = 0, text.rstrip()
         while at < len(text):
             if len(self._tokens) == MOST_TOKENS:

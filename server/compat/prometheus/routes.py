@@ -133,7 +133,7 @@ async def _along_moments(sources: Sources, form: Form, name: str) -> Answer:
     series = await evaluated.series(vector)
     if sum(len(one.samples) for one in series) > MOST_SAMPLES:
         rule = f"at most {MOST_SAMPLES:,} samples"
-        raise ParameterInvalid("that is too much for one answer", field="query", rule=rule)
+        raise ParameterInvalid("the answer would have too many samples", field="query", rule=rule)
     result = []
     for one in series:
         if one.samples:
@@ -283,7 +283,7 @@ def _floored(name: str, text: str) -> int:
     try:
         number = Decimal(text)
     except InvalidOperation:
-        raise ParameterInvalid(f"{name} {text!r} is no number", field=name, value=text, rule="seconds") from None
+        raise ParameterInvalid(f"{name} {text!r} is not a number", field=name, value=text, rule="seconds") from None
     if not (number.is_finite() and abs(number) < 10**15):
         raise ParameterInvalid(f"{name} {text!r} is out of range", field=name, value=text, rule="seconds")
     return int(number // 1)

@@ -70,7 +70,7 @@ def test_a_wrong_alert_stops_the_start_in_a_sentence(tmp_path: Path, hooks: Hook
     file = settings_file(tmp_path, hooks)
     file.write_text(file.read_text().replace("over 2", "above 2"))
     text = said("serve", "--config", str(file), code=2)
-    assert "alert 1: when 'above 2 in 1h' is no condition" in text
+    assert "alert 1: when 'above 2 in 1h' is not a condition" in text
     assert SECRET not in text
 
 

@@ -196,7 +196,7 @@ GOOD = OVER | {"url": "https://hooks.example/x", "secret": SECRET}
 @pytest.mark.parametrize(
     ("tables", "said"),
     [
-        ([GOOD | {"wen": "x"}], "alert 1: wen is not a part of an alert"),
+        ([GOOD | {"wen": "x"}], "alert 1: an alert has no field wen"),
         ([GOOD, GOOD], "alert 2: two alerts have the name"),
         ([{"link": "x"}], "when is missing"),
         ([OVER], "needs a url, a mail address or both"),
