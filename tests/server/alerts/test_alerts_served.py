@@ -91,7 +91,7 @@ def test_a_test_message_goes_on_every_way(tmp_path: Path, hooks: Hooks, box: Mai
     hooks.refusing = 1
     assert "hot, by url: the answer was 503" in said("alerts", "test", "hot", "--config", str(file), code=1)
     assert "no alert 'cold'" in said("alerts", "test", "cold", "--config", str(file), code=2)
-    assert "name no alerts" in said("alerts", "test", code=2)
+    assert "have no alerts" in said("alerts", "test", code=2)
 
 
 def test_a_mail_is_written_as_it_should_be(box: MailBox) -> None:

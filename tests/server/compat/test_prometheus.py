@@ -183,7 +183,7 @@ def test_anything_else_is_422_and_says_what_is_understood(node: CompatNode, quer
     [
         ({"step": "15"}, "set the interval of the data source to 60s"),
         ({"step": "120"}, "in Grafana write [$__interval]"),
-        ({"step": "soon"}, "step 'soon' is no number"),
+        ({"step": "soon"}, "step 'soon' is not a number"),
         ({"end": "0"}, "end is before start"),
         ({"start": ""}, "start is missing"),
         ({"start": "NaN"}, "not a time"),

@@ -110,4 +110,4 @@ def test_stores_of_different_ladders_are_refused(tmp_path: Path) -> None:
         assert str(made.ladder()) == "60:2,3600:31,month"
     empty = ("copy", "--from", uri(tmp_path / "old.db"), "--to", uri(tmp_path / "third.db"))
     assert said(*empty) == "nothing to copy: the source is empty\n"
-    assert "one and the same" in said("copy", *empty[1:3], "--to", uri(tmp_path / "old.db"), code=1)
+    assert "are the same store" in said("copy", *empty[1:3], "--to", uri(tmp_path / "old.db"), code=1)
