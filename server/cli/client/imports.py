@@ -85,7 +85,9 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
       clickcurve import --from shlink visits.csv short-urls.csv
     """
     if given["product"] and (given["follow"] or given["kind"] or statuses is not None or STDIN in files):
-        raise Failed("--from cannot be combined with --follow, --kind or --status", USAGE)
+        raise Failed(
+            "--from takes files and no standard input, and cannot be combined with --follow, --kind or --status", USAGE
+        )
     if given["follow"] and len(files) != 1:
         raise Failed("--follow takes one file", USAGE)
     if given["follow"] and files[0] == STDIN:
