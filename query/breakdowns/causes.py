@@ -85,7 +85,7 @@ def spans_around(row: BreakdownRow, after: TimeSpan, now: int) -> ComparedSpans:
 
 
 def align_spans(row: BreakdownRow, before: TimeSpan, after: TimeSpan) -> ComparedSpans:
-    """Cuts two spans by the same lengths to the edges of kept buckets inside; where that costs too much, widens both.
+    """Cuts two spans alike to edges of kept buckets inside; where that costs too much, widens both.
 
     Too much is more than a quarter of one of them.
     """
