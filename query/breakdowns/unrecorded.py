@@ -62,6 +62,14 @@ class BreakdownRow:
             ladder.kept(t, self.counts.fold_day)[0] == t for ladder in (self.of_breakdown, self.ladder)
         )
 
+    def edge_at_or_after(self, t: int) -> int:
+        """Returns the first edge of a kept bucket that is not before t."""
+        return t if self.is_edge(t) else self.whole_span(t, t + 1)[1]
+
+    def edge_at_or_before(self, t: int) -> int:
+        """Returns the last edge of a kept bucket that is not after t."""
+        return t if self.is_edge(t) else self.whole_span(t, t + 1)[0]
+
     def without_value(self, dimension: str, edges: Sequence[int], since: int) -> list[WithoutValue]:
         """Returns the hits without a value in each [edges[i], edges[i + 1]); the dimension was switched on at `since`.
 

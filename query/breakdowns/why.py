@@ -18,7 +18,7 @@ from query.breakdowns.causes import (
     ComparedSpans,
     DimensionCauses,
     TimeSpan,
-    compare_spans,
+    align_spans,
     count_spans,
     find_causes,
     spans_around,
@@ -49,7 +49,7 @@ class ChangeQueries:
         dimensions = [name for name in self._breakdowns.dimensions if name != BOT]
         row = await self._breakdowns.row(subject, dimensions, now)
         asked = resolve_range(parameters, now, row.counts.first)
-        spans = spans_around(row, asked, now) if given_before is None else compare_spans(row, given_before, asked)
+        spans = spans_around(row, asked, now) if given_before is None else align_spans(row, given_before, asked)
         explained = [
             find_causes(row, name, spans, self._breakdowns.since(name), parameters.limit, self._breakdowns.bounded)
             for name in dimensions
