@@ -220,9 +220,9 @@ class AccessLog:
         return minute, key, self._agent(seen.agent())
 
     def _minute(self, stamp: str) -> int | None:
-        remembered = self._minutes.get(stamp)
-        if remembered is not None:
-            return remembered
+        kept_minute = self._minutes.get(stamp)
+        if kept_minute is not None:
+            return kept_minute
         minute = _minute_of_stamp(stamp)
         if minute is not None:
             _remember(self._minutes, stamp, minute)

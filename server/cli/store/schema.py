@@ -59,8 +59,8 @@ def make_tables(settings: Settings, replication: int) -> Result:
         findings = check_schema(cluster, settings.ladder)
     keyspace = cluster.address.keyspace
     steps = done or [f"nothing to do: keyspace {keyspace} has everything"]
-    described = {"keyspace": keyspace, "done": done, "findings": [asdict(one) for one in findings]}
-    return Result((*steps, *map(_finding_text, findings)), [described])
+    object_ = {"keyspace": keyspace, "done": done, "findings": [asdict(one) for one in findings]}
+    return Result((*steps, *map(_finding_text, findings)), [object_])
 
 
 @schema_command.command("show")
@@ -96,8 +96,8 @@ def check_tables(settings: Settings) -> Result:
         findings = check_schema(cluster, settings.ladder)
     keyspace = cluster.address.keyspace
     lines = [_finding_text(one) for one in findings] or [f"keyspace {keyspace} is as it should be"]
-    described = {"keyspace": keyspace, "findings": [asdict(one) for one in findings]}
-    return Result(lines, [described], FAILED if findings else 0)
+    object_ = {"keyspace": keyspace, "findings": [asdict(one) for one in findings]}
+    return Result(lines, [object_], FAILED if findings else 0)
 
 
 def _finding_text(finding: Finding) -> str:

@@ -141,9 +141,9 @@ def _whole(value: float | None) -> float | None:
 
 def _with_resolution(reader: SeriesReader, series: CountSeries) -> dict[str, Any]:
     """Returns a series with how fine it is and what is kept, as Grafana shows it for the type Metrictank."""
-    described = _series_object(series)
+    series_object = _series_object(series)
     if series.tier is None:
-        return described
+        return series_object
     width_s = reader.tier_width_s(series.tier, series.starts[0])
     step_s = STEPS[series.step].average_s
     resolution = {
@@ -157,7 +157,7 @@ def _with_resolution(reader: SeriesReader, series: CountSeries) -> dict[str, Any
         "consolidator-rc": "SumConsolidator",
         "count": 1,
     }
-    return {**described, "meta": [resolution]}
+    return {**series_object, "meta": [resolution]}
 
 
 async def _series_csv(selected: Sequence[CountSeries]) -> str:
