@@ -115,12 +115,12 @@ def visitors_between(row: Breakdown, start: int, end: int, bounded: BoundedLadde
     """
     if start >= end:
         return []
-    found = []
+    spans = []
     for tier, numbers in enumerate(row.visitor_days, 1):
         for at, number in numbers.items():
-            found.append(VisitorSpan(*bounded.ladder.bucket(tier, at), number))
-    found += [VisitorSpan(day, day + DAY_S, visitors.as_days()) for day, visitors in row.days.items()]
-    return sorted(span for span in found if span.start < end and span.end > start)
+            spans.append(VisitorSpan(*bounded.ladder.bucket(tier, at), number))
+    spans += [VisitorSpan(day, day + DAY_S, visitors.as_days()) for day, visitors in row.days.items()]
+    return sorted(span for span in spans if span.start < end and span.end > start)
 
 
 def visitor_days(spans: Sequence[VisitorSpan]) -> VisitorDays:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from clickcurve.answers import CurveAnswer, PointAnswer, VisitorDay, VisitorsAnswer
+from dashboard.page.audience.visits import visitor_curve
 from dashboard.page.subject import LINK
-from dashboard.page.values import visitor_curve
 from dashboard.page.view import view_of
 from dashboard.pictures.curve_picture import draw_curve
 from dashboard.pictures.shapes import Box, Label
@@ -67,6 +67,16 @@ def test_a_month_of_visitors_that_is_kept_whole_is_one_bar_over_its_weeks() -> N
     )
     assert found is not None
     assert [(point.count, point.wide) for point in found.points] == [(280, True), (7, False), (0, True)]
+
+
+def test_estimated_days_are_drawn_by_their_estimate_and_days_of_several_owners_by_what_is_certain() -> None:
+    axis = curve_of("1d", MONDAY, DAY_S, 3)
+    days = [
+        VisitorDay(MONDAY, MONDAY + DAY_S, 900, 700, 2_000, False, 21),
+        VisitorDay(MONDAY + DAY_S, MONDAY + 2 * DAY_S, None, 40, 60, False),
+    ]
+    found = visitor_curve(VisitorsAnswer(None, None, 740, 2_060, False, days, 0), axis, NOW)
+    assert found is not None and [point.count for point in found.points] == [900, 40, 0]
 
 
 def test_a_range_of_hours_has_no_chart_of_days() -> None:

@@ -1,61 +1,20 @@
-"""What hits said, as tables for a page: values with their bounds, and the rest, so that parts are the total."""
+"""Daily visitors of a range, along the times of another curve."""
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from clickcurve.answers import CurveAnswer, PointAnswer, ValuesAnswer, VisitorsAnswer
-from clickcurve.visible import visible
-from dashboard.page.changes import Count, about, count_of
+from clickcurve.answers import CurveAnswer, PointAnswer, VisitorsAnswer
+from clickcurve.buckets.ladder import DAY_S
+from dashboard.page.changes import Count, about
 from dashboard.page.chart import LOW, Chart, make_chart
 from dashboard.page.subject import PageSubject
 from dashboard.page.view import PageView
-from dashboard.pictures.axes import PERCENT, with_commas
+from dashboard.pictures.axes import with_commas
 from dashboard.pictures.curve_picture import step_s
 from dashboard.questions import BrokenDown
-
-SHOWN = 10
-_DAY_S = 86_400
-_TITLES = {
-    "ref": "Referrers",
-    "country": "Countries",
-    "device": "Devices",
-    "source": "Sources",
-    "browser": "Browsers",
-    "os": "Operating systems",
-    "lang": "Languages",
-    "utm_source": "Campaign sources",
-    "utm_medium": "Campaign media",
-    "utm_campaign": "Campaigns",
-    "bot": "Bots",
-}
-_NOT_GIVEN = {"ref": "Direct or unknown"}
-
-
-@dataclass(frozen=True, slots=True)
-class ValueRow:
-    """One line: a value or, with `rest`, what is of none. part: of the greatest line, 0 to 100; share: of all hits."""
-
-    text: str
-    count: Count
-    part: float
-    share: str
-    rest: bool = False
-    value: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ValueTable:
-    """One dimension. total: hits of the kept buckets that the range touches; spoken: whether any said anything."""
-
-    dimension: str
-    title: str
-    total: str
-    rows: list[ValueRow]
-    spoken: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,47 +24,6 @@ class Visits:
     count: Count
     unknown: str
     chart: Chart | None
-
-
-async def value_tables(broken_down: BrokenDown, subject: PageSubject, view: PageView) -> list[ValueTable]:
-    """Asks for each dimension, in the order of the settings. Raises what the questions raise."""
-    query = view.total_query + b"&limit=%d" % SHOWN
-    asked = (broken_down.questions.by(subject.asked, each, query) for each in broken_down.dimensions)
-    return [value_table(answer) for answer in await asyncio.gather(*asked)]
-
-
-def value_table(answer: ValuesAnswer) -> ValueTable:
-    """Makes a table of values, greatest first, and of the rest."""
-    most = max((each.at_most for each in answer.values), default=1) or 1
-    not_given = _NOT_GIVEN.get(answer.dimension, "(not given)")
-    rows = [
-        ValueRow(
-            visible(each.value) or not_given,
-            count_of(each.at_least, each.at_most),
-            each.at_least * 100 / most,
-            _share_text(each.at_least, answer.total) if each.at_least == each.at_most else "",
-            value=each.value,
-        )
-        for each in answer.values
-    ]
-    rest = (
-        (f"{answer.not_shown.values:,} more", answer.not_shown.count),
-        ("other", answer.other),
-        ("before this was recorded", answer.unrecorded),
-    )
-    rows += [
-        ValueRow(text, count_of(count, count), 0, _share_text(count, answer.total), rest=True)
-        for text, count in rest
-        if count
-    ]
-    title = _TITLES.get(answer.dimension, answer.dimension.removeprefix("tag."))
-    return ValueTable(
-        answer.dimension,
-        title,
-        with_commas(answer.total),
-        rows,
-        any(each.value for each in answer.values) or bool(answer.other),
-    )
 
 
 async def visits(broken_down: BrokenDown, subject: PageSubject, view: PageView, axis: CurveAnswer, now: int) -> Visits:
@@ -124,7 +42,7 @@ def visitor_curve(answer: VisitorsAnswer, axis: CurveAnswer, now: int) -> CurveA
 
     A day, week or month that is kept whole takes the points that it touches most; its own edges are those of UTC.
     """
-    if not axis.points or axis.points[-1].end - axis.points[0].start <= 2 * _DAY_S:
+    if not axis.points or axis.points[-1].end - axis.points[0].start <= 2 * DAY_S:
         return None
     edges = [*(point.start for point in axis.points), axis.points[-1].end]
     pieces: list[tuple[int, int, int]] = []  # from and to in edges, and the count
@@ -141,7 +59,7 @@ def visitor_curve(answer: VisitorsAnswer, axis: CurveAnswer, now: int) -> CurveA
         )
     if len(pieces) < 2:
         return None
-    step = "1d" if axis.step == "native" or step_s(axis) < _DAY_S else axis.step
+    step = "1d" if axis.step == "native" or step_s(axis) < DAY_S else axis.step
     points = [
         PointAnswer(edges[low], edges[high], count, "open" if edges[high] > now else "complete", high - low > 1)
         for low, high, count in _with_gaps(pieces, len(edges) - 1)
@@ -167,11 +85,3 @@ def _with_gaps(pieces: Iterable[tuple[int, int, int]], end: int) -> Iterator[tup
         reached = high
     if reached < end:
         yield reached, end, 0
-
-
-def _share_text(count: int, total: int) -> str:
-    """Writes a part of a total in percent, without claiming all or nothing of what is only nearly so."""
-    part = count * 100 / total if total else 0
-    if 0 < part < 1:
-        return f"<1{PERCENT}"
-    return f"{min(int(part + 0.5), 99) if part < 100 else 100}{PERCENT}"
