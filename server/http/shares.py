@@ -72,8 +72,8 @@ class Shares:
     def all(self) -> list[Share]:
         """Returns what is shared, also what has ended and was not dropped yet, oldest first."""
         notes = self._store.notes()
-        found = [share for name in notes if name.startswith(SHARE) and (share := _share_in(notes, name)) is not None]
-        return sorted(found, key=lambda share: (share.created_at, share.id))
+        shares = [share for name in notes if name.startswith(SHARE) and (share := _share_in(notes, name)) is not None]
+        return sorted(shares, key=lambda share: (share.created_at, share.id))
 
     def addresses(self, kind: str, name: str, now: int) -> list[tuple[Share, str]]:
         """Returns what shares this link or group now, each with its signed text, oldest first."""
