@@ -132,7 +132,7 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
 
 
 async def _changed(sharing: Sharing, subject: PageSubject, fields: Mapping[str, str]) -> str:
-    """Does what a form says, and returns it as a sentence; an empty one if it only asks for the addresses."""
+    """Makes or revokes an address, as a form says, and returns what was done as a sentence, empty for nothing."""
     if share_id := fields.get("revoke"):
         found = await sharing.addresses(subject.kind, subject.name)
         if share_id not in {each.id for each in found}:

@@ -90,7 +90,7 @@ def include_page(
 
 
 class PageSharing:
-    """What the page's form shares, for whoever has a token of scope admin."""
+    """What the page's form shares, given a token of scope admin."""
 
     max_days = MAX_DAYS
 
