@@ -37,8 +37,10 @@ from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt, Refusals
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
-# Values in one body. 4 kB of gzip can hold two million, each of which takes a microsecond and more to judge.
+# Values in one body, and how many of them may be refused. 4 kB of gzip can hold two million that are no hits, and each
+# takes 1 to 3 us to judge: a request of them costs 0.3 s at most.
 BODY_VALUES = 1_000_000
+REFUSED_HITS = 100_000
 # Hits that are kept unsummed. So many keys take 6 MB in memory, and the buffer sums them in one go, in some 7 ms.
 KEPT_HITS = 100_000
 # Hits from which on columns are faster: they cost 12 us and 0.9 a hit, one by one 1.5 and 2.9.
@@ -90,6 +92,11 @@ class RequestSums:
         if self._hits > BODY_VALUES:
             rule = f"at most {BODY_VALUES:,} values in one request"
             raise BodyTooLarge("too many values; send them in several requests", rule=rule)
+        if self.refusals.hits > REFUSED_HITS:
+            rule = f"at most {REFUSED_HITS:,} refused hits in one request"
+            raise BodyTooLarge(
+                f"too many hits are refused{self.refusals.first()}; nothing of it was counted", rule=rule
+            )
 
     def _add_plain(self, hits: Sequence[PlainHit], is_bot: Judge) -> None:
         for hit in self._sums.add_plain(hits, self.moment):
