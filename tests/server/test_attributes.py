@@ -35,7 +35,7 @@ class Server:
 
 def test_in_a_store_without_hits_hits_are_divided_since_ever() -> None:
     server = Server(MemoryStore())
-    with pytest.raises(StoreUnavailable, match="since when"):
+    with pytest.raises(StoreUnavailable, match="start of each dimension"):
         server.dividing.since("ref")
     server.begin()
     assert (server.dividing.since("ref"), server.dividing.since("source")) == (0, 0)
@@ -157,9 +157,11 @@ def test_a_store_that_takes_too_long_is_agreed_with_later() -> None:
 
     async def begin() -> None:
         await server.dividing.begin(False, patience_s=0.01)
-        with pytest.raises(StoreUnavailable, match="since when"):
-            server.dividing.since("ref")
-        store.go_on.set()
+        try:
+            with pytest.raises(StoreUnavailable, match="start of each dimension"):
+                server.dividing.since("ref")
+        finally:
+            store.go_on.set()
         await server.dividing.renew()
 
     asyncio.run(begin())

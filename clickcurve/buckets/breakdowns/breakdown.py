@@ -188,7 +188,7 @@ def sum_of_counts(ours: ValueCounts, theirs: ValueCounts) -> ValueCounts:
 
 
 def land(row: Breakdown, deltas: Sequence[BreakdownDelta], fold_day: int, bounded: BoundedLadder) -> Breakdown:
-    """Returns the breakdown as of fold_day with the hits of some deltas, each hour in the bucket that holds it then.
+    """Returns the breakdown as of fold_day with the hits of some deltas, in the buckets that hold them then.
 
     Visitors join their day as the row has it, before it is folded. They come while their day is kept as a set, but may
     be flushed when it no longer is: after a crash, or when the store was away. Those of a day that is a number in the
