@@ -44,7 +44,7 @@ AT_ONCE_HITS = 1_000  # that are pending: at most so many minutes, and values of
 
 
 class OtherWorkers(Protocol):
-    """Owners in other processes, with what they hold of a stored key."""
+    """Other workers, with their pending hits of a stored key."""
 
     async def pending(self, key: str) -> Sequence[Pending]: ...
 
