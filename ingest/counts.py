@@ -354,7 +354,7 @@ class KeyedCounts:
         profiles, visitors = self.attributes.counts.get(key, {}), self.attributes.visitors.get(key, {})
         return RowCounts(self.people.of(key), self.bots.of(key), 0, profiles, visitors)
 
-    def said_of(self, key: str) -> RowCounts:
+    def attributes_of(self, key: str) -> RowCounts:
         """Returns a copy of the attributes of one key's hits, without their minutes."""
         profiles, visitors = self.attributes.counts.get(key, {}), self.attributes.visitors.get(key, {})
         return RowCounts(profiles=dict.copy(profiles), visitors=dict.copy(visitors))

@@ -105,7 +105,7 @@ def upper_bounds_after(
 
 
 def edges(since: int, windows: tuple[int, ...] = WINDOWS) -> list[int]:
-    """Returns for each window how late the last hit may be, exclusive, so that it covers a range from `since` on."""
+    """Returns for each window the last hit, exclusive, up to which it covers a range from `since` on."""
     return [(since // DAY_S + days) * DAY_S for days in windows]
 
 
