@@ -54,7 +54,7 @@ class PendingAttributes(msgspec.Struct, array_like=True):
 
 
 class PendingRows(msgspec.Struct, array_like=True):
-    """Pending hits of one row that one flush moves. flush: the least number that it can get. attributes: of a breakdown."""
+    """Pending hits of one row that one flush moves. flush: the least number that it can get."""
 
     owner: int
     flush: int

@@ -33,9 +33,9 @@ from server.workers.messages import (
     QUESTIONS,
     AnyPending,
     Asked,
+    KeyAnswer,
     PendingGroups,
     PendingRows,
-    KeyAnswer,
     Wanted,
     answer_of,
 )
