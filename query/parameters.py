@@ -101,27 +101,27 @@ class Window:
 
 
 # --- parsing --------------------------------------------------------------------------------------------------------
-def parse_query(query: bytes, known: Sequence[str]) -> dict[str, str]:
+def parse_query(query: bytes, allowed: Sequence[str]) -> dict[str, str]:
     """Reads the parameters of a raw query string: each known, at most once, percent-decoded as a form."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for part in query.split(b"&") if query else ():
         if not part:
             continue
         name_, _, value_ = part.partition(b"=")
         name, value = _unquoted(name_), _unquoted(value_)
-        if name not in known:
+        if name not in allowed:
             raise ParameterInvalid(
                 f"parameter {name!r} is not known here",
                 field=name,
                 value=value,
-                rule=f"one of {', '.join(known)}" if known else "no parameters",
+                rule=f"one of {', '.join(allowed)}" if allowed else "no parameters",
             )
-        if name in found:
+        if name in values:
             raise ParameterInvalid(
                 f"parameter {name!r} is given twice", field=name, value=value, rule="each parameter at most once"
             )
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def given_form(query: bytes) -> tuple[str | None, ZoneInfo | None, ZoneInfo]:
@@ -231,11 +231,11 @@ def _check_sort(given: Mapping[str, str], sort: str) -> None:
             )
 
 
-def _one_of(field: str, given: Mapping[str, str], known: tuple[str, ...]) -> str | None:
+def _one_of(field: str, given: Mapping[str, str], allowed: tuple[str, ...]) -> str | None:
     value = given.get(field)
-    if value is not None and value not in known:
+    if value is not None and value not in allowed:
         raise ParameterInvalid(
-            f"{field} {value!r} is not known", field=field, value=value, rule=f"one of {', '.join(known)}"
+            f"{field} {value!r} is not known", field=field, value=value, rule=f"one of {', '.join(allowed)}"
         )
     return value
 

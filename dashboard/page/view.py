@@ -139,21 +139,21 @@ class PageView:
 
 def view_of(query: bytes) -> PageView:
     """Reads a raw query string; raises ParameterInvalid for a name that is unknown or given twice, or lacks `by`."""
-    found: dict[str, str] = {}
+    given: dict[str, str] = {}
     for part in filter(None, query.split(b"&")):
         name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
-        if name not in NAMES or name in found:
-            why = "is given twice" if name in found else "is not known here"
+        if name not in NAMES or name in given:
+            why = "is given twice" if name in given else "is not known here"
             rule = f"one of {', '.join(NAMES)}, each at most once"
             raise ParameterInvalid(f"parameter {name!r} {why}", field=name, value=value, rule=rule)
-        found[name] = value if name in _AS_WRITTEN else value.strip()
-    if found.get("from") or found.get("to"):
-        found.pop("last", None)  # the form of the page has both: a range that somebody typed is meant
-    if "value" in found and not found.get("by"):
+        given[name] = value if name in _AS_WRITTEN else value.strip()
+    if given.get("from") or given.get("to"):
+        given.pop("last", None)  # the form of the page has both: a range that somebody typed is meant
+    if "value" in given and not given.get("by"):
         why = "value is given without its dimension"
         raise ParameterInvalid(why, field="by", value="", rule="such as by=ref&value=news.example")
     names = {"from": "start", "to": "end"}
-    return PageView(**{names.get(name, name): value for name, value in found.items()})
+    return PageView(**{names.get(name, name): value for name, value in given.items()})
 
 
 def _encoded(values: Mapping[str, str]) -> bytes:

@@ -78,7 +78,9 @@ class BreakdownQueries:
         parameters = parse_parameters(parse_query(query, BY_CURVE))
         if parameters.value is None:
             raise ParameterInvalid(
-                "value is missing: a curve is of one value", field="value", rule="a value, perhaps empty: not given"
+                "value is missing: a curve is of one value",
+                field="value",
+                rule="a value; an empty one stands for hits without a value",
             )
         now = int(self._clock())
         window = resolve_window(parameters, now, self.ladder)
@@ -158,7 +160,7 @@ class BreakdownQueries:
         if dimension not in self._dimensions:
             names = ", ".join(self._dimensions)
             raise DimensionUnknown(
-                f"hits are not broken down by {dimension!r}; known: {names}",
+                f"hits are not broken down by {dimension!r}; dimensions: {names}",
                 field="dimension",
                 value=dimension,
                 rule=names,

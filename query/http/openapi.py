@@ -388,10 +388,10 @@ def schema_of(answer: type) -> Schema:
 def schemas() -> dict[str, Schema]:
     """Returns the schemas of all answers, by name."""
     answers = [type(shape.example) for shape in _SHAPES.values()]
-    _, found = msgspec.json.schema_components(
+    _, named = msgspec.json.schema_components(
         [*answers, RowAnswer, Problem], ref_template="#/components/schemas/{name}"
     )
-    return found
+    return named
 
 
 _KEYS: Schema = {

@@ -193,6 +193,6 @@ def make_queries(
 def _breakdowns(
     pending: PendingHits, store: Store, clock: Callable[[], float], attributes: Attributes, peers: Peers | None
 ) -> BreakdownQueries:
-    held = pending.pending, pending.pending_breakdowns
-    reader = BreakdownReader(store.rows, *held, store.ladder, attributes.bounded, peers)
+    readers = pending.pending, pending.pending_breakdowns
+    reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, peers)
     return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock, attributes.referrers.kept_value)
