@@ -52,6 +52,7 @@ class Token:
 
 
 IMPORTS = "/v1/import/"
+LIMIT = "/v1/limit/"
 # What is asked by POST too, because such questions are long: it changes nothing.
 QUESTIONS = frozenset(
     (
@@ -67,8 +68,8 @@ OPEN_FORMS = frozenset({"/login", "/logout"})
 def scope_of(method: str, path: str) -> Scope | None:
     """Returns the scope that a request needs, or None for an open path. A new route needs a token by default."""
     if method in ("GET", "HEAD"):
-        if path.startswith(IMPORTS):
-            return Scope.write  # an import asks how far it has come
+        if path.startswith((IMPORTS, LIMIT)):
+            return Scope.write  # an import asks how far it has come; a proxy's question to the limiter counts
         return None if path in OPEN_PATHS or path.startswith(OPEN_BELOW) else Scope.read
     if method == "POST" and path in OPEN_FORMS:
         return None

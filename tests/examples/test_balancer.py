@@ -94,6 +94,12 @@ def send_until(stop: Event, url: str, link: str) -> tuple[int, list[str]]:
     return counted, wrong
 
 
+def wait_until_it_counts(node: RunningServer) -> None:
+    """Waits until a node has counted a further hit."""
+    before = sum(lifetimes(node).values())
+    node.wait_until(lambda: sum(lifetimes(node).values()) > before)
+
+
 @pytest.mark.needs("nginx")
 def test_a_rolling_restart_under_load_refuses_and_cuts_nothing(
     nodes: list[RunningServer], balanced: Clickcurve, capsys: pytest.CaptureFixture[str]
@@ -105,13 +111,11 @@ def test_a_rolling_restart_under_load_refuses_and_cuts_nothing(
         sending = [pool.submit(send_until, stop, url, link) for link in links]
         try:
             for node in (*nodes, nodes[0]):
-                before = sum(lifetimes(node).values())
-                node.wait_until(lambda node=node, before=before: sum(lifetimes(node).values()) > before)
+                wait_until_it_counts(node)
                 node.signal(signal.SIGTERM)
                 assert node.wait() == 0
                 node.start()
-                restarted = sum(lifetimes(node).values())
-                node.wait_until(lambda node=node, before=restarted: sum(lifetimes(node).values()) > before)
+                wait_until_it_counts(node)
         finally:
             stop.set()
     found = [each.result() for each in sending]
