@@ -27,7 +27,7 @@ BY = ("value", "from", "to", "last", "tz", "limit", "format")
 BY_CURVE = ("value", "from", "to", "last", "step", "tz", "format")
 VISITORS = ("from", "to", "last", "tz")
 WHY = ("from", "to", "last", "before_from", "before_to", "tz", "limit", "format")
-LINKS = ("sort", "from", "to", "last", "prefix", "after", "limit", "tz", "bots", "format")
+LINKS = ("sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", "format")
 LIMIT_CURVE = ("outcome", "caller", *CURVE)
 LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 
@@ -65,6 +65,7 @@ class Parameters:
     prefix: str = ""
     after: str | None = None
     value: str | None = None
+    contains: str = ""
 
     @property
     def ranged(self) -> bool:
@@ -174,6 +175,7 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
         given.get("prefix", ""),
         given.get("after"),
         given.get("value"),
+        given.get("contains", ""),
     )
 
 
@@ -210,7 +212,7 @@ def parse_before(given: Mapping[str, str], zone: Zone) -> tuple[int, int] | None
 def _check_sort(given: Mapping[str, str], sort: str) -> None:
     """Refuses what another order of links needs."""
     ranges = ((name, SORTS[0]) for name in ("from", "to", "last"))
-    for name, order in (*ranges, ("prefix", BY_KEY), ("after", BY_KEY)):
+    for name, order in (*ranges, ("prefix", BY_KEY), ("contains", BY_KEY), ("after", BY_KEY)):
         if name in given and sort != order:
             raise ParameterInvalid(
                 f"{name} cannot be given with sort={sort}", field=name, value=given[name], rule=f"with sort={order}"

@@ -16,9 +16,10 @@ from uuid import uuid4
 from clickcurve.buckets.candidates import NOBODY, Cutoffs
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
-from clickcurve.keys import counts_key, is_breakdown, link_of
+from clickcurve.keys import contains, counts_key, is_breakdown, link_of
 from storage.contract import (
     Candidates,
+    FoundLinks,
     Held,
     OwnerRecord,
     OwnRow,
@@ -185,6 +186,13 @@ class MemoryStore:
         with self._lock:
             keys = nsmallest(limit, (key for key in self._rows if key >= start and not is_breakdown(key)))
             return [(key, self._link(key)) for key in keys]
+
+    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+        with self._lock:
+            keys = nsmallest(most, (key for key in self._rows if key >= start and not is_breakdown(key)))
+            found = [key for key in keys if contains(key, text)][:limit]
+            last = found[-1] if len(found) == limit else keys[-1] if len(keys) == most else None
+            return FoundLinks([(key, self._link(key)) for key in found], last)
 
     @contextmanager
     def ranked(self, ranking: Ranking) -> Iterator[MemoryRanked | None]:

@@ -23,7 +23,7 @@ from ingest.attributes.country import OFF, UNKNOWN, CountryOf, address_of, count
 from ingest.attributes.dimensions import BOT, TAG, TAG_BYTES
 from ingest.attributes.language import language_of
 from ingest.attributes.memo import Memo
-from ingest.attributes.referrer import referrer_of
+from ingest.attributes.referrer import ReferrerReader
 from ingest.attributes.text import cut, text_of
 
 NO_NAME: Final = ""  # of a bot that is one because the shortener says so
@@ -101,7 +101,7 @@ class ProfileReader:
         self,
         dimensions: Sequence[str],
         country_of: CountryOf,
-        own_hosts: frozenset[str],
+        referrers: ReferrerReader,
         bot_name: Callable[[str], str] = lambda agent: NO_NAME,
         salts: Mapping[int, bytes] | None = None,
     ) -> None:
@@ -111,7 +111,7 @@ class ProfileReader:
         self._only_visitor = Profile(self.dimensions, ("",) * len(self.dimensions), known=True)
         self._with_known_visitor: dict[Profile, Profile] = {}
         self._country_of = country_of
-        self._own_hosts = own_hosts
+        self._referrer_reader = referrers
         self._of_agents = [name for name in Agent._fields if name in self.dimensions]
         self.wants_agents = bool(self._of_agents)
         self.wants_bots = BOT in dimensions
@@ -123,7 +123,7 @@ class ProfileReader:
         self._bots: dict[str, Profile] = {}
         self._dimension_set = frozenset(self.dimensions)
         self._addresses = Memo(self._country_of_address, ADDRESSES_KEPT, ADDRESS_CHARACTERS)
-        self._referrers = Memo(self._host_of, REFERRERS_KEPT, REFERRER_CHARACTERS)
+        self._referrers = Memo(self._site_of, REFERRERS_KEPT, REFERRER_CHARACTERS)
         self._agents = Memo(self._agent_of, AGENTS_KEPT, AGENT_CHARACTERS)
         self._of_others = Memo(self._read_others, PROFILES_KEPT, OTHERS_CHARACTERS)
         self._known = Memo(self._made, PROFILES_KEPT, OTHERS_CHARACTERS)
@@ -152,7 +152,7 @@ class ProfileReader:
 
     def without_visitors(self) -> ProfileReader:
         """Returns a reader that makes the same profiles and counts no visitors."""
-        return ProfileReader(self._given, self._country_of, self._own_hosts, self._bot_name)
+        return ProfileReader(self._given, self._country_of, self._referrer_reader, self._bot_name)
 
     def use_countries(self, country_of: CountryOf) -> None:
         """Finds countries by another file from now on."""
@@ -193,7 +193,7 @@ class ProfileReader:
         try:
             return self._known[self._addresses[ip], self._referrers[ref], self._agents[ua], *others]
         except TypeError:  # an object or a list where a text should be
-            return self._made((self._country_of_address(ip), self._host_of(ref), self._agent_of(ua), *others))
+            return self._made((self._country_of_address(ip), self._site_of(ref), self._agent_of(ua), *others))
 
     def judged(self, agents: Sequence[str | None], is_bot: Callable[[str], bool]) -> list[JudgedAgent]:
         """Returns what agents say, all looked up by C: few of them are different."""
@@ -282,11 +282,11 @@ class ProfileReader:
             found = self._with_known_visitor[profile] = profile._replace(known=True)
         return found
 
-    def _host_of(self, value: object) -> str | None:
+    def _site_of(self, value: object) -> str | None:
         if value is None:
             return None
-        host = intern(referrer_of(value, self._own_hosts))  # one text for all pages of a host, in the buffer too
-        return host if "ref" in self._dimension_set else UNKNOWN  # so that profiles that are memo are few
+        site = intern(self._referrer_reader.site_of_field(value))  # one text for all pages of a site, in the buffer too
+        return site if "ref" in self._dimension_set else UNKNOWN  # so that profiles that are memo are few
 
     def _country_of_address(self, value: object) -> str | None:
         if value is None:
@@ -337,4 +337,4 @@ def _of_utm(value: object) -> Mapping[str, str]:
 
 
 # Checks attributes where no dimension is counted.
-NO_DIMENSIONS: Final = ProfileReader((), country_reader(OFF), frozenset())
+NO_DIMENSIONS: Final = ProfileReader((), country_reader(OFF), ReferrerReader())

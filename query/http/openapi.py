@@ -101,6 +101,7 @@ _SORT = parameter(
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
 )
 _PREFIX = parameter("prefix", "With `sort=key`: only keys that begin so.")
+_CONTAINS = parameter("contains", "With `sort=key`: only keys that contain this text, ASCII letters in any case.")
 _AFTER = parameter("after", "With `sort=key`: only keys after this one, the `after` of the page before.")
 _LIMIT = parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP})
 
@@ -154,7 +155,7 @@ _CAUSES = parameter(
 _RANGE = [FROM, TO, LAST]
 _TOTAL = [*_RANGE, TZ, BOTS]
 _CURVE = [*_RANGE, STEP, TZ, BOTS, CURVE_FORMAT]
-_LIST = [_SORT, *_RANGE, _PREFIX, _AFTER, _LIMIT, TZ, BOTS, FORMAT]
+_LIST = [_SORT, *_RANGE, _PREFIX, _CONTAINS, _AFTER, _LIMIT, TZ, BOTS, FORMAT]
 
 # --- examples ---------------------------------------------------------------------------------------------------------
 _TOTAL_EXAMPLE = TotalAnswer("spring-sale", 1772323200, 1772409600, 42, 42, 42, True)

@@ -15,7 +15,6 @@ from clickcurve.keys import link_subject
 from clickcurve.limiter.http.routes import DecisionService, limit_routes
 from dashboard.pictures.picture_routes import picture_routes
 from dashboard.questions import BrokenDown
-from ingest.attributes.referrer import kept_value
 from ingest.hit import Moment
 from ingest.imports.routes import import_routes
 from ingest.owner import Owner
@@ -194,4 +193,4 @@ def _breakdowns(
 ) -> BreakdownQueries:
     held = pending.pending, pending.pending_breakdowns
     reader = BreakdownReader(store.rows, *held, store.ladder, attributes.bounded, peers)
-    return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock, kept_value)
+    return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock, attributes.referrers.kept_value)

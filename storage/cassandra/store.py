@@ -14,7 +14,7 @@ from itertools import count, islice
 
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
-from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown
+from clickcurve.keys import ALL_LINKS, breakdown_of, contains, counts_key, is_breakdown
 from storage.cassandra.cql import Cql
 from storage.cassandra.partitions import (
     as_they_are,
@@ -48,7 +48,7 @@ from storage.cassandra.tables.ids import REPLAY_US, IdsTable
 from storage.cassandra.tables.own_rows import OwnRows
 from storage.cassandra.tables.owners import OwnersTable
 from storage.cassandra.tables.sources import SourcesTable
-from storage.contract import Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink
+from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink
 from storage.unranked import UnrankedStore, UnrankedView
 
 CACHE_BYTES = 64 * 1024 * 1024
@@ -270,11 +270,20 @@ class CassandraStore(UnrankedStore):
             start = f"{keys[-1]}\0"  # the next one that there can be
         return found
 
-    def _smallest_keys(self, start: str, limit: int) -> list[str]:
-        """Returns the first keys from `start` on. Reads every key of the cluster: they are stored by their hashes."""
+    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+        keys = self._smallest_keys(start, limit, text)
+        links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
+        found = [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
+        return FoundLinks(found, keys[-1] if len(keys) == limit else None)
+
+    def _smallest_keys(self, start: str, limit: int, text: str = "") -> list[str]:
+        """Returns the first keys from `start` on that contain a text.
+
+        Reads every key of the cluster: they are stored by their hashes.
+        """
         pages = self._cql.pages(KEYS, (), KEYS_PER_PAGE)
         stored = (stored_key_of(key) for page in pages for (key,) in page)
-        return nsmallest(limit, (key for key in stored if key >= start))
+        return nsmallest(limit, (key for key in stored if key >= start and (not text or contains(key, text))))
 
     @contextmanager
     def view(self) -> Iterator[CassandraView]:

@@ -35,6 +35,9 @@ _WALK = (
     " WHERE key {after} ? AND key < ? ORDER BY key, owner"
 )
 _END = b""  # any text is less than any blob
+KEYS_PER_LOOK = 20_000
+_LOOK_END = "SELECT key FROM rows WHERE key >= ? AND key < ? ORDER BY key LIMIT 1 OFFSET ?"
+_CONTAINING = "SELECT DISTINCT key FROM rows WHERE key >= ? AND key < ? AND instr(lower(key), ?) ORDER BY key"
 _COUNT = "SELECT count(*) FROM rows"
 _COUNT_BREAKDOWNS = "SELECT count(*) FROM rows WHERE key >= ? AND key < ?"
 
@@ -85,6 +88,22 @@ def walk_counts(db: sqlite3.Connection, operator: str, key: str, limit: int) -> 
     if len(found) < limit:
         found += walk(db, *((operator, key) if key >= beyond else (">=", beyond)), limit - len(found))
     return found
+
+
+def keys_containing(db: sqlite3.Connection, text: str, start: str, most: int) -> tuple[list[str], str | None]:
+    """Looks at `most` keys of counts from `start` on for those that contain a text, which is in lower case.
+
+    Returns them, and the last key that was looked at; None at the end.
+    """
+    first, beyond = BREAKDOWN_KEYS
+    parts: list[tuple[str, str | bytes]] = [(start, first)] if start < first else []
+    found: list[str] = []
+    for low, high in (*parts, (max(start, beyond), _END)):
+        (last,) = db.execute(_LOOK_END, (low, high, most - 1)).fetchone() or (None,)
+        found += (key for (key,) in db.execute(_CONTAINING, (low, high if last is None else f"{last}\0", text)))
+        if last is not None:
+            break
+    return found, last
 
 
 def walk(

@@ -12,17 +12,20 @@ from pathlib import Path
 
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import counts_key
-from storage.contract import Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink, StoredRow
+from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink, StoredRow
 from storage.first_use import FirstUse, Later
 from storage.owners import begun, check_fence, claimed, closed
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import NOTE, translate_errors, unavailable
 from storage.sqlite.rankings import COLUMNS, SqliteRankings, save_candidates
 from storage.sqlite.rows import (
+    KEYS_PER_LOOK,
     KEYS_PER_QUERY,
     MANY,
     each_of,
     erasures_of,
+    keys_containing,
+    links_of,
     operator_after,
     save_rows,
     slices,
@@ -246,6 +249,22 @@ class SqliteStore(SqliteRankings):
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
             return walk_counts(db, ">=", start, limit)
+
+    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+        wanted = text.encode().lower().decode()
+        keys: list[str] = []
+        at = start
+        last: str | None = start
+        while last is not None and len(keys) < limit and most > 0:
+            with self._connections.open().on_scanner() as db:  # in steps, so that other walks get their turn
+                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK))
+            keys += some
+            most -= KEYS_PER_LOOK
+            at = f"{last}\0"
+        with self._connections.open().on_scanner() as db:
+            links = links_of(db, keys[:limit])
+        found = [(key, links[key]) for key in keys[:limit] if links[key].rows]
+        return FoundLinks(found, last if len(keys) < limit else keys[limit - 1])
 
     @contextmanager
     def view(self) -> Iterator[SqliteView]:

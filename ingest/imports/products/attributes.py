@@ -1,6 +1,6 @@
 """What a visit in an export says beside its link and time: fields of a hit, and what of an hour's sums has values.
 
-Of a referrer the host is kept, and of an address nothing. What a field of a hit may not hold is left out, since exports
+Of a referrer the site is kept, and of an address nothing. What a field of a hit may not hold is left out, since exports
 hold whatever clients sent. The same export gives the same fields, whatever the server divides hits by: so its source is
 known again.
 """
@@ -14,14 +14,16 @@ from typing import TypeAlias
 import msgspec
 
 from ingest.attributes.agent import OTHER
-from ingest.attributes.referrer import host_of
-from ingest.attributes.text import cut, utf8_text
+from ingest.attributes.referrer import ReferrerReader
+from ingest.attributes.text import utf8_text
 from ingest.imports.products.numbers import whole_count
 
 Fields: TypeAlias = tuple[tuple[str, str], ...]
 HourValues: TypeAlias = tuple[tuple[str, Mapping[str, int], int], ...]  # dimension, values, hits of unknown values
 
 _NO_REFERRERS = ("direct", "unknown")
+# Whatever the setting says: an export that was imported is known again by the lines that are made of it.
+_REFERRERS = ReferrerReader()
 _BROWSERS = {
     "br_chrome": "Chrome",
     "br_edge": "Edge",
@@ -85,7 +87,7 @@ def _sums_by_value(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def _host(referrer: str) -> str:
-    return "" if referrer.lower() in _NO_REFERRERS else cut(host_of(utf8_text(referrer)))
+    return "" if referrer.lower() in _NO_REFERRERS else _REFERRERS.site(utf8_text(referrer))
 
 
 def _country(text: str) -> str:

@@ -154,11 +154,12 @@ def test_hits_are_divided_by_four_dimensions_where_nothing_else_is_said() -> Non
 def test_the_table_of_breakdowns_is_read_as_flags_and_variables_are(tmp_path: Path) -> None:
     config = tmp_path / "clickcurve.toml"
     table = 'dimensions = ["ref", "tag.team"]\ncaps = [10, 9, 8, 7]\nown_hosts = ["a.example"]\nvisitors = false\n'
+    table += 'ref_aliases = "off"\n'
     config.write_text(f'port = 9000\n[breakdown]\n{table}country_data = "off"\n')
     found = read_settings({"config": str(config)}, {})
     assert (found.port, found.breakdown_dimensions, found.breakdown_caps) == (9_000, ("ref", "tag.team"), (10, 9, 8, 7))
     assert (found.breakdown_own_hosts, found.breakdown_visitors) == (("a.example",), False)
-    assert found.breakdown_country_data == "off"
+    assert (found.breakdown_country_data, found.breakdown_ref_aliases) == ("off", False)
     assert ("breakdown_caps", "10, 9, 8, 7", f"file {config}") in found.listing()
     both = read_settings(
         {"breakdown_dimensions": "lang", "config": str(config)}, {"CLICKCURVE_BREAKDOWN_CAPS": "1,1,1,1"}
