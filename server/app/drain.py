@@ -49,8 +49,8 @@ def _ignore_connections(listener: socket.socket) -> None:
     """Makes the kernel ignore further connections; those that are in its queue can still be accepted."""
     program = b"".join(struct.pack("=HBBI", *instruction) for instruction in _IGNORE_SYN)
     held = ctypes.create_string_buffer(program)
-    described = struct.pack("HP", len(_IGNORE_SYN), ctypes.addressof(held))
+    attached = struct.pack("HP", len(_IGNORE_SYN), ctypes.addressof(held))
     try:
-        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, described)
+        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
     except OSError as error:  # a sandbox without such filters: what comes in the last moment may be reset
         log.warning("connections not ignored", extra={"reason": str(error), "then": "the last ones may be reset"})
