@@ -72,8 +72,8 @@ class Shares:
     def all(self) -> list[Share]:
         """Returns what is shared, also what has ended and was not dropped yet, oldest first."""
         notes = self._store.notes()
-        found = [share for name in notes if name.startswith(SHARE) and (share := _share_in(notes, name)) is not None]
-        return sorted(found, key=lambda share: (share.created_at, share.id))
+        shares = [share for name in notes if name.startswith(SHARE) and (share := _share_in(notes, name)) is not None]
+        return sorted(shares, key=lambda share: (share.created_at, share.id))
 
     def add(self, kind: str, name: str, days: int, now: int) -> str:
         """Shares a link or group and returns the signed text. What has ended is dropped."""

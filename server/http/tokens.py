@@ -113,8 +113,8 @@ def add_token(path: Path, name: str, scopes: tuple[Scope, ...], now: int) -> str
     tokens = load_tokens(path)
     if len(tokens) >= MAX_TOKENS:
         raise SettingInvalid(f"there are {len(tokens)} tokens already, {MAX_TOKENS} at most", field="token")
-    known = {token.id for token in tokens}
-    token_id = next(fresh for fresh in iter(lambda: secrets.token_hex(4), "") if fresh not in known)
+    ids = {token.id for token in tokens}
+    token_id = next(fresh for fresh in iter(lambda: secrets.token_hex(4), "") if fresh not in ids)
     secret = f"{PREFIX}{token_id}_{secrets.token_urlsafe(32)}"
     save_tokens(path, (*tokens, Token(token_id, name, scopes, _sha256(secret), now)))
     return secret
@@ -156,12 +156,12 @@ class Gate:
             return
         self._seen = signature
         if signature is None:
-            log.warning("tokens vanished", extra={"file": str(self._path), "then": "those read before still hold"})
+            log.warning("tokens vanished", extra={"file": str(self._path), "then": "the tokens read before stay valid"})
             return
         try:
             tokens = load_tokens(self._path)
         except SettingInvalid as error:
-            log.error("tokens unreadable", extra={"reason": error.detail, "then": "those read before still hold"})
+            log.error("tokens unreadable", extra={"reason": error.detail, "then": "the tokens read before stay valid"})
             return
         self._by_digest = {token.sha256: token for token in tokens}
         self._readings += 1
@@ -207,9 +207,9 @@ class Gate:
 
     def _known(self, authorization: bytes) -> Token | None:
         kind, _, secret = authorization.decode("latin-1").partition(" ")
-        found = _sha256(secret.strip())
-        token = self._by_digest.get(found)
-        is_known = kind.lower() == "bearer" and token is not None and hmac.compare_digest(token.sha256, found)
+        digest = _sha256(secret.strip())
+        token = self._by_digest.get(digest)
+        is_known = kind.lower() == "bearer" and token is not None and hmac.compare_digest(token.sha256, digest)
         return token if is_known else None
 
     def token_id(self, authorization: bytes | None) -> str | None:

@@ -133,19 +133,18 @@ class DecisionService:
         """Returns the features that the fields named by the rules hold, and `ip` always, as the middleware has it."""
         named = {feature: header for rule in rules for feature, header in rule.headers}
         features = {"ip": self._addresses.client(scope, named.pop("ip", ""))}
-        given = {name: value.decode("latin-1") for name, value in scope["headers"]}
         given = dict(scope["headers"])
         for feature, header in named.items():
             features[feature] = given.get(header.encode(), b"").decode("latin-1")
         return features
 
     def _shown(self, decision: Decision, asked: ServiceQuestion, rules: Sequence[Rule]) -> Answer:
-        found = show_decision(decision, asked.explain, self._dialect)
-        if "message" in found:
-            found["documentation_url"] = "/docs"
+        shown = show_decision(decision, asked.explain, self._dialect)
+        if "message" in shown:
+            shown["documentation_url"] = "/docs"
         headers = encoded(fields(self._dialect, decision, rules, self.limiter.events.now()))
         status = 200 if decision.allowed else decision.rule.status
-        return answer(status, msgspec.json.encode(found), more=(*headers, *SAFE))
+        return answer(status, msgspec.json.encode(shown), more=(*headers, *SAFE))
 
 
 def _response(found: Answer) -> Response:

@@ -45,16 +45,16 @@ _SYSTEMS = {
 
 def visit_fields(bot: bool, agent: object, referrer: object, country: object = None) -> Fields:
     """Returns what a visit says as fields of a hit; of a bot's its agent alone."""
-    found = []
+    fields = []
     if isinstance(agent, str) and agent.strip() not in ("", "-"):
-        found.append(("ua", utf8_text(agent)))
+        fields.append(("ua", utf8_text(agent)))
     if bot:
-        return tuple(found)
+        return tuple(fields)
     if isinstance(referrer, str) and (host := _host(referrer)):
-        found.append(("ref", host))
+        fields.append(("ref", host))
     if isinstance(country, str) and (code := _country(country)):
-        found.append(("country", code))
-    return tuple(found)
+        fields.append(("country", code))
+    return tuple(fields)
 
 
 def hour_values(row: Mapping[str, str], total: int) -> HourValues:
@@ -71,19 +71,19 @@ def hour_values(row: Mapping[str, str], total: int) -> HourValues:
         "browser": _column_counts(row, _BROWSERS),
         "os": _column_counts(row, _SYSTEMS),
     }
-    found = []
+    dimensions = []
     for dimension, values in by_dimension.items():
         missing = total - sum(values.values())
         if values and missing >= 0:
-            found.append((dimension, values, missing))
-    return tuple(found)
+            dimensions.append((dimension, values, missing))
+    return tuple(dimensions)
 
 
 def _sums_by_value(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    sums: Counter[str] = Counter()
     for value, count in counts:
-        found[value] += count
-    return dict(found)
+        sums[value] += count
+    return dict(sums)
 
 
 def _host(referrer: str) -> str:
@@ -98,10 +98,10 @@ def _country(text: str) -> str:
 def _counts_in(text: str | None) -> list[tuple[str, int]]:
     """Returns the names and counts of a JSON object in a cell."""
     try:
-        found = msgspec.json.decode((text or "{}").encode("utf-8", "replace"))
+        decoded = msgspec.json.decode((text or "{}").encode("utf-8", "replace"))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return []
-    items = found.items() if isinstance(found, dict) else ()
+    items = decoded.items() if isinstance(decoded, dict) else ()
     return [(name, number) for name, count in items if (number := whole_count(count))]
 
 
