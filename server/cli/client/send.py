@@ -70,17 +70,17 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
     return Result([text], [receipt], FAILED if receipt["refused"] else 0)
 
 
-def _hit(key: str | None, ts: str | None, hit_id: str | None, bot: bool, **words: Any) -> bytes:
+def _hit(key: str | None, ts: str | None, hit_id: str | None, bot: bool, **given: Any) -> bytes:
     fields = {
         "key": key,
         "ts": None if ts is None else parse_time("ts", ts).utc_s,
         "id": hit_id,
         "bot": bot or None,
-        "source": words.pop("said_source"),
-        "utm": _pairs("utm", words.pop("utm")),
-        "tags": _pairs("tag", words.pop("tags")),
-        "groups": list(words.pop("groups")) or None,
-        **words,
+        "source": given.pop("said_source"),
+        "utm": _pairs("utm", given.pop("utm")),
+        "tags": _pairs("tag", given.pop("tags")),
+        "groups": list(given.pop("groups")) or None,
+        **given,
     }
     return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
 
