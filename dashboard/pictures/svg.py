@@ -45,7 +45,7 @@ def _part_of_box(shape: Shape) -> str:
 
 
 def _inline(part: str, run: Sequence[Shape], picture: Picture) -> str:
-    """Writes shapes for a page; boxes of one part as one path, a fifth of the bytes of as many elements."""
+    """Writes shapes for a page; boxes of one part as one path, which takes a fifth of the bytes."""
     boxes = [shape for shape in run if isinstance(shape, Box) and part]
     if len(boxes) < 2 or len({box.bottom for box in boxes}) > 1:
         return "".join(_element(shape, _percent) for shape in run)
