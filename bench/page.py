@@ -14,7 +14,7 @@ from bench.measure import Line
 from bench.reads import loaded
 from testing.client import http_client
 
-AIM_MS, AIM_KB = 1_000, 100
+AIM_MS, AIM_KB = 1_000, 20
 _FILES = ("/static/page.css", "/static/page.js", "/static/icon.svg")
 _RANKED = 'table class="links"'
 
