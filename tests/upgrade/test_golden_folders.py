@@ -34,6 +34,10 @@ from tests.upgrade.then import (
 )
 
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir())
+EACH_VERSION = [
+    pytest.param(version, marks=[pytest.mark.needs("minutes")] if version != VERSIONS[-1] else [])
+    for version in VERSIONS
+]
 THEN = BEGAN + 2 * HOUR_S
 FORMER = "60:1,300:1,3600:31,week:366,month"  # the default of 0.1.0, and of the golden folder of 0.2.0
 
@@ -47,7 +51,7 @@ class Opened:
     client: httpx.Client
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def golden(request: pytest.FixtureRequest) -> Path:
     """The folder of one version."""
     return GOLDEN / str(request.param)
@@ -59,7 +63,7 @@ def token(golden: Path, tmp_path: Path) -> str:
     return unpack(golden, tmp_path)
 
 
-@pytest.fixture(params=VERSIONS, scope="module")
+@pytest.fixture(params=EACH_VERSION, scope="module")
 def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     """This version's server on a folder of each version, two hours after the first hit; for tests that add nothing."""
     golden, folder = GOLDEN / str(request.param), tmp_path_factory.mktemp("opened")
