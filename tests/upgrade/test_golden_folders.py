@@ -147,6 +147,7 @@ def test_ids_are_known_flushed_or_not(opened: Opened) -> None:
     assert client.get("/v1/links/launch/total").json()["total"] == 62
 
 
+@pytest.mark.needs("minutes")
 def test_imports_go_on_where_they_stood(golden: Path, token: str, tmp_path: Path) -> None:
     """25 of the log's 30 lines were imported, 5 of them after the last flush."""
     with server_at(THEN, tmp_path) as server, client_of(server, token) as client:
@@ -165,6 +166,7 @@ def test_years_later_totals_and_whole_months_are_the_same(golden: Path, token: s
         said("verify", "--data", str(tmp_path / "data"))
 
 
+@pytest.mark.needs("minutes")
 def test_the_export_is_that_of_then_and_can_be_imported(golden: Path, token: str, tmp_path: Path) -> None:
     exported = (golden / "export.ndjson").read_text()
     with server_at(THEN, tmp_path) as server:
