@@ -63,10 +63,10 @@ class Attributes:
 
     def since(self, dimension: str) -> int:
         """Returns the moment since which hits are divided by a dimension; raises StoreUnavailable while unknown."""
-        found = self._since.get(dimension)
-        if found is None:
-            raise StoreUnavailable("the store has not answered yet since when each dimension is recorded")
-        return found
+        since = self._since.get(dimension)
+        if since is None:
+            raise StoreUnavailable("the store has not answered yet, so the start of each dimension is unknown")
+        return since
 
     def reload(self) -> None:
         """Reads the file of countries again; the old one stays in use if it cannot be read."""

@@ -99,13 +99,13 @@ class MemoryStore:
 
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         with self._lock:
-            found = {}
+            own = {}
             for key in keys:
                 row, erased_at = self._rows.get(key, {}).get(owner), self._erased.get(counts_key(key), 0)
                 if row is not None or erased_at:
                     data, bounds = (None, None) if row is None else (row.whole, row.upper_bounds)
-                    found[key] = OwnRow(data, erased_at, bounds)
-            return found
+                    own[key] = OwnRow(data, erased_at, bounds)
+            return own
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         with self._lock:
@@ -267,8 +267,8 @@ class MemoryView(MemoryStore):
         return self._page(after, limit, self._rows)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
-        found = ((key, self._link(key)) for key in keys)
-        return {key: link for key, link in found if link.rows or link.erased_at}
+        links = ((key, self._link(key)) for key in keys)
+        return {key: link for key, link in links if link.rows or link.erased_at}
 
     def count_rows(self, breakdowns: bool) -> int:
         return sum(len(rows) for key, rows in self._rows.items() if breakdowns or not is_breakdown(key))

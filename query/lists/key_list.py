@@ -90,16 +90,16 @@ class KeyList:
         while True:
             pending = await self._first_pending(wanted, first)
             async with locked(self._reading, "listing keys"):
-                found, last = await in_thread("listing keys", self._found, wanted, many, pending, now)
-            if len(pending) < first or (len(found) == many and found[-1][0] <= max(pending)):
+                rows, last = await in_thread("listing keys", self._found, wanted, many, pending, now)
+            if len(pending) < first or (len(rows) == many and rows[-1][0] <= max(pending)):
                 break
             first *= 2  # some of them were erased meanwhile and count nothing, so later ones may be on the page
-        links = [(key, lifetime(row, parameters.bots)) for key, row in found[: parameters.limit]]
-        return KeyPage(links, links[-1][0] if len(found) == many else last)
+        links = [(key, lifetime(row, parameters.bots)) for key, row in rows[: parameters.limit]]
+        return KeyPage(links, links[-1][0] if len(rows) == many else last)
 
     async def _first_pending(self, wanted: _Wanted, many: int) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of the first so many keys that have any."""
-        others = {self._name(stored): held for stored, held in by_stored_key(await self._other_workers()).items()}
+        others = {self._name(stored): pending for stored, pending in by_stored_key(await self._other_workers()).items()}
         keys = chain(chain.from_iterable(self._buffered()), others)
         first: list[str] = []
         async for some in in_steps(keys):
@@ -116,13 +116,13 @@ class KeyList:
 
         Also returns the last key that was looked at, if the search ended before it found so many; else None.
         """
-        found: dict[str, Row] = {}
+        rows: dict[str, Row] = {}
         marks: dict[str, Mapping[int, int]] = {}
         ladder, name_of = self._store.ladder(), self._kind.name_of
         at: str | None = self._kind.stored_of(wanted.start) if wanted.start else self._kind.starts[0]
         last: str | None = None
-        while at is not None and last is None and len(found) < many:
-            size = many - len(found)
+        while at is not None and last is None and len(rows) < many:
+            size = many - len(rows)
             read = self._read(wanted.text, at, size)
             at = None if read.last is None else f"{read.last}\0"
             for stored_key, link in read.links:
@@ -136,7 +136,7 @@ class KeyList:
                 whole = stored(link, now, ladder, since=HEAD)
                 marks[key] = whole.marks
                 if _counts(whole.row):
-                    found[key] = whole.row
+                    rows[key] = whole.row
             else:
                 if read.last is not None and len(read.links) < size:  # it has looked at as many as it may
                     last = name_of(read.last)
@@ -144,10 +144,10 @@ class KeyList:
                     if last is not None and last > wanted.prefix and not last.startswith(wanted.prefix):
                         last = at = None  # it is behind all that begin so
         for key, several in pending.items():
-            row = with_pending(found.get(key, EMPTY), several, marks.get(key, {}), ladder)
+            row = with_pending(rows.get(key, EMPTY), several, marks.get(key, {}), ladder)
             if _counts(row) and (last is None or key <= last):
-                found[key] = row
-        return nsmallest(many, found.items()), last
+                rows[key] = row
+        return nsmallest(many, rows.items()), last
 
     def _read(self, text: str, start: str, size: int) -> FoundLinks:
         if text:
