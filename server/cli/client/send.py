@@ -24,26 +24,28 @@ SUMS = ("counted", "duplicate", "late", "refused")
 @reports("send")
 @click.argument("key", required=False)
 @click.option("--file", "source", type=click.File("rb"), help="NDJSON of hits instead of one KEY; - is standard input.")
-@click.option("--ts", help="When, in epoch seconds or ISO 8601 (UTC where it says nothing). Without it: now.")
+@click.option("--ts", help="The time, in epoch seconds or ISO 8601 (UTC if it has no offset). Without it: now.")
 @click.option("--count", type=int, help="How many hits.")
 @click.option("--id", "hit_id", help="An id: the hit counts once, however often it is sent within 48 hours.")
 @click.option("--bot", is_flag=True, help="It was a bot.")
 @click.option("--ua", help="The visitor's user agent, which tells bots from people.")
 @click.option("--ref", help="Where the visitor came from: a URL or a host.")
 @click.option("--ip", help="The visitor's address, for the country and to tell visitors apart; it is not kept.")
-@click.option("--country", help="Two letters; beats --ip.")
-@click.option("--lang", help="A language tag, or what Accept-Language said.")
-@click.option("--source", "said_source", help="Where the link was put up, such as qr or email.")
+@click.option("--country", help="Two letters; used instead of the country of --ip.")
+@click.option("--lang", help="A language tag, or the value of Accept-Language.")
+@click.option("--source", "said_source", help="Where the link was published, such as qr or email.")
 @click.option("--utm", multiple=True, metavar="NAME=TEXT", help="source, medium or campaign; may be repeated.")
-@click.option("--tag", "tags", multiple=True, metavar="NAME=TEXT", help="A tag that the settings know; repeatable.")
-@click.option("--visitor", help="What tells this visitor from others; only a hash is kept.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="NAME=TEXT", help="A tag that the settings name; may be repeated."
+)
+@click.option("--visitor", help="A name that identifies this visitor; only a hash is kept.")
 @click.option("--group", "groups", multiple=True, help="A group that the hit counts in; may be repeated.")
 @with_settings("url", "token", "config")
 def send_command(settings: Settings, key: str | None, source: BinaryIO | None, **fields: Any) -> Result:
     """Send one hit of the link KEY, or a file of hits, to a running server.
 
-    Prints what was counted. Batches are sent under an id of their own and tried again when the server is behind or an
-    answer is lost, and count once all the same. Ends with 1 if hits were refused.
+    It prints what was counted. Each batch has its own id, and is sent again if the server is busy or an answer is lost;
+    it still counts once. The exit code is 1 if hits were refused.
 
     \b
     Examples:
