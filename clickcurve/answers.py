@@ -307,7 +307,7 @@ class TotalChange(Struct, frozen=True, gc=False):
 
 
 class CauseAnswer(Struct, frozen=True, gc=False):
-    """A value whose change is certain, and beyond what it would be had all hits changed alike."""
+    """A value whose change is certain, and greater than if all values had changed by the same factor."""
 
     value: str
     change: Annotated[int, Meta(description="after - before, by hits that are certain")]
@@ -364,9 +364,9 @@ class WhyAnswer(Tabular, frozen=True):
 
     def lines(self) -> Iterator[Sequence[object]]:
         """Yields the causes for CSV."""
-        for each in self.dimensions:
-            for cause in each.causes:
-                yield each.dimension, *msgspec.structs.astuple(cause)
+        for dimension in self.dimensions:
+            for cause in dimension.causes:
+                yield dimension.dimension, *msgspec.structs.astuple(cause)
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

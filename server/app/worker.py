@@ -49,7 +49,7 @@ class Worker:
         """Joins the parts. `gave_way`: the number of the journal whose place this one took at the start."""
         self.settings, self.number, self.store, self._gave_way = settings, number, store, gave_way
         self.name = data_folder.journal_folder(settings.data, number).name
-        self.listening = self.stopping = False
+        self.listening = self.draining = self.stopping = False
         self.stamps = Stamps(clock.now, slots, number - 1)
         self.attributes = Attributes(settings, store, clock.now)
         self.owner = open_owner(settings, journal, store, self._alone(), self.stamps, lambda: self.listening)
@@ -67,7 +67,7 @@ class Worker:
         self.recovered = 0  # hits that were found in the journal
         self.limit_history = self._limit_history()
         self.readiness = Readiness(
-            lambda: self.pending.status, settings.flush_s, store.rows, lambda: self.stopping, journal.check_room
+            lambda: self.pending.status, settings.flush_s, store.rows, self._ending, journal.check_room
         )
         self.peers = Peers(settings.data, number, settings.workers)
         self.gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
@@ -78,6 +78,7 @@ class Worker:
         )
         peers = self.peers if settings.workers > 1 else None
         queries = application.make_queries(self.owner, self.pending, store, clock.now, peers)
+        breakdowns = application.make_breakdowns(self.pending, store, clock.now, self.attributes, peers)
         self.gateway = application.create_app(
             self.owner,
             store,
@@ -92,13 +93,18 @@ class Worker:
             self.pending,
             self.attributes,
             queries,
+            breakdowns,
             PageSources(
                 self.gate, Shares(store), self.metrics, settings.store.partition(":")[0], float(settings.flush_s)
             ),
             peers,
         )
-        self.background = BackgroundRequests(settings, number, self.owner, queries, self.gateway.hits)
+        self.background = BackgroundRequests(settings, number, self.owner, queries, breakdowns, self.gateway.hits)
         self.schedule = self._schedule()
+
+    def _ending(self) -> str | None:
+        """Returns why no more requests should come; None while they should."""
+        return "the server is stopping" if self.stopping else "draining" if self.draining else None
 
     def _samples(self) -> list[Callable[[], samples.Samples]]:
         """Returns what each part says on /metrics."""

@@ -53,6 +53,7 @@ class Token:
 
 
 IMPORTS = "/v1/import/"
+LIMIT = "/v1/limit/"
 # What is asked by POST too, because such questions are long: it changes nothing.
 QUESTIONS = frozenset(
     (
@@ -70,8 +71,8 @@ _is_share_form = re.compile(r"/(links|groups)/.+/share", re.DOTALL).fullmatch
 def scope_of(method: str, path: str) -> Scope | None:
     """Returns the scope that a request needs, or None for an open path. A new route needs a token by default."""
     if method in ("GET", "HEAD"):
-        if path.startswith(IMPORTS):
-            return Scope.write  # an import asks how far it has come
+        if path.startswith((IMPORTS, LIMIT)):
+            return Scope.write  # an import asks how far it has come; a proxy's question to the limiter counts
         return None if path in OPEN_PATHS or path.startswith(OPEN_BELOW) else Scope.read
     if method == "POST" and (path in _OPEN_FORMS or _is_share_form(path)):
         return None

@@ -33,9 +33,9 @@ from server.workers.messages import (
     QUESTIONS,
     AnyPending,
     Asked,
+    KeyAnswer,
     PendingGroups,
     PendingRows,
-    Said,
     Wanted,
     answer_of,
 )
@@ -177,7 +177,7 @@ class Peer:
             for waiter in waiters:
                 waiter.answered(())
 
-    def _answer(self, key: str, waiters: list[Waiter], answer: Said) -> None:
+    def _answer(self, key: str, waiters: list[Waiter], answer: KeyAnswer) -> None:
         last_answer = self._known.pop(key, [])
         if answer is None:
             self._remember(key, last_answer)
@@ -193,7 +193,7 @@ class Peer:
 
     def _pending_of(self, answer: list[PendingRows] | PendingGroups | str) -> list[AnyPending]:
         if isinstance(answer, PendingGroups):
-            return [answer.held(self._name, self._connection)]
+            return [answer.worker_pending(self._name, self._connection)]
         return [] if isinstance(answer, str) else [part.pending() for part in answer]
 
     def _remember(self, key: str, pending: list[AnyPending]) -> None:
@@ -296,8 +296,8 @@ class Peers:
 
     async def _ask_all(self, key: str) -> list[AnyPending]:
         waiter = Waiter(len(self._others))
-        for each in self._others:
-            each.ask(key, waiter)
+        for peer in self._others:
+            peer.ask(key, waiter)
         await waiter.done
         if waiter.damaged is not None:
             raise RowCorrupt(waiter.damaged, field="key", value=link_of(counts_key(key)))
@@ -310,8 +310,8 @@ class Peers:
     async def tell_erased(self, link: str) -> None:
         """Tells the other workers that a link was erased, so that they show what comes from now on only."""
         waiter = Waiter(len(self._others))
-        for each in self._others:
-            each.tell_erased(link, waiter)
+        for peer in self._others:
+            peer.tell_erased(link, waiter)
         await waiter.done
 
     async def close(self) -> None:

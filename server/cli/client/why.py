@@ -22,15 +22,15 @@ from server.settings.table import Settings
 @reports("why")
 @click.argument("key", required=False)
 @with_parameters("last", "from", "to", "tz", "limit", "group")
-@click.option("--before-from", help="Start of the range to compare with. Default: as long, and just before.")
+@click.option("--before-from", help="Start of the range to compare with. Default: the equally long range just before.")
 @click.option("--before-to", help="End of that range, not included.")
 @click.option("--csv", "as_csv", is_flag=True, help="dimension,value,change,at_least,at_most,before,after")
 @with_settings("url", "token", "config")
 def why_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any) -> Result:
-    """Say why the hits of the link KEY, or of a group, changed; without either, those of all links.
+    """Explain why the hits of the link KEY, or of a group, changed; without either, those of all links.
 
-    Compares a range, 7 days without one, with the range before it. A value is listed if its change is certain and
-    goes beyond what it would be had all hits changed alike.
+    Compares a range, 7 days without one, with the range before it. A value is listed if its change is certain, and
+    greater than if all values had changed by the same factor.
 
     \b
     Examples:
@@ -58,12 +58,12 @@ def _lines(answer: Any, zone: ZoneInfo) -> Iterator[str]:
     yield f"{_span(answer, zone)}: {total['after']:,} ({total['change']:+,})"
     if not answer["same_length"]:
         yield "the spans are not equally long"
-    for each in answer["dimensions"]:
-        if each["causes"]:
-            yield f"{each['dimension']} explains {each['explains']:.0%}"
-            yield from (f"  {_change(cause)}  {visible(cause['value']) or NOT_GIVEN}" for cause in each["causes"])
+    for dimension in answer["dimensions"]:
+        if dimension["causes"]:
+            yield f"{dimension['dimension']} explains {dimension['explains']:.0%}"
+            yield from (f"  {_change(cause)}  {visible(cause['value']) or NOT_GIVEN}" for cause in dimension["causes"])
         else:
-            yield f"{each['dimension']} names nothing that is certain"
+            yield f"{dimension['dimension']} names nothing that is certain"
     if answer["by_link"]:
         yield "links"
         yield from (f"  {each['change']:+,}  {visible(each['key'])}" for each in answer["by_link"])

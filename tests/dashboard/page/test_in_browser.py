@@ -16,7 +16,7 @@ import pytest
 
 from server.http.tokens import Scope, add_token
 from testing.axe import axe_script, violations
-from testing.browser import Browser, Page
+from testing.browser import Browser, BrowserFailed, Page
 from testing.client import http_client
 from testing.server import RunningServer
 from tests.conftest import Serve
@@ -41,7 +41,7 @@ def query(page: Page) -> dict[str, list[str]]:
 def row_of(page: Page, number: int) -> list[str]:
     """The cells of a line of the first curve's table."""
     cells: list[str] = page.js(
-        f"[...document.querySelectorAll('tr[data-s]')[{number}].cells].map((each) => each.textContent.trim())"
+        f"[...document.querySelectorAll('.points tbody tr')[{number}].cells].map((each) => each.textContent.trim())"
     )
     return cells
 
@@ -100,14 +100,14 @@ def test_numbers_that_can_no_longer_be_renewed_say_so_until_they_are(
 
 def test_without_scripts_all_of_it_is_there(browser: Browser, pages: RunningServer) -> None:
     with browser.page() as with_scripts, browser.page(scripts=False) as without:
-        for path in ("/", "/links/launch", "/links/launch?last=24h", "/limits", "/node", "/?q=link"):
+        for path in ("/", "/links/launch", "/links/launch?last=24h", "/limits", "/node", "/links?q=link"):
             for each in (with_scripts, without):
                 each.open(pages.url + path)
             words = [set(each.text().split()) for each in (with_scripts, without)]
             added = words[0] - words[1] - {"Austria"}  # a country's name, beside its letters
             assert not {word for word in added if path != "/node" or word.isalpha()}, "numbers of the node go on"
             if path != "/node":
-                assert without.js("document.querySelectorAll('svg.curve .bar, svg.curve .open').length") > 0
+                assert without.js("document.querySelectorAll('svg.curve .bar, svg.curve .open, .links td').length") > 0
 
 
 # --- the curve ------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_a_pointer_reads_the_curve(page: Page, pages: RunningServer, shots: Path
     page.mouse("mouseMoved", left + width * 0.45, top + height / 2)
     tip = page.js("document.querySelector('.tip').innerText")
     row = row_of(page, 13)
-    assert tip == f"{row[1]}, {row[0]}" and tip.startswith("10, ")
+    assert tip == f"{row[1]}\n{row[0]}, 3\u00a0%" and tip.startswith("10\n")
     keep(page, shots, "hover")
     page.mouse("mouseMoved", 5, 5)
     assert page.js("document.querySelector('.tip').hidden")
@@ -131,7 +131,7 @@ def test_dragging_zooms_and_going_back_goes_back(page: Page, pages: RunningServe
     page.mouse("mouseMoved", left + width * 0.42, top + height / 2)
     picked = page.js("document.querySelector('.tip').innerText")
     first, last = row_of(page, 6)[0], row_of(page, 12)[0]
-    assert picked == f"70, {first} - {last}", "what is picked, added up"
+    assert picked == f"70\n{first} - {last}", "what is picked, added up"
     keep(page, shots, "drag")
     page.mouse("mouseReleased", left + width * 0.42, top + height / 2)
     page.until("location.search.includes('from=')")
@@ -139,18 +139,23 @@ def test_dragging_zooms_and_going_back_goes_back(page: Page, pages: RunningServe
     assert set(found) == {"from", "to", "tz"}
     days = (int(found["to"][0]) - int(found["from"][0])) / 86_400
     assert 6 <= days <= 8
-    page.until("document.querySelectorAll('main > figure tr[data-s]').length > 100")  # hours now
+    page.until("document.querySelectorAll('main > figure .points tbody tr').length > 100")  # hours now
     keep(page, shots, "zoomed")
     page.js("history.back()")
     page.until("location.search.includes('last=30d')")
-    page.until("document.querySelectorAll('main > figure tr[data-s]').length < 80")
+    page.until("document.querySelectorAll('main > figure .points tbody tr').length < 80")
 
 
-def test_a_click_is_no_drag(page: Page, pages: RunningServer) -> None:
+def test_a_click_on_a_day_shows_it_and_one_on_minutes_does_not(page: Page, pages: RunningServer) -> None:
     page.open(f"{pages.url}/links/launch")
     page.click(CURVE)
+    page.until("location.search.includes('from=')")
+    page.until("/\\d hits?, \\d+ \\w+ \\d+$/.test(document.querySelector('figcaption').innerText)")
+    assert int(query(page)["to"][0]) - int(query(page)["from"][0]) == 86_400
+    page.open(f"{pages.url}/links/launch?last=60m")
+    page.click(CURVE)
     page.js("new Promise((done) => requestAnimationFrame(done))")
-    assert query(page) == {}
+    assert query(page) == {"last": ["60m"]}
 
 
 def test_keys_read_the_curve_zoom_and_search(page: Page, pages: RunningServer) -> None:
@@ -160,9 +165,9 @@ def test_keys_read_the_curve_zoom_and_search(page: Page, pages: RunningServer) -
     page.js("document.querySelector('.plot').focus()")
     page.press("ArrowRight")
     page.press("ArrowRight")
-    said = page.js("document.getElementById('said').innerText")
+    shown = page.js("document.getElementById('said').innerText")
     row = row_of(page, 1)
-    assert said == f"{row[1]}, {row[0]}", "a screen reader hears the point"
+    assert shown == f"{row[1]}, {row[0]}, 1\u00a0%", "a screen reader hears the point"
     page.press("Enter")
     page.until("location.search.includes('from=')")
     page.until("document.querySelector('a.out') && !document.querySelector('.at')")
@@ -179,9 +184,9 @@ def test_what_is_read_of_a_curve_stays_when_its_numbers_are_renewed(page: Page, 
     page.press("ArrowRight")
     page.js("renew()")
     page.press("ArrowRight")
-    said = page.js("document.getElementById('said').innerText")
+    shown = page.js("document.getElementById('said').innerText")
     row = row_of(page, 2)
-    assert said == f"{row[1]}, {row[0]}", "the third point, not the first again"
+    assert shown == f"{row[1]}, {row[0]}, 3\u00a0%", "the third point, not the first again"
     page.js("document.activeElement.blur()")
     left, top, width, height = page.box("figure.chart:nth-of-type(2) svg")
     page.mouse("mouseMoved", left + width * 0.45, top + height / 2)
@@ -257,8 +262,26 @@ def test_last_month_from_where_compared_to_the_month_before(
         assert "What changed" in scripted.text(), "why it was more or less than the month before"
 
 
+def test_a_browser_that_hangs_is_told_apart_from_one_that_talks(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testing.browser._ANSWER_S", 0.5)
+    page.js("setInterval(() => console.log('on and on'), 20)")
+    with pytest.raises(BrowserFailed, match=r"no Runtime\.evaluate from the browser within 0\.5 s"):
+        page.js("new Promise(() => {})")
+
+
 # --- readers, screens, strangers --------------------------------------------------------------------------------------
-STATES = ("/", "/links/launch", "/limits", "/node", "/?q=zzz", "/?last=wrong", "/groups/spring", "/links/none", "/none")
+STATES = (
+    "/",
+    "/links/launch",
+    "/limits",
+    "/node",
+    "/links",
+    "/links?q=zzz",
+    "/?last=wrong",
+    "/groups/spring",
+    "/links/none",
+    "/none",
+)
 
 
 @pytest.mark.parametrize(("dark", "states"), [(False, STATES), (True, STATES[:2])], ids=["light", "dark"])
@@ -276,7 +299,13 @@ def test_axe_finds_nothing(browser: Browser, pages: RunningServer, dark: bool, s
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_pages_fit_every_screen(browser: Browser, pages: RunningServer, shots: Path | None, dark: bool) -> None:
-    views = {"links": "/", "link": "/links/launch?last=12mo", "limits": "/limits", "node": "/node"}
+    views = {
+        "links": "/",
+        "table": "/links?compare=before",
+        "link": "/links/launch?last=12mo",
+        "limits": "/limits",
+        "node": "/node",
+    }
     with browser.page(dark=dark) as opened:
         for name, path in views.items():
             opened.open(pages.url + path)
@@ -289,7 +318,7 @@ def test_pages_fit_every_screen(browser: Browser, pages: RunningServer, shots: P
 def test_hostile_keys_run_nothing(browser: Browser, pages: RunningServer) -> None:
     in_paths = [f"/links/{quote(key, safe='')}" for key in HOSTILE]
     with browser.page() as opened:
-        for path in ("/", *in_paths, *(f"/?q={quote(key)}" for key in HOSTILE)):
+        for path in ("/", *in_paths, *(f"/links?q={quote(key)}" for key in HOSTILE)):
             opened.open(pages.url + path)
             assert opened.js("document.querySelectorAll('img, main script').length") == 0
         assert opened.events("Page.javascriptDialogOpening") == [] and opened.faults() == []

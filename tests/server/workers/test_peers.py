@@ -23,7 +23,7 @@ from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
 from query.lists.key_kind import GROUP
 from query.reader import Reader
 from server.workers import peers
-from server.workers.messages import NUMBERS_MOST, Asked, Said, answer_of
+from server.workers.messages import NUMBERS_MOST, Asked, KeyAnswer, answer_of
 from server.workers.peers import Peers
 from storage.contract import StoredLink
 from testing.client import Clickcurve
@@ -69,9 +69,9 @@ class Neighbour:
         return self.owner.flushes
 
 
-def said(owner: Neighbour, *keys: str) -> list[Said]:
+def said(owner: Neighbour, *keys: str) -> list[KeyAnswer]:
     """What an owner says, as it comes over the socket."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(answer_of(owner, keys)), type=list[Said])
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(answer_of(owner, keys)), type=list[KeyAnswer])
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(("hit", "begin", "complete", "flush"))), max_size=8)
@@ -260,6 +260,7 @@ def test_a_path_longer_than_a_socket_may_have_is_no_hindrance(tmp_path: Path) ->
 # --- real workers ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("minutes")
 def test_totals_of_three_workers_never_go_down_and_have_each_answered_hit(
     serve: Serve, connected: Connected, data: Path
 ) -> None:
@@ -311,6 +312,7 @@ def test_an_erased_link_is_empty_at_every_worker_at_once_and_counts_from_then_on
     assert [each.read() for each in connected(serve(data=data), 1)] == [(7, None)]
 
 
+@pytest.mark.needs("minutes")
 def test_a_worker_that_stands_still_is_named_and_holds_nobody_up(
     serve: Serve, connected: Connected, data: Path
 ) -> None:
