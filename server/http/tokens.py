@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -62,7 +63,9 @@ QUESTIONS = frozenset(
 )
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/login"})
 OPEN_BELOW = ("/static/", "/share/")  # what pages load; and addresses that are signed
-OPEN_FORMS = frozenset({"/login", "/logout"})
+# Forms of the page. The one that shares a link checks the token that is typed in it.
+_OPEN_FORMS = frozenset({"/login", "/logout"})
+_is_share_form = re.compile(r"/(links|groups)/.+/share", re.DOTALL).fullmatch
 
 
 def scope_of(method: str, path: str) -> Scope | None:
@@ -71,7 +74,7 @@ def scope_of(method: str, path: str) -> Scope | None:
         if path.startswith((IMPORTS, LIMIT)):
             return Scope.write  # an import asks how far it has come; a proxy's question to the limiter counts
         return None if path in OPEN_PATHS or path.startswith(OPEN_BELOW) else Scope.read
-    if method == "POST" and path in OPEN_FORMS:
+    if method == "POST" and (path in _OPEN_FORMS or _is_share_form(path)):
         return None
     if method in ("POST", "PUT", "PATCH"):
         return Scope.read if method == "POST" and path in QUESTIONS else Scope.write
