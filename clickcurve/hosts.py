@@ -29,7 +29,7 @@ class Hosts:
         return IN_KEY if self.in_key else IGNORED
 
     def key(self, path: str, host: str = "") -> str:
-        """Returns the key of a path without its leading slash; "" if the path is empty, or no host is known."""
+        """Returns the key of a path without its leading slash; "" without a path, or where a host is missing."""
         if not self.in_key or not path:
             return path
         found = host_of_key(host) or self.default

@@ -63,10 +63,7 @@ def import_routes(
     reader: ProfileReader = NO_DIMENSIONS,
     hosts: Hosts = HOSTS_IGNORED,
 ) -> APIRouter:
-    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies; `ladder` is the store's.
-
-    hosts: what clients are told about hosts in keys.
-    """
+    """Returns the router. `moment` is now; `room` is that of all bodies; `ladder` is the store's."""
     without_visitors = reader.without_visitors() if reader.salts is not None else reader
     router = APIRouter(tags=["importing"])
 
@@ -78,10 +75,8 @@ def import_routes(
         421: another worker keeps its offset; ask again over a new connection.
         """
         kept = await intake.source(source)
-        fields = reader.useful_fields()
-        return _json(
-            {"source": source, "position": kept.position, "tail": kept.tail, "fields": fields, "hosts": hosts.setting}
-        )
+        told = {"fields": reader.useful_fields(), "hosts": hosts.setting}
+        return _json({"source": source, "position": kept.position, "tail": kept.tail, **told})
 
     @router.post("/v1/import/{source}", summary="Count the next chunk of a source")
     async def import_chunk(
