@@ -71,12 +71,11 @@ def import_routes(
     async def import_offset(source: SourceName) -> Response:
         """`{"source", "position", "tail", "fields", "hosts"}`; position 0 for an unknown source.
 
-        `fields`: those attributes of a hit that are counted here. `hosts`: whether keys begin with hosts.
-        421: another worker keeps its offset; ask again over a new connection.
+        `fields`: attributes of a hit that are counted here. `hosts`: the setting. 421: ask again over a new connection.
         """
         kept = await intake.source(source)
-        told = {"fields": reader.useful_fields(), "hosts": hosts.setting}
-        return _json({"source": source, "position": kept.position, "tail": kept.tail, **told})
+        offset = {"source": source, "position": kept.position, "tail": kept.tail}
+        return _json({**offset, "fields": reader.useful_fields(), "hosts": hosts.setting})
 
     @router.post("/v1/import/{source}", summary="Count the next chunk of a source")
     async def import_chunk(
