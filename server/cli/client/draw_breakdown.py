@@ -54,7 +54,7 @@ def _drawn_visitors(name: str, visitors: int | None, answer: Any) -> DrawnCount:
     """Returns the visitors of one line: one number, or the bounds where there is none."""
     if visitors is None:
         return DrawnCount(name, answer["at_least"], answer["at_most"])
-    note = "" if answer["exact"] else f"estimated, standard error {answer.get('error', 0):,}"
+    note = "" if answer["exact"] else f"estimated, error {answer.get('error', 0):,}"
     return DrawnCount(name, visitors, visitors, note)
 
 

@@ -72,8 +72,8 @@ def test_visitors_are_listed_by_days_with_what_is_known_of_each() -> None:
     ]
     whole = {"days": days, "visitor_days": None, "at_least": 323, "at_most": 958, "exact": False, "unknown": 12}
     assert draw_breakdown.visitor_lines(whole, 70) == [
-        "2024-10-04 to 2024-10-10  40 to 55  ████▍",
-        "2024-10-11                     300  " + "█" * 24 + " estimated",
+        "2024-10-04 to 2024-10-10  40 to 55  ██▋",
+        "2024-10-11                     310  " + "█" * 15 + " estimated, error 8",
         "2024-10-12                       3  ▏",
         "visitor-days 323 to 958",
         "unknown 12",
