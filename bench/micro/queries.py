@@ -198,8 +198,8 @@ class _Counting:
     def __exit__(self, *error: object) -> None:
         self._view.__exit__(*error)
 
-    def candidates(self) -> object:
-        return self._links.candidates()
+    def candidates(self, prefix: str = "") -> object:
+        return self._links.candidates(prefix)
 
     def links(self, keys: list[str]) -> object:
         self.read += len(keys)

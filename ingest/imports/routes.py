@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import Annotated, Protocol
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.requests import ClientDisconnect
 
+from clickcurve.access import Access, access
 from clickcurve.buckets.errors import MediaTypeUnsupported, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
@@ -72,7 +74,7 @@ def import_routes(
         `fields`: those attributes of a hit that are counted here.
         421: another worker keeps its offset; ask again over a new connection.
         """
-        kept = await intake.source(source)
+        kept = await intake.source(source_within(source, access()))
         fields = reader.useful_fields()
         return _json({"source": source, "position": kept.position, "tail": kept.tail, "fields": fields})
 
@@ -95,7 +97,7 @@ def import_routes(
             raise ParameterInvalid("a chunk ends after its beginning", field="to", value=to, rule=f"more than {start}")
         is_array = _is_array(request)
         chosen = reader if visitors else without_visitors
-        sums = RequestSums(moment(), reader=chosen)
+        sums = RequestSums(moment(), reader=chosen, allowed=access())
         coding = coding_of(request.headers.get("content-encoding", ""))
 
         def steps(body: bytes) -> Iterator[Step]:
@@ -114,12 +116,17 @@ def import_routes(
             raise ClientDisconnect from None
         finally:
             room.release(held)
-        await intake.accept(sums.batch_with(SourceStep(source, start, to, tail)))
+        await intake.accept(sums.batch_with(SourceStep(source_within(source, access()), start, to, tail)))
         receipt = sums.receipt()
         sums.count_into(counters, receipt)
         return Response(b'{"position":%d,' % to + receipt.encode()[1:], media_type="application/json")
 
     return router
+
+
+def source_within(source: str, allowed: Access) -> str:
+    """Returns the name that an offset is kept under: those of a prefix are apart, since no source has a blank."""
+    return f"{blake2b(allowed.prefix.encode(), digest_size=8).hexdigest()} {source}" if allowed.prefix else source
 
 
 def _json(answer: object) -> Response:

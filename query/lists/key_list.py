@@ -17,7 +17,7 @@ from typing import TypeAlias
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, Pending, Row
 from clickcurve.waiting import in_thread, locked
-from query.lists.key_kind import KeyKind
+from query.lists.key_kind import ALL_NAMES, KeyKind, NamesWithin
 from query.lists.other_workers import AskOtherWorkers, by_stored_key
 from query.lists.steps import Buffered, in_steps
 from query.parameters import Parameters
@@ -60,35 +60,38 @@ class KeyList:
         self._other_workers = other_workers
         self._reading = asyncio.Lock()  # one page at a time: on a cluster each reads all keys
 
-    async def page(self, parameters: Parameters, now: int) -> KeyPage:
-        """Returns the first `parameters.limit` keys from where the parameters say. Raises StoreUnavailable."""
-        prefix, wanted = parameters.prefix, parameters.limit + 1
+    async def page(self, parameters: Parameters, now: int, within: NamesWithin = ALL_NAMES) -> KeyPage:
+        """Returns the first `parameters.limit` of these keys from where the parameters say.
+
+        Raises StoreUnavailable.
+        """
+        prefix, wanted = within.prefix, parameters.limit + 1
         start = prefix if parameters.after is None else max(prefix, f"{parameters.after}\0")
         many = wanted
         while True:
-            pending = await self._first_pending(prefix, start, many)
+            pending = await self._first_pending(within, start, many)
             async with locked(self._reading, "listing keys"):
-                found = await in_thread("listing keys", self._found, prefix, start, wanted, pending, now)
+                found = await in_thread("listing keys", self._found, within, start, wanted, pending, now)
             if len(pending) < many or (len(found) == wanted and found[-1][0] <= max(pending)):
                 break
             many *= 2  # some of them were erased meanwhile and count nothing, so later ones may be on the page
         links = [(key, lifetime(row, parameters.bots)) for key, row in found[: parameters.limit]]
         return KeyPage(links, links[-1][0] if len(found) == wanted else None)
 
-    async def _first_pending(self, prefix: str, start: str, many: int) -> dict[str, Sequence[Pending]]:
+    async def _first_pending(self, within: NamesWithin, start: str, many: int) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of the first so many keys that have any."""
         others = {self._name(stored): held for stored, held in by_stored_key(await self._other_workers()).items()}
         keys = chain(chain.from_iterable(self._buffered()), others)
         first: list[str] = []
         async for some in in_steps(keys):
-            first = nsmallest(many, {*first, *(key for key in some if key >= start and key.startswith(prefix))})
+            first = nsmallest(many, {*first, *(key for key in some if key >= start and key in within)})
         return {key: [*others.get(key, ()), *self._pending(self._kind.stored_of(key))] for key in first}
 
     def _name(self, stored: str) -> str:
         return self._kind.name_of(stored) or ""
 
     def _found(
-        self, prefix: str, start: str, wanted: int, pending: Mapping[str, Sequence[Pending]], now: int
+        self, within: NamesWithin, start: str, wanted: int, pending: Mapping[str, Sequence[Pending]], now: int
     ) -> list[tuple[str, Row]]:
         """Returns the first keys that count anything, with their rows' heads. Runs in a thread."""
         found: dict[str, Row] = {}
@@ -104,7 +107,7 @@ class KeyList:
                 if key is None:
                     at = self._kind.start_after(stored_key)
                     break
-                if not key.startswith(prefix):
+                if key not in within:
                     at = None
                     break
                 whole = stored(link, now, ladder, since=HEAD)

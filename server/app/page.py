@@ -24,11 +24,11 @@ from dashboard.questions import BrokenDown
 from query.parameters import LIMIT_CURVE
 from query.queries import Limits, Queries
 from server.clock import monotonic
-from server.http import tokens
 from server.http.page_session import cookie_of
 from server.http.shares import Shares
-from server.http.tokens import Gate
 from server.metrics import Metrics
+from server.tokens.gate import Gate
+from server.tokens.token import Scope as Allowed
 from server.version import program_version
 from server.workers.unreachable import some_unreachable
 
@@ -67,7 +67,7 @@ def include_page(
         return await queries.curve(subject, query, LIMIT_CURVE)
 
     def check(token: str) -> None:
-        gate.check(tokens.Scope.read, b"Bearer " + token.encode("latin-1", "replace"))
+        gate.check(Allowed.read, b"Bearer " + token.encode("latin-1", "replace"))
 
     def signed_in(scope: Scope) -> bool:
         return gate.closed and cookie_of(scope) is not None
@@ -81,7 +81,7 @@ def include_page(
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.broken_down)
     app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))
     app.include_router(share_routes(pages, templates, clock, shared, missing_s))
-    app.include_router(login_routes(templates, check, gate.needs_tokens))
+    app.include_router(login_routes(templates, check, lambda: gate.closed))
     _answer_strays(app, templates)
 
 
