@@ -289,8 +289,8 @@ class Buffers:
             self.full = self.bytes_held() > self.bytes_max
 
     def bytes_held(self) -> int:
-        held = self.filling.bytes_held()
-        return held if self.taken is None else held + self.taken.bytes_held()
+        total = self.filling.bytes_held()
+        return total if self.taken is None else total + self.taken.bytes_held()
 
     def take(self, flush: int, late_before: int) -> None:
         """Hands what is buffered to this flush, and begins a new buffer."""
@@ -337,9 +337,9 @@ class Buffers:
 
     def behind(self) -> JournalBehind:
         """Returns the answer to hits while they are full."""
-        held = self.bytes_held()
+        bytes_held = self.bytes_held()
         return JournalBehind(
-            f"what waits for the store takes {held:,} of {self.bytes_max:,} bytes of memory; try again later"
+            f"what waits for the store takes {bytes_held:,} of {self.bytes_max:,} bytes of memory; try again later"
         )
 
     def erase(self, key: str, at_us: int) -> list[tuple[Buffer, ErasedCounts | None]]:

@@ -86,7 +86,7 @@ class FlushedCounts:
     def joined(self, before: Row | None, aside: Row) -> Row:
         whole = merge((before or EMPTY, aside), self.ladder)._replace(mark=self.number)
         if max(whole.lifetime, whole.bots) > MAX_COUNT:
-            raise CountTooLarge("with what is quarantined the row's sum is too large", value=whole.lifetime)
+            raise CountTooLarge("the row's sum, with its quarantined hits, is too large", value=whole.lifetime)
         return whole
 
     def mark_in(self, data: bytes) -> int:

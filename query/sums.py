@@ -42,7 +42,7 @@ def keys_to_sum(body: bytes) -> list[str]:
         raise ParameterInvalid(f"{shown(name)} is not known here", field=name, value=shown(asked[name]), rule="keys")
     keys = asked.get("keys")
     if not isinstance(keys, list) or len(keys) > MAX_KEYS:
-        what = f"names {len(keys):,} keys" if isinstance(keys, list) else "is no list"
+        what = f"names {len(keys):,} keys" if isinstance(keys, list) else "is not a list"
         raise ParameterInvalid(f"keys {what}", field="keys", value=shown(keys), rule=KEYS_RULE)
     return [require_key(key, ParameterInvalid) for key in keys]
 

@@ -158,14 +158,14 @@ class _Collector(Collector):
         self._by_journal = by_journal
 
     def collect(self) -> Iterator[Metric]:
-        found: dict[str, list[tuple[str, Sample]]] = defaultdict(list)
+        by_name: dict[str, list[tuple[str, Sample]]] = defaultdict(list)
         for journal, samples in sorted(self._by_journal.items()):
             for sample in samples:
-                found[sample.name].append((journal, sample))
+                by_name[sample.name].append((journal, sample))
         for name, family in {**_PROCESS, **FAMILIES}.items():
             kind = CounterMetricFamily if family.kind == COUNTER else GaugeMetricFamily
             metric = kind(name, family.help, labels=["journal", *family.labels])
-            for journal, sample in found[FORMER_NAMES.get(name, name)]:
+            for journal, sample in by_name[FORMER_NAMES.get(name, name)]:
                 metric.add_metric([journal, *sample.labels], sample.value)
             yield metric
 
@@ -209,11 +209,11 @@ class Metrics:
         if self._shared is None:
             return {self._journal: self._own()}
         self.publish()
-        found = {}
+        by_journal = {}
         for file in self._shared.glob("*.json"):
             rows = json.loads(file.read_text("utf-8"))
-            found[file.stem] = [Sample(name, value, tuple(labels)) for name, value, labels in rows]
-        return found
+            by_journal[file.stem] = [Sample(name, value, tuple(labels)) for name, value, labels in rows]
+        return by_journal
 
     def answer(self, accept: str) -> tuple[bytes, str]:
         """Returns (body, content type) for a scraper whose Accept header is `accept`."""

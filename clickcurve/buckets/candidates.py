@@ -98,11 +98,11 @@ class Cutoffs:
         first = BEFORE if since is None else self._day(since)
         asked = [cutoffs for day, cutoffs in self._days.items() if day >= first]
         width = _ALWAYS if since is None else newest - since // DAY_S + 1
-        found = []
+        least = []
         for wanted, part in ((people, _PEOPLE), (bots, _BOTS)):
             number = next(at for at in range(part.start, part.stop) if DAYS[at] >= width)
-            found += [min((cutoffs[number] for cutoffs in asked), key=_order, default=NOBODY)] if wanted else []
-        return together(found)
+            least += [min((cutoffs[number] for cutoffs in asked), key=_order, default=NOBODY)] if wanted else []
+        return together(least)
 
     def raised(self, days: Iterable[int], floors: Sequence[Place], newest: int) -> Cutoffs:
         """Returns the cutoffs after candidates were dropped whose last hits were on `days`, and places after `floors`.
@@ -124,18 +124,18 @@ class Cutoffs:
     def _of(self, last: int) -> _Reached:
         """Returns the cutoffs that apply to a row with this last hit."""
         day = self._day(last)
-        found = self._reached.get(day)
-        if found is None:
+        reached = self._reached.get(day)
+        if reached is None:
             cutoffs = self._days.get(day, _OPEN)
             numbers = [at for at, days in enumerate(DAYS) if day > self.newest - days]
             people, bots = ([at for at in numbers if part.start <= at < part.stop] for part in (_PEOPLE, _BOTS))
-            found = _Reached(
+            reached = _Reached(
                 _Series([DAYS[at] for at in people[:-1]], [cutoffs[at] for at in people]),
                 _Series([DAYS[at] for at in bots[:-1]], [cutoffs[at] for at in bots]),
                 [(at, cutoffs[at]) for at in numbers],
             )
-            self._reached[day] = found
-        return found
+            self._reached[day] = reached
+        return reached
 
 
 class _Reached(NamedTuple):

@@ -57,8 +57,8 @@ class ClosedBatch:
     def records(self) -> list[bytes]:
         """Returns what a spool file says of it."""
         id_ = self.id.encode()
-        known = [] if self.doubt_at is None else [b"?%s %d\n" % (id_, self.doubt_at)]
-        return [*(line.record(count) for line, count in self.lines.items()), b"=%s\n" % id_, *known]
+        doubt = [] if self.doubt_at is None else [b"?%s %d\n" % (id_, self.doubt_at)]
+        return [*(line.record(count) for line, count in self.lines.items()), b"=%s\n" % id_, *doubt]
 
     def body(self) -> bytes:
         return b"[" + b",".join([line.json(count) for line, count in self.lines.items()]) + b"]"

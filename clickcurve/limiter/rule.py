@@ -198,14 +198,14 @@ def check_together(rules: Sequence[Rule]) -> None:
 
 
 def _parse_table(event: str, name: str, table: Mapping[str, Any]) -> Rule:
-    known = {each.name for each in fields(Rule) if each.init} - {"event", "edge_s"} | {"edge"}
+    settings = {each.name for each in fields(Rule) if each.init} - {"event", "edge_s"} | {"edge"}
     for setting in table:
-        if setting not in known:
+        if setting not in settings:
             raise RuleInvalid(
                 f"{setting!r} is not a setting of a rule",
                 field=setting,
                 value=table[setting],
-                rule=", ".join(sorted(known)),
+                rule=", ".join(sorted(settings)),
             )
     for setting in ("by", "rates"):
         if setting not in table:

@@ -45,6 +45,6 @@ def campaign_of_query(query: str) -> tuple[str, dict[str, str]]:
         given = dict(reversed(parse_qsl(query, keep_blank_values=True, max_num_fields=_QUERY_FIELDS)))
     except ValueError:
         return "", {}  # more fields than anybody names a campaign with
-    utm = {name: found for name in UTM if (found := given.get(f"utm_{name}"))}
-    source = next((found for name in _SOURCE_NAMES if (found := given.get(name))), "")
+    utm = {name: value for name in UTM if (value := given.get(f"utm_{name}"))}
+    source = next((value for name in _SOURCE_NAMES if (value := given.get(name))), "")
     return source or (_QR if _QR in given and given[_QR] != "0" else ""), utm

@@ -29,9 +29,9 @@ class NumberedProfiles:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def kind(self, dimensions: tuple[str, ...], known: bool) -> int:
+    def kind(self, dimensions: tuple[str, ...], visitor_known: bool) -> int:
         """Returns the place of a kind, which stands here from then on."""
-        return self.kinds.setdefault((dimensions, known), len(self.kinds))
+        return self.kinds.setdefault((dimensions, visitor_known), len(self.kinds))
 
     def number(self, profile: Profile) -> int:
         """Returns the number of a profile, which stands here from then on."""
@@ -56,5 +56,5 @@ def texts_of(rows: Iterable[ProfileRow]) -> Iterable[int | str]:
 
 def profile_of_row(row: ProfileRow, kinds: Sequence[ProfileKind]) -> Profile:
     place, *values = row
-    dimensions, known = kinds[place]
-    return Profile(dimensions, tuple(values), known)
+    dimensions, visitor_known = kinds[place]
+    return Profile(dimensions, tuple(values), visitor_known)

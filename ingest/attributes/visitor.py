@@ -34,13 +34,13 @@ def is_visitor(value: object) -> bool:
 def require_visitor(value: object) -> None:
     """Raises HitRejected unless the field `visitor` of a hit is one."""
     if not is_visitor(value):
-        raise HitRejected("visitor is no such text", field="visitor", value=None, rule=VISITOR_RULE)
+        raise HitRejected("visitor is not a valid text", field="visitor", value=None, rule=VISITOR_RULE)
 
 
 def require_groups(value: object) -> None:
     """Raises HitRejected unless the field `groups` of a hit is such a list."""
     if not isinstance(value, list) or len(value) > GROUPS:
-        raise HitRejected("groups is not such a list", field="groups", value=shown(value), rule=GROUPS_RULE)
+        raise HitRejected("groups is not a valid list", field="groups", value=shown(value), rule=GROUPS_RULE)
     for name in value:
         require_group(name, "groups", GROUPS_RULE)
 

@@ -158,14 +158,14 @@ class AccessLog:
 
     def _read_odd(self, number: int, line: str, reading: LogSums) -> None:
         try:
-            found = self.parse(line)
+            parsed = self.parse(line)
         except LineBad as bad:
             reading.note_bad(number, str(bad), line)
             return
-        if isinstance(found, str):
-            reading.skipped[found] += 1
+        if isinstance(parsed, str):
+            reading.skipped[parsed] += 1
         else:
-            minute, key, bot = found
+            minute, key, bot = parsed
             if self.attributes.wanted and (line_attributes := self._odd_attributes(line, bot)) is not NOTHING:
                 reading.with_attributes[minute, key, bot, line_attributes] += 1
                 return
@@ -191,7 +191,7 @@ class AccessLog:
             raise LineBad("not a line of an access log")
         minute = self._minute(parts.stamp)
         if minute is None:
-            raise LineBad(f"no such time: {parts.stamp.strip()}")
+            raise LineBad(f"not a valid time: {parts.stamp.strip()}")
         if not self._wanted[f" {parts.status} "]:
             return f"status {parts.status}"
         key, reason = _key_of_request(parts.request)
@@ -220,9 +220,9 @@ class AccessLog:
         return minute, key, self._agent(seen.agent())
 
     def _minute(self, stamp: str) -> int | None:
-        known = self._minutes.get(stamp)
-        if known is not None:
-            return known
+        kept_minute = self._minutes.get(stamp)
+        if kept_minute is not None:
+            return kept_minute
         minute = _minute_of_stamp(stamp)
         if minute is not None:
             _remember(self._minutes, stamp, minute)
@@ -240,11 +240,11 @@ class AccessLog:
         return key
 
     def _agent(self, agent: str) -> bool:
-        known = self._agents.get(agent)
-        if known is None:
-            known = agent not in ("", "-") and self._is_bot(unescape(agent))
-            _remember(self._agents, agent, known)
-        return known
+        is_bot = self._agents.get(agent)
+        if is_bot is None:
+            is_bot = agent not in ("", "-") and self._is_bot(unescape(agent))
+            _remember(self._agents, agent, is_bot)
+        return is_bot
 
 
 def count_fields(line: bytes) -> int:
@@ -253,10 +253,10 @@ def count_fields(line: bytes) -> int:
     return 0 if left.strip(b" \r") else fields
 
 
-def _remember(known: dict[str, _T], name: str, value: _T) -> None:
-    if len(known) >= _MAX_KNOWN:
-        known.clear()
-    known[name] = value
+def _remember(memo: dict[str, _T], name: str, value: _T) -> None:
+    if len(memo) >= _MAX_KNOWN:
+        memo.clear()
+    memo[name] = value
 
 
 # --- the request ------------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def _minute_of(when: str | float | None) -> int:
         if 0 <= at < 100_000_000_000:
             break
     if not 0 <= at < END_OF_TIME:
-        raise LineBad(f"no such time: {when}")
+        raise LineBad(f"not a valid time: {when}")
     return int(at) // MINUTE_S * MINUTE_S
 
 
@@ -320,7 +320,7 @@ def _seconds_of_text(when: str) -> float:
     try:
         return float(when)  # nginx's $msec
     except ValueError:
-        raise LineBad(f"no such time: {when[:40]}") from None
+        raise LineBad(f"not a valid time: {when[:40]}") from None
 
 
 # --- JSON lines -------------------------------------------------------------------------------------------------------

@@ -77,8 +77,8 @@ class Beginning:
         return Likeness.same if _hash_of(last) == kept else Likeness.other
 
     def _prefix_hashes(self, offset: int) -> str:
-        known = zip(PREFIX_BYTES, self._digests, strict=False)
-        return "".join(digest[:_PREFIX_CHARS] for size, digest in known if size <= offset)
+        digests = zip(PREFIX_BYTES, self._digests, strict=False)
+        return "".join(digest[:_PREFIX_CHARS] for size, digest in digests if size <= offset)
 
 
 def _hash_of(last: bytes) -> str:

@@ -83,30 +83,30 @@ class LogAttributes:
         return fields
 
     def _address(self, text: str) -> str:
-        known = self._addresses.get(text)
-        if known is None:
+        address = self._addresses.get(text)
+        if address is None:
             try:
-                known = address_of(text)
+                address = address_of(text)
             except HitRejected:
-                known = ""
-            _note_known(self._addresses, text, known)
-        return known
+                address = ""
+            _note_known(self._addresses, text, address)
+        return address
 
     def _host(self, text: str) -> str:
-        known = self._hosts.get(text)
-        if known is None:
-            known = host_of(utf8_text(unescape(text)))
-            _note_known(self._hosts, text, known)
-        return known
+        host = self._hosts.get(text)
+        if host is None:
+            host = host_of(utf8_text(unescape(text)))
+            _note_known(self._hosts, text, host)
+        return host
 
     def _campaign(self, query: str) -> dict[str, object]:
-        known = self._campaigns.get(query)
-        if known is None:
-            known = self._campaign_fields(query)
+        campaign = self._campaigns.get(query)
+        if campaign is None:
+            campaign = self._campaign_fields(query)
             if len(self._campaigns) >= _MAX_KNOWN:
                 self._campaigns.clear()
-            self._campaigns[query] = known
-        return known
+            self._campaigns[query] = campaign
+        return campaign
 
     def _campaign_fields(self, query: str) -> dict[str, object]:
         source, utm = campaign_of_query(utf8_text(query))
@@ -120,7 +120,7 @@ class LogAttributes:
         return fields or _NO_FIELDS
 
 
-def _note_known(known: dict[str, str], text: str, value: str) -> None:
-    if len(known) >= _MAX_KNOWN:
-        known.clear()
-    known[text] = value
+def _note_known(values: dict[str, str], text: str, value: str) -> None:
+    if len(values) >= _MAX_KNOWN:
+        values.clear()
+    values[text] = value

@@ -43,9 +43,9 @@ def add_columns(
         are_bots = [judged if sent is None else sent for judged, sent in zip(are_bots, hits.bot, strict=True)]
     kinds = [profiles.kind(dimensions, False)] * len(times)
     if reader.salts is not None:
-        known = _add_visitors(links, reader.salts, hits, times, are_bots)
-        kinds = [profiles.kind(dimensions, one) for one in known]
-        has_profile = None if has_profile is None else list(map(or_, has_profile, known))
+        visitor_known = _add_visitors(links, reader.salts, hits, times, are_bots)
+        kinds = [profiles.kind(dimensions, one) for one in visitor_known]
+        has_profile = None if has_profile is None else list(map(or_, has_profile, visitor_known))
     rows: Sequence[ProfileRow] = list(zip(kinds, *columns, strict=True))
     if True not in are_bots:
         count_hits(links.people, hits.key, times, counts or None)
@@ -72,15 +72,15 @@ def _add_visitors(
     links: KeyedSums, salts: Mapping[int, bytes], hits: HitColumns, times: Sequence[int], are_bots: Sequence[bool]
 ) -> list[bool]:
     """Adds the visitors of people's hits; returns whose are known."""
-    known = []
+    visitor_known = []
     for key, t, bot, *fields in zip(hits.key, times, are_bots, hits.visitor, hits.ip, hits.ua, strict=True):
         day = t - t % DAY_S
         salt, who = salts.get(day), None if bot else who_of(*fields)
         is_known = salt is not None and who is not None
         if salt is not None and who is not None:
             links.visitors[day][key].append(visitor_hash(salt, key, who))
-        known.append(is_known)
-    return known
+        visitor_known.append(is_known)
+    return visitor_known
 
 
 def _chosen(

@@ -39,7 +39,7 @@ class Listing:
         self.rankings = Rankings(
             kind, walk_of, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers
         )
-        self.keys = KeyList(kind, store.in_order, pending, buffered, store.ladder, other_workers)
+        self.keys = KeyList(kind, store, pending, buffered, other_workers)
 
     async def list(self, parameters: Parameters, now: int) -> RankedKeys | KeyPage:
         """Returns names by their hits, or a page of them in their order, as the parameters say."""

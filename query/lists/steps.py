@@ -40,7 +40,7 @@ async def summed_in_steps(tables: Iterable[dict[str, int]]) -> dict[str, int]:
 
 async def at_least(counts: Mapping[str, int], least: int) -> list[str]:
     """Returns the names with a count of `least` or more."""
-    found: list[str] = []
+    names: list[str] = []
     async for some in in_steps(counts.items(), 10 * STEP):
-        found += [name for name, count in some if count >= least]
-    return found
+        names += [name for name, count in some if count >= least]
+    return names

@@ -98,7 +98,12 @@ class Worker:
             self.attributes,
             queries,
             PageSources(
-                self.tokens.gate, Shares(store), self.metrics, settings.store.partition(":")[0], float(settings.flush_s)
+                self.tokens.gate,
+                Shares(store),
+                self.audit,
+                self.metrics,
+                settings.store.partition(":")[0],
+                float(settings.flush_s),
             ),
             peers,
         )

@@ -83,8 +83,8 @@ def _parse_given_rules(texts: tuple[str, ...], config: Path | None) -> tuple[Rul
     if not isinstance(limits, dict):
         raise Failed(f"limits of {config} must be tables such as [limits.login], not {limits!r}", USAGE)
     if texts[0] not in limits:
-        known = ", ".join(sorted(limits)) or "none"
-        raise Failed(f"{config} has no rule for the event {texts[0]!r}; known: {known}", USAGE)
+        events = ", ".join(sorted(limits)) or "none"
+        raise Failed(f"{config} has no rule for the event {texts[0]!r}; known: {events}", USAGE)
     return parse_rules({texts[0]: limits[texts[0]]})
 
 

@@ -37,7 +37,7 @@ class _ShareGroup(ReportingGroup):
 def _shares(settings: Settings) -> Iterator[tuple[Shares, AuditLog]]:
     """Opens the shares of the settings' store, which servers may use meanwhile, and its audit log."""
     if settings.store.startswith("memory:"):
-        raise SettingInvalid("memory:// lives inside the server; it shares nothing", field="store")
+        raise SettingInvalid("memory:// is inside the server only, so this command cannot reach it", field="store")
     require_database(settings.store)  # of a new one no server would know the secret, and refuse the address
     store = open_store(settings.store)
     try:
@@ -78,7 +78,9 @@ def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Res
     """Print an address that shows this link to anybody who has it."""
     require_key(key, ParameterInvalid)
     if is_group and len(key.encode()) > GROUP_BYTES:
-        raise ParameterInvalid("no group has such a name", field="key", value=key, rule=f"{GROUP_BYTES} bytes at most")
+        raise ParameterInvalid(
+            "this cannot be the name of a group", field="key", value=key, rule=f"{GROUP_BYTES} bytes at most"
+        )
     kind = "group" if is_group else "link"
     with _shares(settings) as (shares, audit):
         audit.note(PROMPT, "share made", f"{kind} {key}")
@@ -93,9 +95,9 @@ def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Res
 def list_shares(settings: Settings) -> Result:
     """List what is shared: id, last day, what it is."""
     with _shares(settings) as (shares, _):
-        found = shares.all()
-    lines = (f"{share.id}  {share.until}  {share.kind:<5}  {share.name}" for share in found)
-    return Result(lines, [msgspec.to_builtins(share) for share in found])
+        listed = shares.all()
+    lines = (f"{share.id}  {share.until}  {share.kind:<5}  {share.name}" for share in listed)
+    return Result(lines, [msgspec.to_builtins(share) for share in listed])
 
 
 @share_command.command("revoke")

@@ -202,7 +202,7 @@ class Connection(HttpToolsProtocol):
         """Parses again, as plain HTTP, a request that asks for another protocol; `rest` is what follows its head."""
         while True:
             if self.parser.get_method() == b"CONNECT":
-                raise httptools.HttpParserError("this is no proxy")
+                raise httptools.HttpParserError("this server is not a proxy")
             data = self._head_without_upgrade() + rest
             self._read_bytes = len(data)
             self.parser = httptools.HttpRequestParser(self)
@@ -335,8 +335,8 @@ class Connection(HttpToolsProtocol):
     def _taken_bytes(self) -> int:
         """Returns what the client's machine has taken of all answers; what waits in our kernel is not taken."""
         wire = self.transport.get_extra_info("socket")
-        found: bytes = wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _AT_BYTES_ACKED + _BYTES_ACKED.size)
-        return int(_BYTES_ACKED.unpack_from(found, _AT_BYTES_ACKED)[0])
+        tcp_info: bytes = wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _AT_BYTES_ACKED + _BYTES_ACKED.size)
+        return int(_BYTES_ACKED.unpack_from(tcp_info, _AT_BYTES_ACKED)[0])
 
     def _let_go(self, what: str) -> None:
         if what in ("idle", "ended"):

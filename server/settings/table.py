@@ -214,6 +214,12 @@ class Settings:
     breakdown_own_hosts: tuple[str, ...] = _row(
         "", values.host_names, "Your own hosts: a visit from one of them has no referrer.", "NAMES"
     )
+    breakdown_ref_aliases: bool = _row(
+        "on",
+        values.on_or_off,
+        "Keep hosts of one site as that site: t.co and twitter.com as x.com. off keeps each host.",
+        "on|off",
+    )
     breakdown_country_data: str = _row(
         "builtin",
         values.country_data,

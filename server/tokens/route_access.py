@@ -26,7 +26,9 @@ QUESTIONS = frozenset(
 ADMIN_PATHS = ("/v1/tokens", "/v1/audit")  # and below them: administering in every method
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/login"})
 OPEN_BELOW = ("/static/", "/share/")  # what pages load; and addresses that are signed
-OPEN_FORMS = frozenset({"/login", "/logout"})
+# Forms of the page. The one that shares a link checks the token that is typed in it.
+_OPEN_FORMS = frozenset({"/login", "/logout"})
+_is_share_form = re.compile(r"/(links|groups)/.+/share", re.DOTALL).fullmatch
 
 
 def scope_of(method: str, path: str) -> Scope | None:
@@ -37,7 +39,7 @@ def scope_of(method: str, path: str) -> Scope | None:
         if path.startswith(IMPORTS):
             return Scope.write  # an import asks how far it has come
         return None if path in OPEN_PATHS or path.startswith(OPEN_BELOW) else Scope.read
-    if method == "POST" and path in OPEN_FORMS:
+    if method == "POST" and (path in _OPEN_FORMS or _is_share_form(path)):
         return None
     if method in ("POST", "PUT", "PATCH"):
         return Scope.read if method == "POST" and path in QUESTIONS else Scope.write
@@ -60,6 +62,8 @@ class Effect(StrEnum):
     words = "as without a prefix: it says nothing of hits"
     refused = "403: it speaks of the whole server"
     admin = "403: it needs the scope admin, which no token with a prefix has"
+    form = "403: only a token of scope admin shares"
+    typed = "asks for a token of scope admin in the form"
     open = "open to everybody, as without a prefix"
 
 
@@ -124,6 +128,10 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("GET POST", "/v1/tokens", Effect.admin),
     RouteEffect("DELETE", "/v1/tokens/{id}", Effect.admin),
     RouteEffect("GET", "/v1/audit", Effect.admin),
+    RouteEffect("GET", "/links/{key}/share", Effect.form),
+    RouteEffect("GET", "/groups/{name}/share", Effect.form),
+    RouteEffect("POST", "/links/{key}/share", Effect.typed),
+    RouteEffect("POST", "/groups/{name}/share", Effect.typed),
     RouteEffect("GET", "/share/{signed}", Effect.open),
     RouteEffect("GET", "/share/{signed}/curve.svg", Effect.open),
     RouteEffect("GET", "/share/{signed}/badge.svg", Effect.open),
@@ -135,7 +143,7 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("GET", "/healthz", Effect.open),
     RouteEffect("GET", "/readyz", Effect.open),
 )
-_CLOSED = Effect.refused, Effect.admin
+_CLOSED = Effect.refused, Effect.admin, Effect.form
 
 
 def _expression(path: str) -> str:

@@ -70,13 +70,13 @@ class PendingRows(msgspec.Struct, array_like=True):
         words = self.words
         if words is None:
             return len(self.people) + len(self.bots)
-        values = sum(len(found) for hours in words.values.values() for found in hours.values())
+        values = sum(len(members) for hours in words.values.values() for members in hours.values())
         return values + sum(map(len, words.visitors.values()))
 
     def pending(self) -> Pending | PendingBreakdown:
         words = self.words
         if words is not None:
-            visitors = {day: set(found) for day, found in words.visitors.items()}
+            visitors = {day: set(members) for day, members in words.visitors.items()}
             return PendingBreakdown(
                 self.owner, lambda: self.flush, partial(BreakdownDelta, words.values, visitors, words.known)
             )
@@ -113,7 +113,7 @@ ANSWERS = msgspec.msgpack.Decoder(list[Said])
 
 def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
     """Returns what the worker says of each key, packed."""
-    said = []
+    answers = []
     room = NUMBERS_MOST
     for key in keys:
         parts = _said(asked, key)
@@ -122,10 +122,10 @@ def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
         elif isinstance(parts, PendingGroups):
             room -= parts.size()
         try:
-            said.append(msgspec.Raw(ENCODER.encode(parts if room >= 0 else None)))
+            answers.append(msgspec.Raw(ENCODER.encode(parts if room >= 0 else None)))
         except OverflowError:  # imported openings can add up to more than 64 bits
-            said.append(msgspec.Raw(ENCODER.encode(None)))
-    return said
+            answers.append(msgspec.Raw(ENCODER.encode(None)))
+    return answers
 
 
 def _said(asked: Asked, key: str) -> Said:
@@ -154,6 +154,6 @@ def _part(pending: Pending, flush: int) -> PendingRows:
 
 def _words_part(pending: PendingBreakdown, flush: int) -> PendingRows:
     delta = pending.delta
-    values = {name: {hour: dict(found) for hour, found in hours.items()} for name, hours in delta.values.items()}
-    visitors = {day: sorted(found) for day, found in delta.visitors.items()}
+    values = {name: {hour: dict(counts) for hour, counts in hours.items()} for name, hours in delta.values.items()}
+    visitors = {day: sorted(hashes) for day, hashes in delta.visitors.items()}
     return PendingRows(pending.owner, flush, words=PendingAttributes(values, visitors, dict(delta.known)))

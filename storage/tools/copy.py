@@ -148,7 +148,7 @@ class _Copying:
 
     def _begin(self, part: Part) -> None:
         if not self._target.begin(part.held, part.origin.begun, part.origin.begun, part.origin.begun_at):
-            raise CopyRefused(f"owner {part.record.owner} of the target was changed while it was copied into")
+            raise CopyRefused(f"owner {part.record.owner} of the target was changed during the copy")
 
     def _give_over(self, parts: Sequence[Part]) -> None:
         """Ends the copy: from then on the owners may be taken over, in the state that they have in the source."""
@@ -202,11 +202,11 @@ class _Copying:
 
     def _rows_of(self, page: Page, owners: set[int], not_erased: dict[str, int]) -> dict[int, dict[str, SavedRow]]:
         """Returns what to save for each of these owners: all except the row of all links, which is saved last."""
-        known = {record.owner for record in self._owners}
+        owner_numbers = {record.owner for record in self._owners}
         rows: dict[int, dict[str, SavedRow]] = {owner: {} for owner in owners}
         for key, link in page:
             for row in link.rows:
-                if row.owner not in known:
+                if row.owner not in owner_numbers:
                     raise CopyRefused(f"{row_name(key, row.owner)}: the source knows no such owner; see `verify`")
                 if row.owner in rows and counts_key(key) != ALL_LINKS:
                     rows[row.owner][key] = self._saved(key, as_saved(key, row.data, not_erased.get(key, 0)))
@@ -253,12 +253,12 @@ class _Copying:
 
     def _kept_elsewhere(self, imports: dict[str, Source]) -> Iterator[str]:
         for name, wanted in imports.items():
-            found = self._target.source(name)
-            assert found is not None
-            if (found.owner, found.position) != (wanted.owner, wanted.position):
+            stored = self._target.source(name)
+            assert stored is not None
+            if (stored.owner, stored.position) != (wanted.owner, wanted.position):
                 yield (
                     f"import {name} is at byte {wanted.position:,} in the source; in the target owner"
-                    f" {found.owner} keeps it, at byte {found.position:,}"
+                    f" {stored.owner} keeps it, at byte {stored.position:,}"
                 )
 
     def _save_progress(self, part: Part, progress: Progress, rows: dict[str, SavedRow]) -> None:

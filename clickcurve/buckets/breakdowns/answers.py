@@ -114,14 +114,14 @@ def visitors_between(row: Breakdown, start: int, end: int, bounded: BoundedLadde
     """
     if start >= end:
         return []
-    found = []
+    spans = []
     for tier, numbers in enumerate(row.visitor_days, 1):
         for at, number in numbers.items():
-            found.append(VisitorSpan(*bounded.ladder.bucket(tier, at), number))
-    for day, (visitors, known) in row.days.items():
+            spans.append(VisitorSpan(*bounded.ladder.bucket(tier, at), number))
+    for day, (visitors, hits) in row.days.items():
         size = visitors.size()
-        found.append(VisitorSpan(day, day + DAY_S, VisitorDays(size, size, visitors.exact, known)))
-    return sorted(span for span in found if span.start < end and span.end > start)
+        spans.append(VisitorSpan(day, day + DAY_S, VisitorDays(size, size, visitors.exact, hits)))
+    return sorted(span for span in spans if span.start < end and span.end > start)
 
 
 def visitor_days(spans: Sequence[VisitorSpan]) -> VisitorDays:

@@ -128,8 +128,8 @@ def _parsed(text: str) -> Address | None:
 
 def _without_port(text: str) -> str:
     text = text.strip()
-    found = _WITH_PORT.fullmatch(text)
-    return (found[1] or found[2] or "") if found else text
+    match = _WITH_PORT.fullmatch(text)
+    return (match[1] or match[2] or "") if match else text
 
 
 def _elements(line: str) -> list[str]:
@@ -151,8 +151,8 @@ def _for_of(piece: str) -> str:
     It is read pair by pair, since a quoted value may hold what looks like another pair.
     """
     at = 0
-    while found := _PAIR.match(piece, at):
-        if found[1].lower() == "for":
-            return _without_port(re.sub(r"\\(.)", r"\1", found[2] or found[3] or "")) or "unknown"
-        at = found.end()
+    while pair := _PAIR.match(piece, at):
+        if pair[1].lower() == "for":
+            return _without_port(re.sub(r"\\(.)", r"\1", pair[2] or pair[3] or "")) or "unknown"
+        at = pair.end()
     return "unknown"

@@ -78,8 +78,8 @@ class Admission(Generic[Asked]):
             return None
         given: dict[str, str] = {"ip": self._addresses.client(scope)}
         if self._features is not None:
-            found = self._features(asked)
-            given |= await found if isawaitable(found) else found
+            features = self._features(asked)
+            given |= await features if isawaitable(features) else features
         events = self._limiter.events
         try:
             rules = events.of(event, given).rules

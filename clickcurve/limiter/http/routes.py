@@ -109,12 +109,12 @@ class DecisionService:
         return self._shown(decision, asked, limiter.events.of(event, features).rules)
 
     def _shown(self, decision: Decision, asked: ServiceQuestion, rules: Sequence[Rule]) -> Answer:
-        found = show_decision(decision, asked.explain, self._dialect)
-        if "message" in found:
-            found["documentation_url"] = "/docs"
+        shown = show_decision(decision, asked.explain, self._dialect)
+        if "message" in shown:
+            shown["documentation_url"] = "/docs"
         headers = encoded(fields(self._dialect, decision, rules, self.limiter.events.now()))
         status = 200 if decision.allowed else decision.rule.status
-        return answer(status, msgspec.json.encode(found), more=(*headers, *SAFE))
+        return answer(status, msgspec.json.encode(shown), more=(*headers, *SAFE))
 
 
 def limit_routes(service: DecisionService) -> APIRouter:
@@ -126,9 +126,9 @@ def limit_routes(service: DecisionService) -> APIRouter:
         """Decides a hit of the event under all of its rules, and counts it if it may pass. The body has the features
         that the rules ask for, as text, and `cost`, `peek`, `explain` and `reserve` if they are wanted."""
         limiter.events[event]
-        found = await service.answer(event, await read_bounded(request.stream(), BODY_BYTES))
-        response = Response(found.body["body"], found.status)
-        response.raw_headers = found.start["headers"]
+        service_answer = await service.answer(event, await read_bounded(request.stream(), BODY_BYTES))
+        response = Response(service_answer.body["body"], service_answer.status)
+        response.raw_headers = service_answer.start["headers"]
         return response
 
     @router.post("/v1/limit/{event}/{reservation}/commit", summary="It passed", responses=_ENDED, openapi_extra=_COMMIT)

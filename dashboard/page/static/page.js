@@ -57,6 +57,13 @@ function decorate() {
   document.querySelectorAll("figure.chart").forEach(prepare);
   document.querySelectorAll("[data-origin]").forEach((each) => { each.textContent = base(); });
   document.querySelectorAll("table[data-dimension=country] bdi").forEach(country);
+  if (navigator.clipboard) document.querySelectorAll("[data-copy]").forEach(copying);
+}
+function copying(box) {
+  const button = document.createElement("button"), text = box.textContent;
+  button.type = "button"; button.textContent = "Copy";
+  button.addEventListener("click", () => navigator.clipboard.writeText(text).then(() => { button.textContent = said.textContent = "Copied"; }));
+  box.prepend(button);
 }
 function base() {
   const path = new URL(document.querySelector("header .brand")?.getAttribute("href") || ".", location.href).pathname;

@@ -45,8 +45,8 @@ def by_command(settings: Settings, names: tuple[str, ...], as_csv: bool, **flags
     with NamedServer(settings) as client:
         if as_csv:
             return Result(client.get(path, query, "text/csv").text.splitlines(), ())
-        found = client.ask(path, query)
-    return Result(draw_breakdown.value_lines(found, screen().columns, lacks_unicode()), [found])
+        answer = client.ask(path, query)
+    return Result(draw_breakdown.value_lines(answer, screen().columns, lacks_unicode()), [answer])
 
 
 @reports("visitors")
@@ -68,5 +68,5 @@ def visitors_command(settings: Settings, key: str | None, **flags: Any) -> Resul
     if key is None and group is None:
         raise Failed("visitors takes a KEY or a --group: those of all links together are not counted", USAGE)
     with NamedServer(settings) as client:
-        found = client.ask(subject_path(key, group, "visitors"), query)
-    return Result(draw_breakdown.visitor_lines(found, screen().columns, lacks_unicode()), [found])
+        answer = client.ask(subject_path(key, group, "visitors"), query)
+    return Result(draw_breakdown.visitor_lines(answer, screen().columns, lacks_unicode()), [answer])

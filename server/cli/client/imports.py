@@ -85,7 +85,9 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
       clickcurve import --from shlink visits.csv short-urls.csv
     """
     if given["product"] and (given["follow"] or given["kind"] or statuses is not None or STDIN in files):
-        raise Failed("--from takes files, and neither --follow nor --kind nor --status", USAGE)
+        raise Failed(
+            "--from takes files and no standard input, and cannot be combined with --follow, --kind or --status", USAGE
+        )
     if given["follow"] and len(files) != 1:
         raise Failed("--follow takes one file", USAGE)
     if given["follow"] and files[0] == STDIN:
@@ -111,8 +113,8 @@ def _fields_of(names: str | None, no_visitors: bool) -> list[str] | None:
         raise Failed(f"--dimensions {names}: {error}", USAGE) from None
     wanted = {"ref": ("ref",), "ip": ("country",), "source": ("source",), "ua": (*Agent._fields, BOT)}
     utm = tuple(name for name in chosen if name.startswith("utm_"))
-    found = [field for field, of in {**wanted, "utm": utm}.items() if not set(of).isdisjoint(chosen)]
-    return found if no_visitors or not chosen else list({*found, "ip", "ua"})
+    fields = [field for field, of in {**wanted, "utm": utm}.items() if not set(of).isdisjoint(chosen)]
+    return fields if no_visitors or not chosen else list({*fields, "ip", "ua"})
 
 
 def _statuses(text: str) -> list[int]:
@@ -144,8 +146,8 @@ async def _import(
             return await _follow(target, files[0], log, source_kind, label, hint)
         sender = Sender(target, interruption.wait, note, TRIES)
         if product is not None:
-            found = await asyncio.to_thread(read_product, product, files, bot_judge())
-            dated, undated = await take_over(sender, found, product, label)
+            history = await asyncio.to_thread(read_product, product, files, bot_judge())
+            dated, undated = await take_over(sender, history, product, label)
             fine = _show_receipt(Path(product), dated, False)
             return _show_receipt(Path(f"{product} totals"), undated, False) and fine
         all_fine = True

@@ -72,8 +72,8 @@ def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
     ranged = any(query[name] is not None for name in ("from", "to", "last"))
     summary = (key is not None or group is not None) and not ranged
     with NamedServer(settings) as client:
-        found = client.ask(subject_path(key, group, "" if summary else "total"), query)
-    return Result(draw.link_lines(found, query["tz"] or "UTC") if summary else draw.total_lines(found), [found])
+        answer = client.ask(subject_path(key, group, "" if summary else "total"), query)
+    return Result(draw.link_lines(answer, query["tz"] or "UTC") if summary else draw.total_lines(answer), [answer])
 
 
 @reports("curve")
@@ -102,20 +102,20 @@ def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: An
         if as_csv:
             lines = client.get(subject_path(key, group, "curve"), query, "text/csv").text.splitlines()
             return Result(lines, ())
-        found = client.ask(subject_path(key, group, "curve"), query)
+        answer = client.ask(subject_path(key, group, "curve"), query)
         if wants_json():
-            return Result((), [found])
-        if found["key"] is not None and found["first_hit"] is None:
+            return Result((), [answer])
+        if answer["key"] is not None and answer["first_hit"] is None:
             return Result(draw.undated_lines(client.ask(subject_path(key, group), {})), ())
-        lines = _drawn(found)
-        step = draw.step_that_fits(found, screen().lines) if query["step"] is None else None
+        lines = _drawn(answer)
+        step = draw.step_that_fits(answer, screen().lines) if query["step"] is None else None
         if step is not None and len(lines) >= screen().lines:
             lines = _drawn(client.ask(subject_path(key, group, "curve"), {**query, "step": step}))
     return Result(lines, ())
 
 
-def _drawn(found: Any) -> list[str]:
-    return draw.curve_lines(found, screen().columns, lacks_unicode())
+def _drawn(answer: Any) -> list[str]:
+    return draw.curve_lines(answer, screen().columns, lacks_unicode())
 
 
 @reports("top")
@@ -130,8 +130,8 @@ def top_command(settings: Settings, **flags: Any) -> Result:
       clickcurve top --last 7d --limit 100
     """
     with NamedServer(settings) as client:
-        found = client.ask("/v1/links", {"sort": "hits", **parameters_of(flags)})
-    return _ranking_of(found, found["links"], flags)
+        answer = client.ask("/v1/links", {"sort": "hits", **parameters_of(flags)})
+    return _ranking_of(answer, answer["links"], flags)
 
 
 @reports("groups")
@@ -148,10 +148,10 @@ def groups_command(settings: Settings, **flags: Any) -> Result:
       clickcurve groups --last 7d
     """
     with NamedServer(settings) as client:
-        found = client.ask("/v1/groups", {"sort": "hits", **parameters_of(flags)})
-    return _ranking_of(found, found["groups"], flags)
+        answer = client.ask("/v1/groups", {"sort": "hits", **parameters_of(flags)})
+    return _ranking_of(answer, answer["groups"], flags)
 
 
-def _ranking_of(found: Any, names: Sequence[Any], flags: dict[str, Any]) -> Result:
+def _ranking_of(answer: Any, names: Sequence[Any], flags: dict[str, Any]) -> Result:
     lines = draw.top_lines(names, screen().columns, lacks_unicode())
-    return Result(lines or ["no hits in this range" if flags["last_"] else "no hits yet"], [found])
+    return Result(lines or ["no hits in this range" if flags["last_"] else "no hits yet"], [answer])

@@ -56,7 +56,7 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
         raise Failed("send takes one KEY, or --file with many hits", USAGE)
     if source is not None and any(fields.values()):
         raise Failed(
-            "--ts, --count and the other words of a hit belong to a KEY; in a file each hit has its own", USAGE
+            "--ts, --count and the other fields of a hit are for one KEY; in a file each hit has its own", USAGE
         )
     sums: Counter[str] = Counter()
     with NamedServer(settings) as client:
@@ -65,9 +65,9 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
         else:
             for batch in _batches(source):
                 _send_hits(client, batch, "application/x-ndjson", sums)
-    found = {name: sums[name] for name in SUMS}
-    text = ", ".join(f"{name} {count:,}" for name, count in found.items())
-    return Result([text], [found], FAILED if found["refused"] else 0)
+    receipt = {name: sums[name] for name in SUMS}
+    text = ", ".join(f"{name} {count:,}" for name, count in receipt.items())
+    return Result([text], [receipt], FAILED if receipt["refused"] else 0)
 
 
 def _hit(key: str | None, ts: str | None, hit_id: str | None, bot: bool, **words: Any) -> bytes:

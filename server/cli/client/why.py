@@ -47,8 +47,8 @@ def why_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any)
         path = subject_path(key, group, "why")
         if as_csv:
             return Result(client.get(path, query, "text/csv").text.splitlines(), ())
-        found = client.ask(path, query)
-    return Result(list(_lines(found, ZoneInfo(query["tz"] or "UTC"))), [found])
+        answer = client.ask(path, query)
+    return Result(list(_lines(answer, ZoneInfo(query["tz"] or "UTC"))), [answer])
 
 
 def _lines(answer: Any, zone: ZoneInfo) -> Iterator[str]:

@@ -60,8 +60,8 @@ def backup_command(settings: Settings, file: Path, partial: bool) -> Result:
         _clear_screen()
     size = file.stat().st_size
     owners = f"{len(included)} owner{'' if len(included) == 1 else 's'}"
-    found = {"file": str(file), "bytes": size, "owners": [asdict(owner) for owner in included]}
-    return Result([f"{file}: {size:,} bytes, all flushes of {owners} so far"], [found])
+    object_ = {"file": str(file), "bytes": size, "owners": [asdict(owner) for owner in included]}
+    return Result([f"{file}: {size:,} bytes, all flushes of {owners} so far"], [object_])
 
 
 class FlushWait:
@@ -114,14 +114,14 @@ def restore_command(settings: Settings, file: Path) -> Result:
         with closing(open_store(settings.store, settings.ladder, read_only=True)) as store:
             owners = store.owners()
         journals = [_outlook(settings, number, owners) for number in data_folder.journal_numbers(settings.data)]
-    found = {
+    object_ = {
         "file": str(file),
         "database": str(path),
         "bytes": restored.size,
         "moved_to": [str(name) for name in restored.moved],
         "journals": [asdict(journal) for journal in journals],
     }
-    return Result(_restored_lines(file, path, restored, journals), [found])
+    return Result(_restored_lines(file, path, restored, journals), [object_])
 
 
 def _database(settings: Settings, what: str) -> Path:

@@ -61,7 +61,7 @@ def copy_command(settings: Settings, source: str, target: str) -> Result:
 @contextmanager
 def _opened(uri: str, ladder: Ladder | None, read_only: bool = False) -> Iterator[Store]:
     if uri.startswith("memory:"):
-        raise SettingInvalid("memory:// lives inside the server; there is nothing to copy from or to", field="store")
+        raise SettingInvalid("memory:// is inside the server only: it cannot be copied", field="store")
     with closing(open_store(uri, ladder, read_only=read_only)) as store:
         yield store
 

@@ -35,8 +35,8 @@ def fold_command(settings: Settings, dry_run: bool) -> Result | None:
     day = fold_day(int(clock.now()))
     if dry_run:
         with reading(settings) as (store, ladder):
-            found = preview(store.walk, day, ladder)
-        return Result(found.lines(), [asdict(found)], FAILED if found.changed_totals else 0)
+            due = preview(store.walk, day, ladder)
+        return Result(due.lines(), [asdict(due)], FAILED if due.changed_totals else 0)
     if not data_folder.journal_numbers(settings.data):  # before the folder is held, which makes it
         raise Failed(f"there is no journal in {settings.data}; --data DIR names another folder")
     with data_folder.held(settings.data, settings.store, "clickcurve fold"):

@@ -35,7 +35,7 @@ from storage.tools.verify import Report, verify
 def reading(settings: Settings) -> Iterator[tuple[Store, Ladder]]:
     """Opens the store of the settings for reading, with its ladder."""
     if settings.store.startswith("memory:"):
-        raise SettingInvalid("memory:// lives inside the server; there is nothing to read from outside", field="store")
+        raise SettingInvalid("memory:// is inside the server only: it cannot be read from outside", field="store")
     require_database(settings.store)
     store = open_store(settings.store, settings.ladder, read_only=True)
     try:
@@ -112,9 +112,9 @@ def dump_command(settings: Settings, key: str | None, all_links: bool, group: st
         raise click.UsageError("dump takes a KEY, --all-links or --group")
     (stored,) = named
     with reading(settings) as (store, ladder):
-        found, breakdown_rows = (asyncio.run(read_rows(store, each)) for each in (stored, breakdown_of(stored)))
-    lines = chain(dump_lines(found, ladder), breakdown_lines(breakdown_rows))
-    return Result(lines, [dump_object(found, ladder) | {"breakdowns": breakdown_objects(breakdown_rows)}])
+        counts, breakdown_rows = (asyncio.run(read_rows(store, each)) for each in (stored, breakdown_of(stored)))
+    lines = chain(dump_lines(counts, ladder), breakdown_lines(breakdown_rows))
+    return Result(lines, [dump_object(counts, ladder) | {"breakdowns": breakdown_objects(breakdown_rows)}])
 
 
 @reports("export")
@@ -166,4 +166,4 @@ def _exported(
     with reading(settings) as (store, ladder):
         yield from export(store, ladder, int(clock.now()), damaged.append, on_progress)
     if damaged:
-        raise LeftOut(f"what has damaged rows is left out ({len(damaged):,}), first {damaged[0]}")
+        raise LeftOut(f"{len(damaged):,} links or groups with damaged rows are left out; the first: {damaged[0]}")

@@ -69,22 +69,22 @@ def repair_command(
     named = stored_keys(key, all_links, group)
     if ranking:
         if named or drop:
-            raise click.UsageError("--ranking takes nothing else")
+            raise click.UsageError("--ranking cannot be combined with other arguments")
         return Result([_rank_anew(settings)], [])
     if len(named) != drop:
-        raise click.UsageError("repair takes nothing, or --drop and one of KEY, --all-links and --group")
+        raise click.UsageError("give repair no arguments, or --drop and one of KEY, --all-links and --group")
     stored = named[0] if named else None
     if stored is not None:
         asyncio.run(_drop(settings, stored))
     with reading(settings) as (store, _):
-        found = [row for row in _damaged(store) if stored in (None, counts_key(row.key))]
+        waiting = [row for row in _damaged(store) if stored in (None, counts_key(row.key))]
         both = () if stored is None else (stored, breakdown_of(stored))
         left = [row_name(each, owner) for each in both for owner in _faults(store, each)]
     if left:
-        raise Failed(f"{', '.join(left)}: damaged still; repair where the journal of that owner is")
-    if not found:
+        raise Failed(f"still damaged: {', '.join(left)}; run repair on the machine that has the journal of that owner")
+    if not waiting:
         return Result(["no row keeps anything waiting"], [])
-    return Result((row.line() for row in found), [asdict(row) for row in found], FAILED)
+    return Result((row.line() for row in waiting), [asdict(row) for row in waiting], FAILED)
 
 
 def _rank_anew(settings: Settings) -> str:
@@ -104,13 +104,13 @@ def _damaged(store: Store) -> Iterator[DamagedRow]:
 
 def _faults(store: Store, key: str) -> dict[int, str]:
     """Returns why rows of this key cannot be read, by owner."""
-    found = {}
+    reasons = {}
     for each in asyncio.run(store.rows(key)).rows:
         try:
             (separate_parts if is_breakdown(key) else decode)(each.data)
         except RowCorrupt as error:
-            found[each.owner] = error.detail
-    return found
+            reasons[each.owner] = error.detail
+    return reasons
 
 
 async def _drop(settings: Settings, key: str) -> None:

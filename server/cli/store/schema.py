@@ -58,9 +58,9 @@ def make_tables(settings: Settings, replication: int) -> Result:
         done = apply_schema(cluster, settings.ladder, replication)
         findings = check_schema(cluster, settings.ladder)
     keyspace = cluster.address.keyspace
-    said = done or [f"nothing to do: keyspace {keyspace} has everything"]
-    found = {"keyspace": keyspace, "done": done, "findings": [asdict(one) for one in findings]}
-    return Result((*said, *map(_finding_text, findings)), [found])
+    steps = done or [f"nothing to do: keyspace {keyspace} has everything"]
+    object_ = {"keyspace": keyspace, "done": done, "findings": [asdict(one) for one in findings]}
+    return Result((*steps, *map(_finding_text, findings)), [object_])
 
 
 @schema_command.command("show")
@@ -96,8 +96,8 @@ def check_tables(settings: Settings) -> Result:
         findings = check_schema(cluster, settings.ladder)
     keyspace = cluster.address.keyspace
     lines = [_finding_text(one) for one in findings] or [f"keyspace {keyspace} is as it should be"]
-    found = {"keyspace": keyspace, "findings": [asdict(one) for one in findings]}
-    return Result(lines, [found], FAILED if findings else 0)
+    object_ = {"keyspace": keyspace, "findings": [asdict(one) for one in findings]}
+    return Result(lines, [object_], FAILED if findings else 0)
 
 
 def _finding_text(finding: Finding) -> str:

@@ -241,6 +241,21 @@ def test_last_month_from_where_compared_to_the_month_before(
             }
         assert violations(scripted, axe_script()) == []
         keep(scripted, shots, "compared")
+        for page in (scripted, plain):
+            page.open(
+                page.js("[...document.querySelectorAll('.values a')].find((a) => /^news/.test(a.innerText)).href")
+            )
+            value = http.get(f"/v1/groups/spring/by/ref/curve?{asked}&step=1w&value=news.example").json()
+            text = re.sub(r"\s+", " ", page.text())
+            assert f"Referrer news.example: {value['at_least']:,} hits, {first.day} {first:%b} - " in text
+            assert value["exact"] and "how often two values come together is not kept" in text
+            assert query(page)["value"] == ["news.example"] and query(page)["compare"] == ["before"]
+        assert violations(scripted, axe_script()) == []
+        keep(scripted, shots, "filtered")
+        scripted.js("document.querySelector('a.chip').focus()")
+        scripted.press("Enter")
+        scripted.until("!location.search.includes('by=') && document.querySelector('.values a')")
+        assert "What changed" in scripted.text(), "why it was more or less than the month before"
 
 
 # --- readers, screens, strangers --------------------------------------------------------------------------------------
