@@ -1,7 +1,7 @@
 """What the token of the request under way may touch: everything, or the keys that begin with a prefix, and a group.
 
-Whoever reads a stored row asks here first, so a route that forgets to is refused and shows nothing. A row of all links
-together is, for such a token, that of its group: this counts every hit that the token writes.
+The reading of any stored row asks here first, so a route cannot forget it. The row of all links together is, for such a
+token, that of its group: this counts every hit that the token writes.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def access() -> Access:
 def begin_access(allowed: Access) -> None:
     """Makes the rest of this task, and the tasks that it starts, touch what is allowed and nothing else.
 
-    Whoever begins a request calls it, also with ALL_ACCESS: a pipelined request begins with what the one before had.
+    Call it for every request, also with ALL_ACCESS: a pipelined request begins with what the one before had.
     """
     _ACCESS.set(allowed)
 

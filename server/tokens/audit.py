@@ -1,4 +1,4 @@
-"""The audit log: who made or revoked tokens and shares, deleted, restored or changed limits, in the notes of the store.
+"""The audit log, in the notes of the store: tokens and shares made or revoked, links deleted, limits changed.
 
 An entry names the token by its id, and never holds one. Entries are kept for KEPT_DAYS.
 """

@@ -49,10 +49,10 @@ class KnownTokens:
 
     async def begin(self, patience_s: float) -> None:
         """Asks the store before the first request, if it answers in time, and takes over the file of version 0.2."""
-        asking = asyncio.ensure_future(self.refresh())
-        await asyncio.wait({asking}, timeout=patience_s)
-        if asking.done():
-            asking.result()
+        reading = asyncio.ensure_future(self.refresh())
+        await asyncio.wait({reading}, timeout=patience_s)
+        if reading.done():
+            reading.result()
         else:
             log.warning("tokens not read", extra={"reason": f"no answer in {patience_s} s", "then": "it goes on"})
 

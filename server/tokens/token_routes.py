@@ -1,4 +1,4 @@
-"""`/v1/tokens`: tokens made, listed and revoked by whoever has one of scope admin; and `/v1/audit`."""
+"""`/v1/tokens`: tokens made, listed and revoked, with one of scope admin; and `/v1/audit`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
     router = APIRouter(tags=["administering"])
     book = tokens.book
 
-    @router.post("/v1/tokens", status_code=201, **_described("Make a token", {201: "Made; `token` is shown once"}))
+    @router.post("/v1/tokens", status_code=201, **_operation("Make a token", {201: "Made; `token` is shown once"}))
     async def make(request: Request) -> Response:
         """With `prefix`, it touches keys that begin so and nothing else; `group` counts every hit that it writes."""
         wish = _wish_in(await read_bounded(request.stream(), _BODY_BYTES)).checked(clock())
@@ -61,12 +61,12 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
         await tokens.refresh()
         return _json({"token": secret, **listed(token, None)}, 201)
 
-    @router.get("/v1/tokens", **_described("List the tokens", {200: "All tokens of the store, none of them readable"}))
+    @router.get("/v1/tokens", **_operation("List the tokens", {200: "All tokens of the store, none of them readable"}))
     async def list_all() -> Response:
         found, used = await asyncio.to_thread(lambda: (book.all(), book.last_used()))
         return _json({"tokens": [listed(token, used.get(token.id)) for token in found]})
 
-    @router.delete("/v1/tokens/{id}", status_code=204, **_described("Revoke a token", {204: "Revoked", 404: "Unknown"}))
+    @router.delete("/v1/tokens/{id}", status_code=204, **_operation("Revoke a token", {204: "Revoked", 404: "Unknown"}))
     async def revoke(request: Request) -> Response:
         token_id = str(request.path_params["id"])
         if all(token.id != token_id for token in await asyncio.to_thread(book.all)):
@@ -77,7 +77,7 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
         await tokens.refresh()
         return Response(status_code=204)
 
-    @router.get("/v1/audit", **_described("List who did what", {200: "What was administered in the last 400 days"}))
+    @router.get("/v1/audit", **_operation("List who did what", {200: "What was administered in the last 400 days"}))
     async def audited() -> Response:
         return _json({"entries": await asyncio.to_thread(lambda: list(audit.entries()))})
 
@@ -104,7 +104,7 @@ def _json(content: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(content), status, media_type=JSON)
 
 
-def _described(summary: str, answers: dict[int, str]) -> dict[str, Any]:
+def _operation(summary: str, answers: dict[int, str]) -> dict[str, Any]:
     return {
         "summary": summary,
         "response_class": Response,
