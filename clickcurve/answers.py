@@ -300,7 +300,7 @@ class TotalChange(Struct, frozen=True, gc=False):
 
 
 class CauseAnswer(Struct, frozen=True, gc=False):
-    """A value whose change is certain, and beyond what it would be had all hits changed alike."""
+    """A value whose change is certain, and greater than if all values had changed by the same factor."""
 
     value: str
     change: Annotated[int, Meta(description="after - before, by hits that are certain")]

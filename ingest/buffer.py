@@ -212,7 +212,7 @@ class Buffer:
             sums = dict.copy(self.links.attributes.sums)
             return partial(self.profiles.delta_of_all, sums) if any(sums.values()) else None
         link = link_of(counts)
-        row = self.others.said_of(counts) if link is None else self.links.said_of(link)
+        row = self.others.attributes_of(counts) if link is None else self.links.attributes_of(link)
         if link is not None and (erased := self.erased.get(link)) is not None:
             row = row.plus(RowCounts(profiles=erased.counts.profiles, visitors=erased.counts.visitors), -1)
         return partial(self.profiles.delta, row) if any(row.profiles.values()) else None

@@ -1,4 +1,4 @@
-"""Becoming the holder of an owner: the conditional updates by which a journal gets the number that it flushes under.
+"""Claims an owner: the conditional updates by which a journal gets the number under which it flushes.
 
 An owner's marks are only worth something while one process numbers its flushes. So the store's record of the owner
 changes by conditional updates alone, each is written into the journal before it is tried, and `claim_table.py` says

@@ -273,7 +273,7 @@ class BufferedProfiles:
     bytes_held: int = 0
 
     def numbers(self, part: BatchAttributes) -> list[int]:
-        """Returns the numbers of a batch's profiles, which stand here from then on."""
+        """Returns the numbers of a batch's profiles; adds new ones."""
         numbers = self._numbered.numbers_of(part.kinds, part.rows())
         if growth := len(self._numbered) - len(self._rows):
             new = self._numbered.newest(growth)
@@ -354,8 +354,8 @@ class KeyedCounts:
         profiles, visitors = self.attributes.counts.get(key, {}), self.attributes.visitors.get(key, {})
         return RowCounts(self.people.of(key), self.bots.of(key), 0, profiles, visitors)
 
-    def said_of(self, key: str) -> RowCounts:
-        """Returns a copy of what the hits of one key said, without their minutes."""
+    def attributes_of(self, key: str) -> RowCounts:
+        """Returns a copy of the attributes of one key's hits, without their minutes."""
         profiles, visitors = self.attributes.counts.get(key, {}), self.attributes.visitors.get(key, {})
         return RowCounts(profiles=dict.copy(profiles), visitors=dict.copy(visitors))
 

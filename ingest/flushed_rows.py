@@ -40,7 +40,7 @@ class FlushedRows(Protocol[R, D]):
 
     @property
     def nothing(self) -> D:
-        """What adds nothing."""
+        """Returns a delta that adds nothing."""
 
     def read(self, data: bytes) -> R:
         """Returns the row of these bytes; raises RowCorrupt."""

@@ -1,7 +1,7 @@
 """The curve of a set of links: each row is read by itself, and its points and bounds are added.
 
-So the bounds are narrower than those of one row of all: each link's first and last hit says on which side of a cut its
-own hits lie.
+So the bounds are narrower than those of one common row: each link's first and last hit shows on which side of
+a cut its hits lie.
 """
 
 from __future__ import annotations

@@ -48,9 +48,7 @@ FAMILIES: dict[str, Family] = {
         COUNTER, "Hits by outcome: counted, late (counted as well), duplicate, refused.", ("outcome",)
     ),
     "clickcurve_refused_hits_total": Family(COUNTER, "Hits refused, by the field to blame.", ("field",)),
-    "clickcurve_ignored_fields_total": Family(
-        COUNTER, "Hits with a field that says nothing of what is divided.", ("field",)
-    ),
+    "clickcurve_ignored_fields_total": Family(COUNTER, "Hits with a field that no dimension uses.", ("field",)),
     "clickcurve_writes_total": Family(COUNTER, "Requests that were answered with a receipt.", ("kind",)),
     "clickcurve_write_bytes_total": Family(COUNTER, "Decompressed bytes of their bodies."),
     "clickcurve_refused_writes_total": Family(COUNTER, "Requests with hits that were refused whole.", ("status",)),

@@ -1,6 +1,6 @@
 """Hits that are accepted and not confirmed yet, in memory that is bounded; safe between threads.
 
-Hits that say the same in the same minute are one line with a count. The open lines are closed into a batch that has an
+Hits of one minute with the same fields are one line with a count. The open lines are closed into a batch that has an
 id, and whatever becomes of a try, the same lines go out again under the same id: so each counts once. Batches go out in
 the order in which they were closed, one at a time.
 

@@ -1,4 +1,4 @@
-"""Which answers of an application are hits, and what they say: for the middleware beside this file. Pure.
+"""Which answers of an application are hits, and with which fields: for the middleware beside this file. Pure.
 
 As in `clickcurve import`: a GET that is answered by a redirect is a hit; the key is the path as it was sent, without
 its first slash and without the query. What a visitor's browser says is made fit for the server, which refuses a hit

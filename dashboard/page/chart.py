@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from clickcurve.answers import CurveAnswer
+from clickcurve.answers import CurveAnswer, PointAnswer
 from dashboard.page.periods import days_shown, in_address, length_of
 from dashboard.page.view import PageView
-from dashboard.pictures.axes import range_words, wall, with_commas
+from dashboard.pictures.axes import WEEKDAYS, is_midnight, range_words, wall, with_commas
 from dashboard.pictures.curve_picture import (
     DAY_S,
     HIT,
@@ -37,7 +37,7 @@ _LONGER: Mapping[str, Mapping[str, int]] = {
 # The steps whose points are as long as old buckets that are kept whole.
 _KEPT: Mapping[str, int] = {"1h": HOUR_S, "1d": 25 * HOUR_S, "1w": 7 * DAY_S + HOUR_S}
 MANY_POINTS = 340  # 14 days by hour are 336, 24 hours by 5 minutes 288
-MOST_ROWS = 600  # points whose numbers stand on the page: 48 hours by 5 minutes are 576
+MOST_ROWS = MANY_POINTS  # points whose numbers stand on the page
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ class PointRow:
 class Chart:
     """svg is markup that is safe; rows are empty where there are too many. earlier, later and out are views.
 
-    kept_whole: what to say in place of the picture where the range is inside one kept bucket.
+    every_s: the length of each point, 0 where they are not equally long. kept_whole: what to say in place of the
+    picture where the range is inside one kept bucket.
     """
 
     svg: str
@@ -64,6 +65,7 @@ class Chart:
     start: int
     end: int
     rows: list[PointRow]
+    every_s: int
     points: int
     earlier: str
     later: str
@@ -99,10 +101,8 @@ def make_chart(
         legend="; ".join(filter(None, notes)),
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,
-        rows=[
-            PointRow(each.start, each.end, range_words(each.start, each.end, zone), with_commas(each.count), each.state)
-            for each in few
-        ],
+        rows=[PointRow(each.start, each.end, _when(each, zone), with_commas(each.count), each.state) for each in few],
+        every_s=lengths.pop() if len(lengths := {each.end - each.start for each in few}) == 1 else 0,
         points=len(curve.points),
         earlier=previous,
         later=later,
@@ -111,6 +111,13 @@ def make_chart(
         last_day=last_day,
         kept_whole=_kept_whole(curve, zone),
     )
+
+
+def _when(point: PointAnswer, zone: ZoneInfo) -> str:
+    """Writes the time of a point, of a day with its weekday."""
+    words = range_words(point.start, point.end, zone)
+    first, after = wall(point.start, zone), wall(point.end, zone)
+    return f"{WEEKDAYS[first.weekday()]} {words}" if is_midnight(first) and first + timedelta(1) == after else words
 
 
 def fitting_step(curve: CurveAnswer) -> str:

@@ -1,4 +1,4 @@
-"""What a user agent says of its visitor: browser, operating system, kind of device. Never the agent itself.
+"""Reads browser, operating system and kind of device from a user agent. The agent itself is never kept.
 
 The library `ua-parser` knows some hundred browsers and fifty systems; what is kept are the families that people know,
 so that a link's list of browsers fits a screen. All others are `other`; an agent that says nothing is "".

@@ -1,4 +1,4 @@
-"""Where a link was put up: its source and campaign, as the shortener names them or as the link's query has them."""
+"""Where a link was published: its source and campaign, from the hit's fields or the link's query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _QR = "qr"
 
 
 def source_of(value: object) -> str:
-    """Returns the field `source` of a hit; raises HitRejected if it is no such field."""
+    """Returns the field `source` of a hit; raises HitRejected if the value is not valid."""
     text = text_of(value, "source", SOURCE_RULE, SOURCE_BYTES)
     if not text:
         raise HitRejected("source is empty", field="source", value="", rule=SOURCE_RULE)
@@ -29,7 +29,7 @@ def source_of(value: object) -> str:
 
 
 def utm_of(value: object) -> dict[str, str]:
-    """Returns the fields of the object `utm` of a hit by name; raises HitRejected if it is no such object."""
+    """Returns the fields of the object `utm` of a hit by name; raises HitRejected if it is not valid."""
     if not isinstance(value, Mapping):
         raise HitRejected("utm must be an object", field="utm", value=shown(value), rule=UTM_RULE)
     return {

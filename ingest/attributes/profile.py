@@ -1,4 +1,4 @@
-"""What a hit says of its visitor, as one value for each dimension that is counted: its profile.
+"""The profile of a hit: one value for each dimension that is counted.
 
 Hits of one link and hour with one profile are one number in the buffer and in the journal, however many dimensions
 there are: counted dimension by dimension, a batch would cost twice as much. What a profile is made of (addresses,
@@ -54,7 +54,7 @@ class Profile(NamedTuple):
 
 
 class AttributeFields(NamedTuple):
-    """The fields of a hit that say who and from where, as JSON has them.
+    """The attributes of a hit, as JSON has them.
 
     Objects may be pairs, as `pairs_of` has them. None: not given. A later field beats an earlier one that says the
     same: `country` beats `ip`.
@@ -135,7 +135,7 @@ class ProfileReader:
 
     @property
     def lacks_agents(self) -> bool:
-        """The reader of agents is wanted and not there yet."""
+        """Whether the reader of agents is needed and not loaded yet."""
         return self.wants_agents and self._agent_reader is None
 
     def load_agents(self) -> None:
@@ -164,7 +164,7 @@ class ProfileReader:
         return not set(names).isdisjoint(self.dimensions)
 
     def _ignored_fields(self) -> tuple[str, ...]:
-        """Returns the fields that say nothing of these dimensions; the agent is asked for bots in any case."""
+        """Returns the fields that no dimension uses; the agent is always used, to recognise bots."""
         wanted = {
             "ref": self._wants("ref"),
             "ip": self._wants("country") or self.salts is not None,
@@ -229,7 +229,7 @@ class ProfileReader:
         return texts, [row != silent for row in zip(*columns, strict=True)]  # type: ignore[return-value]
 
     def _columns_given(self, hits: HitColumns, given: Set[str]) -> dict[str, Sequence[str | None]]:
-        """Returns what the fields say that some of the hits have, by dimension, but for the agent's."""
+        """Returns the values of the fields that some hits have, by dimension, without those of the agent."""
         by_dimension: dict[str, Sequence[str | None]] = {}
         if "ref" in given:
             by_dimension["ref"] = list(map(self._referrers.__getitem__, hits.ref))
@@ -272,7 +272,7 @@ class ProfileReader:
         return {**values, **_of_utm(utm), **self._of_tags(tags)}
 
     def with_known_visitor(self, profile: Profile | None) -> Profile:
-        """Returns the profile of a hit whose visitor is known; None: it says nothing else."""
+        """Returns the profile of a hit whose visitor is known. None: the hit has no other attributes."""
         if profile is None:
             return self._only_visitor
         with_visitor = self._with_known_visitor.get(profile)

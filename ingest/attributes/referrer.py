@@ -97,7 +97,7 @@ class ReferrerReader:
         return "" if site in self._own_sites else cut(site)
 
     def site_of_field(self, value: object) -> str:
-        """Returns the site that the field `ref` of a hit names; raises HitRejected if it is no such field."""
+        """Returns the site that the field `ref` of a hit names; raises HitRejected if the value is not valid."""
         return self.site(text_of(value, "ref", REF_RULE, REF_BYTES))
 
     def kept_value(self, dimension: str, value: str) -> str:

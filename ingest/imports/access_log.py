@@ -44,7 +44,7 @@ LogHit = tuple[int, str, bool]  # start of the minute, key, whether it is a bot
 
 
 class LineBad(Exception):
-    """A line is of no known format; the text says why."""
+    """A line has an unknown format; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)

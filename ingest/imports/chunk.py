@@ -1,4 +1,4 @@
-"""A chunk of an import on its way to the owner: what a stretch of a source adds, and the body that carries it.
+"""A chunk of an import: the counts of one part of a source, and the body that carries them.
 
 A body is NDJSON, or a JSON array, of three kinds of objects, which may be mixed:
 

@@ -1,4 +1,4 @@
-"""What a line of an access log says beside its hit: referrer, address, agent, and the campaign in the link's query.
+"""The attributes in a line of an access log: referrer, address, agent, and the campaign in the link's query.
 
 What a field of a hit may not hold is left out: a log holds whatever clients sent. Of a referrer the host is kept.
 """
@@ -45,7 +45,7 @@ class LogAttributes:
         self.use(())
 
     def use(self, wanted: Collection[str]) -> None:
-        """Fills these fields from now on, which say something where the hits go, as far as lines have them."""
+        """Fills only these fields from now on: the target of the import uses them."""
         self.wanted = self._only & frozenset(wanted) & frozenset(OF_LINES)
         self._wants_query = not self.wanted.isdisjoint(("source", "utm"))
         self._campaigns.clear()

@@ -36,7 +36,7 @@ class ComparedSpans:
 
 
 class Cause(NamedTuple):
-    """How a value changed. change: after - before, counts that are certain; the true change is within the bounds."""
+    """The change of one value. change: after - before, of certain counts; the true change is within the bounds."""
 
     value: str
     change: int
@@ -173,7 +173,7 @@ def _sum_values(
 
 
 def _judged(value: str, old: _Values, new: _Values, shared: int, growth: float) -> tuple[float, Cause]:
-    """Returns how far a value's change certainly goes beyond that of all, in its own direction, and the change.
+    """Returns by how much a value's change certainly exceeds the common change, and the change itself.
 
     shared: the value's hits in buckets that both spans hold.
     """

@@ -45,7 +45,7 @@ AT_ONCE_HITS = 1_000  # that are pending: at most so many minutes, and values of
 
 
 class OtherWorkers(Protocol):
-    """Owners in other processes, with what they hold of a stored key."""
+    """Other workers, with their pending hits of a stored key."""
 
     async def pending(self, key: str) -> Sequence[Pending]: ...
 
@@ -117,16 +117,16 @@ class BreakdownReader:
         """Returns whether all buckets from the one that holds `start` on are of the breakdown's finest tier."""
         return common_span(start, start + 1, day, self.bounded.ladder, ladder)[0] >= self.bounded.ladder.cuts(day)[0]
 
-    async def _read_both(self, counts_key: str, parts_key: str) -> tuple[StoredLink, _Words, bool]:
+    async def _read_both(self, counts_key: str, parts_key: str) -> tuple[StoredLink, _StoredBreakdowns, bool]:
         """Returns the stored counts, the stored breakdown, and whether both are of one moment."""
-        again = _words(await self._rows(parts_key), parts_key)
+        again = _stored_breakdowns(await self._rows(parts_key), parts_key)
         for _ in range(TRIES):
             stored_parts = again
             counts = await self._rows(counts_key)
             of_counts = _marks_of_counts(counts, counts_key)
             if stored_parts.marks == of_counts:
                 return counts, stored_parts, True
-            again = _words(await self._rows(parts_key), parts_key)
+            again = _stored_breakdowns(await self._rows(parts_key), parts_key)
             is_ahead = any(mark > of_counts.get(owner, 0) for owner, mark in stored_parts.marks.items())
             if again.marks == stored_parts.marks and not is_ahead:
                 return counts, stored_parts, True
@@ -138,7 +138,7 @@ class BreakdownReader:
 
     def _merged(
         self,
-        stored_parts: _Words,
+        stored_parts: _StoredBreakdowns,
         pending: Sequence[PendingBreakdown],
         erased_at: int,
         day: int,
@@ -164,7 +164,7 @@ class BreakdownReader:
         return merge_breakdowns(rows.values(), day, self.bounded)
 
 
-class _OwnersWords(NamedTuple):
+class _OwnerBreakdown(NamedTuple):
     """One owner's stored breakdown, of which only the head is read."""
 
     owner: int
@@ -172,12 +172,12 @@ class _OwnersWords(NamedTuple):
     head: BreakdownHead
 
 
-class _Words(NamedTuple):
+class _StoredBreakdowns(NamedTuple):
     """A link's stored breakdowns. marks: owner -> the last flush that its breakdown includes."""
 
     key: str
     erased_at: int
-    owners: list[_OwnersWords]
+    owners: list[_OwnerBreakdown]
     marks: dict[int, int]
 
     def size(self) -> int:
@@ -185,15 +185,15 @@ class _Words(NamedTuple):
         return sum([len(each.parts.open) + len(each.parts.closed) for each in self.owners])
 
 
-def _words(link: StoredLink, key: str) -> _Words:
+def _stored_breakdowns(link: StoredLink, key: str) -> _StoredBreakdowns:
     owners = []
     for each in link.rows:
         try:
             parts = separate_parts(each.data)
-            owners.append(_OwnersWords(each.owner, parts, parts.head or head_of(parts.open)))
+            owners.append(_OwnerBreakdown(each.owner, parts, parts.head or head_of(parts.open)))
         except RowCorrupt as error:
             raise _naming_breakdown(error, key, each.owner) from error
-    return _Words(key, link.erased_at, owners, {each.owner: each.head.mark for each in owners})
+    return _StoredBreakdowns(key, link.erased_at, owners, {each.owner: each.head.mark for each in owners})
 
 
 def _marks_of_counts(link: StoredLink, key: str) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""The rest: hits of a row of counts that recorded nothing in a dimension, and what is known of them all the same.
+"""The hits of a row of counts that recorded no value of a dimension, and what is known of them.
 
 A hit that says nothing is counted and not recorded: it is cheap, and it gave no value, `""`. But neither did the hits
 record anything that came before the dimension was switched on, whatever they would have said: those are `unrecorded`.

@@ -156,7 +156,7 @@ class AlertWatch:
                 if not self._gives_up(alert, way, noted, retry, error):
                     continue
             del self._retries[f"{noted.id} {way}"]
-            entry = await self._ledger.said(alert.source, entry, way)
+            entry = await self._ledger.note_sent(alert.source, entry, way)
 
     async def _send(self, alert: Alert, way: str, message: AlertMessage) -> None:
         if way == "url":

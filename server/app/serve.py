@@ -49,7 +49,7 @@ def serve(settings: Settings) -> int:
         if settings.workers == 1:
             with listener:
                 return run.run(settings, listener, lambda: _ready(listener), None)
-        patience_s = connection.DRAIN_S + shutdown.LAST_FLUSH_S + 3.0
+        patience_s = settings.drain_s + connection.LAST_ANSWERS_S + shutdown.LAST_FLUSH_S + 3.0
         return supervisor.Parent(
             settings.workers,
             listener,

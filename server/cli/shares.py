@@ -50,9 +50,9 @@ def _shares(settings: Settings) -> Iterator[tuple[Shares, AuditLog]]:
 def share_command() -> None:
     """Make, list and revoke addresses that show one link or group to anybody.
 
-    `clickcurve share KEY` prints such an address: a page to look at, without a token, until the end of the day in it.
-    Of other links it shows nothing. A key that is called list, revoke or create: `clickcurve share create list`.
-    The address is noted in the server's database: run it where that is, or name its folder by --data.
+    `clickcurve share KEY` prints such an address: a page of this link alone, without a token, until the end of the day
+    in the address. For a key that is named list, revoke or create, write `clickcurve share create list`. The command
+    writes to the server's database: run it on the server's machine, with the server's --data or --store.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def share_command() -> None:
     type=click.IntRange(1, MAX_DAYS),
     default=USUAL_DAYS,
     show_default=True,
-    help="For how many days after today.",
+    help="How many days after today it is valid.",
 )
 @click.option("--group", "is_group", is_flag=True, help="KEY is the name of a group.")
 @with_settings("data", "store", "url", "config")

@@ -49,9 +49,9 @@ def _token_book(settings: Settings) -> Iterator[tuple[TokenBook, AuditLog]]:
 def token_command() -> None:
     """Make, list and revoke the tokens that a server asks for.
 
-    As soon as there is one, every request needs `Authorization: Bearer TOKEN`, but for /healthz, /readyz and /docs. All
-    servers of the store notice changes within five seconds. Only a hash of each token is kept: it is shown once, when
-    made. The tokens are noted in the server's database: run it where that is, or name its folder by --data.
+    As soon as there is a token, every request needs `Authorization: Bearer TOKEN`, except /healthz, /readyz and /docs.
+    All servers of the store notice changes within five seconds. A token is shown once, when it is made: only its hash
+    is kept, in the server's database. Run the command where that is, or name its folder by --data.
 
     \b
     Scopes:
@@ -89,7 +89,7 @@ def create_token(
     group: str | None,
     expires: str | None,
 ) -> Result:
-    """Make a token and print it, once. NAME says who will use it; with --prefix it is that unless given.
+    """Make a token and print it, once. NAME describes its user; the default is the prefix.
 
     \b
     Examples:

@@ -65,7 +65,7 @@ def hits_by_value(chance: Random, hits: int, shares: Shares) -> dict[str, int]:
     return counts
 
 
-def said_by_one(chance: Random, audience: str) -> dict[str, str]:
+def attributes_of_one(chance: Random, audience: str) -> dict[str, str]:
     """Returns what one hit says of each dimension, without what it does not give."""
     drawn = {name: chance.choices(list(each), list(each.values()))[0] for name, each in AUDIENCES[audience].items()}
     return {name: value for name, value in drawn.items() if value}

@@ -37,7 +37,7 @@ DRAINED_S = 30  # for the rest of a body whose request is answered
 DRAINED_BYTES = 64 * 1024 * 1024  # of it
 ENDED_S = 5  # for a client to end its side, after an answer that ends the connection
 LOOK_S = 5
-DRAIN_S = 5  # for requests under way at a stop
+LAST_ANSWERS_S = 5  # for requests under way at a stop
 
 _FULL = refusal(503, "too many connections", "nothing was counted; try again in a second", retry_after_s=1)
 _CALLER_FULL = refusal(
@@ -86,7 +86,7 @@ class Connection(HttpToolsProtocol):
     drained_bytes = DRAINED_BYTES
     ended_s: float = ENDED_S
     look_s: float = LOOK_S
-    drain_s: float = DRAIN_S
+    last_answers_s: float = LAST_ANSWERS_S
 
     _in_headers = False
     _is_broken = False  # what came cannot be read on
@@ -297,7 +297,7 @@ class Connection(HttpToolsProtocol):
         self._is_stopping = True
         super().shutdown()
         if not self.transport.is_closing():
-            self.loop.call_later(0.9 * self.drain_s, self.transport.abort)
+            self.loop.call_later(0.9 * self.last_answers_s, self.transport.abort)
 
     # --- patience -----------------------------------------------------------------------------------------------
     def _look(self) -> None:

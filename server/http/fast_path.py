@@ -81,6 +81,7 @@ class FastPath:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.hits = gateway.hits
+        self.is_open = True  # False: everything goes through ASGI
         self.hit_callers = _Admission(gateway, "POST", "/v1/hits")
         self._routes = {
             route.prefix: (route, _Admission(gateway, route.method.decode(), route.example))
@@ -104,7 +105,7 @@ class FastPath:
             taken = _question(route, method, target, fields)
         else:
             return None
-        if taken is None or not _ODD.isdisjoint(fields):
+        if taken is None or not self.is_open or not _ODD.isdisjoint(fields):
             return None
         if len(fields) < len(headers) and _repeats_one(headers):
             return None

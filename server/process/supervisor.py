@@ -94,7 +94,7 @@ class Parent:
         if signal_info is not None and number == _LISTENS:
             self._listens(signal_info.si_pid)
         elif number in _STOP:
-            self._stop(signal.SIGTERM)
+            self._stop(number)
         elif number == signal.SIGHUP:
             self._signal(number)  # each worker reads the rules again
         elif number == signal.SIGCHLD:

@@ -116,6 +116,13 @@ class Settings:
         "FILE",
     )
     flush_s: int = _row("15", values.whole_number(1, 3_600), "Seconds between flushes.", "SECONDS")
+    drain_s: int = _row(
+        "0",
+        values.whole_number(0, 300),
+        "Seconds to serve on after SIGTERM, while /readyz answers 503 so that balancers send no more. SIGINT stops at "
+        "once.",
+        "SECONDS",
+    )
     sync: bool = _row(
         "on",
         values.on_or_off,

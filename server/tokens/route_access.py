@@ -16,6 +16,7 @@ from clickcurve.access import Access
 from server.tokens.token import Scope
 
 IMPORTS = "/v1/import/"
+LIMIT = "/v1/limit/"
 # What is asked by POST too, because such questions are long: it changes nothing.
 QUESTIONS = frozenset(
     (
@@ -36,8 +37,8 @@ def scope_of(method: str, path: str) -> Scope | None:
     if path.startswith(ADMIN_PATHS):
         return Scope.admin
     if method in ("GET", "HEAD"):
-        if path.startswith(IMPORTS):
-            return Scope.write  # an import asks how far it has come
+        if path.startswith((IMPORTS, LIMIT)):
+            return Scope.write  # an import asks how far it has come; a proxy's question to the limiter counts
         return None if path in OPEN_PATHS or path.startswith(OPEN_BELOW) else Scope.read
     if method == "POST" and (path in _OPEN_FORMS or _is_share_form(path)):
         return None
@@ -119,6 +120,7 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("GET", "/v1/limits", Effect.refused),
     *_questions("/v1/limits/{event}", Effect.refused, "total", "curve"),
     RouteEffect("POST", "/v1/limit/{event}", Effect.refused),
+    RouteEffect("GET POST", "/v1/limit/{event}/check", Effect.refused),
     RouteEffect("POST", "/v1/limit/{event}/{reservation}/commit", Effect.refused),
     RouteEffect("POST", "/v1/limit/{event}/{reservation}/cancel", Effect.refused),
     RouteEffect("DELETE", "/v1/links/{key}", Effect.admin),

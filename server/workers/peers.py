@@ -33,9 +33,9 @@ from server.workers.messages import (
     QUESTIONS,
     AnyPending,
     Asked,
+    KeyAnswer,
     PendingGroups,
     PendingRows,
-    Said,
     Wanted,
     answer_of,
 )
@@ -177,7 +177,7 @@ class Peer:
             for waiter in waiters:
                 waiter.answered(())
 
-    def _answer(self, key: str, waiters: list[Waiter], answer: Said) -> None:
+    def _answer(self, key: str, waiters: list[Waiter], answer: KeyAnswer) -> None:
         last_answer = self._known.pop(key, [])
         if answer is None:
             self._remember(key, last_answer)
@@ -193,7 +193,7 @@ class Peer:
 
     def _pending_of(self, answer: list[PendingRows] | PendingGroups | str) -> list[AnyPending]:
         if isinstance(answer, PendingGroups):
-            return [answer.held(self._name, self._connection)]
+            return [answer.worker_pending(self._name, self._connection)]
         return [] if isinstance(answer, str) else [part.pending() for part in answer]
 
     def _remember(self, key: str, pending: list[AnyPending]) -> None:

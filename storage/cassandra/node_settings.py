@@ -1,4 +1,4 @@
-"""Settings of Cassandra's nodes on which promises rest: what each should be, and what follows where it is not.
+"""The settings of Cassandra's nodes that promises depend on: what each must be, and what happens otherwise.
 
 They stand in `cassandra.yaml`, and a node shows its own in `system_views.settings`. No server can set them.
 """

@@ -101,7 +101,7 @@ class Session:
         return sent
 
     def _ping(self, node: Any) -> None:
-        """Asks a node for anything until it answers, or is down: of that the driver knows."""
+        """Asks a node again and again until it answers, or until the driver reports it down."""
 
         def failed(error: Exception) -> None:
             if isinstance(error, OperationTimedOut):

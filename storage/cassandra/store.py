@@ -305,7 +305,7 @@ class CassandraStore(UnrankedStore):
 
 
 class CassandraView(UnrankedView):
-    """The store as it goes on, except the rows of all links: those are from before the view."""
+    """The live store, except the rows of all links, which were read when the view began."""
 
     def __init__(self, store: CassandraStore, all_links: list[tuple[str, StoredLink]]) -> None:
         self._store = store

@@ -67,7 +67,7 @@ def refuse_foreign_wal(path: Path) -> None:
 
 
 def _next_version(uuid: str, before: int) -> int:
-    """Returns the signature after `before`, never 0: so says a database that was never signed."""
+    """Returns the signature after `before`, never 0, which means that a database was never signed."""
     digest = blake2b(f"{uuid} {before}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big", signed=True) or 1
 

@@ -270,7 +270,7 @@ class _Copying:
         self._target.save_own(part.held, part.origin.begun, rows, sources)
 
     def _note_since(self) -> None:
-        """Makes the target divide hits since no earlier moment than the source: rows of both are one from now on."""
+        """Makes the target break hits down from no earlier moment than the source, since their rows are joined."""
         ours, theirs = (
             {name: value for name, value in of.notes().items() if name.startswith(SINCE)}
             for of in (self._view, self._target)
@@ -282,7 +282,7 @@ class _Copying:
             self._target.note(name, latest)
 
     def _note_shares(self) -> None:
-        """Makes addresses of shares good at the target too, unless it signs by a secret of its own."""
+        """Makes addresses of shares valid at the target too, unless it has a signing secret of its own."""
         notes = self._view.notes()
         secret = notes.get(SHARE_SECRET)
         if secret is not None and self._target.note(SHARE_SECRET, secret) == secret:

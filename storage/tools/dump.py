@@ -118,7 +118,7 @@ def _tier_lines(name: str, bucket: Callable[[int], tuple[int, int]], cells: Cell
 
 
 def utc(t: int) -> str:
-    """Returns a time for people; what is none as the number of its second."""
+    """Returns a time for people to read; a number that is not a valid time stays a number."""
     try:
         return datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError):

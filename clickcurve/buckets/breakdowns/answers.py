@@ -87,7 +87,7 @@ def value_between(row: Breakdown, dimension: str, value: str, edges: Sequence[in
 
 
 def recorded_between(row: Breakdown, dimension: str, edges: Sequence[int]) -> list[int]:
-    """Counts the recorded hits in each [edges[i], edges[i + 1]). What a row of counts has more said nothing."""
+    """Counts the recorded hits in each [edges[i], edges[i + 1]). The other hits of a row of counts recorded nothing."""
     recorded = [0] * max(0, len(edges) - 1)
     for tier in row.dimensions.get(dimension, ()):
         if isinstance(tier, ColumnTier):
@@ -125,7 +125,7 @@ def visitors_between(row: Breakdown, start: int, end: int, bounded: BoundedLadde
 
 
 def visitor_days(spans: Sequence[VisitorSpan]) -> VisitorDays:
-    """Sums visitor-days over different days. What comes out are visits of days, never unique visitors."""
+    """Sums visitor-days over different days. A visitor of two days counts twice: these are never unique visitors."""
     total = NO_DAYS
     for span in spans:
         total = total.with_days(span.visitors)

@@ -1,4 +1,4 @@
-"""The pieces of an open part: what an hour knows of each dimension, and a day of its visitors."""
+"""The pieces of an open part: the values of an hour by dimension, and the visitors of a day."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clickcurve.buckets.integers import after_sized_column, put_sized_column, pu
 
 
 def hour_bytes(dimensions: Mapping[str, ValueCounts]) -> bytes:
-    """Writes what an hour knows of each dimension."""
+    """Writes the values and counts of an hour by dimension."""
     out = bytearray()
     for name in sorted(dimensions):
         _put_values(out, name, dimensions[name])
@@ -49,7 +49,7 @@ def _put_values(out: bytearray, name: str, counts: ValueCounts) -> None:
 
 @or_corrupt
 def hour_of(data: bytes, version: int, only: Container[str] | None = None) -> dict[str, ValueCounts]:
-    """Reads what an hour knows of each dimension, or only of some; raises RowCorrupt for anything else."""
+    """Reads the values and counts of an hour, of all dimensions or of some; raises RowCorrupt for other bytes."""
     at, end = 0, len(data)
     dimensions = {}
     while at < end:

@@ -119,6 +119,7 @@ def show_rule(rule: Rule) -> dict[str, Any]:
         "optional": rule.optional,
         "unless": list(rule.unless),
         "history": rule.history,
+        **({"headers": dict(rule.headers)} if rule.headers else {}),
     }
 
 

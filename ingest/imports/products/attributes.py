@@ -1,4 +1,4 @@
-"""What a visit in an export says beside its link and time: fields of a hit, and what of an hour's sums has values.
+"""The attributes in an export: of visits, as fields of a hit, and of an hour's sums.
 
 Of a referrer the site is kept, and of an address nothing. What a field of a hit may not hold is left out, since exports
 hold whatever clients sent. The same export gives the same fields, whatever the server divides hits by: so its source is
@@ -44,7 +44,7 @@ _SYSTEMS = {
 
 
 def visit_fields(bot: bool, agent: object, referrer: object, country: object = None) -> Fields:
-    """Returns what a visit says as fields of a hit; of a bot's its agent alone."""
+    """Returns the attributes of a visit as fields of a hit; of a bot only the agent."""
     fields = []
     if isinstance(agent, str) and agent.strip() not in ("", "-"):
         fields.append(("ua", utf8_text(agent)))
@@ -58,7 +58,7 @@ def visit_fields(bot: bool, agent: object, referrer: object, country: object = N
 
 
 def hour_values(row: Mapping[str, str], total: int) -> HourValues:
-    """Returns how an hour of Kutt's table of visits divides, as far as it says: its sums may lack hits.
+    """Returns the values of an hour of Kutt's table of visits by dimension: they may not cover all hits.
 
     Kutt writes `null` where a value came later in an hour than the first one. So what the values do not add up to is of
     unknown values; a dimension that has more hits than the hour is left out.

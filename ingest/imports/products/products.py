@@ -24,7 +24,7 @@ PRODUCTS: Mapping[str, Callable[[ExportFile, Takeover, Judge], bool]] = {
 
 
 def read_product(product: str, paths: Sequence[Path], is_bot: Judge) -> Takeover:
-    """Reads all files of an export; raises SourceUnreadable for one that is none of the product's."""
+    """Reads all files of an export; raises SourceUnreadable for a file that is not the product's."""
     takeover = Takeover()
     files = [read_export(path) for path in paths]
     for file in files:

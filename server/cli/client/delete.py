@@ -21,7 +21,7 @@ from server.settings.table import Settings
 def delete_command(settings: Settings, key: str, yes: bool) -> Result:
     """Delete the link KEY with its whole history. A hit that comes later counts from zero.
 
-    Its hits stay in the total of all links together. A server with tokens wants one of the scope admin.
+    Its hits stay in the total of all links together. If the server has tokens, the token needs the scope admin.
 
     \b
     Examples:

@@ -24,9 +24,9 @@ def with_parameters(*names: str) -> Callable[[Command], Command]:
         "step": "Width of a point: auto, native, or like 5m 1h 1d 1w 1mo.",
         "tz": "Time zone of days, weeks and months, like Europe/Vienna.",
         "bots": "exclude (default), include or only.",
-        "limit": "How many are listed: 20 without it, at most 1000.",
-        "value": "This value alone; '' is hits that gave none.",
-        "group": "Ask about this group in place of a link.",
+        "limit": "How many are listed, at most 1000. Default: 20; for `why`: 5.",
+        "value": "Only this value; '' stands for hits without a value.",
+        "group": "Ask about this group instead of a link.",
     }
 
     def decorate(command: Command) -> Command:
@@ -56,9 +56,10 @@ def subject_path(key: str | None, group: str | None, question: str = "") -> str:
 @with_parameters("from", "to", "last", "tz", "bots", "group")
 @with_settings("url", "token", "config")
 def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
-    """Print how often the link KEY was hit, or a group; without either, all links together.
+    """Print the hits of the link KEY or of a group; without either, of all links together.
 
-    Without a range: the link's summary. With one: its total, or the bounds where the range cuts a bucket.
+    Without a range it prints the link's summary. With a range it prints the total, or two bounds if the range cuts a
+    bucket.
 
     \b
     Examples:
@@ -84,9 +85,9 @@ def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
 def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any) -> Result:
     """Draw the hits of the link KEY, or of a group, over time; without either, of all links together.
 
-    A point that is `open` still grows; one that is `partial` is a whole bucket that the range cuts. Where only wider
-    buckets are kept, a point says when it ends, and its bar shows its hits per step. Without --step it is the finest
-    that fits the screen; a file or another program gets what fits 100 columns and 50 lines.
+    A point that is `open` may still grow. A point that is `partial` is a whole bucket that the range cuts. If only
+    wider buckets are kept, a point shows when it ends, and its bar shows its hits per step. Without --step the finest
+    step that fits the screen is used; in a file or a pipe, the finest that fits 100 columns and 50 lines.
 
     \b
     Examples:

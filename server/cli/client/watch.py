@@ -22,14 +22,16 @@ EVERY_S = 2
 
 @reports("watch")
 @with_parameters("last", "limit", "tz", "bots")
-@click.option("--every", type=click.IntRange(1, 3_600), default=EVERY_S, show_default=True, help="Seconds in between.")
-@click.option("--times", type=click.IntRange(1), help="End after so many looks; without it, at Ctrl-C.")
+@click.option(
+    "--every", type=click.IntRange(1, 3_600), default=EVERY_S, show_default=True, help="Seconds between two looks."
+)
+@click.option("--times", type=click.IntRange(1), help="End after this many looks. Without it, run until Ctrl-C.")
 @with_settings("url", "token", "config")
 def watch_command(settings: Settings, every: int, times: int | None, **flags: Any) -> None:
     """Show the links with the most hits of the last hour, again every two seconds, until Ctrl-C.
 
-    On a terminal the list stays in place. Into a file or another program each look is a line of time and sum, then the
-    list; with --json an object a look.
+    On a terminal the list is renewed in place. In a file or a pipe each look is a line with the time and the sum, then
+    the list; with --json it is one object.
 
     \b
     Examples:

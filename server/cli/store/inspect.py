@@ -55,10 +55,10 @@ def require_database(store: str) -> None:
 @reports("verify")
 @with_settings("data", "store", "ladder", "config")
 def verify_command(settings: Settings) -> Result:
-    """Walk every row and check that it keeps its totals.
+    """Read every row and check that its totals are right.
 
-    Lifetime equals opening plus the sum of the buckets, and all links together equal the row of all links. Prints what
-    was checked and every row that breaks a law; ends with 1 if one does. A server may run meanwhile.
+    The lifetime must be the opening plus the sum of the buckets, and the row of all links the sum of the links. It
+    prints what was checked and every row that breaks a law; the exit code is then 1. A server may run meanwhile.
 
     \b
     Examples:
@@ -98,9 +98,9 @@ def stored_keys(key: str | None, all_links: bool, group: str | None) -> list[str
 @click.option("--group", help="The row of this group, instead of a KEY.")
 @with_settings("data", "store", "ladder", "config")
 def dump_command(settings: Settings, key: str | None, all_links: bool, group: str | None) -> Result:
-    """Show the stored rows of the link KEY, and its breakdowns: per owner what a row says of itself, then its buckets.
+    """Show the stored rows and breakdowns of the link KEY: for each owner the head of the row, then its buckets.
 
-    Hits that a running server has not flushed yet are not in it.
+    Hits that a running server has not flushed yet are missing.
 
     \b
     Examples:
@@ -127,7 +127,7 @@ def export_command(settings: Settings, out: TextIO | None) -> Result:
     One line a link, and one a group, with "group" in the place of "key":
       {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
 
-    Where hits said something, "by" has [start, end, {value: count}, other, slack] for each dimension. Hits that a
+    If hits had attributes, "by" has [start, end, {value: count}, other, slack] for each dimension. Hits that a
     running server has not flushed yet are not in it.
 
     \b

@@ -47,18 +47,18 @@ class DamagedRow:
 @click.argument("key", required=False)
 @click.option("--all-links", is_flag=True, help="The row of all links together, instead of a KEY.")
 @click.option("--group", help="The row of this group, instead of a KEY.")
-@click.option("--drop", is_flag=True, help="Give up what the damaged row held.")
-@click.option("--ranking", is_flag=True, help="Read all rows, and say anew which lead in rankings.")
+@click.option("--drop", is_flag=True, help="Drop the damaged row, with its older hits.")
+@click.option("--ranking", is_flag=True, help="Read all rows, and choose the candidates of rankings anew.")
 @with_settings("data", "store", "ladder", "journal_mib", "config")
 def repair_command(
     settings: Settings, key: str | None, all_links: bool, group: str | None, drop: bool, ranking: bool
 ) -> Result:
-    """Show the damaged rows that flushes met, and the hits that are quarantined for each.
+    """List the damaged rows that flushes found, and the hits that are quarantined for each.
 
-    Ends with 1 if there are any. As soon as such a row can be read again, or its link is deleted, the next flush adds
-    what is quarantined, once. With --drop the row of KEY begins anew with the quarantined hits: what it held before is
-    given up, in the curves and totals of that link alone. It is for a folder that no server holds. `verify` finds
-    damaged rows that no flush has met. With --ranking it mends what `verify` says of rankings; a server may run
+    The exit code is 1 if there are any. When such a row can be read again, or its link is deleted, the next flush adds
+    the quarantined hits, once. With --drop the row of KEY begins anew with the quarantined hits: its older hits are
+    lost, from the curves and totals of that link alone. --drop needs a folder that no server holds. `verify` finds
+    damaged rows that no flush has found. --ranking corrects what `verify` reports about rankings; a server may run
     meanwhile.
 
     \b

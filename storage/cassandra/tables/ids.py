@@ -73,7 +73,7 @@ class IdsTable:
         taken: set[str] = set()
 
         def undecided(some: Sequence[str], stored: Iterator[list[Claim]]) -> dict[str, list[Claim]]:
-            """Returns the claims of those that belong to nobody yet. A claim that anybody has seen stays."""
+            """Returns the claims of ids that belong to nobody yet. A claim that was read once never disappears."""
             left: dict[str, list[Claim]] = {}
             for id_, claims in zip(some, stored, strict=True):
                 if _is_claimed_by(owner, flush, claims):
