@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from clickcurve.buckets.errors import SettingInvalid
+from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S
 from server.logs import log
 from server.tokens.token import Token, Wish, make_token
@@ -54,8 +54,8 @@ class TokenBook:
         old = [token for token in tokens if token.is_over(now - EXPIRED_SHOWN_S)]
         self._drop([token.id for token in old])
         if len(tokens) - len(old) >= MAX_TOKENS:
-            detail = f"there are {len(tokens) - len(old)} tokens already, {MAX_TOKENS} at most"
-            raise SettingInvalid(detail, field="token")
+            detail, rule = f"there are {len(tokens) - len(old):,} tokens already", f"at most {MAX_TOKENS:,}"
+            raise ParameterInvalid(detail, field="token", rule=rule)
         token, secret = make_token(wish, {each.id for each in tokens}, now)
         self._note(token)
         self._change()

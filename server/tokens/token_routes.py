@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,7 +13,8 @@ from clickcurve.answers import JSON
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid
 from clickcurve.problem import shown
-from clickcurve.times import parse_time
+from clickcurve.times import parse_time, require_in_range
+from query.http.openapi import refusals
 from server.tokens.audit import AuditLog
 from server.tokens.known_tokens import KnownTokens
 from server.tokens.token import Scope, Token, Wish
@@ -40,11 +41,55 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
 
     def wish(self) -> Wish:
         """Returns the wish; raises ParameterInvalid for an expiry that is no time."""
-        expires_at = None if self.expires_at is None else parse_time("expires_at", str(self.expires_at)).utc_s
+        expires_at = None if self.expires_at is None else _time_of(str(self.expires_at))
         return Wish(self.name, self.scopes, self.prefix, self.group, expires_at)
 
 
+def _time_of(text: str) -> int:
+    return require_in_range("expires_at", text, parse_time("expires_at", text).utc_s)
+
+
 _read_asked = msgspec.json.Decoder(_Asked).decode
+
+
+def _operation(
+    summary: str, status: int, meaning: str, refused: Mapping[int, str] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Returns what the OpenAPI page says of a route. refused: its further statuses, and what each means."""
+    content = {} if status == 204 else {"content": {JSON: {"schema": {"type": "object"}}}}
+    return {
+        "summary": summary,
+        "response_class": Response,
+        "responses": {status: {"description": meaning, **content}, **refusals(refused or {})},
+        "openapi_extra": more,
+    }
+
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_MAYBE: dict[str, Any] = {"type": ["string", "null"]}
+_BODY = {
+    "type": "object",
+    "required": ["name", "scopes"],
+    "additionalProperties": False,
+    "properties": {
+        "name": _TEXT,
+        "scopes": {"type": "array", "items": {"type": "string", "enum": [*Scope]}, "minItems": 1},
+        "prefix": _MAYBE,
+        "group": _MAYBE,
+        "expires_at": {"type": ["integer", "string", "null"]},
+    },
+}
+_ID = {"name": "id", "in": "path", "required": True, "description": "The id of a token", "schema": _TEXT}
+_MAKE = _operation(
+    "Make a token",
+    201,
+    "Made. `token` is shown only here",
+    {400: "The body cannot be read", 413: f"More than {_BODY_BYTES:,} bytes"},
+    requestBody={"required": True, "content": {JSON: {"schema": _BODY, "example": _EXAMPLE}}},
+)
+_LIST = _operation("List the tokens", 200, "All tokens of the store, without the tokens themselves")
+_REVOKE = _operation("Revoke a token", 204, "Revoked", {404: "The store has no token with this id"}, parameters=[_ID])
+_AUDIT = _operation("List what was administered", 200, "Entries of the last 400 days, oldest first")
 
 
 def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float]) -> APIRouter:
@@ -52,7 +97,7 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
     router = APIRouter(tags=["administering"])
     book = tokens.book
 
-    @router.post("/v1/tokens", status_code=201, **_operation("Make a token", {201: "Made; `token` is shown once"}))
+    @router.post("/v1/tokens", status_code=201, **_MAKE)
     async def make(request: Request) -> Response:
         """With `prefix`, it touches keys that begin so and nothing else; `group` counts every hit that it writes."""
         wish = _wish_in(await read_bounded(request.stream(), _BODY_BYTES)).checked(clock())
@@ -61,12 +106,12 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
         await tokens.refresh()
         return _json({"token": secret, **listed(token, None)}, 201)
 
-    @router.get("/v1/tokens", **_operation("List the tokens", {200: "All tokens of the store, none of them readable"}))
+    @router.get("/v1/tokens", **_LIST)
     async def list_all() -> Response:
         found, used = await asyncio.to_thread(lambda: (book.all(), book.last_used()))
         return _json({"tokens": [listed(token, used.get(token.id)) for token in found]})
 
-    @router.delete("/v1/tokens/{id}", status_code=204, **_operation("Revoke a token", {204: "Revoked", 404: "Unknown"}))
+    @router.delete("/v1/tokens/{id}", status_code=204, **_REVOKE)
     async def revoke(request: Request) -> Response:
         token_id = str(request.path_params["id"])
         if all(token.id != token_id for token in await asyncio.to_thread(book.all)):
@@ -77,7 +122,7 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
         await tokens.refresh()
         return Response(status_code=204)
 
-    @router.get("/v1/audit", **_operation("List who did what", {200: "What was administered in the last 400 days"}))
+    @router.get("/v1/audit", **_AUDIT)
     async def audited() -> Response:
         return _json({"entries": await asyncio.to_thread(lambda: list(audit.entries()))})
 
@@ -102,11 +147,3 @@ def _wish_in(body: bytes) -> Wish:
 
 def _json(content: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(content), status, media_type=JSON)
-
-
-def _operation(summary: str, answers: dict[int, str]) -> dict[str, Any]:
-    return {
-        "summary": summary,
-        "response_class": Response,
-        "responses": {status: {"description": meaning} for status, meaning in answers.items()},
-    }
