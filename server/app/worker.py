@@ -82,6 +82,7 @@ class Worker:
         )
         peers = self.peers if settings.workers > 1 else None
         queries = application.make_queries(self.owner, self.pending, store, clock.now, peers)
+        breakdowns = application.make_breakdowns(self.pending, store, clock.now, self.attributes, peers)
         self.gateway = application.create_app(
             self.owner,
             store,
@@ -97,6 +98,7 @@ class Worker:
             self.pending,
             self.attributes,
             queries,
+            breakdowns,
             PageSources(
                 self.tokens.gate,
                 Shares(store),
@@ -107,7 +109,7 @@ class Worker:
             ),
             peers,
         )
-        self.background = BackgroundRequests(settings, number, self.owner, queries, self.gateway.hits)
+        self.background = BackgroundRequests(settings, number, self.owner, queries, breakdowns, self.gateway.hits)
         self.schedule = self._schedule()
 
     def _ending(self) -> str | None:
