@@ -97,6 +97,7 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("GET", "/v1/groups", Effect.groups),
     RouteEffect("POST", "/v1/sum", Effect.links),
     RouteEffect("GET", "/", Effect.page),
+    RouteEffect("GET", "/links", Effect.page),
     RouteEffect("GET", "/links/{key}", Effect.link),
     RouteEffect("GET", "/groups/{name}", Effect.group),
     RouteEffect("GET POST", "/render", Effect.found),
