@@ -86,6 +86,7 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "no such command", (HOSTILE,), b""
 
 
+@pytest.mark.needs("minutes")
 def test_no_command_lets_a_stranger_write_on_the_terminal(server: RunningServer, tmp_path: Path) -> None:
     input_file = tmp_path / "stdin"
     seen = set()
