@@ -19,7 +19,7 @@ from storage.from_uri import open_store
 @reports("audit")
 @with_settings("data", "store", "config")
 def audit_command(settings: Settings) -> Result:
-    """List who made or revoked tokens and shares, deleted, restored, or changed limits: of the last 400 days.
+    """List by which tokens and commands tokens and shares were made and revoked, in the last 400 days.
 
     Each line has the time (UTC), the id of the token, what was done, and to what. `command` stands for a token where a
     command of this program did it.

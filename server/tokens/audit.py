@@ -1,4 +1,4 @@
-"""The audit log, in the notes of the store: tokens and shares made or revoked, links deleted, limits changed.
+"""The audit log, in the notes of the store: tokens and shares that were made or revoked.
 
 An entry names the token by its id, and never holds one. Entries are kept for KEPT_DAYS.
 """
