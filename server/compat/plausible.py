@@ -26,9 +26,9 @@ LONGEST_URL = 8_192
 
 def plausible_routes(sender: HitSender) -> APIRouter:
     """Makes the router."""
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter(include_in_schema=False, tags=["Plausible"])
 
-    @router.post(PATH)
+    @router.post(PATH, summary="Count a `pageview` as a hit of its path")
     async def event(request: Request) -> Response:
         hit = _hit_of(_event_in(await read_bounded(request.stream(), MOST_BYTES)), request)
         sent = await sender.send([hit])
