@@ -86,6 +86,13 @@ def page_routes(
     async def node(request: Request) -> Response:
         return Response(status_code=303, headers={"Location": "system"})
 
+    _add_files(router, templates)
+    return router
+
+
+def _add_files(router: APIRouter, templates: Templates) -> None:
+    """Adds the files that pages load."""
+
     @router.get("/static/{name}", include_in_schema=False)
     async def asset(request: Request) -> Response:
         media, content = templates.assets.get(request.path_params["name"], ("", b""))
@@ -94,8 +101,6 @@ def page_routes(
         kept = {"Cache-Control": "public, max-age=31536000, immutable"}  # the version is in the address
         body, headers = as_sent(content, request.headers.get("accept-encoding", ""), kept)
         return Response(body, media_type=media, headers=headers)
-
-    return router
 
 
 def updated_at(now: float, view: PageView) -> str:

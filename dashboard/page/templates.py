@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from html import escape
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
 
 from dashboard.page.view import BOTS, STEPS
 from dashboard.pictures.colours import DARK, LIGHT
@@ -43,6 +43,6 @@ class Templates:
         return self._environment.get_template(template).render(**values)
 
 
-def _ticked(text: str) -> Markup:
+def _ticked(text: str) -> str:
     """Escapes a text; what stands between backquotes is code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from clickcurve.access import access
 from clickcurve.buckets.breakdowns.breakdown import (
     BoundedLadder,
     Breakdown,
@@ -79,8 +80,9 @@ class BreakdownReader:
         """Returns the current row of a stored key, with these dimensions of its breakdown.
 
         Nothing of the breakdown need be right before `start`, which may leave its older part unread. Raises
-        StoreUnavailable, RowCorrupt, RequestTooCostly.
+        StoreUnavailable, RowCorrupt, RequestTooCostly; OutsidePrefix for a row that the request may not see.
         """
+        stored_key = access().row(stored_key)
         await spend(ROWS)
         parts_key = breakdown_of(stored_key)
         others: tuple[Sequence[Pending], Sequence[PendingBreakdown]] = (), ()

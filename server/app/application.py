@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from clickcurve.answers import as_json
 from clickcurve.asgi import SAFE, Answer, Application, answer
@@ -48,9 +48,11 @@ from server.http.health_routes import router as server_routes
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.openapi import describe
 from server.http.problems import Problems
-from server.http.tokens import Gate
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
+from server.tokens.audit import AuditLog
+from server.tokens.known_tokens import KnownTokens
+from server.tokens.token_routes import token_routes
 from server.version import program_version
 from server.workers.peers import Peers
 from server.workers.pending import PendingHits
@@ -78,7 +80,8 @@ def create_app(
     owner: Owner,
     store: Store,
     clock: Callable[[], float],
-    gate: Gate,
+    tokens: KnownTokens,
+    audit: AuditLog,
     counting: Counting,
     metrics: Metrics,
     readiness: Readiness,
@@ -95,7 +98,8 @@ def create_app(
     """Joins the parts into the application that uvicorn runs.
 
     pending: what the worker holds that the store may lack. attributes: by what hits are broken down. breakdowns: None
-    where they are not. page: what the page shows besides answers. peers: this machine's other workers, if any.
+    where they are not. page: what the page shows besides answers. peers: this machine's other workers, if any. tokens:
+    those that are known; audit: where administering is noted.
     """
     room = BodyBudget(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=attributes.reader, room=room)
@@ -116,17 +120,12 @@ def create_app(
         why = ChangeQueries(queries, breakdowns).why
         page = replace(page, broken_down=BrokenDown(breakdowns, why, attributes.dimensions, attributes.visitors))
     app.include_router(picture_routes(queries))
-    other_tools = (
-        graphite_routes(SeriesReader(queries, breakdowns)),
-        prometheus_routes(queries, breakdowns, counting.problems.answer),
-        bitly_routes(queries, breakdowns, attributes.hosts),
-        plausible_routes(HitSender(hits), attributes.hosts),
-        otlp_routes(HitSender(hits)),
-    )
+    other_tools = _other_tools(queries, breakdowns, counting.problems, HitSender(hits), attributes)
     for router in other_tools:
         app.include_router(router)
     in_docs = [route for router in other_tools for route in router.routes]
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock, in_docs)
+    app.include_router(token_routes(tokens, audit, clock))
     app.include_router(
         import_routes(owner, moment, store.ladder, counting.ingest, room, attributes.reader, attributes.hosts)
     )
@@ -143,7 +142,24 @@ def create_app(
         FastRoute("POST", "/v1/limit/", "", service.answer),
         FastRoute("GET", "/v1/links/", "/total", total),
     ]
-    return Gateway(gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, fast_routes)
+    return Gateway(tokens.gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, fast_routes)
+
+
+def _other_tools(
+    queries: Queries,
+    breakdowns: BreakdownQueries | None,
+    problems: Problems,
+    sender: HitSender,
+    attributes: Attributes,
+) -> tuple[APIRouter, ...]:
+    """Makes the routes in the shapes of other tools."""
+    return (
+        graphite_routes(SeriesReader(queries, breakdowns)),
+        prometheus_routes(queries, breakdowns, problems.answer),
+        bitly_routes(queries, breakdowns, attributes.hosts),
+        plausible_routes(sender, attributes.hosts),
+        otlp_routes(sender),
+    )
 
 
 def _without_routes() -> FastAPI:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
-from server.http.tokens import scope_of
+from server.tokens.route_access import scope_of
 
 Schema = dict[str, Any]
 

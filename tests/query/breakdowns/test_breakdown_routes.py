@@ -18,8 +18,8 @@ from query.http.questions import Questions
 from query.http.routes import routes
 from server.http.gateway import Gateway, made_safe
 from server.http.problems import Problems
-from server.http.tokens import Gate, add_token
-from server.http.tokens import Scope as Allowed
+from server.tokens.token import Scope as Allowed
+from testing.tokens import add_token, gate_of
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import Limits
 
@@ -48,7 +48,7 @@ class Served:
         self.app.include_router(routes(nodes.queries, self._erase))
         self.questions = Questions(nodes.queries, nodes.breakdowns, Limits(), visitors)
         reads_first = QueryEndpoint(self.questions, problems.answer, made_safe(self.app))
-        self.door = Gateway(Gate(tokens, lambda: 0.0), problems, cast(HitRoutes, NoHits()), reads_first)
+        self.door = Gateway(gate_of(tokens), problems, cast(HitRoutes, NoHits()), reads_first)
 
     async def _erase(self, key: str) -> None:
         raise AssertionError(f"{key} is not to be erased")
