@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
@@ -32,8 +35,10 @@ def page_routes(
     """
     router = APIRouter(route_class=page_route(templates))
 
-    def page(request: Request, template: str, root: str, /, **values: object) -> Response:
+    def page(request: Request, template: str, root: str, /, *, view: PageView, **values: object) -> Response:
         shown = {
+            "view": view,
+            "updated": updated_at(clock(), view),
             "root": root,
             "signed_in": signed_in(request.scope),
             "shared": False,
@@ -73,10 +78,20 @@ def page_routes(
         view = view_of(raw_query(request))
         return page(request, "limits.html", "", view=view, **await pages.limits(view, int(clock())))
 
+    @router.get("/system", include_in_schema=False)
+    async def system(request: Request) -> Response:
+        return page(request, "system.html", "", view=replace(view_of(raw_query(request)), tz=""), **pages.node())
+
     @router.get("/node", include_in_schema=False)
     async def node(request: Request) -> Response:
-        view = view_of(raw_query(request))
-        return page(request, "node.html", "", view=view, **pages.node())
+        return Response(status_code=303, headers={"Location": "system"})
+
+    _add_files(router, templates)
+    return router
+
+
+def _add_files(router: APIRouter, templates: Templates) -> None:
+    """Adds the files that pages load."""
 
     @router.get("/static/{name}", include_in_schema=False)
     async def asset(request: Request) -> Response:
@@ -87,7 +102,10 @@ def page_routes(
         body, headers = as_sent(content, request.headers.get("accept-encoding", ""), kept)
         return Response(body, media_type=media, headers=headers)
 
-    return router
+
+def updated_at(now: float, view: PageView) -> str:
+    """Writes when a page was made, in the zone of its view, which questions have judged."""
+    return f"{datetime.fromtimestamp(now, ZoneInfo(view.tz or 'UTC')):%H:%M:%S %Z}"
 
 
 def html(request: Request, text: str, status: int = 200) -> Response:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.raw_path_routes import raw_query
-from dashboard.page.page_routes import Clock, html, page_route
+from dashboard.page.page_routes import Clock, html, page_route, updated_at
 from dashboard.page.pages import Pages
 from dashboard.page.subject import PageSubject, link_or_group
 from dashboard.page.templates import Templates
@@ -55,7 +55,14 @@ def share_routes(
         view = view_of(raw_query(request))
         values = await pages.one(await subject(request), view, int(clock()))
         text = templates.render(
-            "one.html", root="../", view=view, signed_in=False, shared=True, missing_s=missing_s(), **values
+            "one.html",
+            root="../",
+            view=view,
+            signed_in=False,
+            shared=True,
+            missing_s=missing_s(),
+            updated=updated_at(clock(), view),
+            **values,
         )
         return html(request, text)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
+from html import escape
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -33,8 +35,14 @@ class Templates:
             "icon.svg": ("image/svg+xml", (_HERE / "static" / "icon.svg").read_bytes()),
         }
         joined = b"".join(content for _, content in self.assets.values())
+        self._environment.filters["ticked"] = _ticked
         self._environment.globals.update(version=sha256(joined).hexdigest()[:12], steps=STEPS, bots_choices=BOTS)
 
     def render(self, template: str, /, **values: object) -> str:
         """Renders a template."""
         return self._environment.get_template(template).render(**values)
+
+
+def _ticked(text: str) -> str:
+    """Escapes a text; what stands between backquotes is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))

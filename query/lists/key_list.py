@@ -133,6 +133,8 @@ class KeyList:
                 if key not in wanted.within:
                     at = None
                     break
+                if wanted.text and not contains(key, wanted.text):
+                    continue  # the NUL that a stored key has before a name with one matched
                 whole = stored(link, now, ladder, since=HEAD)
                 marks[key] = whole.marks
                 if _counts(whole.row):

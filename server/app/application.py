@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, FastAPI
 
 from clickcurve.answers import as_json
 from clickcurve.asgi import SAFE, Answer, Application, answer
@@ -43,7 +42,6 @@ from server.compat.hit_sender import HitSender
 from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
 from server.compat.prometheus.routes import prometheus_routes
-from server.http.docs_page import CONTENT_POLICY, docs_page
 from server.http.gateway import FastRoute, Gateway, made_safe
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
@@ -122,22 +120,20 @@ def create_app(
         why = ChangeQueries(queries, breakdowns).why
         page = replace(page, broken_down=BrokenDown(breakdowns, why, attributes.dimensions, attributes.visitors))
     app.include_router(picture_routes(queries))
-    include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
+    other_tools = _other_tools(queries, breakdowns, counting.problems, HitSender(hits), attributes)
+    for router in other_tools:
+        app.include_router(router)
+    in_docs = [route for router in other_tools for route in router.routes]
+    include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock, in_docs)
     app.include_router(token_routes(tokens, audit, clock))
     app.include_router(
         import_routes(owner, moment, store.ladder, counting.ingest, room, attributes.reader, attributes.hosts)
     )
     service = DecisionService(limiter.limiter, limiter.addresses, limiter.dialect)
     app.include_router(limit_routes(service))
-    app.include_router(graphite_routes(SeriesReader(queries, breakdowns)))
-    app.include_router(prometheus_routes(queries, breakdowns, counting.problems.answer))
-    app.include_router(bitly_routes(queries, breakdowns, attributes.hosts))
-    app.include_router(plausible_routes(HitSender(hits), attributes.hosts))
-    app.include_router(otlp_routes(HitSender(hits)))
     app.include_router(server_routes(readiness, metrics))
     questions = Questions(queries, breakdowns, limit_history, attributes.visitors)
     describe(app, questions.paths())
-    app.add_api_route("/docs", _docs(app), include_in_schema=False)
     reads_first: Application = QueryEndpoint(questions, counting.problems.answer, made_safe(app))
     total = ask_total(queries)
     if peers is not None:
@@ -147,6 +143,23 @@ def create_app(
         FastRoute("GET", "/v1/links/", "/total", total),
     ]
     return Gateway(tokens.gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, fast_routes)
+
+
+def _other_tools(
+    queries: Queries,
+    breakdowns: BreakdownQueries | None,
+    problems: Problems,
+    sender: HitSender,
+    attributes: Attributes,
+) -> tuple[APIRouter, ...]:
+    """Makes the routes in the shapes of other tools."""
+    return (
+        graphite_routes(SeriesReader(queries, breakdowns)),
+        prometheus_routes(queries, breakdowns, problems.answer),
+        bitly_routes(queries, breakdowns, attributes.hosts),
+        plausible_routes(sender, attributes.hosts),
+        otlp_routes(sender),
+    )
 
 
 def _without_routes() -> FastAPI:
@@ -167,14 +180,6 @@ def ask_total(queries: Queries) -> Callable[[str, bytes], Awaitable[Answer]]:
         return answer(200, as_json(await queries.total(link_subject(key), b"")), more=SAFE)
 
     return lifetime
-
-
-def _docs(app: FastAPI) -> Callable[[Request], Awaitable[HTMLResponse]]:
-    async def docs(request: Request) -> HTMLResponse:
-        page = docs_page(app.openapi(), str(request.base_url).rstrip("/"))
-        return HTMLResponse(page, headers={"Content-Security-Policy": CONTENT_POLICY})
-
-    return docs
 
 
 def make_queries(

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from clickcurve.answers import CurveAnswer
 from clickcurve.asgi import Scope
@@ -17,15 +18,17 @@ from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from clickcurve.waiting import in_thread
 from dashboard.page.login_routes import login_routes
-from dashboard.page.page_routes import page_routes, problem_page
+from dashboard.page.page_routes import html, page_routes, problem_page
 from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.share_form_routes import SharedAddress, share_form_routes
 from dashboard.page.share_routes import share_routes
 from dashboard.page.templates import Templates
+from dashboard.page.view import PageView
 from dashboard.questions import BrokenDown
 from query.parameters import LIMIT_CURVE
 from query.queries import Limits, Queries
 from server.clock import monotonic
+from server.http.docs_page import docs_values
 from server.http.page_session import cookie_of
 from server.http.shares import MAX_DAYS, Shares
 from server.metrics import Metrics
@@ -62,8 +65,9 @@ def include_page(
     rules: Callable[[], Mapping[str, Sequence[Rule]]],
     sources: PageSources,
     clock: Callable[[], float],
+    other_tools: Sequence[BaseRoute],
 ) -> None:
-    """Adds the page's routes to the application."""
+    """Adds the page's routes to the application, and /docs. other_tools: the routes in the shapes of other tools."""
     gate, templates = sources.gate, Templates()
 
     async def limit_curve(event: str, query: bytes) -> CurveAnswer:
@@ -89,6 +93,12 @@ def include_page(
     app.include_router(share_form_routes(templates, sharing, signed_in))
     app.include_router(login_routes(templates, check, lambda: gate.closed))
     _answer_strays(app, templates)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        values = docs_values(app.openapi(), other_tools, str(request.base_url).rstrip("/"))
+        about = {"view": PageView(), "root": "", "shared": False, "signed_in": signed_in(request.scope)}
+        return html(request, templates.render("docs.html", **about, **values))
 
 
 class PageSharing:

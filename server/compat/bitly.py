@@ -35,19 +35,19 @@ def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None, hosts: H
     def link_of_path(request: Request) -> str:
         return hosts.key(key_of_path(request), request.path_params["host"]) or key_of_path(request)
 
-    router = APIRouter(route_class=RawPathRoute, include_in_schema=False)
+    router = APIRouter(route_class=RawPathRoute, include_in_schema=False, tags=["Bitly"])
 
-    @router.get("/v4/bitlinks/{host}/{key}/clicks")
+    @router.get("/v4/bitlinks/{host}/{key}/clicks", summary="The clicks of a link by unit, the last unit first")
     async def clicks(request: Request) -> Response:
         return _bitly_json(await _clicks(queries, link_of_path(request), await read_form(request)))
 
-    @router.get("/v4/bitlinks/{host}/{key}/clicks/summary")
+    @router.get("/v4/bitlinks/{host}/{key}/clicks/summary", summary="The sum of these clicks")
     async def clicks_summary(request: Request) -> Response:
         clicks = await _clicks(queries, link_of_path(request), await read_form(request))
         total = sum(entry["clicks"] for entry in clicks.pop("link_clicks"))
         return _bitly_json({**clicks, "total_clicks": total})
 
-    @router.get("/v4/bitlinks/{host}/{key}/{facet}")
+    @router.get("/v4/bitlinks/{host}/{key}/{facet}", summary="The clicks by `referrers`, `countries` or `devices`")
     async def facets(request: Request) -> Response:
         facet = str(request.path_params["facet"])
         if breakdowns is None or facet not in _FACETS:

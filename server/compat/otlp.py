@@ -108,9 +108,9 @@ class _Read:
 
 def otlp_routes(sender: HitSender) -> APIRouter:
     """Makes the router."""
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter(include_in_schema=False, tags=["OpenTelemetry"])
 
-    @router.post(PATH)
+    @router.post(PATH, summary="Count the points of the sum `clicks`, in OTLP as JSON")
     async def metrics(request: Request) -> Response:
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = request.headers.get("content-encoding", "identity")

@@ -28,9 +28,9 @@ _WEB = ("http", "https")  # an app sends addresses of another scheme, whose host
 
 def plausible_routes(sender: HitSender, hosts: Hosts = HOSTS_IGNORED) -> APIRouter:
     """Makes the router. hosts: what keys say of the hosts of pages."""
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter(include_in_schema=False, tags=["Plausible"])
 
-    @router.post(PATH)
+    @router.post(PATH, summary="Count a `pageview` as a hit of its path")
     async def event(request: Request) -> Response:
         hit = _hit_of(_event_in(await read_bounded(request.stream(), MOST_BYTES)), request, hosts)
         sent = await sender.send([hit])

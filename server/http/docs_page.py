@@ -1,83 +1,111 @@
-"""/docs: the OpenAPI document as one plain page. No scripts, nothing from elsewhere: it works without a network."""
+"""/docs: the routes of the OpenAPI document, and those of other tools, as values for a page."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from html import escape
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
+
+from server.tokens.route_access import scope_of
+
 Schema = dict[str, Any]
 
-# The page has a style of its own and nothing else; no other site may put it into a frame.
-CONTENT_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-_STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
-h2{margin-top:3rem;border-bottom:1px solid #ccc}h3{margin:2rem 0 .3rem}
-h3 code{background:none;padding:0}h3 .get{color:#06529b}h3 .post{color:#1c6b2a}h3 .delete{color:#a11}
-code,pre{font:14px/1.45 ui-monospace,monospace;background:#f3f3f3;border-radius:3px;padding:0 .2em}
-pre{padding:.6rem;overflow-x:auto}table{border-collapse:collapse}td{vertical-align:top;padding:.15rem .8rem .15rem 0}
-.scope{font-size:.8rem;color:#555;font-weight:normal}nav li{list-style:none}nav ul{padding:0}
-@media(prefers-color-scheme:dark){body{color:#ddd;background:#161616}code,pre{background:#262626}.scope{color:#aaa}
-h3 .get,a{color:#7db7f0}h3 .post{color:#7fce8d}h3 .delete{color:#f08a8a}}
-"""
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What a body may look like. title: its media type, and what it is an example of."""
+
+    title: str
+    text: str
 
 
-def docs_page(document: Schema, address: str) -> str:
-    """Renders the whole page. `address` is that of the server, for the command lines."""
-    title = f"{document['info']['title']} {document['info']['version']}"
-    by_tag: dict[str, list[tuple[str, str, Schema]]] = {}
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An answer: its status, what that means, and examples."""
+
+    number: str
+    text: str
+    examples: list[Example]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter. place: path, query or header."""
+
+    name: str
+    place: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RouteText:
+    """What the page says of a route. Texts have code between backquotes. scope: that a token needs, or empty."""
+
+    method: str
+    path: str
+    scope: str
+    summary: str
+    description: str = ""
+    parameters: Sequence[Parameter] = ()
+    command: str = ""
+    bodies: Sequence[Example] = ()
+    statuses: Sequence[Status] = ()
+
+    @property
+    def anchor(self) -> str:
+        """What its address on the page ends in: `get-v1-links-key-curve`."""
+        return re.sub(r"\W+", "-", f"{self.method.lower()}{self.path}").strip("-")
+
+
+def docs_values(document: Schema, others: Sequence[BaseRoute], address: str) -> dict[str, object]:
+    """Returns what the page shows: routes by their part. address: that of the server, for command lines.
+
+    others: routes in the shapes of other tools, which have a summary and the tool's name for a tag.
+    """
+    parts: dict[str, list[RouteText]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            by_tag.setdefault(operation["tags"][0], []).append((method, path, operation))
-    parts = [
-        '<!doctype html><html lang="en"><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width,initial-scale=1">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style><h1>{escape(title)}</h1>",
-        _paragraphs(document["info"]["description"]),
-        '<p>The same for programs: <a href="openapi.json">openapi.json</a>. <a href="./">To the links</a>.</p>',
-        "<nav><ul>",
-    ]
-    for operations in by_tag.values():
-        for method, path, operation in operations:
-            name = operation["operationId"]
-            parts.append(
-                f'<li><a href="#{name}"><code>{method.upper()} {escape(path)}</code></a> {escape(operation["summary"])}'
-            )
-    parts.append("</ul></nav>")
-    for tag, operations in by_tag.items():
-        parts.append(f"<h2>{escape(tag.capitalize())}</h2>")
-        for method, path, operation in operations:
-            parts.extend(_operation(method, path, operation, address))
-    return "".join(parts)
+            parts.setdefault(operation["tags"][0].capitalize(), []).append(_route(method, path, operation, address))
+    for route in others:
+        if isinstance(route, APIRoute):
+            parts.setdefault(str(route.tags[0]), []).append(_other_route(route))
+    info = document["info"]
+    return {"title": f"{info['title']} {info['version']}", "about": info["description"], "parts": parts}
 
 
-def _operation(method: str, path: str, operation: Schema, address: str) -> Iterator[str]:
-    scope = operation.get("x-scope")
-    asks = f' <span class="scope">scope {scope}</span>' if scope else ""
-    yield f'<h3 id="{operation["operationId"]}"><code><span class="{method}">{method.upper()}</span> '
-    yield f"{escape(path)}</code>{asks}</h3><p><b>{escape(operation['summary'])}.</b></p>"
-    yield _paragraphs(operation.get("description", ""))
-    parameters = operation.get("parameters", [])
-    if parameters:
-        yield "<table>"
-        for parameter in parameters:
-            default = parameter.get("schema", {}).get("default")
-            shown = f" Default: {default}." if default not in (None, "") else ""
-            yield f"<tr><td><code>{escape(parameter['name'])}</code><td>{escape(parameter['in'])}"
-            yield f"<td>{_inline(parameter.get('description', '') + shown)}"
-        yield "</table>"
-    yield f"<pre>{escape(curl_command(method, path, operation, address))}</pre>"
-    for media, name, example in _examples(operation.get("requestBody", {}).get("content", {})):
-        yield f"<p>Body, <code>{escape(media)}</code>{name}:</p><pre>{escape(_shown(example))}</pre>"
-    for status, response in operation["responses"].items():
-        yield f"<p><b>{status}</b> {_inline(response.get('description', ''))}</p>"
-        for media, name, example in _examples(response.get("content", {})):
-            yield f"<p><code>{escape(media)}</code>{name}:</p><pre>{escape(_shown(example))}</pre>"
+def _route(method: str, path: str, operation: Schema, address: str) -> RouteText:
+    return RouteText(
+        method.upper(),
+        path,
+        operation.get("x-scope", ""),
+        operation["summary"],
+        operation.get("description", ""),
+        [_parameter(each) for each in operation.get("parameters", [])],
+        curl_command(method, path, operation, address),
+        [Example(title, _shown(example)) for title, example in _bodies(operation)],
+        [
+            Status(status, answer.get("description", ""), list(_examples_of(answer)))
+            for status, answer in sorted(operation["responses"].items())
+        ],
+    )
+
+
+def _other_route(route: APIRoute) -> RouteText:
+    methods = sorted(route.methods or ())
+    scope = scope_of(methods[0], route.path)
+    return RouteText(", ".join(methods), route.path, scope.value if scope else "", route.summary or "")
+
+
+def _parameter(parameter: Schema) -> Parameter:
+    default = parameter.get("schema", {}).get("default")
+    shown = f" Default: {default}." if default not in (None, "") else ""
+    return Parameter(parameter["name"], parameter["in"], parameter.get("description", "") + shown)
 
 
 def curl_command(method: str, path: str, operation: Schema, address: str) -> str:
@@ -96,10 +124,20 @@ def curl_command(method: str, path: str, operation: Schema, address: str) -> str
     words.append(f"'{url}'" if query else url)
     if operation.get("x-scope"):
         words.append("-H 'Authorization: Bearer TOKEN'")
-    body = next(_examples(operation.get("requestBody", {}).get("content", {})), None)
-    if body is not None:
-        words += [f"-H 'Content-Type: {body[0]}'", f"-d '{json.dumps(body[2])}'"]
+    for media, _, example in _examples(operation.get("requestBody", {}).get("content", {})):
+        words += [f"-H 'Content-Type: {media}'", f"-d '{json.dumps(example)}'"]
+        break
     return " ".join(words)
+
+
+def _bodies(operation: Schema) -> Iterator[tuple[str, Any]]:
+    for media, name, example in _examples(operation.get("requestBody", {}).get("content", {})):
+        yield f"{media}{name}", example
+
+
+def _examples_of(answer: Schema) -> Iterator[Example]:
+    for media, name, example in _examples(answer.get("content", {})):
+        yield Example(f"{media}{name}", _shown(example))
 
 
 def _examples(content: Schema) -> Iterator[tuple[str, str, Any]]:
@@ -108,16 +146,8 @@ def _examples(content: Schema) -> Iterator[tuple[str, str, Any]]:
         if "example" in body:
             yield media, "", body["example"]
         for name, example in body.get("examples", {}).items():
-            yield media, f" ({escape(name)})", example["value"]
+            yield media, f" ({name})", example["value"]
 
 
 def _shown(example: Any) -> str:
     return example if isinstance(example, str) else json.dumps(example, indent=1, ensure_ascii=False)
-
-
-def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{_inline(part)}</p>" for part in text.split("\n\n") if part.strip())
-
-
-def _inline(text: str) -> str:
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))

@@ -116,6 +116,7 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("GET", "/api/v1/metadata", Effect.words),
     *_questions("/v4/bitlinks/{host}/{key}", Effect.link, "clicks", "clicks/summary", "{facet}"),
     RouteEffect("GET", "/metrics", Effect.refused),
+    RouteEffect("GET", "/system", Effect.refused),
     RouteEffect("GET", "/node", Effect.refused),
     RouteEffect("GET", "/limits", Effect.refused),
     RouteEffect("GET", "/v1/limits", Effect.refused),

@@ -196,6 +196,13 @@ def test_a_search_finds_a_text_anywhere_in_a_key_stored_or_not_in_any_case(nodes
     assert found(nodes, "letter", more="&prefix=l") == ["late-letter"]
 
 
+def test_a_search_does_not_look_at_what_stored_keys_have_before_names(nodes: QueriedNodes) -> None:
+    for key in ("\0", "\0\0a", "a"):
+        nodes.hit(key, NOW)
+    nodes.flush()
+    assert found(nodes, "\0\0", limit=1) == ["\0\0a"]
+
+
 def test_a_search_that_ends_early_says_behind_which_key_it_goes_on(nodes: QueriedNodes) -> None:
     nodes.links.keys = KeyList(LINK, nodes.store, nodes.owners[0].pending, list, nobody, looked_at=10)
     for n in range(25):

@@ -22,6 +22,8 @@ async function show(address, fresh) {
   const kept = fresh ? null : reading;
   before.replaceWith(document.adoptNode(now));
   document.title = page.title;
+  const at = page.getElementById("updated");
+  if (at) document.getElementById("updated")?.replaceWith(at);
   renewed = new Date();
   stale.hidden = true;
   decorate();

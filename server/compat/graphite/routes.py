@@ -38,10 +38,10 @@ _BOTH = ["GET", "POST"]
 
 def graphite_routes(reader: SeriesReader) -> APIRouter:
     """Makes the router."""
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter(include_in_schema=False, tags=["Graphite"])
     evaluation = Evaluation(reader)
 
-    @router.api_route("/render", methods=_BOTH)
+    @router.api_route("/render", methods=_BOTH, summary="The series of targets, as JSON or CSV")
     async def render(request: Request) -> Response:
         form = await read_form(request)
         span = _asked_span(form, reader.now())
@@ -60,12 +60,12 @@ def graphite_routes(reader: SeriesReader) -> APIRouter:
                 raise ParameterInvalid("the answer would have too many points", field="target", rule=rule)
         return await _written(reader, form, selected)
 
-    @router.api_route("/metrics/find", methods=_BOTH)
-    @router.api_route("/metrics/find/", methods=_BOTH)
+    @router.api_route("/metrics/find", methods=_BOTH, summary="The nodes that a pattern finds")
+    @router.api_route("/metrics/find/", methods=_BOTH, summary="As `/metrics/find`")
     async def find(request: Request) -> Response:
         return _json_response(await _nodes(reader, (await read_form(request)).required("query")))
 
-    @router.api_route("/metrics/expand", methods=_BOTH)
+    @router.api_route("/metrics/expand", methods=_BOTH, summary="The names that patterns stand for")
     async def expand(request: Request) -> Response:
         form = await read_form(request)
         names: set[str] = set()
@@ -75,15 +75,15 @@ def graphite_routes(reader: SeriesReader) -> APIRouter:
             names |= {node["id"] for node in nodes if node["id"]}
         return _json_response({"results": sorted(names)})
 
-    @router.api_route("/functions", methods=_BOTH)
+    @router.api_route("/functions", methods=_BOTH, summary="The functions that targets may use")
     async def functions() -> Response:
         return _json_response({name: _function_object(name) for name in FUNCTIONS})
 
-    @router.api_route("/version", methods=_BOTH)
+    @router.api_route("/version", methods=_BOTH, summary="The version of Graphite that is spoken")
     async def version() -> Response:
         return Response(SPEAKS, headers={"content-type": "text/plain; charset=utf-8"})
 
-    @router.get("/tags/autoComplete/{what}")
+    @router.get("/tags/autoComplete/{what}", summary="An empty list: there are no tags")
     async def tags(what: str) -> Response:
         """There are no tags; a picker that asks for them is not to show an error."""
         return _json_response([])

@@ -70,9 +70,9 @@ def prometheus_routes(
     breakdowns: None for a server without breakdowns.
     """
     sources = Sources(queries, breakdowns)
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter(include_in_schema=False, tags=["Prometheus"])
 
-    @router.get("/metrics/links")
+    @router.get("/metrics/links", summary="The links with the most hits, as metrics to scrape")
     async def links_page(request: Request) -> Response:
         most = (await read_form(request)).number("top", USUAL_LINKS, 1, MAX_TOP)
         top = await queries.top(Parameters(limit=most))
@@ -92,9 +92,9 @@ def prometheus_routes(
 
         return endpoint
 
-    for path, answer in _ANSWERS.items():
+    for path, (summary, answer) in _ANSWERS.items():
         methods = ["GET", "POST"] if path in QUESTIONS else ["GET"]
-        router.add_api_route(path, endpoint_of(answer), methods=methods)
+        router.add_api_route(path, endpoint_of(answer), methods=methods, summary=summary)
     return router
 
 
@@ -183,13 +183,13 @@ async def _metadata(sources: Sources, form: Form, name: str) -> Answer:
     return {METRIC: [{"type": "counter", "help": _HELP, "unit": ""}]}, []
 
 
-_ANSWERS: dict[str, Answering] = {
-    "/api/v1/query": _at_one_moment,
-    "/api/v1/query_range": _along_moments,
-    "/api/v1/labels": _labels,
-    "/api/v1/label/{name}/values": _label_values,
-    "/api/v1/series": _series_of,
-    "/api/v1/metadata": _metadata,
+_ANSWERS: dict[str, tuple[str, Answering]] = {
+    "/api/v1/query": ("An expression of PromQL at one moment", _at_one_moment),
+    "/api/v1/query_range": ("An expression of PromQL along a range", _along_moments),
+    "/api/v1/labels": ("The names of labels", _labels),
+    "/api/v1/label/{name}/values": ("The values of a label", _label_values),
+    "/api/v1/series": ("The series that selectors find", _series_of),
+    "/api/v1/metadata": ("What the metric `clicks` is", _metadata),
 }
 
 

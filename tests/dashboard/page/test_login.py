@@ -14,7 +14,7 @@ from testing.client import http_client
 from testing.server import RunningServer
 from testing.tokens import add_token, token_book
 
-PAGES = ("/", "/links/launch?last=7d", "/links/a%2Fb", "/groups/g", "/limits", "/node")
+PAGES = ("/", "/links/launch?last=7d", "/links/a%2Fb", "/groups/g", "/limits", "/system", "/links?sort=key")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_the_cookie_is_for_this_site_alone_and_no_script_sees_it(
 def test_the_cookie_reads_and_never_writes(guarded: tuple[RunningServer, dict[str, str]], http: httpx.Client) -> None:
     """Even that of a token that may do everything: a cookie goes along by itself, a header does not."""
     sign_in(http, guarded[1]["admin"])
-    for path in ("/", "/node", "/v1/links/launch", "/v1/links/launch/curve.svg", "/metrics"):
+    for path in ("/", "/system", "/v1/links/launch", "/v1/links/launch/curve.svg", "/metrics"):
         assert http.get(path).status_code == 200, path
     for method, path in (("POST", "/v1/hits/launch"), ("DELETE", "/v1/links/launch"), ("POST", "/v1/limit/x")):
         assert http.request(method, path).status_code == 401, path

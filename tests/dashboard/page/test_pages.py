@@ -320,7 +320,7 @@ def test_a_page_that_cannot_be_answered_now_says_so_and_tries_again() -> None:
         answer = run(asked(path))
         assert answer.status_code == 503 and answer.headers["content-type"].startswith("text/html")
         assert "the store does not answer" in answer.text and 'data-live="5"' in answer.text
-        assert "Trying again" in answer.text and 'href="limits"' in answer.text.replace("../", "")
+        assert "Trying again" in answer.text and 'href="system"' in answer.text.replace("../", "")
 
 
 # --- the node -------------------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def test_each_worker_says_how_it_is_and_what_is_wrong_stands_out() -> None:
     states = {"journal-1": "open", "journal-2": "fenced"}
     facts = NodeFacts(workers, states, "sqlite", "1")
     pages = Pages(cast(Questions, Down()), Down().limit_curve, dict, lambda: facts, float)
-    text = Templates().render("node.html", root="", view=PageView(), signed_in=False, shared=False, **pages.node())
+    text = Templates().render("system.html", root="", view=PageView(), signed_in=False, shared=False, **pages.node())
     first, second = (re.sub(r"\s+", " ", part) for part in text.split("journal-2"))
     for words in ("<dd>yes</dd>", '"good">up</dd>', "<dd>none yet</dd>", "3 KiB of 1,024 MiB", "9 MiB of 512 MiB"):
         assert words in first, words

@@ -91,6 +91,20 @@ def test_no_answer_is_kept_or_taken_for_another_type(http: httpx.Client, path: s
     assert (answer["cache-control"], answer["x-content-type-options"]) == ("no-store", "nosniff")
 
 
+OF_OTHER_TOOLS = (
+    *("GET, POST /render", "GET, POST /metrics/find", "GET, POST /metrics/expand", "GET, POST /functions"),
+    *("GET, POST /version", "GET /metrics/links", "GET, POST /api/v1/query", "GET, POST /api/v1/query_range"),
+    *(
+        "GET, POST /api/v1/labels",
+        "GET /api/v1/label/{name}/values",
+        "GET, POST /api/v1/series",
+        "GET /api/v1/metadata",
+    ),
+    *("GET /v4/bitlinks/{host}/{key}/clicks", "GET /v4/bitlinks/{host}/{key}/clicks/summary", "POST /api/event"),
+    *("GET /v4/bitlinks/{host}/{key}/{facet}", "POST /v1/metrics"),
+)
+
+
 def test_a_browser_runs_nothing_on_the_page_of_routes(http: httpx.Client) -> None:
     policy = http.get("/docs").headers["content-security-policy"]
     assert {"default-src 'none'", "frame-ancestors 'none'"} <= set(policy.split("; "))
@@ -199,6 +213,9 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         for method in methods:
             assert paths[path][method]["summary"]
             assert f"{method.upper()} {path}</code>" in page.text
+    for route in OF_OTHER_TOOLS:
+        assert f"{route}</code>" in page.text
+    assert page.text.count('<a href="#') == page.text.count("<section id=") > 60
     assert "spring-sale" in page.text, "examples"
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', page.text), "it works without a network"
 
