@@ -192,7 +192,7 @@ class Pages:
             "first_hit": "" if life.first_hit is None else day_and_time(life.first_hit, zone),
             "last_hit": "" if life.last_hit is None else day_and_time(life.last_hit, zone),
             "known": bool(life.lifetime or life.bots),
-            "bots_chart": None if bots is None else make_chart(bots, view, now, LOW),
+            "bots_chart": None if bots is None or not bots.at_most else make_chart(bots, view, now, LOW),
             **await self._common(shown, await self._audience(shown)),
         }
 

@@ -19,9 +19,10 @@ from dashboard.questions import BrokenDown
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """Daily visitors of the range, added up, and their days as a chart if there are several."""
+    """Daily visitors of the range, added up, and their days as a chart where they are enough for one."""
 
     count: Count
+    several_days: bool
     unknown: str
     chart: Chart | None
 
@@ -32,7 +33,7 @@ async def visits(broken_down: BrokenDown, subject: PageSubject, view: PageView, 
     days = visitor_curve(answer, axis, now)
     chart = None if days is None else make_chart(days, view, now, LOW, "daily visitor")
     count = about(answer.at_least, answer.at_most)
-    return Visits(count, with_commas(answer.unknown) if answer.unknown else "", chart)
+    return Visits(count, len(answer.days) > 1, with_commas(answer.unknown) if answer.unknown else "", chart)
 
 
 def visitor_curve(answer: VisitorsAnswer, axis: CurveAnswer, now: int) -> CurveAnswer | None:
