@@ -240,7 +240,8 @@ class Pages:
     async def _audience(self, shown: _Shown) -> Audience:
         """Returns what hits said, with the tables of those dimensions alone of which any hit said something.
 
-        Visitors and causes are of all hits, so a page with a filter has none.
+        Visitors and causes are of all hits, so a page with a filter has none. A visitor is one of a link, or of a
+        group: all links together have none.
         """
         if self._broken_down is None:
             return Audience([])
@@ -249,7 +250,7 @@ class Pages:
         if shown.view.by:
             return Audience(tables)
         found = None
-        if self._broken_down.visitors:
+        if self._broken_down.visitors and shown.subject != ALL_LINKS:
             found = await visits(self._broken_down, shown.subject, shown.view, shown.curve, shown.now)
         return Audience(tables, found, await self._difference(shown))
 
