@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
+from clickcurve.hosts import IN_KEY, Hosts
 from clickcurve.keys import ALL_LINKS
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
@@ -35,11 +36,13 @@ SINCE_LATER_S = FUTURE_S + 2 * MINUTE_S
 class Attributes:
     """What the settings divide hits by.
 
-    reader: reads attributes from hits; referrers: its part for `ref`; bounded: how much of them is kept.
+    reader: reads attributes from hits; referrers: its part for `ref`; bounded: how much of them is kept. hosts: what
+    keys say of the hosts of addresses.
     """
 
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float]) -> None:
         """Raises SettingInvalid for a file of countries that cannot be read."""
+        self.hosts = Hosts(settings.hosts == IN_KEY)
         self.dimensions = settings.breakdown_dimensions
         self.visitors = settings.breakdown_visitors and bool(self.dimensions)
         self.bounded = BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps)
@@ -101,6 +104,7 @@ class Attributes:
 
         Days pass, and other servers may divide by something else.
         """
+        self._forget_old_salts(int(self._clock()))
         if not 0 <= self._clock() - self._agreed_at < RENEW_S:
             await self._renew(holds_hits=True)
 
@@ -123,10 +127,14 @@ class Attributes:
             self._renew_salts(now, noted)
         self._agreed_at = now
 
-    def _renew_salts(self, now: int, noted: Mapping[str, str]) -> None:
+    def _forget_old_salts(self, now: int) -> None:
+        """Lets go of salts also while the store does not answer: a visitor of their days is then unknown."""
         for day in list(self._salts):
             if day + SALT_KEPT_S <= now:
-                del self._salts[day]
+                self._salts.pop(day, None)  # the thread that asks the store may be first
+
+    def _renew_salts(self, now: int, noted: Mapping[str, str]) -> None:
+        self._forget_old_salts(now)
         today = now - now % DAY_S
         for day in {today - DAY_S, today, (now + AHEAD_S) // DAY_S * DAY_S} - self._salts.keys():
             name, kept_s = f"{SALT}{day}", day + SALT_KEPT_S - now

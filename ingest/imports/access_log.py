@@ -14,13 +14,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import msgspec
 
 from clickcurve.access_log import STAMP_CHARS, parse_log_line, split_request, stamp_seconds, unescape
 from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
+from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from clickcurve.keys import KEY_BYTES
 from clickcurve.times import iso_seconds
 from ingest.batch import Counts, sum_counts
@@ -34,7 +35,7 @@ _PLAIN_CHARS = 256  # a key of so many ASCII characters needs no closer look
 _MAX_KNOWN = 65_536  # times, requests or agents kept; then the dict starts again
 _METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND"])
 _VERSIONS = frozenset((" HTTP/1.1", " HTTP/1.0", " HTTP/2.0", " HTTP/3.0"))
-_AUTHORITY = re.compile(r"https?://[^/?]*", re.IGNORECASE)
+_AUTHORITY = re.compile(r"https?://([^/?]*)", re.IGNORECASE)
 
 # A text in quotes, a time in brackets, or a word.
 _FIELD = re.compile(rb'"(?:[^"\\]|\\.)*+"|\[[^\]"]*+\]|[^ "]+', re.DOTALL)
@@ -79,17 +80,29 @@ class LogSums:
 
 
 class AccessLog:
-    """Reads one log. `is_bot` judges an agent; `statuses` are those that count; `attributes` reads those of lines."""
+    """Reads one log. `is_bot` judges an agent; `statuses` are those that count; `attributes` reads those of lines.
+
+    hosts: what keys say of hosts. A line has one in front of the address (`%v`, `$host`), or in its request.
+    """
 
     def __init__(
-        self, is_bot: Judge, statuses: Collection[int] = REDIRECTS, attributes: LogAttributes | None = None
+        self,
+        is_bot: Judge,
+        statuses: Collection[int] = REDIRECTS,
+        attributes: LogAttributes | None = None,
+        hosts: Hosts = HOSTS_IGNORED,
     ) -> None:
         self._is_bot = is_bot
+        self.hosts = hosts
         self.attributes = attributes or LogAttributes()
         self._wanted = {f" {status:03} ": status in statuses for status in range(1000)}
         self._minutes: dict[str, int] = {}
         self._keys: dict[str, str] = {}
         self._agents: dict[str, bool] = {}
+
+    def use_hosts(self, in_key: bool) -> None:
+        """Puts hosts into keys from now on, or not, as it is done where the hits go."""
+        self.hosts = replace(self.hosts, in_key=in_key)
 
     def read(self, data: bytes) -> LogSums:
         """Reads whole lines, each ended by a newline (the last need not be)."""
@@ -110,13 +123,8 @@ class AccessLog:
 
     def _read_with_attributes(self, lines: list[str], reading: LogSums) -> None:
         """Reads lines as `_read_lines` does, and their attributes."""
-        minutes, wanted, keys, agents, attributes = (
-            self._minutes,
-            self._wanted,
-            self._keys,
-            self._agents,
-            self.attributes,
-        )
+        minutes, wanted, keys, agents = self._minutes, self._wanted, self._keys, self._agents
+        attributes, in_key = self.attributes, self.hosts.in_key
         reading.lines += len(lines)
         for number, line in enumerate(lines, 1):
             parts = line.split('"', 6)
@@ -124,16 +132,18 @@ class AccessLog:
                 minute = minutes.get(parts[0][-STAMP_CHARS:]) or self._minute(parts[0][-STAMP_CHARS:])
                 if minute is not None and wanted.get(parts[2][:5]):
                     key = keys.get(parts[1]) or self._key(parts[1])
+                    host, before = _split_host(parts[0], -STAMP_CHARS) if in_key else ("", parts[0])
+                    key = self.hosts.key(key, host) if in_key and key else key
                     if key:
                         bot = agents[parts[5]] if parts[5] in agents else self._agent(parts[5])
-                        line_attributes = attributes.of_parts(parts[0], parts[3], parts[5], parts[1], bot)
+                        line_attributes = attributes.of_parts(before, parts[3], parts[5], parts[1], bot)
                         reading.with_attributes[minute, key, bot, line_attributes] += 1
                         continue
             self._read_odd(number, line, reading)
 
     def _read_lines(self, lines: list[str], unescaped: bool, reading: LogSums) -> None:
         minutes, wanted, keys, agents = self._minutes, self._wanted, self._keys, self._agents
-        people, bots = reading.people, reading.bots
+        people, bots, in_key = reading.people, reading.bots, self.hosts.in_key
         reading.lines += len(lines)
         for number, line in enumerate(lines, 1):
             parts = line.split('"', 6)
@@ -144,6 +154,8 @@ class AccessLog:
                 if minute is not None:
                     counts = wanted.get(status)
                     key = counts and (keys.get(request) or self._key(request))
+                    if in_key and key:
+                        key = self.hosts.key(key, _split_host(parts[0], -STAMP_CHARS)[0])
                     if key:
                         bot = fields == 7 and (agents[parts[5]] if parts[5] in agents else self._agent(parts[5]))
                         by_key = (bots if bot else people).get(minute)
@@ -175,7 +187,7 @@ class AccessLog:
     def _odd_attributes(self, line: str, bot: bool) -> LineAttributes:
         line = line.removesuffix("\r")
         if not line.startswith("{"):
-            return self.attributes.of_line(line, bot)
+            return self.attributes.of_line(_split_host(line, line.find("["))[1] if self.hosts.in_key else line, bot)
         seen = _json_line.decode(line)
         return self.attributes.of_parts(seen.address(), seen.referrer(), seen.agent(), seen.target(), bot)
 
@@ -194,7 +206,7 @@ class AccessLog:
             raise LineBad(f"not a valid time: {parts.stamp.strip()}")
         if not self._wanted[f" {parts.status} "]:
             return f"status {parts.status}"
-        key, reason = _key_of_request(parts.request)
+        key, reason = _key_of_request(parts.request, self.hosts, _split_host(parts.before)[0])
         if key is None:
             return reason
         return minute, key, parts.agent is not None and self._agent(parts.agent)
@@ -214,7 +226,7 @@ class AccessLog:
         minute = _minute_of(seen.when())
         if not self._wanted[status]:
             return f"status {status.strip()}"
-        key, reason = seen.key()
+        key, reason = seen.key(self.hosts)
         if key is None:
             return reason
         return minute, key, self._agent(seen.agent())
@@ -233,6 +245,8 @@ class AccessLog:
         key: str | None = None
         if request.startswith("GET /") and request[-9:] in _VERSIONS:
             key = request[5:-9].partition("?")[0]
+        elif self.hosts.in_key:
+            return None  # it may name its host itself
         if not key or len(key) > _PLAIN_CHARS or not key.isascii():
             key, _ = _key_of_request(request)
         if key is not None:
@@ -260,15 +274,24 @@ def _remember(memo: dict[str, _T], name: str, value: _T) -> None:
 
 
 # --- the request ------------------------------------------------------------------------------------------------------
-def _key_of_request(request: str) -> tuple[str | None, str]:
+def _split_host(before: str, end: int | None = None) -> tuple[str, str]:
+    """Splits what stands before the time into the host in front of it, and the address and what follows.
+
+    end: where the time begins. The host is "" for `203.0.113.7 - ann `, which has none.
+    """
+    first, _, rest = before.partition(" ")
+    return (first, rest) if before.count(" ", 0, end) > 3 and not rest.startswith("- ") else ("", before)
+
+
+def _key_of_request(request: str, hosts: Hosts = HOSTS_IGNORED, host: str = "") -> tuple[str | None, str]:
     """Returns (key, "") of `GET /key?query HTTP/1.1`, or (None, the reason why it has none)."""
     method, target = split_request(request)
     if not target:
         return None, "no request"  # "-" after a timeout, a TLS handshake on a plain port
-    return _key_of_target(method, target)
+    return _key_of_target(method, target, hosts, host)
 
 
-def _key_of_target(method: str, target: str) -> tuple[str | None, str]:
+def _key_of_target(method: str, target: str, hosts: Hosts, host: str) -> tuple[str | None, str]:
     if method != "GET":
         return None, f"method {method}" if method in _METHODS else "method unknown"
     path, _, _ = target.partition("?")
@@ -276,10 +299,12 @@ def _key_of_target(method: str, target: str) -> tuple[str | None, str]:
         authority = _AUTHORITY.match(path)
         if authority is None:
             return None, "no path"
-        path = path[authority.end() :]
-    key = path[1:]
-    if not key:
+        path, host = path[authority.end() :], authority[1]
+    if not path[1:]:
         return None, "no key"
+    key = hosts.key(path[1:], host)
+    if not key:
+        return None, "no host"
     try:
         size = len(key.encode())
     except UnicodeEncodeError:
@@ -326,6 +351,7 @@ def _seconds_of_text(when: str) -> float:
 # --- JSON lines -------------------------------------------------------------------------------------------------------
 class _CaddyRequest(msgspec.Struct):
     method: str = ""
+    host: str = ""
     uri: str = ""
     client_ip: str = ""
     remote_ip: str = ""
@@ -353,6 +379,9 @@ class _JsonLine(msgspec.Struct):
     time_iso8601: _Time = None
     time_local: _Time = None
     at_timestamp: _Time = msgspec.field(default=None, name="@timestamp")
+    host: str | None = None
+    http_host: str | None = None
+    server_name: str | None = None
     remote_addr: str | None = None
     http_referer: str | None = None
     http_user_agent: str | None = None
@@ -370,12 +399,13 @@ class _JsonLine(msgspec.Struct):
         times = (self.ts, self.msec, self.time_iso8601, self.time_local, self.time, self.timestamp, self.at_timestamp)
         return next((time for time in times if time is not None), None)
 
-    def key(self) -> tuple[str | None, str]:
+    def key(self, hosts: Hosts) -> tuple[str | None, str]:
         if isinstance(self.request, _CaddyRequest):
-            return _key_of_target(self.request.method, self.request.uri)
+            return _key_of_target(self.request.method, self.request.uri, hosts, self.request.host)
+        host = self.host or self.http_host or self.server_name or ""
         if self.request is not None:
-            return _key_of_request(self.request)
-        return _key_of_target(self.method or "", self.request_uri or self.uri or self.path or "")
+            return _key_of_request(self.request, hosts, host)
+        return _key_of_target(self.method or "", self.request_uri or self.uri or self.path or "", hosts, host)
 
     def target(self) -> str:
         if isinstance(self.request, _CaddyRequest):

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import Annotated, Protocol
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.requests import ClientDisconnect
 
+from clickcurve.access import Access, access
 from clickcurve.buckets.errors import MediaTypeUnsupported, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
@@ -60,21 +63,21 @@ def import_routes(
     counters: IngestCounters,
     room: BodyBudget,
     reader: ProfileReader = NO_DIMENSIONS,
+    hosts: Hosts = HOSTS_IGNORED,
 ) -> APIRouter:
-    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies; `ladder` is the store's."""
+    """Returns the router. `moment` is now; `room` is that of all bodies; `ladder` is the store's."""
     without_visitors = reader.without_visitors() if reader.salts is not None else reader
     router = APIRouter(tags=["importing"])
 
     @router.get("/v1/import/{source}", summary="How far a source was counted")
     async def import_offset(source: SourceName) -> Response:
-        """`{"source", "position", "tail", "fields"}`; position 0 for an unknown source.
+        """`{"source", "position", "tail", "fields", "hosts"}`; position 0 for an unknown source.
 
-        `fields`: those attributes of a hit that are counted here.
-        421: another worker keeps its offset; ask again over a new connection.
+        `fields`: attributes of a hit that are counted here. `hosts`: the setting. 421: ask again over a new connection.
         """
-        kept = await intake.source(source)
-        fields = reader.useful_fields()
-        return _json({"source": source, "position": kept.position, "tail": kept.tail, "fields": fields})
+        kept = await intake.source(source_within(source, access()))
+        offset = {"source": source, "position": kept.position, "tail": kept.tail}
+        return _json({**offset, "fields": reader.useful_fields(), "hosts": hosts.setting})
 
     @router.post("/v1/import/{source}", summary="Count the next chunk of a source")
     async def import_chunk(
@@ -97,7 +100,7 @@ def import_routes(
             )
         is_array = _is_array(request)
         chosen = reader if visitors else without_visitors
-        sums = RequestSums(moment(), reader=chosen)
+        sums = RequestSums(moment(), reader=chosen, allowed=access())
         coding = coding_of(request.headers.get("content-encoding", ""))
 
         def steps(body: bytes) -> Iterator[Step]:
@@ -116,12 +119,17 @@ def import_routes(
             raise ClientDisconnect from None
         finally:
             room.release(held_body)
-        await intake.accept(sums.batch_with(SourceStep(source, start, to, tail)))
+        await intake.accept(sums.batch_with(SourceStep(source_within(source, access()), start, to, tail)))
         receipt = sums.receipt()
         sums.count_into(counters, receipt)
         return Response(b'{"position":%d,' % to + receipt.encode()[1:], media_type="application/json")
 
     return router
+
+
+def source_within(source: str, allowed: Access) -> str:
+    """Returns the name that an offset is kept under: those of a prefix are apart, since no source has a blank."""
+    return f"{blake2b(allowed.prefix.encode(), digest_size=8).hexdigest()} {source}" if allowed.prefix else source
 
 
 def _json(answer: object) -> Response:

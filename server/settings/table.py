@@ -13,6 +13,7 @@ from typing import Any
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.ladder import LADDERS, Ladder
+from clickcurve.hosts import CHOICES
 from clickcurve.limiter.http.address import HEADERS
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule
@@ -101,6 +102,19 @@ class Settings:
         values.on_or_off,
         "Listen where other machines can connect, without tokens: anybody can write and read.",
         "",
+    )
+    admin_token: str = _row(
+        "",
+        values.admin_token,
+        "A token of scope admin, to make others with. Best set by its variable, on the first day.",
+        "TOKEN",
+        secret=True,
+    )
+    tokens_file: Path | None = _row(
+        "",
+        values.maybe_file_path,
+        "JSON file with further tokens, such as a mounted secret. It is read again when it changes.",
+        "FILE",
     )
     flush_s: int = _row("15", values.whole_number(1, 3_600), "Seconds between flushes.", "SECONDS")
     drain_s: int = _row(
@@ -193,6 +207,13 @@ class Settings:
         "trusted_proxies are not counted.",
         "N",
     )
+    hosts: str = _row(
+        CHOICES[0],
+        values.one_of(CHOICES),
+        "What the key of an address says of its host, in access logs, events, bitlinks and takeovers: ignored, or "
+        "in_key, which puts it before the path.",
+        "NAME",
+    )
     breakdown_dimensions: tuple[str, ...] = _row(
         "ref,country,device,source",
         values.dimensions,
@@ -244,6 +265,11 @@ class Settings:
     rules: tuple[Rule, ...] = ()
     alerts: tuple[Alert, ...] = ()
     again: Callable[[], Settings] = field(repr=False, compare=False)
+
+    @property
+    def closed(self) -> bool:
+        """Whether requests need a token even if none is known yet."""
+        return not (values.is_loopback(self.host) or self.insecure)
 
     def listing(self) -> list[tuple[str, str, str]]:
         """Lists (name, value as text, origin) of every setting, in the table's order. Secrets are masked."""
