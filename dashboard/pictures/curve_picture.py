@@ -257,8 +257,11 @@ def _plot(
 def _time_labels(bars: Sequence[Bar], frame: _Frame, zone: ZoneInfo) -> Iterable[Label]:
     """Yields labels centred under the bars that begin then; where no bar does, or it is thin, under the moment."""
     ends = {bar.start: bar.end for bar in bars}
+    covered = frame.start  # until where the bar goes that has the label before
     for number, (t, text) in enumerate(time_marks(frame.start, frame.end, zone, frame.width // _MARK_EVERY)):
-        left, right = frame.x(t), frame.x(ends.get(t, t))
+        if t < covered:
+            continue
+        left, right = frame.x(t), frame.x(covered := ends.get(t, t))
         if t == frame.end and len(bars) * _CENTRED_FROM < frame.width:
             break  # it would stand under the bar before
         x, anchor = (left + right) / 2, "middle"

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from clickcurve.answers import CurveAnswer, PointAnswer, VisitorDay, VisitorsAnswer
@@ -93,6 +94,15 @@ def test_a_label_is_centred_under_the_bar_of_its_day() -> None:
     gap = 1 / (picture.width - picture.gutter)
     assert [each.text for each in labels] == [f"{day} Feb" for day in range(2, 12)]
     assert all(each.anchor == "middle" and min(abs(each.x - x) for x in middles) <= gap for each in labels)
+
+
+def test_a_wide_bar_has_one_label() -> None:
+    """The label of its beginning is centred under it, where those of days inside it would stand too."""
+    days = curve_of("1d", MONDAY, DAY_S, 10)
+    wide = PointAnswer(MONDAY, MONDAY + 5 * DAY_S, 5, "complete", True)
+    picture = draw_curve(msgspec.structs.replace(days, points=[wide, *days.points[5:]]), 1_100, 260, False)
+    labels = [each.text for each in picture.shapes if isinstance(each, Label) and re.fullmatch(r"\d+ Feb", each.text)]
+    assert labels == ["2 Feb", "7 Feb", "8 Feb", "9 Feb", "10 Feb", "11 Feb"]
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
