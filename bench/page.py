@@ -31,7 +31,7 @@ def page(options: Options) -> Iterator[Line]:
         ranked = f"ranked after {perf_counter() - begun:.1f} s"
         yield Line("page of all links, first", f"{first_ms:.0f} ms", ranked, f"< {AIM_MS:,} ms")
         link = f"/links/{workload.draw(1, seed=3)[0]}"
-        views = {"all links": "/", "search": "/?q=a", "a link": link, "a link, 48 h": f"{link}?last=48h"}
+        views = {"all links": "/", "search": "/links?q=a", "a link": link, "a link, 48 h": f"{link}?last=48h"}
         files = sum(_sent(http.get(path)) for path in _FILES)
         for what, path in views.items():
             found = [_asked(http, path) for _ in range(20 * min(options.rounds, 3))]

@@ -15,7 +15,7 @@ from dashboard.page.audience.visits import Visits
 from dashboard.page.changes import NO_CHANGE, Change, Count, about, change_of
 from dashboard.page.periods import YEAR, day_written, length_of
 from dashboard.page.view import PageView
-from dashboard.pictures.axes import end_of_day, is_midnight, range_words, wall
+from dashboard.pictures.axes import until_words
 
 COMPARISONS = ("", "before", "year")
 
@@ -40,9 +40,7 @@ class Compared:
 
     def words(self, zone: ZoneInfo) -> str:
         """Writes the period: `25 Sep - 24 Oct 2026`, with the time up to which it is counted."""
-        if self.until == self.end or not is_midnight(wall(self.start, zone)):
-            return range_words(self.start, self.until, zone)
-        return f"{range_words(self.start, end_of_day(self.until, zone), zone)} until {wall(self.until, zone):%H:%M}"
+        return until_words(self.start, self.until, zone)
 
 
 def period_before(curve: CurveAnswer, view: PageView, now: int) -> Compared | None:
@@ -93,7 +91,8 @@ def other_cards(bots: TotalAnswer | None, visits: Visits | None, tables: list[Va
     """Makes the cards of what else is known of the range. bots: None where they are counted among the hits."""
     cards = []
     if visits is not None and visits.count.text != "0":
-        cards.append(Card("Daily visitors", visits.count, "each day's, added up"))
+        several = Card("Daily visitors", visits.count, "each day's, added up")
+        cards.append(several if visits.several_days else Card("Visitors", visits.count, "of this day"))
     referrers = next((each for each in tables if each.dimension == "ref"), None)
     first = next((row for row in referrers.rows if row.value), None) if referrers else None
     if first is not None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dashboard.pictures.axes import PERCENT, SPACE, with_commas
+from dashboard.pictures.axes import CLOSE, PERCENT, SPACE, count_words, with_commas
 
 _TIMES = f"\N{MULTIPLICATION SIGN}{SPACE}"
 _TIMES_FROM = 3  # as many times as before, from which a change is no longer said in percent
-_CLOSE = 0.01  # bounds that differ by at most this part are said as one number
-_FAR = 0.2  # and from which they are never, also where there is little room
+_FAR = 0.2  # the part by which bounds may differ and are said as one number where there is little room
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +33,13 @@ NO_CHANGE = Change("")
 
 def count_of(least: int, most: int) -> Count:
     """Says a count: the middle of bounds that lie within one percent, else both."""
-    if least == most:
-        return Count(with_commas(least))
-    return about(least, most) if most - least <= _CLOSE * most else Count(_both(least, most))
+    return about(least, most, CLOSE)
 
 
-def about(least: int, most: int) -> Count:
+def about(least: int, most: int, near: float = _FAR) -> Count:
     """Says a count by one number, the middle of its bounds, unless they are far apart."""
-    if least == most:
-        return Count(with_commas(least))
-    if most - least > _FAR * most:
-        return Count(_both(least, most) if least else f"at most {with_commas(most)}")
-    return Count(f"about {with_commas((least + most) // 2)}", _both(least, most))
+    is_one = least == most or most - least > near * most
+    return Count(count_words(least, most, near), "" if is_one else f"{with_commas(least)} to {with_commas(most)}")
 
 
 def change_of(before: tuple[int, int], after: tuple[int, int]) -> Change:
@@ -59,13 +53,14 @@ def change_of(before: tuple[int, int], after: tuple[int, int]) -> Change:
     low = _ratio(before[1], after[0])
     high = _ratio(before[0], after[1]) if before[0] else "any"
     is_certain = after[0] > before[1] or after[1] < before[0]
+    if not is_certain and not _is_near(*before, *after):
+        return NO_CHANGE
     return Change(text, _way(was, is_now) if is_certain else "", f"{low} to {high}")
 
 
 def certain_change(before: tuple[int, int], after: tuple[int, int]) -> Change:
     """Says how a count changed where that is known well; else nothing: a list has no room for bounds."""
-    is_known = all(most - least <= _FAR * most for least, most in (before, after))
-    change = change_of(before, after) if is_known else NO_CHANGE
+    change = change_of(before, after) if _is_near(*before, *after) else NO_CHANGE
     return change if change.way else NO_CHANGE
 
 
@@ -85,5 +80,5 @@ def _way(was: float, is_now: float) -> str:
     return "up" if is_now > was else "down" if is_now < was else ""
 
 
-def _both(least: int, most: int) -> str:
-    return f"{with_commas(least)} to {with_commas(most)}"
+def _is_near(before_least: int, before_most: int, least: int, most: int) -> bool:
+    return before_most - before_least <= _FAR * before_most and most - least <= _FAR * most

@@ -192,7 +192,7 @@ class Pages:
             "first_hit": "" if life.first_hit is None else day_and_time(life.first_hit, zone),
             "last_hit": "" if life.last_hit is None else day_and_time(life.last_hit, zone),
             "known": bool(life.lifetime or life.bots),
-            "bots_chart": None if bots is None else make_chart(bots, view, now, LOW),
+            "bots_chart": None if bots is None or not bots.at_most else make_chart(bots, view, now, LOW),
             **await self._common(shown, await self._audience(shown)),
         }
 
@@ -240,7 +240,8 @@ class Pages:
     async def _audience(self, shown: _Shown) -> Audience:
         """Returns what hits said, with the tables of those dimensions alone of which any hit said something.
 
-        Visitors and causes are of all hits, so a page with a filter has none.
+        Visitors and causes are of all hits, so a page with a filter has none. A visitor is one of a link, or of a
+        group: all links together have none.
         """
         if self._broken_down is None:
             return Audience([])
@@ -249,7 +250,7 @@ class Pages:
         if shown.view.by:
             return Audience(tables)
         found = None
-        if self._broken_down.visitors:
+        if self._broken_down.visitors and shown.subject != ALL_LINKS:
             found = await visits(self._broken_down, shown.subject, shown.view, shown.curve, shown.now)
         return Audience(tables, found, await self._difference(shown))
 

@@ -13,6 +13,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 SPACE = "\N{NO-BREAK SPACE}"
 TO = " - "  # between the ends of a range
 PERCENT = f"{SPACE}%"  # never alone on a line
+CLOSE = 0.01  # bounds of a count that differ by at most this part are said as one number
 # A day inside the years that the calendar of the standard library has, in every zone.
 _EARLIEST, _LATEST = -86_400, 253_402_128_000
 
@@ -38,6 +39,15 @@ def with_commas(count: float) -> str:
     if count == int(count):
         return f"{int(count):,}"
     return f"{count:,.{max(0, -floor(log10(count)))}f}"
+
+
+def count_words(least: int, most: int, near: float = CLOSE) -> str:
+    """Writes a count by its bounds: one number where they differ by at most this part of it, else both."""
+    if least == most:
+        return with_commas(least)
+    if most - least <= near * most:
+        return f"about {with_commas((least + most) // 2)}"
+    return f"{with_commas(least)} to {with_commas(most)}" if least else f"at most {with_commas(most)}"
 
 
 def short(count: float) -> str:
@@ -146,6 +156,14 @@ def range_words(start: int, end: int, zone: ZoneInfo) -> str:
     if is_midnight(after) and after - first < timedelta(days=1):
         return f"{_day(first)} {first:%H:%M}{TO}24:00"
     return f"{_day(first)} {first:%H:%M}{TO}{_day(after)} {after:%H:%M}"
+
+
+def until_words(start: int, end: int, zone: ZoneInfo) -> str:
+    """Writes a range that begins with a day and ends within one: `25 Oct - 23 Nov 2026 until 14:00`."""
+    first, after = wall(start, zone), wall(end, zone)
+    if not is_midnight(first) or is_midnight(after):
+        return range_words(start, end, zone)
+    return f"{range_words(start, end_of_day(end, zone), zone)} until {after:%H:%M}"
 
 
 def end_of_day(t: int, zone: ZoneInfo) -> int:

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from clickcurve.answers import CurveAnswer, PointAnswer
 from clickcurve.visible import visible
 from dashboard.pictures.axes import (
+    count_words,
     end_of_day,
     is_midnight,
     range_words,
@@ -185,7 +186,7 @@ def curve_sentence(curve: CurveAnswer, zone: ZoneInfo, noun: str) -> str:
     """Says what a curve shows: how many hits, from when to when."""
     if not curve.points:
         return f"no {noun}s"
-    hits = with_commas(curve.total) if curve.exact else f"{with_commas(curve.at_least)} to {with_commas(curve.at_most)}"
+    hits = with_commas(curve.total) if curve.exact else count_words(curve.at_least, curve.at_most)
     where = "" if curve.tz == "UTC" else f" ({curve.tz})"
     return f"{'no' if hits == '0' else hits} {noun if hits == '1' else f'{noun}s'}, {period_words(curve, zone)}{where}"
 
@@ -207,7 +208,7 @@ def legend_of(curve: CurveAnswer, bars: Iterable[Bar]) -> str:
     if "partial" in states:
         notes.append("pale: partly outside the range")
     if any(point.wide for point in curve.points):
-        notes.append(f"wide: kept whole, drawn {step_words(curve)}")
+        notes.append(f"wide: kept as one sum, shown {step_words(curve)}")
     return "; ".join(notes)
 
 
@@ -256,8 +257,11 @@ def _plot(
 def _time_labels(bars: Sequence[Bar], frame: _Frame, zone: ZoneInfo) -> Iterable[Label]:
     """Yields labels centred under the bars that begin then; where no bar does, or it is thin, under the moment."""
     ends = {bar.start: bar.end for bar in bars}
+    covered = frame.start  # until where the bar goes that has the label before
     for number, (t, text) in enumerate(time_marks(frame.start, frame.end, zone, frame.width // _MARK_EVERY)):
-        left, right = frame.x(t), frame.x(ends.get(t, t))
+        if t < covered:
+            continue
+        left, right = frame.x(t), frame.x(covered := ends.get(t, t))
         if t == frame.end and len(bars) * _CENTRED_FROM < frame.width:
             break  # it would stand under the bar before
         x, anchor = (left + right) / 2, "middle"

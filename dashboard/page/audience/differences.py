@@ -14,7 +14,7 @@ from dashboard.page.cards import Compared
 from dashboard.page.changes import Count, signed
 from dashboard.page.chart import in_path
 from dashboard.page.view import PageView
-from dashboard.pictures.axes import PERCENT, is_midnight, range_words, wall, with_commas
+from dashboard.pictures.axes import PERCENT, is_midnight, until_words, wall, with_commas
 
 _CAUSES = 3  # of a dimension, and links
 _DIMENSIONS = 2  # those that explain most
@@ -91,10 +91,10 @@ def totals_sentence(answer: WhyAnswer, zone: ZoneInfo) -> str:
     """Says both totals: `17 Feb - 22 Feb 2026 had 570 hits, 500 more than 10 Feb - 15 Feb 2026.`"""
     total = answer.total
     hits = f"{with_commas(total.after)} {'hit' if total.after == 1 else 'hits'}"
-    before = range_words(answer.before.start, answer.before.end, zone)
+    before = until_words(answer.before.start, answer.before.end, zone)
     than = f"{with_commas(abs(total.change))} {'more' if total.change > 0 else 'fewer'} than"
     said = (
-        f"{range_words(answer.start, answer.end, zone)} had {hits}, {than if total.change else 'as many as'} {before}."
+        f"{until_words(answer.start, answer.end, zone)} had {hits}, {than if total.change else 'as many as'} {before}."
     )
     if not answer.same_length and not _are_months(answer, zone):
         said += " The two ranges are not equally long: old days are kept as weeks or months."

@@ -116,8 +116,8 @@ def value_table(answer: ValuesAnswer, changes: Sequence[Change] = (), chosen: st
     rows = list(map(row, answer.values, changes or repeat(NO_CHANGE)))
     rest = (
         (f"{answer.not_shown.values:,} more", answer.not_shown.count),
-        ("other", answer.other),
-        ("before this was recorded", answer.unrecorded),
+        ("Other values", answer.other),
+        ("Before this was recorded", answer.unrecorded),
     )
     rows += [
         ValueRow(text, count_of(count, count), 0, share_text(count, answer.total), rest=True)

@@ -19,9 +19,10 @@ from dashboard.questions import BrokenDown
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """Daily visitors of the range, added up, and their days as a chart if there are several."""
+    """Daily visitors of the range, added up, and their days as a chart where they are enough for one."""
 
     count: Count
+    several_days: bool
     unknown: str
     chart: Chart | None
 
@@ -34,7 +35,7 @@ async def visits(broken_down: BrokenDown, subject: PageSubject, view: PageView, 
     count = about(answer.at_least, answer.at_most)
     if answer.visitor_days is not None and not answer.exact:
         count = Count(f"about {with_commas(answer.visitor_days)}", f"estimated, standard error {answer.error}")
-    return Visits(count, with_commas(answer.unknown) if answer.unknown else "", chart)
+    return Visits(count, len(answer.days) > 1, with_commas(answer.unknown) if answer.unknown else "", chart)
 
 
 def visitor_curve(answer: VisitorsAnswer, axis: CurveAnswer, now: int) -> CurveAnswer | None:

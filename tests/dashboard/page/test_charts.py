@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from clickcurve.answers import CurveAnswer, PointAnswer, VisitorDay, VisitorsAnswer
@@ -14,7 +15,8 @@ from dashboard.page.subject import LINK
 from dashboard.page.view import view_of
 from dashboard.pictures.curve_picture import draw_curve
 from dashboard.pictures.shapes import Box, Label
-from tests.dashboard.page.test_pages import NOW, one, pages_of, run
+from tests.dashboard.page.test_pages import NOW, broken_down_of, one, pages_of, rendered, run
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import QueriedNodes
 
 DAY_S, HOUR_S = 86_400, 3_600
@@ -94,6 +96,15 @@ def test_a_label_is_centred_under_the_bar_of_its_day() -> None:
     assert all(each.anchor == "middle" and min(abs(each.x - x) for x in middles) <= gap for each in labels)
 
 
+def test_a_wide_bar_has_one_label() -> None:
+    """The label of its beginning is centred under it, where those of days inside it would stand too."""
+    days = curve_of("1d", MONDAY, DAY_S, 10)
+    wide = PointAnswer(MONDAY, MONDAY + 5 * DAY_S, 5, "complete", True)
+    picture = draw_curve(msgspec.structs.replace(days, points=[wide, *days.points[5:]]), 1_100, 260, False)
+    labels = [each.text for each in picture.shapes if isinstance(each, Label) and re.fullmatch(r"\d+ Feb", each.text)]
+    assert labels == ["2 Feb", "7 Feb", "8 Feb", "9 Feb", "10 Feb", "11 Feb"]
+
+
 # --- steps -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("every_s", "count", "query", "step"),
@@ -128,3 +139,33 @@ def test_of_an_old_day_that_is_kept_as_a_week_the_week_is_said() -> None:
     (hits,) = [card for card in values["cards"] if card.name == "Hits"]
     assert hits.count.text == "at most 7,807"
     assert page_of(nodes, b"last=30d")["chart"].kept_whole == ""
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+def test_a_range_that_may_have_no_hit_is_said_with_the_most_that_it_may_have() -> None:
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("k", int(datetime(2025, 8, 13, 9, tzinfo=UTC).timestamp()), 7_807)
+    nodes.hit("k", NOW)
+    values = page_of(nodes, b"from=2025-08-14&to=2025-08-14")
+    assert values["chart"].said == "at most 7,807 hits, 14 Aug 2025"
+    assert values["cards"][0].change.text == "", "both days are in the same week"
+
+
+def test_visitors_of_one_day_are_not_added_up() -> None:
+    nodes = AttributeNodes(NOW, {"ref": 0})
+    for ago_s, visitor in ((60, 1), (120, 2), (DAY_S, 1)):
+        nodes.accept(AttributeHit("k", NOW - ago_s, 1, False, (("ref", "news.example"),), visitor))
+    cards = {}
+    for query in (b"last=1d", b"last=2d"):
+        values: Any = run(one(pages_of(nodes, broken_down_of(nodes, True)), LINK, "k", view_of(query), NOW))
+        cards[query] = {card.name: card.count.text for card in values["cards"]}
+        assert ("counts twice" in rendered(values)) == (query == b"last=2d")
+    assert cards[b"last=1d"]["Visitors"] == "2" and cards[b"last=2d"]["Daily visitors"] == "3"
+
+
+def test_a_range_without_bots_has_no_chart_of_them() -> None:
+    nodes = QueriedNodes(now=NOW)
+    nodes.hit("k", NOW - 60)
+    nodes.hit("k", NOW - 40 * DAY_S, 1, True)
+    assert page_of(nodes, b"last=7d")["bots_chart"] is None
+    assert page_of(nodes, b"last=92d")["bots_chart"] is not None

@@ -287,7 +287,18 @@ STATES = (
 )
 
 
-@pytest.mark.parametrize(("dark", "states"), [(False, STATES), (True, STATES[:2])], ids=["light", "dark"])
+VIEWS = {
+    "links": "/",
+    "links-compared": "/?last=7d&compare=before",
+    "link": "/links/launch?last=12mo",
+    "link-filtered": "/links/launch?by=ref&value=news.example&compare=before",
+    "group": "/groups/spring?last=7d",
+}
+
+
+@pytest.mark.parametrize(
+    ("dark", "states"), [(False, (*STATES, *VIEWS.values())), (True, tuple(VIEWS.values()))], ids=["light", "dark"]
+)
 def test_axe_finds_nothing(browser: Browser, pages: RunningServer, dark: bool, states: tuple[str, ...]) -> None:
     script = axe_script()
     found = {}
@@ -303,9 +314,8 @@ def test_axe_finds_nothing(browser: Browser, pages: RunningServer, dark: bool, s
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_pages_fit_every_screen(browser: Browser, pages: RunningServer, shots: Path | None, dark: bool) -> None:
     views = {
-        "links": "/",
+        **VIEWS,
         "table": "/links?compare=before",
-        "link": "/links/launch?last=12mo",
         "limits": "/limits",
         "system": "/system",
         "docs": "/docs",
@@ -313,7 +323,7 @@ def test_pages_fit_every_screen(browser: Browser, pages: RunningServer, shots: P
     with browser.page(dark=dark) as opened:
         for name, path in views.items():
             opened.open(pages.url + path)
-            for width in (320, 390, 768, 1920):
+            for width in (320, 390, 1200):
                 opened.resize(width, 800)
                 assert opened.js("document.documentElement.scrollWidth") <= width, (path, width)
                 keep(opened, shots, f"{name}-{width}{'-dark' if dark else ''}")

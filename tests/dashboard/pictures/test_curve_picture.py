@@ -64,7 +64,7 @@ def test_a_wide_bucket_is_no_peak(steady: QueriedNodes) -> None:
     assert all(9.9 <= rate <= 10.1 for rate in rates[1:-1])  # the outermost may hold days without hits
     heights = {round(box.bottom - box.top) for box in boxes(draw_curve(found, 8_000, 300), "bar")[1:]}
     assert len(heights) == 1
-    assert "wide: kept whole, drawn per day" in legend_of(found, bars_of(found, 400))
+    assert "wide: kept as one sum, shown per day" in legend_of(found, bars_of(found, 400))
 
 
 @pytest.mark.parametrize("step", ["1d", "1w", "1mo", "native", "1h"])
