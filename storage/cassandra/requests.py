@@ -199,7 +199,7 @@ class Requests:
     ) -> Callable[[], list[Outcome]]:
         """Sends all; returns what sends again what failed, up to ATTEMPTS times, and gives the outcomes in order.
 
-        That raises the first failure of the last attempt, or what no repeat can mend at once.
+        That raises the first failure of the last attempt, or at once an error that no repeat can change.
         """
 
         def send(some: list[int]) -> Callable[[], list[Outcome | None]]:
@@ -235,9 +235,9 @@ class Requests:
         driver = self._connection.open()
         updates = [(statement, values) for values in many]
         outcomes = self._send_all(updates, driver.is_certain, 0, attempt=attempt)()
-        for each in outcomes:
-            if each and each.error and driver.is_certain(each.error):
-                raise driver.as_store_error(each.error) from each.error
+        for outcome in outcomes:
+            if outcome and outcome.error and driver.is_certain(outcome.error):
+                raise driver.as_store_error(outcome.error) from outcome.error
         return [self._applied(each) for each in outcomes if each]
 
     def _applied(self, outcome: Outcome) -> bool | None:

@@ -104,8 +104,8 @@ class Campaign:
 
 def _waiting(client: Clickcurve) -> list[float]:
     """How many counts each worker has that are not in the store yet."""
-    found = client.metrics()
-    return [value for name, value in found.items() if name.startswith("clickcurve_buffered_entries{")]
+    metrics = client.metrics()
+    return [value for name, value in metrics.items() if name.startswith("clickcurve_buffered_entries{")]
 
 
 def groups_of(client: Clickcurve) -> dict[str, int]:
@@ -121,9 +121,9 @@ def groups_of(client: Clickcurve) -> dict[str, int]:
 
 def exported(data: Path, *flags: str) -> list[dict[str, Any]]:
     """Every link and group as the store of a stopped server has it."""
-    said = run("export", "--data", str(data), *flags)
-    assert said.returncode == 0, said.stderr
-    return [json.loads(line) for line in said.stdout.splitlines()]
+    output = run("export", "--data", str(data), *flags)
+    assert output.returncode == 0, output.stderr
+    return [json.loads(line) for line in output.stdout.splitlines()]
 
 
 def values_of(link: dict[str, Any]) -> Values:

@@ -39,10 +39,10 @@ def said(text: str, *wanted: str, only: list[str] | None = None) -> Counter[str]
     log.attributes.use(wanted or OF_LINES)
     sums = log.read(text.encode())
     assert sums.people_hits + sums.bot_hits + sums.bad + sum(sums.skipped.values()) == sums.lines
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for (_, _, _, words), count in sums.with_attributes.items():
-        found[json.dumps(log.attributes.fields(words), sort_keys=True)] += count
-    return found
+        counts[json.dumps(log.attributes.fields(words), sort_keys=True)] += count
+    return counts
 
 
 def fields(**expected: object) -> Counter[str]:

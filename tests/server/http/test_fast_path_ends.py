@@ -11,7 +11,8 @@ import pytest
 
 from clickcurve.buckets.errors import JournalBehind, JournalBroken, JournalUnknown
 from ingest.reading.receipt import ONE_COUNTED
-from server.http.tokens import RECHECK_S, Scope, add_token, remove_token
+from server.tokens.token import Scope, load_tokens
+from testing.tokens import add_token, remove_token
 from tests.server.http.connection_kit import Server, Wired
 from tests.server.http.test_fast_path import HIT, JSON, hit
 
@@ -29,8 +30,8 @@ async def test_a_token_that_is_revoked_lets_nothing_in(tmp_path: Path) -> None:
     for refused, status in ((HIT, 401), (hit(b"/v1/hits/a", b"Authorization: Bearer " + reading.encode()), 403)):
         other = server.connect()
         assert (await other.ask(refused)).startswith(b"HTTP/1.1 %d" % status) and not other.is_fast
-    remove_token(file, token.split("_")[1])
-    server.now += RECHECK_S
+    remove_token(file, token)
+    server.gate.use(load_tokens(file))
     assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 401") and not wired.is_fast
     assert server.intake.singles == {"a": 2}
     assert server.gate.refused == {"missing": 1, "unknown": 1, "scope": 1}
@@ -41,7 +42,7 @@ async def test_the_first_token_of_a_server_that_runs_is_asked_for(tmp_path: Path
     wired = server.connect()
     assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 200") and wired.is_fast
     add_token(tmp_path / "tokens.json", "a", (Scope.admin,), 0)
-    server.now += RECHECK_S
+    server.gate.use(load_tokens(tmp_path / "tokens.json"))
     assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 401")
 
 
@@ -76,8 +77,8 @@ async def test_what_comes_while_a_hit_is_under_way_is_answered_after_it() -> Non
     assert await wired.settle() == b""
     server.intake.holds = False
     server.intake.let_go()
-    found = re.findall(rb"HTTP/1.1 (\d+)", await wired.settle())
-    assert found == [b"200", b"200", b"404", b"200"]
+    received = re.findall(rb"HTTP/1.1 (\d+)", await wired.settle())
+    assert received == [b"200", b"200", b"404", b"200"]
     assert server.intake.singles == {"launch": 3}
     assert server.state.total_requests == 4
     await wired.ask(HIT)
@@ -94,8 +95,8 @@ async def test_a_hit_under_way_is_answered_when_the_client_or_the_server_ends(en
         wired.connection.shutdown()
     assert not wired.transport.closing
     server.intake.let_go()
-    found = await wired.settle()
-    assert found.startswith(b"HTTP/1.1 200 OK\r\n") and b"connection: close\r\n" in found
+    received = await wired.settle()
+    assert received.startswith(b"HTTP/1.1 200 OK\r\n") and b"connection: close\r\n" in received
     assert wired.transport.closing
     assert server.state.total_requests == 1
 
@@ -210,10 +211,10 @@ def test_a_head_whose_body_never_comes_ends_as_through_asgi(end: str) -> None:
         assert wired.connection._waits_for().what == "body"
         assert wired.connection._waits_for().within_s == wired.connection.pace_s
         {"eof": wired.end, "loss": wired.lose, "shutdown": wired.connection.shutdown}[end]()
-        found = await wired.settle()
+        received = await wired.settle()
         before = wired.transport.closing
         if end == "shutdown":
-            found += await wired.ask(BODY)
-        return found, before, wired.transport.closing, server.counted()
+            received += await wired.ask(BODY)
+        return received, before, wired.transport.closing, server.counted()
 
     assert asyncio.run(main(True)) == asyncio.run(main(False))

@@ -14,9 +14,10 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from server.http.tokens import Scope, add_token
+from server.tokens.token import Scope, Wish
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer
+from testing.tokens import add_token, token_book
 from tests.server.conftest import wait_until
 
 
@@ -86,8 +87,8 @@ def _but(headers: httpx.Headers, *names: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("path", GETS)
 def test_no_answer_is_kept_or_taken_for_another_type(http: httpx.Client, path: str) -> None:
-    found = http.get(path).headers
-    assert (found["cache-control"], found["x-content-type-options"]) == ("no-store", "nosniff")
+    answer = http.get(path).headers
+    assert (answer["cache-control"], answer["x-content-type-options"]) == ("no-store", "nosniff")
 
 
 def test_a_browser_runs_nothing_on_the_page_of_routes(http: httpx.Client) -> None:
@@ -113,9 +114,9 @@ def test_a_browser_runs_nothing_on_the_page_of_routes(http: httpx.Client) -> Non
     ],
 )
 def test_metrics_are_answered_whatever_a_scraper_accepts(http: httpx.Client, accept: str) -> None:
-    found = http.get("/metrics", headers={b"Accept": accept.encode("latin-1", "replace")})
-    assert found.status_code == 200
-    assert "clickcurve_build_info" in found.text
+    answer = http.get("/metrics", headers={b"Accept": accept.encode("latin-1", "replace")})
+    assert answer.status_code == 200
+    assert "clickcurve_build_info" in answer.text
 
 
 def test_it_lives_and_is_ready(http: httpx.Client) -> None:
@@ -187,6 +188,9 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/v1/limit/{event}/{reservation}/commit": {"post"},
         "/v1/limit/{event}/{reservation}/cancel": {"post"},
         "/v1/limits": {"get"},
+        "/v1/tokens": {"get", "post"},
+        "/v1/tokens/{id}": {"delete"},
+        "/v1/audit": {"get"},
     }
     assert {path: set(methods) for path, methods in paths.items()} == wanted
     page = http.get("/docs")
@@ -222,8 +226,8 @@ def test_errors_are_described_as_they_are(http: httpx.Client) -> None:
 def test_json_escapes_what_it_must_and_leaves_other_control_characters_to_programs(http: httpx.Client) -> None:
     key = "a\x1b]0;title\x07\n\x7f\x9b\u202e"
     assert http.post("/v1/hits", json={"key": key}).json()["counted"] == 1
-    found = next(item for item in http.get("/v1/links?limit=1000").json()["links"] if item["key"] == key)
-    assert found["count"] == 1
+    link = next(item for item in http.get("/v1/links?limit=1000").json()["links"] if item["key"] == key)
+    assert link["count"] == 1
     raw = http.get("/v1/links?limit=1000").content
     assert b"\\u001b]0;title\\u0007\\n\x7f\xc2\x9b\xe2\x80\xae" in raw
     assert not any(byte < 0x20 for byte in raw)
@@ -314,5 +318,6 @@ def test_a_refused_write_counts_nothing_and_leaks_nothing(guarded: Guarded) -> N
 def test_a_token_made_while_it_runs_closes_an_shared(server: RunningServer) -> None:
     with Clickcurve(server.url) as client:
         client.hit("launch")
-        add_token(server.data / "tokens.json", "first", (Scope.read,), 0)
+        with token_book(server.data) as book:
+            book.add(Wish("first", (Scope.read,)), 0)
         wait_until(lambda: client.http.get("/v1/total").status_code == 401)

@@ -39,8 +39,8 @@ def hit(server: RunningServer, times: int) -> None:
 
 def counted_by_metrics(server: RunningServer) -> float:
     with Clickcurve(server.url) as client:
-        found = client.metrics()
-    return sum(found.get(f'clickcurve_hits_total{{journal="{name}",outcome="counted"}}', 0.0) for name in JOURNALS)
+        metrics = client.metrics()
+    return sum(metrics.get(f'clickcurve_hits_total{{journal="{name}",outcome="counted"}}', 0.0) for name in JOURNALS)
 
 
 def test_each_worker_takes_a_journal_and_any_of_them_answers_for_all(serve: Serve, data: Path) -> None:

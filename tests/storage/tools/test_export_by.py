@@ -33,7 +33,7 @@ HOUR = NOON - NOON % 3_600
 
 def test_what_was_cut_elsewhere_lands_as_it_was() -> None:
     delta = BreakdownDelta({"ref": {HOUR: {"a.example": 3, CUT_OFF: 5, CUT_SLACK: 2}}})
-    row = land(BREAKDOWN.empty, delta, BREAKDOWN)
+    row = land(BREAKDOWN.empty, [delta], 0, BREAKDOWN)
     assert list(row.dimensions["ref"][0].values()) == [ValueCounts({"a.example": 3}, 5, 2)]
     day = fold_day(NOON)
     whole = apply_breakdown(BREAKDOWN.empty, delta, 1, day, 0, BREAKDOWN)
@@ -92,12 +92,12 @@ def test_an_export_imports_to_the_same_answers(serve: Serve, tmp_path: Path) -> 
     out = tmp_path / "history.ndjson"
     assert run("export", "--data", str(tmp_path / "data"), "--out", str(out)).returncode == 0
     other = serve(*flags, data=tmp_path / "other")
-    said = run("import", "--url", other.url, str(out))
-    assert said.returncode == 0, said.stdout + said.stderr
-    assert "counted 33, " in said.stdout, "hits of groups are those of links"
+    output = run("import", "--url", other.url, str(out))
+    assert output.returncode == 0, output.stdout + output.stderr
+    assert "counted 33, " in output.stdout, "hits of groups are those of links"
     assert answers(other.url) == before
-    said = run("import", "--url", other.url, str(out))
-    assert said.returncode == 0 and answers(other.url) == before
+    output = run("import", "--url", other.url, str(out))
+    assert output.returncode == 0 and answers(other.url) == before
     other.stop()
     again = tmp_path / "again.ndjson"
     assert run("export", "--data", str(tmp_path / "other"), "--out", str(again)).returncode == 0
@@ -121,6 +121,6 @@ def test_a_breakdown_that_cannot_be_is_refused_with_its_line(serve: Serve, tmp_p
     history = tmp_path / "history.ndjson"
     history.write_text("\n".join(json.dumps({**line, "key": f"k{n}", "by": by}) for n, by in enumerate(bad)))
     server = serve(data=tmp_path / "data")
-    said = run("import", "--url", server.url, str(history))
-    assert said.returncode == 1
-    assert "counted 0" in said.stdout and "refused 6" in said.stdout
+    output = run("import", "--url", server.url, str(history))
+    assert output.returncode == 1
+    assert "counted 0" in output.stdout and "refused 6" in output.stdout
