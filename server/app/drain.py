@@ -41,11 +41,11 @@ def drain(
 
 
 def _end(listener: socket.socket, stop: Callable[[], None]) -> None:
-    _ignore_connections(listener)
+    ignore_connections(listener)
     asyncio.get_running_loop().call_later(EMPTYING_S, stop)
 
 
-def _ignore_connections(listener: socket.socket) -> None:
+def ignore_connections(listener: socket.socket) -> None:
     """Makes the kernel ignore further connections; those that are in its queue can still be accepted."""
     program = b"".join(struct.pack("=HBBI", *instruction) for instruction in _IGNORE_SYN)
     held = ctypes.create_string_buffer(program)

@@ -9,6 +9,7 @@ from contextlib import suppress
 import httpx
 import pytest
 
+from server.app.drain import ignore_connections
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer
 from tests.conftest import Serve
@@ -87,3 +88,19 @@ def test_hits_of_a_drain_are_there_after_the_restart(serve: Serve) -> None:
     assert server.wait() == 0
     with Clickcurve(server.start().url) as client:
         assert client.total("launch")["total"] == 1
+
+
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_the_kernel_keeps_what_waits_and_ignores_what_comes_later(family: socket.AddressFamily, host: str) -> None:
+    with socket.socket(family) as listener:
+        listener.bind((host, 0))
+        listener.listen()
+        address = listener.getsockname()[:2]
+        with socket.create_connection(address, timeout=20) as waiting:
+            ignore_connections(listener)
+            with pytest.raises(TimeoutError):
+                socket.create_connection(address, timeout=0.2)
+            accepted, _ = listener.accept()
+            with accepted:
+                waiting.sendall(b"asked after the filter came")
+                assert accepted.recv(100) == b"asked after the filter came"
