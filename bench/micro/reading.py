@@ -85,13 +85,22 @@ def import_log(options: Options) -> Iterator[Measure]:
         data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
     pieces, lines, packed = _pieces(data), data.count(b"\n"), zlib.compress(data, 6)
 
-    def read_log(statuses: tuple[int, ...]) -> None:
+    def read_log(fields: tuple[str, ...], statuses: tuple[int, ...]) -> None:
         log = AccessLog(lambda agent: "bot" in agent, statuses)
+        log.use(fields)
         for piece in pieces:
             log.read(piece)
 
     for name, statuses in (("302 and its like", (301, 302, 303, 307, 308)), ("2xx and 3xx", tuple(range(200, 400)))):
-        yield Measure(f"access log, {name} counted", ready(statuses), read_log, "us a line", lines)
+        for what, fields in (("counts", ()), ("with attributes", ("ip", "ref", "ua", "source"))):
+            yield Measure(f"access log, {name}, {what}", ready(statuses), partial(read_log, fields), "us a line", lines)
+
+    def read_alone(statuses: tuple[int, ...]) -> None:
+        log = AccessLog(lambda agent: "bot" in agent, statuses)
+        for line in data.decode("utf-8", "surrogateescape").splitlines():
+            log.parse(line)
+
+    yield Measure("access log, each line alone", ready(tuple(range(200, 400))), read_alone, "us a line", lines)
     yield Measure("unpacking it", ready(packed), zlib.decompress, "us a line", lines)
 
 
