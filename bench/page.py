@@ -12,7 +12,7 @@ from bench.workload import Workload
 from testing.client import http_client
 from testing.server import RunningServer
 
-AIM_MS, AIM_KB = 1_000, 100
+AIM_MS, AIM_KB = 1_000, 20
 _FILES = ("/static/page.css", "/static/page.js", "/static/icon.svg")
 _RANKED = 'table class="links"'
 

@@ -47,5 +47,5 @@ def __getattr__(name: str) -> str:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib.metadata import version  # 20 ms that most imports need not spend
 
-    globals()[name] = found = version("clickcurve")
-    return found
+    globals()[name] = number = version("clickcurve")
+    return number

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -260,8 +260,10 @@ class VisitorDay(Struct, frozen=True, gc=False):
     exact: Counted
 
 
-class VisitorsAnswer(Struct, frozen=True):
+class VisitorsAnswer(Tabular, frozen=True):
     """Visitors by day."""
+
+    COLUMNS = ("start", "end", "visitors", "at_least", "at_most")
 
     key: Key
     visitor_days: Annotated[
@@ -272,6 +274,10 @@ class VisitorsAnswer(Struct, frozen=True):
     exact: Counted
     days: Annotated[list[VisitorDay], Meta(description="UTC days; older ones by week and month")]
     unknown: Annotated[int, Meta(description="people's hits of these days that do not tell whose they are")]
+
+    def lines(self) -> Iterator[Sequence[object]]:
+        """Yields the days for CSV."""
+        return ((each.start, each.end, each.visitors, each.at_least, each.at_most) for each in self.days)
 
 
 # --- why a total changed ----------------------------------------------------------------------------------------------
@@ -294,7 +300,7 @@ class TotalChange(Struct, frozen=True, gc=False):
 
 
 class CauseAnswer(Struct, frozen=True, gc=False):
-    """A value whose change is certain, and beyond what it would be had all hits changed alike."""
+    """A value whose change is certain, and greater than if all values had changed by the same factor."""
 
     value: str
     change: Annotated[int, Meta(description="after - before, by hits that are certain")]
@@ -374,12 +380,26 @@ JSON, CSV = "application/json", "text/csv; charset=utf-8"
 as_json = msgspec.json.Encoder().encode  # of an answer, or a list of rows
 
 
-def as_csv(answer: Tabular) -> bytes:
-    """Returns a line of names, and one for each line of the answer."""
-    lines = [",".join(map(_csv_field, line)) for line in (answer.COLUMNS, *answer.lines())]
-    return ("\n".join(lines) + "\n").encode()
+def as_csv(answer: Tabular, zone: tzinfo | None = None) -> bytes:
+    """Returns a line of names, and one for each line of the answer. zone: times are ISO 8601 in it."""
+    lines = answer.lines()
+    times = [place for place, name in enumerate(answer.COLUMNS) if name in _TIMES]
+    if zone is not None and times:
+        lines = (_with_moments(line, times, zone) for line in lines)
+    written = [",".join(map(_csv_field, line)) for line in (answer.COLUMNS, *lines)]
+    return ("\n".join(written) + "\n").encode()
 
 
+def _with_moments(line: Sequence[object], times: Sequence[int], zone: tzinfo) -> Sequence[object]:
+    values = list(line)
+    for place in times:
+        t = values[place]
+        assert isinstance(t, int)
+        values[place] = datetime.fromtimestamp(t, zone).isoformat()
+    return values
+
+
+_TIMES = ("start", "end")  # columns that are times
 _TO_QUOTE = re.compile(r'[,"\r\n]')
 
 
@@ -387,5 +407,5 @@ def _csv_field(value: object) -> str:
     """Quotes one field as RFC 4180 says. The text itself is kept: a key that begins with `=` keeps it."""
     if isinstance(value, int):
         return str(value)
-    text = str(value)
+    text = "" if value is None else str(value)
     return '"' + text.replace('"', '""') + '"' if _TO_QUOTE.search(text) else text

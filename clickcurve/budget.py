@@ -1,4 +1,4 @@
-"""What one request may cost in all, counted while it is answered; others have their turn in between.
+"""What one request may cost in all, counted while it is answered. Other requests have their turn in between.
 
 A request of a few bytes can ask for hours of work: a thousand patterns, each of ten thousand keys. Each part of it is
 small, so a bound on each part bounds nothing. Whatever answers such a request counts what it does in one budget: beyond
@@ -90,7 +90,7 @@ def budgeted() -> Iterator[Budget]:
 
 
 async def spend(cost: Cost, n: int = 1) -> None:
-    """Counts work of the request under way as `Budget.spend`; what no request asked for has no budget."""
+    """Counts work of the request under way as `Budget.spend`; work outside of requests has no budget."""
     budget = _BUDGET.get()
     if budget is not None:
         await budget.spend(cost, n)

@@ -92,6 +92,11 @@ def key_in_path(raw: bytes, error: type[ClickcurveError]) -> str:
         raise error(detail, field="key", value=shown(raw), rule=KEY_RULE) from None
 
 
+def contains(key: str, text: str) -> bool:
+    """Tells whether a key contains a text; letters of ASCII match in either case."""
+    return text.encode().lower() in key.encode().lower()
+
+
 # --- stored keys ------------------------------------------------------------------------------------------------------
 def link_key(key: str) -> str:
     """Returns the stored key of a link: the key itself. A leading NUL is doubled, which keeps namespaces apart."""

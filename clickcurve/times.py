@@ -162,5 +162,5 @@ def parse_length(text: str, units: Mapping[str, _Unit]) -> tuple[int, _Unit] | N
 
     Units are lower case letters; "" among them allows a number alone. A number has at most nine digits.
     """
-    found = _LENGTH.fullmatch(text)
-    return (int(found[1]), units[found[2]]) if found is not None and found[2] in units else None
+    match = _LENGTH.fullmatch(text)
+    return (int(match[1]), units[match[2]]) if match is not None and match[2] in units else None

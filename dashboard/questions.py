@@ -12,8 +12,10 @@ from clickcurve.answers import (
     LinksAnswer,
     SummaryAnswer,
     TotalAnswer,
+    ValueCurveAnswer,
     ValuesAnswer,
     VisitorsAnswer,
+    WhyAnswer,
 )
 from clickcurve.keys import Subject
 
@@ -41,13 +43,23 @@ class BreakdownQuestions(Protocol):
 
     async def by(self, subject: Subject, dimension: str, query: bytes) -> ValuesAnswer: ...
 
+    async def curve(self, subject: Subject, dimension: str, query: bytes) -> ValueCurveAnswer: ...
+
+    async def bounds_in(
+        self, subject: Subject, dimension: str, values: Sequence[str], span: tuple[int, int]
+    ) -> Sequence[tuple[int, int]]: ...
+
     async def visitors(self, subject: Subject, query: bytes) -> VisitorsAnswer: ...
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenDown:
-    """A server that breaks hits down: by which dimensions, and whether it keeps days of visitors."""
+    """A server that breaks hits down: by which dimensions, and whether it keeps days of visitors.
+
+    why: the question why a total changed.
+    """
 
     questions: BreakdownQuestions
+    why: Callable[[Subject, bytes], Awaitable[WhyAnswer]]
     dimensions: Sequence[str]
     visitors: bool

@@ -212,7 +212,7 @@ class Buffer:
             sums = dict.copy(self.links.attributes.sums)
             return partial(self.profiles.delta_of_all, sums) if any(sums.values()) else None
         link = link_of(counts)
-        row = self.others.said_of(counts) if link is None else self.links.said_of(link)
+        row = self.others.attributes_of(counts) if link is None else self.links.attributes_of(link)
         if link is not None and (erased := self.erased.get(link)) is not None:
             row = row.plus(RowCounts(profiles=erased.counts.profiles, visitors=erased.counts.visitors), -1)
         return partial(self.profiles.delta, row) if any(row.profiles.values()) else None
@@ -289,8 +289,8 @@ class Buffers:
             self.full = self.bytes_held() > self.bytes_max
 
     def bytes_held(self) -> int:
-        held = self.filling.bytes_held()
-        return held if self.taken is None else held + self.taken.bytes_held()
+        total = self.filling.bytes_held()
+        return total if self.taken is None else total + self.taken.bytes_held()
 
     def take(self, flush: int, late_before: int) -> None:
         """Hands what is buffered to this flush, and begins a new buffer."""
@@ -337,9 +337,9 @@ class Buffers:
 
     def behind(self) -> JournalBehind:
         """Returns the answer to hits while they are full."""
-        held = self.bytes_held()
+        bytes_held = self.bytes_held()
         return JournalBehind(
-            f"what waits for the store takes {held:,} of {self.bytes_max:,} bytes of memory; try again later"
+            f"what waits for the store takes {bytes_held:,} of {self.bytes_max:,} bytes of memory; try again later"
         )
 
     def erase(self, key: str, at_us: int) -> list[tuple[Buffer, ErasedCounts | None]]:

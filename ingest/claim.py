@@ -1,4 +1,4 @@
-"""Becoming the holder of an owner: the conditional updates by which a journal gets the number that it flushes under.
+"""Claims an owner: the conditional updates by which a journal gets the number under which it flushes.
 
 An owner's marks are only worth something while one process numbers its flushes. So the store's record of the owner
 changes by conditional updates alone, each is written into the journal before it is tried, and `claim_table.py` says
@@ -71,7 +71,7 @@ def claim(
             continue
         record(Identity(after.owner, after.epoch, after.holder, ()))
         return Held(after.owner, after.epoch, after.holder)
-    raise StoreUnavailable(f"owner could not be claimed in {ATTEMPTS} attempts: others keep claiming it")
+    raise StoreUnavailable(f"the owner could not be claimed in {ATTEMPTS} attempts: other processes claim it too")
 
 
 def given_back(held: Held) -> Identity:
@@ -83,8 +83,8 @@ def refuse_old_ids(replay_us: int | None, oldest_us: int, now: float, place: str
     """Raises JournalSuperseded if the store may have forgotten ids that were accepted so long ago."""
     if replay_us is not None and oldest_us < now * 1e6 - replay_us:
         raise JournalSuperseded(
-            f"the journal holds ids that were accepted more than {replay_us // 86_400_000_000} days ago: what they"
-            " stand for may be counted already, and the store no longer knows",
+            f"the journal holds ids that were accepted more than {replay_us // 86_400_000_000} days ago:"
+            " their hits may be counted already, and the store no longer knows which are",
             field="journal",
             value=place,
         )

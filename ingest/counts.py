@@ -123,8 +123,8 @@ class MinuteCounts:
         self.entries += growth
         self.bytes_held += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(by_key), growth)))
         before = self.slots.get(slot - MINUTE_S)  # whose keys the flush's copy has already
-        known = 0 if before is None else sum(map(before.__contains__, islice(reversed(by_key), growth)))
-        self.bytes_held += (growth - known) * KEY_BYTES
+        copied = 0 if before is None else sum(map(before.__contains__, islice(reversed(by_key), growth)))
+        self.bytes_held += (growth - copied) * KEY_BYTES
 
     def add(self, counts: Mapping[int, Mapping[str, int]], late_before: int, sign: int = 1) -> None:
         """Adds counts; with sign -1 takes back counts added before."""
@@ -157,10 +157,10 @@ class MinuteCounts:
 
     def of(self, key: str) -> dict[int, int]:
         """Returns slot -> count of one key, without zeros."""
-        found = {slot: by_key[key] for slot, by_key in self.slots.items() if key in by_key}
+        counts = {slot: by_key[key] for slot, by_key in self.slots.items() if key in by_key}
         for slot, count in self.late.get(key, {}).items():
-            found[slot] = found.get(slot, 0) + count
-        return {slot: count for slot, count in found.items() if count}
+            counts[slot] = counts.get(slot, 0) + count
+        return {slot: count for slot, count in counts.items() if count}
 
     def by_key(self) -> Iterator[dict[str, int]]:
         """Yields the keys of now and their counts in tables of the caller's own, a key in several.
@@ -273,7 +273,7 @@ class BufferedProfiles:
     bytes_held: int = 0
 
     def numbers(self, part: BatchAttributes) -> list[int]:
-        """Returns the numbers of a batch's profiles, which stand here from then on."""
+        """Returns the numbers of a batch's profiles; adds new ones."""
         numbers = self._numbered.numbers_of(part.kinds, part.rows())
         if growth := len(self._numbered) - len(self._rows):
             new = self._numbered.newest(growth)
@@ -314,15 +314,17 @@ class BufferedProfiles:
         return values
 
     def _known(self, counts: Mapping[int, int]) -> dict[int, int]:
-        places = {place for (_, known), place in list(self._numbered.kinds.items()) if known}  # perhaps in a thread
-        known: dict[int, int] = {}
+        places = {
+            place for (_, hits_by_day), place in list(self._numbered.kinds.items()) if hits_by_day
+        }  # perhaps in a thread
+        hits_by_day: dict[int, int] = {}
         if not places:
-            return known
+            return hits_by_day
         for slot, count in counts.items():
             if count and self._rows[slot & _NUMBER][0] in places:
                 hour = _hour_of(slot)
-                known[hour - hour % DAY_S] = known.get(hour - hour % DAY_S, 0) + count
-        return known
+                hits_by_day[hour - hour % DAY_S] = hits_by_day.get(hour - hour % DAY_S, 0) + count
+        return hits_by_day
 
 
 # --- both -------------------------------------------------------------------------------------------------------------
@@ -352,8 +354,8 @@ class KeyedCounts:
         profiles, visitors = self.attributes.counts.get(key, {}), self.attributes.visitors.get(key, {})
         return RowCounts(self.people.of(key), self.bots.of(key), 0, profiles, visitors)
 
-    def said_of(self, key: str) -> RowCounts:
-        """Returns a copy of what the hits of one key said, without their minutes."""
+    def attributes_of(self, key: str) -> RowCounts:
+        """Returns a copy of the attributes of one key's hits, without their minutes."""
         profiles, visitors = self.attributes.counts.get(key, {}), self.attributes.visitors.get(key, {})
         return RowCounts(profiles=dict.copy(profiles), visitors=dict.copy(visitors))
 

@@ -71,7 +71,7 @@ class DeltasByKey:
         return any(any(counts.values()) for profiles in kept for counts in profiles.counts.values())
 
     def take(self, key: str) -> Delta:
-        """Lets go of what the buffer adds to the row of this stored key, and returns it; or NOTHING."""
+        """Removes what the buffer adds to the row of this stored key, and returns it; or NOTHING."""
         link = link_of(key)
         if link is None:
             some = key == ALL_LINKS or key in self.others or key in self.other_bots
@@ -98,7 +98,7 @@ def _by_key(counts: MinuteCounts, pause: Callable[[], None]) -> dict[str, dict[i
 
 
 def _parting_keys(several: Iterable[Collection[str]]) -> list[str]:
-    """Returns what parts these keys into ranges of about KEYS_PER_RANGE, by a sample of them."""
+    """Returns the keys that divide these into ranges of about KEYS_PER_RANGE, by a sample of them."""
     step = KEYS_PER_RANGE // SAMPLES_PER_RANGE
     sample = sorted(chain.from_iterable(islice(keys, 0, None, step) for keys in several))
     return sample[SAMPLES_PER_RANGE::SAMPLES_PER_RANGE]

@@ -166,8 +166,8 @@ class Flush:
         erased = {breakdown_of(key) for key in keys if key in own and own[key].erased_at} - set(breakdowns)
         if not erased:
             return []
-        found = self.store.load_own(self.held.owner, sorted(erased))
-        late = {key: row for key, row in found.items() if row.data is not None and _is_behind(row.data, row.erased_at)}
+        rows = self.store.load_own(self.held.owner, sorted(erased))
+        late = {key: row for key, row in rows.items() if row.data is not None and _is_behind(row.data, row.erased_at)}
         own.update(late)
         return sorted(late)
 
@@ -183,9 +183,9 @@ class Flush:
             read = own.get(key) or OwnRow(None, 0)
             if counts is not None and counts.data is not None:
                 with suppress(RowCorrupt):  # it is quarantined where the flush is added to it
-                    known = decode_header(counts.data).erased_at
-                    if known > read.erased_at:
-                        knowing[key] = OwnRow(read.data, known)
+                    erased_at = decode_header(counts.data).erased_at
+                    if erased_at > read.erased_at:
+                        knowing[key] = OwnRow(read.data, erased_at)
         return knowing
 
     def _row(self, rows: FlushedRows[R, D], key: str, own: OwnRow | None, delta: D, *, void: bool) -> SavedRow | None:
@@ -203,7 +203,7 @@ class Flush:
             if aside is None:
                 bounds = None if own is None else own.upper_bounds
                 return rows.saved(key, before, rows.applied(before, delta, erased_at), delta, bounds)
-            found = rows.saved(key, before, self._joined(rows, data, before, aside, delta, erased_at), delta)
+            saved = rows.saved(key, before, self._joined(rows, data, before, aside, delta, erased_at), delta)
         except (RowCorrupt, CountTooLarge) as error:
             if aside is None and self._includes(rows, data):
                 return None  # it was damaged after an earlier try of this flush had written it
@@ -212,9 +212,9 @@ class Flush:
                 self.quarantined[key] = after
                 self.unreadable(key, error)
                 return None
-            found = rows.saved(key, None, after, delta)
+            saved = rows.saved(key, None, after, delta)
         self.quarantined.pop(key, None)
-        return found
+        return saved
 
     def _joined(
         self, rows: FlushedRows[R, D], data: bytes | None, before: R | None, aside: R, delta: D, erased_at: int
@@ -251,14 +251,14 @@ class Flush:
                 links[link] = max(row.erased_at, links.get(link, 0))
         # What was buffered when this owner erased a link counts as erased where the store has that erasure, and only
         # there: while the store is asked, nobody knows whether it will.
-        known = {
+        stored = {
             link: erased
             for link, at_us in links.items()
             if (erased := self.taken.erased.get(link)) is not None and erased.at_us == at_us
         }
-        taken = replace(self.taken, erased=known)
-        again = self.again(links) if len(known) < len(links) else taken
-        return {link_key(link): taken if link in known else again for link in links}
+        taken = replace(self.taken, erased=stored)
+        again = self.again(links) if len(stored) < len(links) else taken
+        return {link_key(link): taken if link in stored else again for link in links}
 
 
 def _is_behind(breakdown: bytes, erased_at: int) -> bool:

@@ -40,7 +40,7 @@ class FlushedRows(Protocol[R, D]):
 
     @property
     def nothing(self) -> D:
-        """What adds nothing."""
+        """Returns a delta that adds nothing."""
 
     def read(self, data: bytes) -> R:
         """Returns the row of these bytes; raises RowCorrupt."""
@@ -86,7 +86,7 @@ class FlushedCounts:
     def joined(self, before: Row | None, aside: Row) -> Row:
         whole = merge((before or EMPTY, aside), self.ladder)._replace(mark=self.number)
         if max(whole.lifetime, whole.bots) > MAX_COUNT:
-            raise CountTooLarge("with what is quarantined the row's sum is too large", value=whole.lifetime)
+            raise CountTooLarge("the row's sum, with its quarantined hits, is too large", value=whole.lifetime)
         return whole
 
     def mark_in(self, data: bytes) -> int:

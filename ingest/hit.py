@@ -1,4 +1,4 @@
-"""What a hit is: as read, as it counts, and every reason to refuse one.
+"""A hit: as it is read, as it counts, and every reason to refuse one.
 
 Rules. `key`: 1 to 1,024 bytes of UTF-8 without lone surrogates, kept as given. `ts`: epoch seconds (floored) or ISO
 8601, not below 0, at most 300 s ahead; 13 digits are milliseconds and refused rather than guessed. `count`: an

@@ -111,7 +111,7 @@ class KeyedSums:
             self.hours[hour].extend(some_keys, some_numbers, [counts[place] for place in places] if counts else ())
 
     def add_past(self, key: str, people: Mapping[int, int], bots: Mapping[int, int], values: PastValues) -> None:
-        """Adds what is known of a past: minute start -> count, and the values of its breakdown."""
+        """Adds a link's history: minute start -> count, and the values of its breakdown."""
         for counts, past in ((self.people, people), (self.bots, bots)):
             count_hits(counts, [key] * len(past), [*past], past.values())
         for dimension, hour, value, count in values:

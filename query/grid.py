@@ -84,14 +84,14 @@ def make_grid(window: Window, ladder: Ladder, fold_day: int) -> Grid:
 def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[int, ...]:
     first = ladder.kept(window.start, fold_day)[0]
     last = ladder.kept(window.end - 1, fold_day)[1]
-    found = [first]
+    edges = [first]
     for tier, low, high in _spans(first, last, ladder, fold_day):
         if step.unit is None or _is_finer(step, tier):
-            found += _bucket_ends(tier, low, high)
+            edges += _bucket_ends(tier, low, high)
         else:
             inside = step.unit.edges(max(low, window.start), min(high, window.end - 1), window.zone)
-            found += tier.edges_up(list(inside))
-    return tuple(dict.fromkeys((*found, last)))
+            edges += tier.edges_up(list(inside))
+    return tuple(dict.fromkeys((*edges, last)))
 
 
 def _spans(first: int, last: int, ladder: Ladder, fold_day: int) -> Iterator[tuple[Tier, int, int]]:

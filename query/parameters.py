@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import unquote_to_bytes
+from zoneinfo import ZoneInfo
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, MINUTE_S, Ladder, fold_day
@@ -20,14 +21,14 @@ from clickcurve.times import LATEST, parse_time, require_in_range
 from query.steps import AUTO, Last, Step, auto_step, parse_last, parse_step
 from query.zones import EPOCH, UTC_ZONE, Zone, iso, zone
 
-CURVE = ("from", "to", "last", "step", "tz", "bots", "format")
+CURVE = ("from", "to", "last", "step", "tz", "bots", "format", "times")
 TOTAL = ("from", "to", "last", "tz", "bots")
 SUMMARY = ("tz", "bots")
 BY = ("value", "from", "to", "last", "tz", "limit", "format")
-BY_CURVE = ("value", "from", "to", "last", "step", "tz", "format")
-VISITORS = ("from", "to", "last", "tz")
+BY_CURVE = ("value", "from", "to", "last", "step", "tz", "format", "times")
+VISITORS = ("from", "to", "last", "tz", "format", "times")
 WHY = ("from", "to", "last", "before_from", "before_to", "tz", "limit", "format")
-LINKS = ("sort", "from", "to", "last", "prefix", "after", "limit", "tz", "bots", "format")
+LINKS = ("sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", "format")
 LIMIT_CURVE = ("outcome", "caller", *CURVE)
 LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 
@@ -37,6 +38,7 @@ DEFAULT_LAST = parse_last("24h")
 FORMATS = ("json", "csv")
 ROWS = "rows"
 CURVE_FORMATS = (*FORMATS, ROWS)
+TIMES = ("epoch", "iso")
 BY_KEY = "key"
 SORTS = ("hits", BY_KEY)
 DEFAULT_OUTCOME = "asked"
@@ -65,6 +67,7 @@ class Parameters:
     prefix: str = ""
     after: str | None = None
     value: str | None = None
+    contains: str = ""
 
     @property
     def ranged(self) -> bool:
@@ -98,33 +101,38 @@ class Window:
 
 
 # --- parsing --------------------------------------------------------------------------------------------------------
-def parse_query(query: bytes, known: Sequence[str]) -> dict[str, str]:
+def parse_query(query: bytes, allowed: Sequence[str]) -> dict[str, str]:
     """Reads the parameters of a raw query string: each known, at most once, percent-decoded as a form."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for part in query.split(b"&") if query else ():
         if not part:
             continue
         name_, _, value_ = part.partition(b"=")
         name, value = _unquoted(name_), _unquoted(value_)
-        if name not in known:
+        if name not in allowed:
             raise ParameterInvalid(
                 f"parameter {name!r} is not known here",
                 field=name,
                 value=value,
-                rule=f"one of {', '.join(known)}" if known else "no parameters",
+                rule=f"one of {', '.join(allowed)}" if allowed else "no parameters",
             )
-        if name in found:
+        if name in values:
             raise ParameterInvalid(
                 f"parameter {name!r} is given twice", field=name, value=value, rule="each parameter at most once"
             )
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
-def given_format(query: bytes) -> str | None:
-    """Returns the `format` of a query string that was understood, None if it has none."""
+def given_form(query: bytes) -> tuple[str | None, ZoneInfo | None, ZoneInfo]:
+    """Returns how an answer to a query string that was understood is written.
+
+    The format, the zone in which CSV has its times (None: epoch seconds), and the zone that was asked for.
+    """
     names = (part.partition(b"=") for part in query.split(b"&"))
-    return next((_unquoted(value) for name, _, value in names if _unquoted(name) == "format"), None)
+    given = {_unquoted(name): _unquoted(value) for name, _, value in names}
+    where = _zone_of(given).info
+    return given.get("format"), where if given.get("times") == TIMES[1] else None, where
 
 
 def _unquoted(raw: bytes) -> str:
@@ -142,8 +150,7 @@ def _unquoted(raw: bytes) -> str:
 
 def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMATS) -> Parameters:
     """Checks the parameters; raises ParameterInvalid. Only names that the request may use are expected."""
-    # The + of `Etc/GMT+12`, not percent-encoded, arrives as a blank, and no zone has a blank in its name.
-    where = zone(given["tz"].replace(" ", "+")) if "tz" in given else UTC_ZONE
+    where = _zone_of(given)
     last = parse_last(given["last"]) if "last" in given else None
     if last and ("from" in given or "to" in given):
         raise ParameterInvalid(
@@ -159,6 +166,7 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
     sort = _one_of("sort", given, SORTS) or SORTS[0]
     _check_sort(given, sort)
     _one_of("format", given, formats)
+    _one_of("times", given, TIMES)
     return Parameters(
         start,
         end,
@@ -174,7 +182,13 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
         given.get("prefix", ""),
         given.get("after"),
         given.get("value"),
+        given.get("contains", ""),
     )
+
+
+def _zone_of(given: Mapping[str, str]) -> Zone:
+    # The + of `Etc/GMT+12`, not percent-encoded, arrives as a blank, and no zone has a blank in its name.
+    return zone(given["tz"].replace(" ", "+")) if "tz" in given else UTC_ZONE
 
 
 def moment(field: str, text: str, zone: Zone) -> int:
@@ -210,18 +224,18 @@ def parse_before(given: Mapping[str, str], zone: Zone) -> tuple[int, int] | None
 def _check_sort(given: Mapping[str, str], sort: str) -> None:
     """Refuses what another order of links needs."""
     ranges = ((name, SORTS[0]) for name in ("from", "to", "last"))
-    for name, order in (*ranges, ("prefix", BY_KEY), ("after", BY_KEY)):
+    for name, order in (*ranges, ("prefix", BY_KEY), ("contains", BY_KEY), ("after", BY_KEY)):
         if name in given and sort != order:
             raise ParameterInvalid(
                 f"{name} cannot be given with sort={sort}", field=name, value=given[name], rule=f"with sort={order}"
             )
 
 
-def _one_of(field: str, given: Mapping[str, str], known: tuple[str, ...]) -> str | None:
+def _one_of(field: str, given: Mapping[str, str], allowed: tuple[str, ...]) -> str | None:
     value = given.get(field)
-    if value is not None and value not in known:
+    if value is not None and value not in allowed:
         raise ParameterInvalid(
-            f"{field} {value!r} is not known", field=field, value=value, rule=f"one of {', '.join(known)}"
+            f"{field} {value!r} is not known", field=field, value=value, rule=f"one of {', '.join(allowed)}"
         )
     return value
 

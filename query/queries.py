@@ -129,7 +129,7 @@ class Queries:
         if row.first is None:
             names = ", ".join(sorted(with_rules)) or "none"
             raise EventUnknown(
-                f"no rule is for the event {event!r}, and none was; known: {names}",
+                f"the event {event!r} has no rule and no history; events with rules: {names}",
                 field="event",
                 value=event,
                 rule=names,

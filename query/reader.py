@@ -164,15 +164,15 @@ class MergedLinks:
             kept = None
         rows = [(kept and kept.row_of(each)) or read_row(each.data, day, ladder, since, bots) for each in link.rows]
         whole = kept.changed_to(link, rows, ladder) if kept else sum_of_rows_read(link, rows, day, ladder)
-        found = MergedLink(link, day, since, bots, rows, whole)
-        self._keep(key, found)
-        return found.sum
+        merged = MergedLink(link, day, since, bots, rows, whole)
+        self._keep(key, merged)
+        return merged.sum
 
-    def _keep(self, key: str, found: MergedLink) -> None:
+    def _keep(self, key: str, merged: MergedLink) -> None:
         if key in self._links:
             self._buckets -= self._links.pop(key)[1]
-        buckets = found.buckets()
-        self._links[key] = found, buckets
+        buckets = merged.buckets()
+        self._links[key] = merged, buckets
         self._buckets += buckets
         while self._buckets > self._most:
             _, (_, dropped) = self._links.popitem(last=False)
@@ -223,17 +223,19 @@ class Reader:
             await spend(POINTS, 5 * minutes)  # what it has cost to collect them
         link = await self._rows(key)
         try:
-            found = self._merged.stored(key, link, now, self.ladder, since, bots)
+            without_pending = self._merged.stored(key, link, now, self.ladder, since, bots)
         except RowCorrupt as error:
             raise naming(error, key, link) from error
-        if found.fat:
+        if without_pending.fat:
             self._revisit_once(key, fold_day(now))
         if not pending:
-            return found.row
+            return without_pending.row
         if minutes <= AT_ONCE_MINUTES:
-            return with_pending(found.row, pending, found.marks, self.ladder)
+            return with_pending(without_pending.row, pending, without_pending.marks, self.ladder)
         async with locked(self._adding, "adding pending hits"):  # each thread more makes the event loop wait longer
-            return await in_thread("adding pending hits", with_pending, found.row, pending, found.marks, self.ladder)
+            return await in_thread(
+                "adding pending hits", with_pending, without_pending.row, pending, without_pending.marks, self.ladder
+            )
 
     async def _all_pending(
         self, key: str, other_workers: Callable[[str], Awaitable[Sequence[Pending]]]

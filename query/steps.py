@@ -36,7 +36,7 @@ class Last:
 def parse_last(text: str) -> Last:
     length = parse_length(text, UNITS)
     if length is None or length[0] < 1:
-        raise ParameterInvalid(f"last {text!r} is not a span", field="last", value=text, rule=LAST_RULE)
+        raise ParameterInvalid(f"last {text!r} is not a length of time", field="last", value=text, rule=LAST_RULE)
     return Last(*length)
 
 

@@ -1,7 +1,7 @@
 """The curve of a set of links: each row is read by itself, and its points and bounds are added.
 
-So the bounds are narrower than those of one row of all: each link's first and last hit says on which side of a cut its
-own hits lie.
+So the bounds are narrower than those of one common row: each link's first and last hit shows on which side of
+a cut its hits lie.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def keys_to_sum(body: bytes) -> list[str]:
         raise ParameterInvalid(f"{shown(name)} is not known here", field=name, value=shown(asked[name]), rule="keys")
     keys = asked.get("keys")
     if not isinstance(keys, list) or len(keys) > MAX_KEYS:
-        what = f"names {len(keys):,} keys" if isinstance(keys, list) else "is no list"
+        what = f"names {len(keys):,} keys" if isinstance(keys, list) else "is not a list"
         raise ParameterInvalid(f"keys {what}", field="keys", value=shown(keys), rule=KEYS_RULE)
     return [require_key(key, ParameterInvalid) for key in keys]
 

@@ -17,7 +17,7 @@ from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.keys import ALL_LINKS
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
-from ingest.attributes.referrer import own_hosts_of
+from ingest.attributes.referrer import ReferrerReader
 from ingest.hit import FUTURE_S
 from ingest.reading.bots import bot_namer
 from server.logs import log
@@ -33,7 +33,10 @@ SINCE_LATER_S = FUTURE_S + 2 * MINUTE_S
 
 
 class Attributes:
-    """What the settings divide hits by. reader: reads it from hits; bounded: how much of it is kept."""
+    """What the settings divide hits by.
+
+    reader: reads attributes from hits; referrers: its part for `ref`; bounded: how much of them is kept.
+    """
 
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float]) -> None:
         """Raises SettingInvalid for a file of countries that cannot be read."""
@@ -47,22 +50,23 @@ class Attributes:
         self._salts: dict[int, bytes] = {}
         self._agreed_at = 0.0
         self._beginning: asyncio.Task[None] | None = None
+        self.referrers = ReferrerReader(settings.breakdown_own_hosts, settings.breakdown_ref_aliases)
         self.reader = NO_DIMENSIONS
         if self.dimensions:
             self.reader = ProfileReader(
                 self.dimensions,
                 country_reader(self._countries),
-                own_hosts_of(settings.breakdown_own_hosts),
+                self.referrers,
                 bot_namer(),
                 self._salts if self.visitors else None,
             )
 
     def since(self, dimension: str) -> int:
         """Returns the moment since which hits are divided by a dimension; raises StoreUnavailable while unknown."""
-        found = self._since.get(dimension)
-        if found is None:
-            raise StoreUnavailable("the store has not answered yet since when each dimension is recorded")
-        return found
+        since = self._since.get(dimension)
+        if since is None:
+            raise StoreUnavailable("the store has not answered yet, so the start of each dimension is unknown")
+        return since
 
     def reload(self) -> None:
         """Reads the file of countries again; the old one stays in use if it cannot be read."""

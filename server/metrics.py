@@ -48,28 +48,28 @@ FAMILIES: dict[str, Family] = {
         COUNTER, "Hits by outcome: counted, late (counted as well), duplicate, refused.", ("outcome",)
     ),
     "clickcurve_refused_hits_total": Family(COUNTER, "Hits refused, by the field to blame.", ("field",)),
-    "clickcurve_ignored_fields_total": Family(
-        COUNTER, "Hits with a field that says nothing of what is divided.", ("field",)
-    ),
+    "clickcurve_ignored_fields_total": Family(COUNTER, "Hits with a field that no dimension uses.", ("field",)),
     "clickcurve_writes_total": Family(COUNTER, "Requests that were answered with a receipt.", ("kind",)),
-    "clickcurve_write_bytes_total": Family(COUNTER, "Decompressed bytes of their bodies."),
-    "clickcurve_refused_writes_total": Family(COUNTER, "Requests with hits that were refused whole.", ("status",)),
+    "clickcurve_write_bytes_total": Family(COUNTER, "Decompressed bytes of the bodies of these requests."),
+    "clickcurve_refused_writes_total": Family(COUNTER, "Requests with hits that were refused as a whole.", ("status",)),
     "clickcurve_unanswered_writes_total": Family(COUNTER, "Connections closed because the outcome was unknown."),
     "clickcurve_abandoned_writes_total": Family(COUNTER, "Clients that left in the middle of a body."),
     "clickcurve_incomplete_answers_total": Family(
         COUNTER, "Questions for which another worker was not reached: its newest hits may be missing."
     ),
     "clickcurve_unheard_answers_total": Family(COUNTER, "Old name of clickcurve_incomplete_answers_total."),
-    "clickcurve_answers_total": Family(COUNTER, "Answers to all other requests.", ("status",)),
-    "clickcurve_refused_requests_total": Family(COUNTER, "Of those, the refused ones.", ("status", "title")),
+    "clickcurve_answers_total": Family(COUNTER, "Answers to requests other than those with hits.", ("status",)),
+    "clickcurve_refused_requests_total": Family(
+        COUNTER, "Refused requests other than those with hits.", ("status", "title")
+    ),
     "clickcurve_refused_tokens_total": Family(COUNTER, "Requests without a token that allows them.", ("reason",)),
     "clickcurve_refused_connections_total": Family(COUNTER, "Connections closed by the server.", ("reason",)),
     "clickcurve_owner_info": Family(GAUGE, "1 for the state that the owner is in.", ("owner", "state")),
     "clickcurve_store_up": Family(GAUGE, "1 if the store answered the last flush."),
     "clickcurve_buffered_hits": Family(GAUGE, "Accepted hits that are not in the store yet."),
     "clickcurve_buffered_entries": Family(GAUGE, "Counts (a link's minute each) that are not in the store yet."),
-    "clickcurve_buffer_bytes": Family(GAUGE, "Memory for what is not in the store yet, with what its flush takes."),
-    "clickcurve_buffer_limit_bytes": Family(GAUGE, "Memory that this may take."),
+    "clickcurve_buffer_bytes": Family(GAUGE, "Memory for hits that are not in the store yet, and for their flush."),
+    "clickcurve_buffer_limit_bytes": Family(GAUGE, "Memory that these hits and their flush may take."),
     "clickcurve_journal_bytes": Family(GAUGE, "Bytes in the journal."),
     "clickcurve_journal_limit_bytes": Family(GAUGE, "Bytes that the journal may hold."),
     "clickcurve_flushes_total": Family(COUNTER, "Flushes that the store took."),
@@ -79,15 +79,15 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_flush_rows": Family(GAUGE, "Rows that the last flush wrote."),
     "clickcurve_flush_hits": Family(GAUGE, "Hits that the last flush moved."),
     "clickcurve_flush_lag_seconds": Family(GAUGE, "Age of the oldest hit that is not in the store."),
-    "clickcurve_damaged_rows": Family(GAUGE, "Rows that flushes found damaged; the others are flushed."),
-    "clickcurve_quarantined_hits": Family(GAUGE, "Hits that wait until such a row is mended.", ("owner", "key")),
-    "clickcurve_flush_stuck": Family(GAUGE, "1 while that is more than four flush intervals."),
+    "clickcurve_damaged_rows": Family(GAUGE, "Rows that flushes found damaged; all others are flushed."),
+    "clickcurve_quarantined_hits": Family(GAUGE, "Hits that wait until a damaged row is repaired.", ("owner", "key")),
+    "clickcurve_flush_stuck": Family(GAUGE, "1 while the oldest hit is older than four flush intervals."),
     "clickcurve_row_cache_hits_total": Family(COUNTER, "Own rows that a flush found in memory."),
     "clickcurve_row_cache_misses_total": Family(COUNTER, "Own rows that a flush had to read."),
     "clickcurve_row_cache_bytes": Family(GAUGE, "Bytes of own rows kept in memory."),
     "clickcurve_store_requests_total": Family(COUNTER, "Requests to the database cluster."),
-    "clickcurve_store_retries_total": Family(COUNTER, "Of those, repeats after an error."),
-    "clickcurve_store_unknown_total": Family(COUNTER, "Conditional updates whose outcome had to be asked for."),
+    "clickcurve_store_retries_total": Family(COUNTER, "Requests to the cluster that repeat one after an error."),
+    "clickcurve_store_unknown_total": Family(COUNTER, "Conditional updates whose outcome had to be read back."),
     "clickcurve_job_runs_total": Family(COUNTER, "Runs of a scheduled job.", ("job",)),
     "clickcurve_job_failures_total": Family(COUNTER, "Runs of a scheduled job that failed.", ("job",)),
     "clickcurve_job_skipped_total": Family(COUNTER, "Due times skipped because the job still ran.", ("job",)),
@@ -95,7 +95,7 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_job_seconds": Family(GAUGE, "How long the job's last run took.", ("job",)),
     "clickcurve_folded_rows_total": Family(COUNTER, "Quiet rows that the retention pass folded."),
     "clickcurve_limit_history_lost_total": Family(
-        COUNTER, "Hits asked of the limiter whose counts may not have been kept."
+        COUNTER, "Hits that the limiter was asked for and whose history may be lost."
     ),
     "clickcurve_quarantined_journals": Family(GAUGE, "Journals in the data folder that nothing flushes; see the log."),
     "clickcurve_limit_decisions_total": Family(
@@ -105,30 +105,42 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_limit_rules": Family(GAUGE, "Rules of the limiter."),
     "clickcurve_limit_reloads_total": Family(COUNTER, "Reloads of the rules.", ("outcome",)),
     "clickcurve_limit_keys": Family(GAUGE, "Callers that a limiter's backend counts.", ("backend",)),
-    "clickcurve_limit_bytes": Family(GAUGE, "Memory that these callers take, roughly.", ("backend",)),
-    "clickcurve_limit_keys_evicted_total": Family(COUNTER, "Callers forgotten: nothing counted.", ("backend",)),
+    "clickcurve_limit_bytes": Family(GAUGE, "Memory that the callers of a backend take, roughly.", ("backend",)),
+    "clickcurve_limit_keys_evicted_total": Family(
+        COUNTER, "Callers forgotten because none of their hits counted any more.", ("backend",)
+    ),
     "clickcurve_limit_overflow_total": Family(COUNTER, "New callers that had to share a key.", ("backend",)),
-    "clickcurve_limit_buckets_merged_total": Family(COUNTER, "Hits in another bucket for want of room.", ("backend",)),
+    "clickcurve_limit_buckets_merged_total": Family(
+        COUNTER, "Hits counted in a neighbouring bucket because there was no room.", ("backend",)
+    ),
     "clickcurve_limit_reservations": Family(GAUGE, "Reservations that are remembered.", ("backend",)),
-    "clickcurve_limit_reservations_lapsed_early_total": Family(COUNTER, "Dropped for want of room.", ("backend",)),
+    "clickcurve_limit_reservations_lapsed_early_total": Family(
+        COUNTER, "Reservations dropped because there was no room.", ("backend",)
+    ),
     "clickcurve_limit_failures_total": Family(COUNTER, "Calls that a backend did not answer.", ("backend",)),
     "clickcurve_limit_breaker_open": Family(GAUGE, "1 while a backend is not asked.", ("backend",)),
-    "clickcurve_limit_breaker_opened_total": Family(COUNTER, "Times that a backend was left alone.", ("backend",)),
-    "clickcurve_limit_settles_lost_total": Family(COUNTER, "Ends of reservations that got lost.", ("backend",)),
+    "clickcurve_limit_breaker_opened_total": Family(COUNTER, "Pauses in which a backend was not asked.", ("backend",)),
+    "clickcurve_limit_settles_lost_total": Family(
+        COUNTER, "Ended reservations of which the backend did not learn.", ("backend",)
+    ),
     "clickcurve_limit_connections_made_total": Family(COUNTER, "Connections made to a backend.", ("backend",)),
-    "clickcurve_limit_idle_connections": Family(GAUGE, "Connections to a backend without a call.", ("backend",)),
+    "clickcurve_limit_idle_connections": Family(
+        GAUGE, "Open connections to a backend that are not in use.", ("backend",)
+    ),
     "clickcurve_limit_raced_total": Family(
-        COUNTER, "Writes that came after another's, and were decided again.", ("backend",)
+        COUNTER, "Writes that failed because of another write, and were decided again.", ("backend",)
     ),
-    "clickcurve_limit_seen_bytes": Family(GAUGE, "What is kept of counts that were seen last.", ("backend",)),
+    "clickcurve_limit_seen_bytes": Family(GAUGE, "Bytes kept of the items that were seen last.", ("backend",)),
     "clickcurve_limit_taken_back_total": Family(
-        COUNTER, "Hits taken back from some rules since another came too late.", ("backend",)
+        COUNTER, "Hits taken back from some rules because the write of another failed.", ("backend",)
     ),
-    "clickcurve_limit_gave_up_total": Family(COUNTER, "Hits refused because others raced them.", ("backend",)),
+    "clickcurve_limit_gave_up_total": Family(COUNTER, "Hits refused because they lost every race.", ("backend",)),
     "clickcurve_limit_calls_under_way": Family(GAUGE, "Calls in threads or waiting for one.", ("backend",)),
-    "clickcurve_limit_fallback_open_total": Family(COUNTER, "Hits let through without the backend.", ("backend",)),
+    "clickcurve_limit_fallback_open_total": Family(COUNTER, "Hits admitted without the backend.", ("backend",)),
     "clickcurve_limit_fallback_closed_total": Family(COUNTER, "Hits refused without the backend.", ("backend",)),
-    "clickcurve_limit_fallback_local_total": Family(COUNTER, "Hits decided in process instead.", ("backend",)),
+    "clickcurve_limit_fallback_local_total": Family(
+        COUNTER, "Hits decided in process, without the backend.", ("backend",)
+    ),
     "clickcurve_limit_blind_open_total": Family(COUNTER, "Old name of ..._limit_fallback_open_total.", ("backend",)),
     "clickcurve_limit_blind_closed_total": Family(
         COUNTER, "Old name of ..._limit_fallback_closed_total.", ("backend",)
@@ -141,7 +153,7 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_alert_messages_total": Family(
         COUNTER, "Messages of alerts by outcome: delivered, failed (sent again), given up.", ("outcome",)
     ),
-    "clickcurve_build_info": Family(GAUGE, "1; the label says which version runs.", ("version",)),
+    "clickcurve_build_info": Family(GAUGE, "Always 1; the label is the version that runs.", ("version",)),
 }
 # A metric that was renamed keeps its old name beside the new one for one version: old name -> new name.
 FORMER_NAMES = {
@@ -158,14 +170,14 @@ class _Collector(Collector):
         self._by_journal = by_journal
 
     def collect(self) -> Iterator[Metric]:
-        found: dict[str, list[tuple[str, Sample]]] = defaultdict(list)
+        by_name: dict[str, list[tuple[str, Sample]]] = defaultdict(list)
         for journal, samples in sorted(self._by_journal.items()):
             for sample in samples:
-                found[sample.name].append((journal, sample))
+                by_name[sample.name].append((journal, sample))
         for name, family in {**_PROCESS, **FAMILIES}.items():
             kind = CounterMetricFamily if family.kind == COUNTER else GaugeMetricFamily
             metric = kind(name, family.help, labels=["journal", *family.labels])
-            for journal, sample in found[FORMER_NAMES.get(name, name)]:
+            for journal, sample in by_name[FORMER_NAMES.get(name, name)]:
                 metric.add_metric([journal, *sample.labels], sample.value)
             yield metric
 
@@ -209,11 +221,11 @@ class Metrics:
         if self._shared is None:
             return {self._journal: self._own()}
         self.publish()
-        found = {}
+        by_journal = {}
         for file in self._shared.glob("*.json"):
             rows = json.loads(file.read_text("utf-8"))
-            found[file.stem] = [Sample(name, value, tuple(labels)) for name, value, labels in rows]
-        return found
+            by_journal[file.stem] = [Sample(name, value, tuple(labels)) for name, value, labels in rows]
+        return by_journal
 
     def answer(self, accept: str) -> tuple[bytes, str]:
         """Returns (body, content type) for a scraper whose Accept header is `accept`."""

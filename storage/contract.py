@@ -188,6 +188,13 @@ class Candidates(NamedTuple):
     rest: Place
 
 
+class FoundLinks(NamedTuple):
+    """Keys that contain a text, each with all its rows. last: the last key that was looked at; None: all were."""
+
+    links: list[tuple[str, StoredLink]]
+    last: str | None
+
+
 class RankedLinks(Protocol):
     """All links at one moment."""
 
@@ -339,6 +346,12 @@ class Store(Protocol):
 
         That is the order of their bytes in UTF-8 too. What `walk` leaves out is left out. A store whose own order is
         another one goes through all of its keys each time, but keeps no more than `limit` of them.
+        """
+
+    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+        """Returns up to `limit` keys from `start` on that contain `text`, as `in_order` does; ASCII in any case.
+
+        Looks at no more than `most` keys, but for a store whose own order is another one: it looks at all each time.
         """
 
     def ranked(self, ranking: Ranking) -> AbstractContextManager[RankedLinks | None]:

@@ -47,8 +47,10 @@ def open_store(
     """
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in OPENERS:
-        known = ", ".join(f"{scheme}://" for scheme in OPENERS)
-        raise SettingInvalid(f"{uri!r} names no store; known are {known}", field="store", value=uri)
+        schemes = ", ".join(f"{scheme}://" for scheme in OPENERS)
+        raise SettingInvalid(
+            f"{uri!r} is not the address of a store: it must begin with one of {schemes}", field="store", value=uri
+        )
     return OPENERS[scheme](uri, rest, _Options(ladder, read_only, warn, later))
 
 

@@ -16,9 +16,10 @@ from uuid import uuid4
 from clickcurve.buckets.candidates import NOBODY, Cutoffs
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
-from clickcurve.keys import counts_key, is_breakdown, link_of
+from clickcurve.keys import contains, counts_key, is_breakdown, link_of
 from storage.contract import (
     Candidates,
+    FoundLinks,
     Held,
     OwnerRecord,
     OwnRow,
@@ -98,13 +99,13 @@ class MemoryStore:
 
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         with self._lock:
-            found = {}
+            own = {}
             for key in keys:
                 row, erased_at = self._rows.get(key, {}).get(owner), self._erased.get(counts_key(key), 0)
                 if row is not None or erased_at:
                     data, bounds = (None, None) if row is None else (row.whole, row.upper_bounds)
-                    found[key] = OwnRow(data, erased_at, bounds)
-            return found
+                    own[key] = OwnRow(data, erased_at, bounds)
+            return own
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         with self._lock:
@@ -186,6 +187,13 @@ class MemoryStore:
             keys = nsmallest(limit, (key for key in self._rows if key >= start and not is_breakdown(key)))
             return [(key, self._link(key)) for key in keys]
 
+    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+        with self._lock:
+            keys = nsmallest(most, (key for key in self._rows if key >= start and not is_breakdown(key)))
+            found = [key for key in keys if contains(key, text)][:limit]
+            last = found[-1] if len(found) == limit else keys[-1] if len(keys) == most else None
+            return FoundLinks([(key, self._link(key)) for key in found], last)
+
     @contextmanager
     def ranked(self, ranking: Ranking) -> Iterator[MemoryRanked | None]:
         asked = ranking.since, ranking.people, ranking.bots
@@ -259,8 +267,8 @@ class MemoryView(MemoryStore):
         return self._page(after, limit, self._rows)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
-        found = ((key, self._link(key)) for key in keys)
-        return {key: link for key, link in found if link.rows or link.erased_at}
+        links = ((key, self._link(key)) for key in keys)
+        return {key: link for key, link in links if link.rows or link.erased_at}
 
     def count_rows(self, breakdowns: bool) -> int:
         return sum(len(rows) for key, rows in self._rows.items() if breakdowns or not is_breakdown(key))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from select import select
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
@@ -70,8 +71,9 @@ class Browser:
         if session is not None:
             message["sessionId"] = session
         os.write(self._to, json.dumps(message).encode() + b"\0")
+        until = monotonic() + _ANSWER_S
         while True:
-            found = self._next()
+            found = self._next(until, method)
             if found.get("id") == self._number:
                 if "error" in found:
                     raise BrowserFailed(f"{method}: {found['error']}")
@@ -80,14 +82,22 @@ class Browser:
             if "method" in found:
                 self.events.append(found)
 
-    def wait_event(self) -> None:
-        """Waits until the browser says anything, and keeps it."""
-        self.events.append(self._next())
+    def wait_for(self, method: str, session: str, many: int) -> None:
+        """Waits until a page had so many events of a kind, and keeps all that come meanwhile."""
+        until = monotonic() + _ANSWER_S
+        while len(self.events_of(method, session)) < many:
+            self.events.append(self._next(until, method))
 
-    def _next(self) -> dict[str, Any]:
+    def events_of(self, method: str, session: str) -> list[dict[str, Any]]:
+        """Returns the parameters of the events of a page, of one kind, so far."""
+        found = (each for each in self.events if each.get("method") == method and each.get("sessionId") == session)
+        return [each["params"] for each in found]
+
+    def _next(self, until: float, awaited: str) -> dict[str, Any]:
+        """Returns what the browser says next. It may go on to say other things, so what counts is a moment."""
         while b"\0" not in self._buffer:
-            if not select([self._from], [], [], _ANSWER_S)[0]:
-                raise BrowserFailed(f"no word from the browser for {_ANSWER_S} s")
+            if not select([self._from], [], [], max(0.0, until - monotonic()))[0]:
+                raise BrowserFailed(f"no {awaited} from the browser within {_ANSWER_S} s")
             piece = os.read(self._from, 1 << 20)
             if not piece:
                 raise BrowserFailed("the browser has ended")
@@ -146,11 +156,7 @@ class Page:
 
     def events(self, method: str) -> list[dict[str, Any]]:
         """The parameters of the events of this page, of one kind, so far."""
-        return [
-            each["params"]
-            for each in self._browser.events
-            if each.get("method") == method and each.get("sessionId") == self._session
-        ]
+        return self._browser.events_of(method, self._session)
 
     def resize(self, width: int, height: int) -> None:
         """Gives the page a screen of this size; below 600 pixels it is a phone's."""
@@ -164,8 +170,7 @@ class Page:
         error = self.call("Page.navigate", url=url).get("errorText")
         if error:
             raise BrowserFailed(f"{url}: {error}")
-        while len(self.events("Page.loadEventFired")) == loaded:
-            self._browser.wait_event()
+        self._browser.wait_for("Page.loadEventFired", self._session, loaded + 1)
 
     def js(self, expression: str) -> Any:
         """The value of an expression, awaited, in the page; also where the page's own scripts do not run."""

@@ -16,6 +16,7 @@ from bench.options import Options
 from bench.visitors import Visitors
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
+from ingest.attributes.referrer import ReferrerReader
 from ingest.batch import Batch, decode_batch, encode_batch
 from ingest.buffer import Buffer
 from ingest.flush import Flush
@@ -32,8 +33,7 @@ SALTS = {DAY: b"a salt of thirty-two bytes length"}
 
 def reader_of(*dimensions: str, salts: dict[int, bytes] | None = None) -> ProfileReader:
     """A reader of these dimensions; with salts it counts visitors too."""
-    own_hosts = frozenset[str]()
-    return ProfileReader(dimensions, country_of=country_reader("builtin"), own_hosts=own_hosts, salts=salts or {})
+    return ProfileReader(dimensions, country_reader("builtin"), ReferrerReader(), salts=salts or {})
 
 
 def attributes(options: Options) -> Iterator[Measure]:

@@ -91,18 +91,18 @@ class Cutoffs:
         return None
 
     def rest(self, since: int | None, newest: int, people: bool, bots: bool) -> Place:
-        """Returns a place that only candidates come before, counting from `since` on; None: in the links' lives.
+        """Returns a place such that only candidates rank before it, by hits from `since` on (None: of all time).
 
         newest: the day of the owner's last hit.
         """
         first = BEFORE if since is None else self._day(since)
         asked = [cutoffs for day, cutoffs in self._days.items() if day >= first]
         width = _ALWAYS if since is None else newest - since // DAY_S + 1
-        found = []
+        places = []
         for wanted, part in ((people, _PEOPLE), (bots, _BOTS)):
             number = next(at for at in range(part.start, part.stop) if DAYS[at] >= width)
-            found += [min((cutoffs[number] for cutoffs in asked), key=_order, default=NOBODY)] if wanted else []
-        return together(found)
+            places += [min((cutoffs[number] for cutoffs in asked), key=_order, default=NOBODY)] if wanted else []
+        return together(places)
 
     def raised(self, days: Iterable[int], floors: Sequence[Place], newest: int) -> Cutoffs:
         """Returns the cutoffs after candidates were dropped whose last hits were on `days`, and places after `floors`.
@@ -124,18 +124,18 @@ class Cutoffs:
     def _of(self, last: int) -> _Reached:
         """Returns the cutoffs that apply to a row with this last hit."""
         day = self._day(last)
-        found = self._reached.get(day)
-        if found is None:
+        reached = self._reached.get(day)
+        if reached is None:
             cutoffs = self._days.get(day, _OPEN)
             numbers = [at for at, days in enumerate(DAYS) if day > self.newest - days]
             people, bots = ([at for at in numbers if part.start <= at < part.stop] for part in (_PEOPLE, _BOTS))
-            found = _Reached(
+            reached = _Reached(
                 _Series([DAYS[at] for at in people[:-1]], [cutoffs[at] for at in people]),
                 _Series([DAYS[at] for at in bots[:-1]], [cutoffs[at] for at in bots]),
                 [(at, cutoffs[at]) for at in numbers],
             )
-            self._reached[day] = found
-        return found
+            self._reached[day] = reached
+        return reached
 
 
 class _Reached(NamedTuple):
@@ -171,7 +171,7 @@ def _order(place: Place) -> tuple[int, str]:
 
 
 def together(places: Sequence[Place]) -> Place:
-    """Returns a place that no sum of rows comes before, where row n does not come before places[n]."""
+    """Returns the highest place of a sum of rows, if row n ranks at places[n] at the highest."""
     some = [place for place in places if place[0]]
     return some[0] if len(some) == 1 else (sum(most for most, _ in some), "")
 

@@ -24,7 +24,7 @@ class ClickcurveError(Exception):
 
 # --- the caller's fault ---------------------------------------------------------------------------------------------
 class HitRejected(ClickcurveError):
-    """One hit breaks a rule; the rest of its batch is not concerned."""
+    """One hit breaks a rule; the other hits of its batch still count."""
 
     status = 422
     title = "hit refused"
@@ -65,28 +65,28 @@ class NotAllowed(ClickcurveError):
 
 
 class MethodNotAllowed(ClickcurveError):
-    """The path is there for other methods; `rule` names them."""
+    """The path does not allow this method; `rule` names the methods that it allows."""
 
     status = 405
     title = "method not allowed"
 
 
 class EventUnknown(ClickcurveError):
-    """No rule of the limiter is for this event."""
+    """The limiter has no rule for this event."""
 
     status = 404
     title = "unknown event"
 
 
 class DimensionUnknown(ClickcurveError):
-    """Hits are not divided by this dimension; `rule` names those by which they are."""
+    """Hits are not broken down by this dimension; `rule` names the dimensions that exist."""
 
     status = 404
     title = "unknown dimension"
 
 
 class SwitchedOff(ClickcurveError):
-    """The settings keep nothing of what is asked for; `rule` says which would."""
+    """What is asked for is switched off in the settings; `rule` says which setting switches it on."""
 
     status = 404
     title = "switched off"
@@ -107,14 +107,14 @@ class ReservationEnded(ClickcurveError):
 
 
 class ImportOutOfStep(ClickcurveError):
-    """An imported piece does not begin where its source stands; `value` is the position to continue at."""
+    """An imported piece does not begin at the offset of its source; `value` is that offset."""
 
     status = 409
     title = "import out of step"
 
 
 class ImportElsewhere(ClickcurveError):
-    """Another owner keeps the place in this source; ask again over a new connection."""
+    """Another owner keeps the offset of this source; ask again over a new connection."""
 
     status = 421
     title = "import belongs to another worker"
@@ -136,7 +136,7 @@ class StoreUnavailable(ClickcurveError):
 
 
 class RowCorrupt(ClickcurveError):
-    """Stored bytes are not a row of a known version. What the row counted is not known until it is mended."""
+    """Stored bytes are not a row of a known version. Its counts are unknown until it is repaired."""
 
     status = 503
     title = "damaged row"
@@ -144,7 +144,7 @@ class RowCorrupt(ClickcurveError):
 
 
 class StoreMismatch(ClickcurveError):
-    """The store is not the one, or not of the schema or ladder, that this program can use. Refused at start."""
+    """The program cannot use this store: another schema or ladder, or not its store. The start is refused."""
 
     title = "wrong store"
 
@@ -158,7 +158,7 @@ class JournalError(ClickcurveError):
 
 
 class JournalBehind(JournalError):
-    """More is accepted than can be written or flushed: certainly not counted."""
+    """More hits arrive than can be written or flushed: certainly not counted."""
 
     status = 429
     title = "journal behind"
@@ -166,7 +166,7 @@ class JournalBehind(JournalError):
 
 
 class JournalFull(JournalError):
-    """The journal's bound or the disk is reached: certainly not counted."""
+    """The journal or the disk is full: certainly not counted."""
 
     title = "journal full"
 
@@ -196,7 +196,7 @@ class JournalHeld(JournalError):
 
 
 class JournalSuperseded(JournalError):
-    """The store is further on than this journal: its hits may be counted already. It must be quarantined."""
+    """The store is ahead of this journal: its hits may be counted already. It must be quarantined."""
 
     title = "journal superseded"
 
@@ -209,7 +209,7 @@ class OwnerFenced(JournalError):
 
 # --- the limiter's fault --------------------------------------------------------------------------------------------
 class BackendUnavailable(ClickcurveError):
-    """A limiter's backend cannot answer now, or not in time; the rule says what is done without it."""
+    """A limiter's backend does not answer, or not in time; the rule's failure policy decides."""
 
     status = 503
     title = "limiter backend unavailable"
@@ -221,7 +221,7 @@ class LadderInvalid(ClickcurveError):
 
 
 class ExtraMissing(ClickcurveError):
-    """A library is asked for that an extra of the package installs, and the extra is not there."""
+    """A library is needed that comes with an extra of the package, and the extra is not installed."""
 
     status = 501
     title = "not installed"

@@ -190,9 +190,9 @@ def _parse_tier(part: str) -> Tier:
     if width in (WEEK, MONTH):
         return Tier(width, None, kept_days)
     if not (width.isascii() and width.isdigit() and int(width) > 0):
-        known = ", ".join(LADDERS)
+        names = ", ".join(LADDERS)
         raise LadderInvalid(
-            f"{width!r} is not a width: give seconds, {WEEK!r} or {MONTH!r}, or the name of a ladder ({known})",
+            f"{width!r} is not a width: give seconds, {WEEK!r} or {MONTH!r}, or the name of a ladder ({names})",
             field="ladder",
             value=part,
         )

@@ -250,7 +250,7 @@ def next_due(row: Row, ladder: Ladder, days: int | None = None) -> int | None:
 
     With `days` also the first on which it has a bucket to `forget`, as a row that is kept for so many days.
     """
-    found = []
+    due_days = []
     for cells in (row.people_cells, row.bot_cells):
         for tier, start in enumerate(map(oldest_start, cells)):
             if start is None:
@@ -259,10 +259,10 @@ def next_due(row: Row, ladder: Ladder, days: int | None = None) -> int | None:
             if due is not None:
                 if due <= row.fold_day + 1:
                     return due  # nothing is due on the day that the row is folded to
-                found.append(due)
+                due_days.append(due)
             if days is not None:
-                found.append(start // DAY_S + days)
-    return min(found, default=None)
+                due_days.append(start // DAY_S + days)
+    return min(due_days, default=None)
 
 
 def check(row: Row, ladder: Ladder) -> list[str]:

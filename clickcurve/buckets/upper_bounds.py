@@ -105,7 +105,7 @@ def upper_bounds_after(
 
 
 def edges(since: int, windows: tuple[int, ...] = WINDOWS) -> list[int]:
-    """Returns for each window before which last hit it covers a range that begins at `since`."""
+    """Returns for each window the last hit, exclusive, up to which it covers a range from `since` on."""
     return [(since // DAY_S + days) * DAY_S for days in windows]
 
 

@@ -36,8 +36,8 @@ HIT_BYTES = 16 * 1024  # the longest fields that the server takes are 1 and 2 Ki
 
 UNENCODABLE = "no hit: its fields are not what JSON can say"
 TOO_LONG = f"a hit of more than {HIT_BYTES // 1024} KiB"
-WRONG_COUNT = f"count is no whole number from 1 to {MOST_COUNTS:,}"
-WRONG_TIME = "ts is no number of epoch seconds"
+WRONG_COUNT = f"count is not a whole number from 1 to {MOST_COUNTS:,}"
+WRONG_TIME = "ts is not a number of epoch seconds"
 
 log = logging.getLogger("clickcurve.client")
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -250,8 +250,8 @@ class AsyncClient(_HitClient):
 
 def _members(**fields: object) -> bytes:
     """Encodes the members of an object that are not None, with a comma before each."""
-    said = [f',"{name}":{_encode(value)}' for name, value in fields.items() if value is not None]
-    return "".join(said).encode() if said else b""
+    members = [f',"{name}":{_encode(value)}' for name, value in fields.items() if value is not None]
+    return "".join(members).encode() if members else b""
 
 
 def _forget_parent() -> None:

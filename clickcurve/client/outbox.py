@@ -1,6 +1,6 @@
 """Hits that are accepted and not confirmed yet, in memory that is bounded; safe between threads.
 
-Hits that say the same in the same minute are one line with a count. The open lines are closed into a batch that has an
+Hits of one minute with the same fields are one line with a count. The open lines are closed into a batch that has an
 id, and whatever becomes of a try, the same lines go out again under the same id: so each counts once. Batches go out in
 the order in which they were closed, one at a time.
 
@@ -57,8 +57,8 @@ class ClosedBatch:
     def records(self) -> list[bytes]:
         """Returns what a spool file says of it."""
         id_ = self.id.encode()
-        known = [] if self.doubt_at is None else [b"?%s %d\n" % (id_, self.doubt_at)]
-        return [*(line.record(count) for line, count in self.lines.items()), b"=%s\n" % id_, *known]
+        doubt = [] if self.doubt_at is None else [b"?%s %d\n" % (id_, self.doubt_at)]
+        return [*(line.record(count) for line, count in self.lines.items()), b"=%s\n" % id_, *doubt]
 
     def body(self) -> bytes:
         return b"[" + b",".join([line.json(count) for line, count in self.lines.items()]) + b"]"

@@ -1,4 +1,4 @@
-"""Which answers of an application are hits, and what they say: for the middleware beside this file. Pure.
+"""Which answers of an application are hits, and with which fields: for the middleware beside this file. Pure.
 
 As in `clickcurve import`: a GET that is answered by a redirect is a hit; the key is the path as it was sent, without
 its first slash and without the query. What a visitor's browser says is made fit for the server, which refuses a hit
@@ -48,7 +48,7 @@ class RedirectCounter:
         trusted_proxies: str = "",
     ) -> None:
         if unknown := set(fields) - set(FIELDS):
-            raise ValueError(f"{sorted(unknown)} are no fields; there are {', '.join(FIELDS)}")
+            raise ValueError(f"unknown fields {sorted(unknown)}; known: {', '.join(FIELDS)}")
         self._clicks = clicks
         self._statuses = frozenset(statuses)
         self._prefix = prefix
@@ -64,18 +64,18 @@ class RedirectCounter:
         key = path.removeprefix(self._prefix)
         if not key or not path.startswith(self._prefix):
             return
-        said: dict[str, Any] = {name: _fit(name, header(of) or b"") for name, of in self._headers}
+        attributes: dict[str, Any] = {name: _fit(name, header(of) or b"") for name, of in self._headers}
         if "ip" in self._fields:
-            said["ip"] = self._address(peer or "", header("x-forwarded-for"))
+            attributes["ip"] = self._address(peer or "", header("x-forwarded-for"))
         if "=" in query:
-            said |= {name: value for name, value in _campaign(query).items() if name in self._fields}
-        self._clicks.hit(key, **{name: value for name, value in said.items() if value})
+            attributes |= {name: value for name, value in _campaign(query).items() if name in self._fields}
+        self._clicks.hit(key, **{name: value for name, value in attributes.items() if value})
 
     def _address(self, peer: str, forwarded: bytes | None) -> str | None:
         headers = [] if forwarded is None else [(b"x-forwarded-for", forwarded)]
-        found = self._addresses.client({"client": (peer, 0), "headers": headers})
+        address = self._addresses.client({"client": (peer, 0), "headers": headers})
         try:
-            return str(ip_address(found))
+            return str(ip_address(address))
         except ValueError:
             return None  # a local socket, or a test's client
 
@@ -91,6 +91,6 @@ def _campaign(query: str) -> dict[str, Any]:
         given = dict(reversed(parse_qsl(query, max_num_fields=_MOST_PARAMETERS)))
     except ValueError:
         return {}  # more parameters than anybody names a campaign with
-    found = {name: _fit("utm", given.get(f"utm_{name}", "").encode()) for name in _UTM}
+    utm = {name: _fit("utm", given.get(f"utm_{name}", "").encode()) for name in _UTM}
     source = _fit("source", (given.get("source") or given.get("src") or "").encode())
-    return {"source": source, "utm": {name: value for name, value in found.items() if value}}
+    return {"source": source, "utm": {name: value for name, value in utm.items() if value}}

@@ -63,8 +63,8 @@ class Spool:
         self.found = _recovered(self.path)
         self.rewrite(_records(self.found))
         for other, other_lock in _left_behind(path, self.path):
-            known = {batch.id for batch in self.found}  # a kill right here leaves a batch in both files
-            self.found += [batch for batch in _recovered(other) if batch.id not in known]
+            ids = {batch.id for batch in self.found}  # a kill right here leaves a batch in both files
+            self.found += [batch for batch in _recovered(other) if batch.id not in ids]
             self.rewrite(_records(self.found))
             other.unlink()
             os.close(other_lock)
@@ -149,7 +149,7 @@ def _first_free(path: Path) -> tuple[Path, int]:
             raise SpoolUnusable(f"the spool file {candidate} cannot be opened: {error.strerror}") from error
         if lock is not None:
             return candidate, lock
-    raise SpoolUnusable(f"{MOST_FILES} processes hold {path} and the files beside it")
+    raise SpoolUnusable(f"{path} and its {MOST_FILES - 1} numbered files are in use by other processes")
 
 
 def _left_behind(path: Path, own: Path) -> Iterator[tuple[Path, int]]:
@@ -225,5 +225,5 @@ def read_records(text: bytes) -> tuple[list[ClosedBatch], dict[OpenLine, int]]:
         elif kind == b"-":
             del batches[rest.decode()]
         else:
-            raise ValueError(f"record {number} is of no known kind")
+            raise ValueError(f"record {number} has an unknown kind")
     return list(batches.values()), last

@@ -141,8 +141,8 @@ class AsyncLimiter:
 
         It belongs to its event: under another one it is unknown.
         """
-        held = held_as(event, reservation)
-        return await self.backends[event.backend].settle(held, keep, self.events.at_us(event, now))
+        reservation_key = held_as(event, reservation)
+        return await self.backends[event.backend].settle(reservation_key, keep, self.events.at_us(event, now))
 
     async def reset(self, event: str = IMPLIED, features: Features = ALL, *, now: float | None = None) -> None:
         """Forgets what this caller has used up under the event's rules."""
@@ -251,6 +251,6 @@ class AsyncLimiter:
     ) -> Decision:
         if not event.rules:
             return self.events.without_rules(event, now)
-        held = None if reservation is None else held_as(event, reservation)
-        question = self.events.question(event, features, cost, now, take, explain, caller, held)
+        reservation_key = None if reservation is None else held_as(event, reservation)
+        question = self.events.question(event, features, cost, now, take, explain, caller, reservation_key)
         return combine_quotas(question.rules, await self.backends[event.backend].decide(question), reservation)

@@ -111,9 +111,9 @@ class Events:
         try:
             return self._by_name[name]
         except KeyError:
-            known = ", ".join(sorted(self._by_name)) or "none"
+            events = ", ".join(sorted(self._by_name)) or "none"
             raise EventUnknown(
-                f"no rule is for the event {name!r}; known: {known}", field="event", value=name, rule=known
+                f"no rule is for the event {name!r}; known: {events}", field="event", value=name, rule=events
             ) from None
 
     def of(self, name: str, features: Features) -> Event:
@@ -133,10 +133,10 @@ class Events:
             event.keys[0].key(features)  # raises what is missing
         if len(left) == len(event.rules):
             return event
-        found = event.subsets.get(left)
-        if found is None:
-            found = event.subsets[left] = self._some_rules(event, left)
-        return found
+        narrowed = event.subsets.get(left)
+        if narrowed is None:
+            narrowed = event.subsets[left] = self._some_rules(event, left)
+        return narrowed
 
     def without_rules(self, event: Event, now: float | None) -> Decision:
         """Returns the decision about a hit for which every rule is skipped: it passes, and counts nowhere."""
@@ -255,8 +255,8 @@ def parse_kept(reservation: str, cost: int | None) -> int | None:
         return None
     if cost != 0:
         check_cost(cost)
-    found = _RESERVATION.fullmatch(reservation)
-    reserved = int(found[1]) if found else cost  # a text that is not a token will be unknown
+    match = _RESERVATION.fullmatch(reservation)
+    reserved = int(match[1]) if match else cost  # a text that is not a token will be unknown
     if cost > reserved:
         raise ParameterInvalid(
             f"only {reserved} were reserved: hit the other {cost - reserved} by themselves",

@@ -115,5 +115,7 @@ def parse_caller(text: str) -> dict[str, str]:
     except ValueError:
         words = []
     if not words or not all(name and value for name, _, value in words):
-        raise ParameterInvalid(f"caller {text!r} names no caller", field="caller", value=text, rule=CALLER_RULE)
+        raise ParameterInvalid(
+            f"caller {text!r} is not written as feature=value", field="caller", value=text, rule=CALLER_RULE
+        )
     return {name: value for name, _, value in words}

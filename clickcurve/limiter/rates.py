@@ -60,10 +60,10 @@ def in_order(rates: Iterable[Rate]) -> tuple[Rate, ...]:
 
 
 def _parse_rate(text: str) -> Rate:
-    found = _RATE.fullmatch(text)
-    if found is None:
+    match = _RATE.fullmatch(text)
+    if match is None:
         raise _rate_error(text, "is not a limit per time")
-    limit, many, unit = found.groups()
+    limit, many, unit = match.groups()
     unit_s = _unit_s(unit)
     if unit_s is None:
         raise _rate_error(text, f"has the unit {unit!r}, and the units are {', '.join((*UNITS_S, *_WORDS_S))}")

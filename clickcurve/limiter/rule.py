@@ -39,6 +39,7 @@ BACKENDS = ("memory", "redis", "memcached")
 _SEVERAL_RATES = ("tiered", "fixed", "token_bucket")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_HEADER = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]{1,64}")
 
 
 class Reach(NamedTuple):
@@ -65,7 +66,8 @@ class Rule:
     it is of several). tick_us: in which a backend counts time, a second or the width of the fine buckets; edge: of the
     finest buckets, in ticks. flows: of a `token_bucket`, one for each rate. ttl_s: how long a backend keeps what it
     counted (0: as long as it needs). history: whether listeners hear of the event alone, or of its callers too.
-    optional: it is skipped where its features are missing; unless: where one of these features is given.
+    optional: it is skipped where its features are missing; unless: where one of these features is given. headers: of
+    which header fields a proxy's question takes features, as pairs of a feature and a field's name.
     """
 
     event: str
@@ -84,6 +86,7 @@ class Rule:
     unless: tuple[str, ...] = ()
     ttl_s: int = 0
     history: str = "event"
+    headers: tuple[tuple[str, str], ...] = ()
     # Worked out once, for the sake of every decision.
     tick_us: int = field(init=False, repr=False, compare=False)
     ticks_s: int = field(init=False, repr=False, compare=False)
@@ -192,20 +195,24 @@ def check_together(rules: Sequence[Rule]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise _rule_error("name", name, "a name that no other rule of the event has")
+    named: dict[str, str] = {}
+    for feature, header in (pair for rule in rules for pair in rule.headers):
+        if named.setdefault(feature, header) != header:
+            raise _rule_error("headers", header, f"the same field for {feature} in all rules of an event")
     backends = {rule.backend for rule in rules}
     if len(backends) > 1:
         raise _rule_error("backend", ", ".join(sorted(backends)), "the same for all rules of an event")
 
 
 def _parse_table(event: str, name: str, table: Mapping[str, Any]) -> Rule:
-    known = {each.name for each in fields(Rule) if each.init} - {"event", "edge_s"} | {"edge"}
+    settings = {each.name for each in fields(Rule) if each.init} - {"event", "edge_s"} | {"edge"}
     for setting in table:
-        if setting not in known:
+        if setting not in settings:
             raise RuleInvalid(
                 f"{setting!r} is not a setting of a rule",
                 field=setting,
                 value=table[setting],
-                rule=", ".join(sorted(known)),
+                rule=", ".join(sorted(settings)),
             )
     for setting in ("by", "rates"):
         if setting not in table:
@@ -213,6 +220,7 @@ def _parse_table(event: str, name: str, table: Mapping[str, Any]) -> Rule:
     unless = table.get("unless", [])
     given = {"name": name, **table, "by": _parse_by(table["by"])}
     given["unless"] = tuple(unless) if isinstance(unless, list) else (unless,)
+    given["headers"] = _parse_headers(table.get("headers", {}))
     if not isinstance(table["rates"], str):
         raise _rule_error("rates", table["rates"], "text such as '2/s, 5/m'")
     given["rates"] = parse_rates(table["rates"])
@@ -220,6 +228,16 @@ def _parse_table(event: str, name: str, table: Mapping[str, Any]) -> Rule:
     if "edge" in given:
         given["edge_s"] = EDGES_S[_check_choice("edge", given.pop("edge"), tuple(EDGES_S))]
     return Rule(event=event, **given)
+
+
+def _parse_headers(headers: object) -> tuple[tuple[str, str], ...]:
+    rule = 'a table of features and names of header fields, such as user = "x-user"'
+    if not isinstance(headers, Mapping):
+        raise _rule_error("headers", headers, rule)
+    for name in headers.values():
+        if not isinstance(name, str) or not _HEADER.fullmatch(name.lower()):
+            raise _rule_error("headers", name, rule)
+    return tuple((feature, name.lower()) for feature, name in headers.items())
 
 
 def _parse_by(by: object) -> tuple[tuple[str, ...], ...]:
@@ -243,6 +261,7 @@ def _check_rule(rule: Rule) -> None:
             raise _rule_error(name, getattr(rule, name), "1 to 64 letters, digits and _ . -")
     _check_by(rule.by)
     _check_features("unless", rule.unless, 'a feature such as "user", or a list of them')
+    _check_features("headers", [feature for feature, _ in rule.headers], "a feature, and the name of a header field")
     _check_choice("strategy", rule.strategy, STRATEGIES)
     _check_choice("side", rule.side, SIDES)
     _check_choice("on_failure", rule.on_failure, FAILURES)

@@ -22,8 +22,8 @@ const SAY_EVERY_MS = 60_000;
 const REPEATABLE_S = 47 * 3600;
 
 const UNDECIDED = "without an answer for so long that a repeat could count twice";
-const WRONG_COUNT = `count is no whole number from 1 to ${MOST_COUNTS}`;
-const WRONG_TIME = "ts is no number of epoch seconds";
+const WRONG_COUNT = `count is not a whole number from 1 to ${MOST_COUNTS}`;
+const WRONG_TIME = "ts is not a number of epoch seconds";
 const UNENCODABLE = "no hit: its fields are not what JSON can say";
 const TOO_LONG = "a hit of more than 16 KiB";
 

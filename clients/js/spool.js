@@ -25,7 +25,7 @@ export class Spool {
   /** Opens the first free file and takes over what dead processes left. Throws for a file of something else. */
   static async open(path) {
     const own = files(path).find(isTaken);
-    if (own === undefined) throw new Error(`${MOST_FILES} processes hold ${path} and the files beside it`);
+    if (own === undefined) throw new Error(`${path} and its ${MOST_FILES - 1} numbered files are in use by other processes`);
     const spool = new Spool();
     spool.path = own;
     spool.broken = "";

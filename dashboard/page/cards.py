@@ -10,13 +10,13 @@ from zoneinfo import ZoneInfo
 
 from clickcurve.answers import CurveAnswer, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
-from dashboard.page.changes import Change, Count, about, change_of
+from dashboard.page.audience.values import ValueTable, share_text
+from dashboard.page.audience.visits import Visits
+from dashboard.page.changes import NO_CHANGE, Change, Count, about, change_of
 from dashboard.page.periods import YEAR, day_written, length_of
-from dashboard.page.values import ValueTable, Visits
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import end_of_day, is_midnight, range_words, wall
 
-NO_CHANGE = Change("")
 COMPARISONS = ("", "before", "year")
 
 
@@ -70,14 +70,23 @@ def period_before(curve: CurveAnswer, view: PageView, now: int) -> Compared | No
     return Compared(start, end, until) if 0 <= start < until else None
 
 
-def hits_card(curve: CurveAnswer, before: TotalAnswer | None, compared: Compared | None) -> Card:
-    """Makes the card of the hits of the range."""
+def hits_card(curve: CurveAnswer, before: CurveAnswer | TotalAnswer | None, compared: Compared | None) -> Card:
+    """Makes the card of the hits of the range. before: those of the period that it is compared with."""
     count = about(curve.at_least, curve.at_most)
     if before is None or compared is None:
         return Card("Hits", count, "in this range")
     change = change_of((before.at_least, before.at_most), (curve.at_least, curve.at_most))
     was = about(before.at_least, before.at_most)
     return Card("Hits", count, f"{compared.words(ZoneInfo(curve.tz))}: {was.text}", change)
+
+
+def filtered_cards(curve: CurveAnswer, everything: TotalAnswer) -> list[Card]:
+    """Makes the card that says what part of all hits of people a filter's curve is."""
+    if not everything.at_least:
+        return []
+    least, most = (share_text(count, everything.at_least) for count in (curve.at_least, curve.at_most))
+    share = Count(least) if least == most else Count(f"{least} to {most}")
+    return [Card("Share", share, f"of {about(everything.at_least, everything.at_most).text} hits of people")]
 
 
 def other_cards(bots: TotalAnswer | None, visits: Visits | None, tables: list[ValueTable]) -> list[Card]:

@@ -29,6 +29,9 @@ class Change:
     bounds: str = ""
 
 
+NO_CHANGE = Change("")
+
+
 def count_of(least: int, most: int) -> Count:
     """Says a count: the middle of bounds that lie within one percent, else both."""
     if least == most:
@@ -57,6 +60,18 @@ def change_of(before: tuple[int, int], after: tuple[int, int]) -> Change:
     high = _ratio(before[0], after[1]) if before[0] else "any"
     is_certain = after[0] > before[1] or after[1] < before[0]
     return Change(text, _way(was, is_now) if is_certain else "", f"{low} to {high}")
+
+
+def certain_change(before: tuple[int, int], after: tuple[int, int]) -> Change:
+    """Says how a count changed where that is known well; else nothing: a list has no room for bounds."""
+    is_known = all(most - least <= _FAR * most for least, most in (before, after))
+    change = change_of(before, after) if is_known else NO_CHANGE
+    return change if change.way else NO_CHANGE
+
+
+def signed(change: int) -> str:
+    """Writes a change with its sign: `+1,380`."""
+    return f"{change:+,}".replace("-", "\N{MINUS SIGN}")
 
 
 def _ratio(was: float, is_now: float) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from clickcurve.answers import CurveAnswer
+from clickcurve.answers import CurveAnswer, PointAnswer
 from dashboard.page.periods import days_shown, in_address, length_of
 from dashboard.page.view import PageView
-from dashboard.pictures.axes import range_words, wall, with_commas
+from dashboard.pictures.axes import WEEKDAYS, is_midnight, range_words, wall, with_commas
 from dashboard.pictures.curve_picture import (
     DAY_S,
     HIT,
@@ -34,7 +34,10 @@ _LONGER: Mapping[str, Mapping[str, int]] = {
     "5m": {"15m": 900, "1h": HOUR_S},
     "1h": {"6h": 6 * HOUR_S, "1d": DAY_S},
 }
-MOST_ROWS = 600  # points whose numbers stand on the page: 48 hours by 5 minutes are 576
+# The steps whose points are as long as old buckets that are kept whole.
+_KEPT: Mapping[str, int] = {"1h": HOUR_S, "1d": 25 * HOUR_S, "1w": 7 * DAY_S + HOUR_S}
+MANY_POINTS = 340  # 14 days by hour are 336, 24 hours by 5 minutes 288
+MOST_ROWS = MANY_POINTS  # points whose numbers stand on the page
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ class PointRow:
 class Chart:
     """svg is markup that is safe; rows are empty where there are too many. earlier, later and out are views.
 
-    kept_whole: what to say in place of the picture where the range is inside one kept bucket.
+    every_s: the length of each point, 0 where they are not equally long. kept_whole: what to say in place of the
+    picture where the range is inside one kept bucket.
     """
 
     svg: str
@@ -61,6 +65,7 @@ class Chart:
     start: int
     end: int
     rows: list[PointRow]
+    every_s: int
     points: int
     earlier: str
     later: str
@@ -96,10 +101,8 @@ def make_chart(
         legend="; ".join(filter(None, notes)),
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,
-        rows=[
-            PointRow(each.start, each.end, range_words(each.start, each.end, zone), with_commas(each.count), each.state)
-            for each in few
-        ],
+        rows=[PointRow(each.start, each.end, _when(each, zone), with_commas(each.count), each.state) for each in few],
+        every_s=lengths.pop() if len(lengths := {each.end - each.start for each in few}) == 1 else 0,
         points=len(curve.points),
         earlier=previous,
         later=later,
@@ -110,21 +113,40 @@ def make_chart(
     )
 
 
-def quiet_step(curve: CurveAnswer) -> str:
-    """Returns a longer step for a curve of few hits; empty where no other is needed."""
+def _when(point: PointAnswer, zone: ZoneInfo) -> str:
+    """Writes the time of a point, of a day with its weekday."""
+    words = range_words(point.start, point.end, zone)
+    first, after = wall(point.start, zone), wall(point.end, zone)
+    return f"{WEEKDAYS[first.weekday()]} {words}" if is_midnight(first) and first + timedelta(1) == after else words
+
+
+def fitting_step(curve: CurveAnswer) -> str:
+    """Returns the step in which a curve is read better than in its own; empty where that one is good.
+
+    Longer steps suit a curve of few hits, of many bars, and one whose old points are longer than its step.
+    """
+    widest_s = max((point.end - point.start for point in curve.points if point.wide), default=0)
+    if widest_s:
+        return next((step for step, step_s in _KEPT.items() if widest_s <= step_s), "1mo")
+    if curve.step not in _LONGER:
+        return ""
+    longer = _LONGER[curve.step]
+    if len(curve.points) > MANY_POINTS:
+        return next(iter(longer))
     busy = [point.count for point in curve.points if point.count]
-    if len(busy) < _FEW_BARS or sum(busy) >= _QUIET * len(busy) or curve.step not in _LONGER:
+    if len(busy) < _FEW_BARS or sum(busy) >= _QUIET * len(busy):
         return ""
     length_s = curve.points[-1].end - curve.points[0].start
-    longer = _LONGER[curve.step]
     return next((step for step, step_s in longer.items() if sum(busy) * step_s >= _QUIET * length_s), list(longer)[-1])
 
 
 def _kept_whole(curve: CurveAnswer, zone: ZoneInfo) -> str:
     """Says of a range inside one kept bucket what that bucket had; empty for any other."""
-    if len(curve.points) != 1 or not curve.points[0].wide or curve.exact:
+    if len(curve.points) != 1 or curve.exact:
         return ""
     (point,) = curve.points
+    if point.state == "open" or point.end - point.start <= curve.end - curve.start:
+        return ""
     days = (point.end - point.start) / DAY_S
     unit = "months" if days > 7 else "weeks" if days > 1 else "days" if days == 1 else "hours"
     number = f" (week {wall(point.start, zone).isocalendar().week})" if unit == "weeks" else ""

@@ -43,7 +43,7 @@ def login_routes(templates: Templates, check: Callable[[str], None], needed: Cal
 
     @router.post("/login", include_in_schema=False)
     async def sign_in(request: Request) -> Response:
-        fields = await _fields(request)
+        fields = await read_form(request)
         following, token = fields.get("next", ""), fields.get("token", "").strip()
         if not needed():
             return Response(status_code=303, headers={"Location": within(following)})
@@ -77,8 +77,8 @@ def login_address(raw_path: bytes, query: bytes) -> str:
     return "../" * min(raw_path.count(b"/") - 1, _MOST_FOLDERS) + "login" + following
 
 
-async def _fields(request: Request) -> dict[str, str]:
-    """Reads a small form. Raises BodyTooLarge, ParameterInvalid."""
+async def read_form(request: Request) -> dict[str, str]:
+    """Reads the fields of a small form. Raises BodyTooLarge, ParameterInvalid."""
     body = await read_bounded(request.stream(), _FORM_BYTES)
     try:
         fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)

@@ -8,15 +8,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from zoneinfo import ZoneInfo
 
-from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer
+from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer, TotalAnswer
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
-from dashboard.page.cards import Card, hits_card, other_cards, period_before
-from dashboard.page.chart import LOW, Chart, in_path, make_chart, quiet_step, spark
+from dashboard.page.audience.differences import Difference, difference_of, why_query
+from dashboard.page.audience.filter import filter_of, filtered_curve
+from dashboard.page.audience.values import ValueTable, value_tables
+from dashboard.page.audience.visits import Visits, visits
+from dashboard.page.cards import Card, Compared, filtered_cards, hits_card, other_cards, period_before
+from dashboard.page.changes import NO_CHANGE, Change, certain_change
+from dashboard.page.chart import LOW, Chart, fitting_step, in_path, make_chart, spark
 from dashboard.page.periods import Period, offered_periods
 from dashboard.page.rankings import Rankings
 from dashboard.page.subject import ALL_LINKS, GROUP, LINK, PageSubject, link_or_group
-from dashboard.page.values import ValueTable, Visits, value_tables, visits
 from dashboard.page.view import EVER, PageView
 from dashboard.pictures.axes import day_and_time, with_commas
 from dashboard.pictures.curve_picture import period_words
@@ -37,6 +41,7 @@ class NameRow:
     name: str
     count: str
     spark: str
+    change: Change = NO_CHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +69,27 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """What hits said, and their visitors: of a server that does not break hits down, nothing."""
+    """What hits said, their visitors, and what changed: of a server that does not break hits down, nothing."""
 
     tables: list[ValueTable]
     visits: Visits | None = None
+    difference: Difference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a page shows: a subject's view, its curve, and the period that it is compared with."""
+
+    subject: PageSubject
+    view: PageView
+    curve: CurveAnswer
+    compared: Compared | None
+    now: int
+
+    @property
+    def beside(self) -> tuple[int, int] | None:
+        """The span that lists are compared with: only where the reader asks to compare."""
+        return (self.compared.start, self.compared.until) if self.compared and self.view.compare else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,28 +125,27 @@ class Pages:
         self._broken_down = broken_down
         self._links = Rankings(questions.links, clock)
         self._groups = Rankings(questions.groups, clock)
+        self._why_all = None if broken_down is None else Rankings(partial(broken_down.why, ALL_LINKS.asked), clock)
 
     async def overview(self, view: PageView, now: int) -> Values:
         """Returns all links together, and a list: the links with the most hits, or those that begin as searched for."""
-        view, curve = await _view_and_curve(self.curve_of(ALL_LINKS), view, now)
+        shown = await self._shown(ALL_LINKS, view, now)
+        view, curve = shown.view, shown.curve
         if curve.first_hit is None and not view.q and not await self._has_any():
             return {"first_run": True}
         ranking = view.ranking_query(SHOWN)
-        audience = Audience([]) if view.q else await self._audience(ALL_LINKS, view, curve, now)
-        links, groups, numbers = await asyncio.gather(
-            self._listed(view), self._groups.ranking(ranking), self._cards(ALL_LINKS, view, curve, audience, now)
+        audience = Audience([]) if view.q else await self._audience(shown)
+        links, groups, common = await asyncio.gather(
+            self._listed(view), self._groups.ranking(ranking), self._common(shown, audience)
         )
         after = links.after if links is not None else None
         return {
             "first_run": False,
-            "cards": numbers,
-            "periods": _periods(curve, now),
-            "chart": make_chart(curve, view, now, earlier=await self._earlier(ALL_LINKS, view, curve, now)),
+            **common,
             "range": period_words(curve, ZoneInfo(curve.tz)),
-            "links": None if links is None else await self._rows(LINK, links.links, view),
-            "groups": [] if groups is None else await self._rows(GROUP, groups.groups, view),
+            "links": None if links is None else await self._rows(LINK, links.links, shown),
+            "groups": [] if groups is None else await self._rows(GROUP, groups.groups, shown),
             "more": view.address(after=after) if isinstance(after, str) else "",
-            "audience": audience,
         }
 
     def curve_of(self, subject: PageSubject) -> AskCurve:
@@ -144,23 +165,26 @@ class Pages:
             return await self._questions.links(view.search_query(SHOWN))
         return await self._links.ranking(view.ranking_query(SHOWN))
 
-    async def _rows(self, kind: str, names: Sequence[KeyCount], view: PageView) -> list[NameRow]:
+    async def _rows(self, kind: str, names: Sequence[KeyCount], shown: _Shown) -> list[NameRow]:
+        view, span = replace(shown.view, by=""), shown.beside
         subjects = [link_or_group(kind, each.key) for each in names]
         curves = await asyncio.gather(*(self.curve_of(subject)(view.curve_query) for subject in subjects))
+        changes = [NO_CHANGE] * len(names)
+        if span is not None:
+            before = await asyncio.gather(*(self.total_of(subject)(view.count_query(*span)) for subject in subjects))
+            counts = ((curve.at_least, curve.at_most) for curve in curves)
+            changes = list(map(certain_change, ((each.at_least, each.at_most) for each in before), counts))
         return [
-            NameRow(in_path(each.key), visible(each.key), with_commas(each.count), spark(curve))
-            for each, curve in zip(names, curves, strict=True)
+            NameRow(in_path(each.key), visible(each.key), with_commas(each.count), spark(curve), change)
+            for each, curve, change in zip(names, curves, changes, strict=True)
         ]
 
     async def one(self, subject: PageSubject, view: PageView, now: int) -> Values:
         """Returns a link or a group: its life, its curve, its bots, and what its hits said."""
-        (view, curve), life = await asyncio.gather(
-            _view_and_curve(self.curve_of(subject), view, now), self._questions.summary(subject.asked, b"")
-        )
-        zone = ZoneInfo(curve.tz)
-        audience = await self._audience(subject, view, curve, now)
+        shown, life = await asyncio.gather(self._shown(subject, view, now), self._questions.summary(subject.asked, b""))
+        view, zone = shown.view, ZoneInfo(shown.curve.tz)
         bots = None
-        if life.bots and view.bots in ("", "exclude"):
+        if life.bots and view.bots in ("", "exclude") and not view.by:
             bots = await self.curve_of(subject)(view.with_bots("only").curve_query)
         return {
             "kind": subject.kind,
@@ -172,38 +196,77 @@ class Pages:
             "first_hit": "" if life.first_hit is None else day_and_time(life.first_hit, zone),
             "last_hit": "" if life.last_hit is None else day_and_time(life.last_hit, zone),
             "known": bool(life.lifetime or life.bots),
-            "cards": await self._cards(subject, view, curve, audience, now),
-            "periods": _periods(curve, now),
-            "chart": make_chart(curve, view, now, earlier=await self._earlier(subject, view, curve, now)),
             "bots_chart": None if bots is None else make_chart(bots, view, now, LOW),
+            **await self._common(shown, await self._audience(shown)),
+        }
+
+    async def _shown(self, subject: PageSubject, view: PageView, now: int) -> _Shown:
+        """Asks for what a page shows first; raises ParameterInvalid."""
+        view, curve = await _view_and_curve(self._curve(subject, view), view, now)
+        return _Shown(subject, view, curve, period_before(curve, view, now), now)
+
+    def _curve(self, subject: PageSubject, view: PageView) -> AskCurve:
+        """Returns the question for the curve of a view: of all its hits, or of the filter's value."""
+        return filtered_curve(self._broken_down, subject.asked, view.by) if view.by else self.curve_of(subject)
+
+    async def _common(self, shown: _Shown, audience: Audience) -> Values:
+        """Returns what stands on the pages of links, groups and all links alike."""
+        return {
+            "cards": await self._cards(shown, audience),
+            "periods": _periods(shown.curve, shown.now),
+            "filter": filter_of(shown.view),
+            "chart": make_chart(shown.curve, shown.view, shown.now, earlier=await self._earlier(shown)),
             "audience": audience,
         }
 
-    async def _cards(
-        self, subject: PageSubject, view: PageView, curve: CurveAnswer, audience: Audience, now: int
-    ) -> list[Card]:
+    async def _cards(self, shown: _Shown, audience: Audience) -> list[Card]:
         """Returns the numbers of the view's range, beside those of the period before."""
-        ask, compared = self.total_of(subject), period_before(curve, view, now)
-        before = None if compared is None else await ask(view.count_query(compared.start, compared.until))
+        view, ask, compared = shown.view, self.total_of(shown.subject), shown.compared
+        before: CurveAnswer | TotalAnswer | None = None
+        if compared is not None and view.by:
+            query = view.curve_query_of(compared.start, compared.until, shown.curve.step)
+            before = await self._curve(shown.subject, view)(query)
+        elif compared is not None:
+            before = await ask(view.count_query(compared.start, compared.until))
+        hits = hits_card(shown.curve, before, compared)
+        if view.by:
+            return [hits, *filtered_cards(shown.curve, await ask(view.total_query))]
         bots = await ask(view.with_bots("only").count_query()) if view.bots in ("", "exclude") else None
-        return [hits_card(curve, before, compared), *other_cards(bots, audience.visits, audience.tables)]
+        return [hits, *other_cards(bots, audience.visits, audience.tables)]
 
-    async def _earlier(self, subject: PageSubject, view: PageView, curve: CurveAnswer, now: int) -> CurveAnswer | None:
+    async def _earlier(self, shown: _Shown) -> CurveAnswer | None:
         """Returns the curve that the view compares with, None if it has none."""
-        compared = period_before(curve, view, now)
-        if compared is None or not view.compare:
+        if shown.compared is None or not shown.view.compare:
             return None
-        query = view.curve_query_of(compared.start, compared.end, curve.step)
-        return await self.curve_of(subject)(query)
+        query = shown.view.curve_query_of(shown.compared.start, shown.compared.end, shown.curve.step)
+        return await self._curve(shown.subject, shown.view)(query)
 
-    async def _audience(self, subject: PageSubject, view: PageView, curve: CurveAnswer, now: int) -> Audience:
-        """Returns what hits said, with the tables of those dimensions alone of which any hit said something."""
+    async def _audience(self, shown: _Shown) -> Audience:
+        """Returns what hits said, with the tables of those dimensions alone of which any hit said something.
+
+        Visitors and causes are of all hits, so a page with a filter has none.
+        """
         if self._broken_down is None:
             return Audience([])
-        tables = [each for each in await value_tables(self._broken_down, subject, view) if each.spoken]
-        if not self._broken_down.visitors:
+        asked = value_tables(self._broken_down, shown.subject, shown.view, shown.beside)
+        tables = [each for each in await asked if each.spoken]
+        if shown.view.by:
             return Audience(tables)
-        return Audience(tables, await visits(self._broken_down, subject, view, curve, now))
+        found = None
+        if self._broken_down.visitors:
+            found = await visits(self._broken_down, shown.subject, shown.view, shown.curve, shown.now)
+        return Audience(tables, found, await self._difference(shown))
+
+    async def _difference(self, shown: _Shown) -> Difference | None:
+        """Returns why the range differs from the one before; None where that is not known, or not known yet."""
+        query = why_query(shown.view, shown.curve, shown.compared, shown.now)
+        if query is None or self._broken_down is None or self._why_all is None:
+            return None
+        if shown.subject == ALL_LINKS:
+            answer = await self._why_all.ranking(query)
+        else:
+            answer = await self._broken_down.why(shown.subject.asked, query)
+        return None if answer is None else difference_of(answer, shown.view, ZoneInfo(shown.curve.tz))
 
     async def limits(self, view: PageView, now: int) -> Values:
         """Returns the limiter's events, by name."""
@@ -239,14 +302,14 @@ def _periods(curve: CurveAnswer, now: int) -> list[Period]:
 
 
 async def _view_and_curve(ask: AskCurve, view: PageView, now: int) -> tuple[PageView, CurveAnswer]:
-    """Asks for the view's curve: of all time from the first hit on, of few hits by longer steps; the view says so."""
+    """Asks for the view's curve: of all time from the first hit on, and by a step that fits it; the view says so."""
     curve = await ask(view.curve_query)
     shown = view.begun_at(curve.first_hit, now)
     if shown is not view:
         curve = await ask(shown.curve_query)
-    step = "" if view.step else quiet_step(curve)
+    step = "" if view.step else fitting_step(curve)
     if step:
-        shown = replace(shown, quiet_step=step)
+        shown = replace(shown, page_step=step)
         curve = await ask(shown.curve_query)
     return shown, curve
 

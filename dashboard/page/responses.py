@@ -22,7 +22,7 @@ _WORTH_BYTES = 1_000
 
 def as_sent(body: bytes, accepted: str, headers: dict[str, str] | None = None) -> tuple[bytes, dict[str, str]]:
     """Returns a body, compressed if the reader takes that, and its headers."""
-    found = {**_HEADERS, **(headers or {})}
+    fields = {**_HEADERS, **(headers or {})}
     if len(body) >= _WORTH_BYTES and "gzip" in accepted:
-        return gzip.compress(body, 6, mtime=0), {**found, "Content-Encoding": "gzip"}
-    return body, found
+        return gzip.compress(body, 6, mtime=0), {**fields, "Content-Encoding": "gzip"}
+    return body, fields

@@ -1,4 +1,4 @@
-"""What the address bar says of a view: the range, the step, the zone, bots, and what is searched for.
+"""What the address bar says of a view: the range, the step, the zone, bots, the filter, and what is searched for.
 
 The page never keeps it anywhere else, so that a view can be sent, bookmarked, and gone back to.
 """
@@ -15,7 +15,8 @@ from clickcurve.buckets.ladder import DAY_S
 from clickcurve.visible import visible
 from dashboard.page.periods import after_last_day
 
-NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after", "compare")
+NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after", "compare", "by", "value")
+_AS_WRITTEN = ("q", "after", "compare", "value")  # spaces at their ends are kept
 USUAL = "30d"
 EVER = "0"  # `from` of all time
 STEPS = (
@@ -46,8 +47,10 @@ class PageView:
     q: str = ""
     after: str = ""
     compare: str = ""
+    by: str = ""  # the dimension of the filter
+    value: str = ""  # the one that the filter shows, empty: hits that gave none
     begun: str = ""  # what questions say in the place of EVER; in no address
-    quiet_step: str = ""  # of a curve with few hits, unless a step is given; in no address
+    page_step: str = ""  # that the page chooses where the address has none; in no address
 
     @property
     def is_ever(self) -> bool:
@@ -60,6 +63,11 @@ class PageView:
         return self.last or ("" if self.start or self.end else USUAL)
 
     @property
+    def value_shown(self) -> str:
+        """The value of the filter, as text that a page can hold."""
+        return visible(self.value)
+
+    @property
     def q_shown(self) -> str:
         """What is searched for, as text that a page can hold."""
         return visible(self.q)
@@ -67,12 +75,16 @@ class PageView:
     @property
     def curve_query(self) -> bytes:
         """What to ask for the curve of the view."""
-        return _encoded({**self._range(), "step": self.step or self.quiet_step, "tz": self.tz, "bots": self.bots})
+        return _encoded({**self._range(), "step": self.step or self.page_step, "tz": self.tz, **self._hits()})
 
     @property
     def total_query(self) -> bytes:
         """What to ask for the range as a whole, of breakdowns too."""
         return _encoded({**self._range(), "tz": self.tz})
+
+    def _hits(self) -> dict[str, str]:
+        """Returns which hits a curve counts: those of the filter's value, which are people's, or of people and bots."""
+        return {"value": self.value} if self.by else {"bots": self.bots}
 
     def _range(self) -> dict[str, str]:
         return {"last": self.span, "from": self.begun or self.start, "to": after_last_day(self.end)}
@@ -100,7 +112,7 @@ class PageView:
 
     def curve_query_of(self, start: int, end: int, step: str) -> bytes:
         """Returns what to ask for the curve of another range, by the same step, of the same hits."""
-        return _encoded({"from": str(start), "to": str(end), "step": step, "tz": self.tz, "bots": self.bots})
+        return _encoded({"from": str(start), "to": str(end), "step": step, "tz": self.tz, **self._hits()})
 
     def with_bots(self, bots: str) -> PageView:
         return replace(self, bots=bots)
@@ -110,6 +122,10 @@ class PageView:
         span = self._range() if start is None else {"from": str(start), "to": str(end)}
         return _encoded({**span, "tz": self.tz, "bots": self.bots})
 
+    def filtered(self, dimension: str, value: str) -> str:
+        """Returns the query of the view whose filter is a value."""
+        return self.address(by=dimension, value=value, bots="", q="", after="", step="")
+
     def address(self, **changes: str) -> str:
         """Returns the query of the view with changes, with its question mark, for links of the page."""
         changed = replace(self, **changes)
@@ -117,24 +133,28 @@ class PageView:
             kept = {name: changes.get(name, "") for name in ("last", "start", "end")}
             changed = replace(changed, **kept)
         values = (changed.last, changed.start, changed.end, changed.step, changed.tz, changed.bots, changed.q)
-        return "?" + _encoded(dict(zip(NAMES, (*values, changed.after, changed.compare), strict=True))).decode()
+        written = dict(zip(NAMES, (*values, changed.after, changed.compare, changed.by), strict=False))
+        return "?" + _encoded({**written, "value": changed.value} if changed.by else written).decode()
 
 
 def view_of(query: bytes) -> PageView:
-    """Reads a raw query string; raises ParameterInvalid for a name that is unknown or given twice."""
-    found: dict[str, str] = {}
+    """Reads a raw query string; raises ParameterInvalid for a name that is unknown or given twice, or lacks `by`."""
+    given: dict[str, str] = {}
     for part in filter(None, query.split(b"&")):
         name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
-        if name not in NAMES or name in found:
-            why = "is given twice" if name in found else "is not known here"
+        if name not in NAMES or name in given:
+            why = "is given twice" if name in given else "is not known here"
             rule = f"one of {', '.join(NAMES)}, each at most once"
             raise ParameterInvalid(f"parameter {name!r} {why}", field=name, value=value, rule=rule)
-        found[name] = value.strip() if name not in ("q", "after", "compare") else value
-    if found.get("from") or found.get("to"):
-        found.pop("last", None)  # the form of the page has both: a range that somebody typed is meant
+        given[name] = value if name in _AS_WRITTEN else value.strip()
+    if given.get("from") or given.get("to"):
+        given.pop("last", None)  # the form of the page has both: a range that somebody typed is meant
+    if "value" in given and not given.get("by"):
+        why = "value is given without its dimension"
+        raise ParameterInvalid(why, field="by", value="", rule="such as by=ref&value=news.example")
     names = {"from": "start", "to": "end"}
-    return PageView(**{names.get(name, name): value for name, value in found.items()})
+    return PageView(**{names.get(name, name): value for name, value in given.items()})
 
 
 def _encoded(values: Mapping[str, str]) -> bytes:
-    return urlencode({name: value for name, value in values.items() if value}).encode()
+    return urlencode({name: value for name, value in values.items() if value or name == "value"}).encode()

@@ -9,6 +9,7 @@ from math import ceil, floor, log10
 from zoneinfo import ZoneInfo
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 SPACE = "\N{NO-BREAK SPACE}"
 TO = " - "  # between the ends of a range
 PERCENT = f"{SPACE}%"  # never alone on a line

@@ -32,10 +32,10 @@ def badge_svg(total: TotalAnswer, label: str) -> bytes:
     """Draws a badge. Each field is told how long its text is, so that every font fits."""
     label, message = visible(label), message_of(total)
     left, right = _text_width(label) + 2 * _MARGIN, _text_width(message) + 2 * _MARGIN
-    said = f"{label}: {message}"
+    text = f"{label}: {message}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="{_HEIGHT}" role="img" '
-        f"aria-label={quoteattr(said)}><title>{escape(said)}</title>"
+        f"aria-label={quoteattr(text)}><title>{escape(text)}</title>"
         f'<clipPath id="r"><rect width="{left + right}" height="{_HEIGHT}" rx="3"/></clipPath>'
         f'<g clip-path="url(#r)"><rect width="{left}" height="{_HEIGHT}" fill="#444b53"/>'
         f'<rect x="{left}" width="{right}" height="{_HEIGHT}" fill="#1f5fbf"/></g>'

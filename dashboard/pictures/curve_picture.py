@@ -74,7 +74,7 @@ def draw_curve(
     range, which is a dashed line over the bars from their beginning on.
     """
     zone = ZoneInfo(curve.tz)
-    said = curve_sentence(curve, zone, noun)
+    sentence = curve_sentence(curve, zone, noun)
     shapes: list[Shape] = []
     bars = bars_of(curve, (width - GUTTER) // _COLUMN)
     legend = legend_of(curve, bars) if titled else ""
@@ -83,7 +83,7 @@ def draw_curve(
     if titled and top > _HEADROOM:
         name = "all links" if curve.key is None else visible(curve.key)
         shapes.append(Label("title", 0, 20, _fitting(name, width, _TITLE_PX), shift=8 - GUTTER))
-        shapes.append(Label("said", 0, 39, _fitting(said, width, _TEXT_PX), shift=8 - GUTTER))
+        shapes.append(Label("said", 0, 39, _fitting(sentence, width, _TEXT_PX), shift=8 - GUTTER))
     if curve.points and bottom - top >= 20:
         before = [] if earlier is None else bars_of(earlier, min(len(bars), _MOST_PLACES))
         scaled = [*bars, *before] if beside is None else [*bars, *bars_of(beside, (width - GUTTER) // _COLUMN)]
@@ -91,7 +91,7 @@ def draw_curve(
     if legend and bottom < height - _FOOT:
         shapes.append(Label("label", 0, height - 6, _fitting(legend, width, _TEXT_PX), shift=8 - GUTTER))
     name = "" if curve.key is None else f"{visible(curve.key)}: "
-    return Picture(width, height, name + said, tuple(shapes), GUTTER)
+    return Picture(width, height, name + sentence, tuple(shapes), GUTTER)
 
 
 def _fitting(text: str, width: int, letter_px: float) -> str:

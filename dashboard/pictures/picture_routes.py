@@ -107,14 +107,14 @@ class PictureLook:
 
 
 def split_query(
-    query: bytes, own: tuple[str, ...], known: Sequence[Mapping[str, Any]]
+    query: bytes, own: tuple[str, ...], parameters: Sequence[Mapping[str, Any]]
 ) -> tuple[Mapping[str, str], bytes]:
     """Splits a raw query string into the parameters that are read here, decoded, and the rest as it was.
 
-    known: all that the route takes. Raises ParameterInvalid for another, and for one of its own that is given twice.
+    parameters: all that the route takes. Raises ParameterInvalid for any other, and for an own one given twice.
     """
-    names = [parameter["name"] for parameter in known]
-    found: dict[str, str] = {}
+    names = [parameter["name"] for parameter in parameters]
+    given: dict[str, str] = {}
     rest = []
     for part in query.split(b"&"):
         name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
@@ -123,13 +123,13 @@ def split_query(
             raise ParameterInvalid(f"parameter {name!r} is not known here", field=name, value=value, rule=rule)
         if name not in own:
             rest.append(part)
-        elif name in found:
+        elif name in given:
             raise ParameterInvalid(
                 f"parameter {name!r} is given twice", field=name, value=value, rule="each parameter at most once"
             )
         else:
-            found[name] = value
-    return found, b"&".join(rest)
+            given[name] = value
+    return given, b"&".join(rest)
 
 
 async def _curve(query: bytes, ask: AskCurve) -> tuple[PictureLook, CurveAnswer]:
@@ -152,7 +152,7 @@ def _pixels_of(name: str, given: Mapping[str, str], bounds: tuple[int, int], usu
         return usual
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and bounds[0] <= int(text) <= bounds[1]):
         rule = f"pixels, a whole number from {bounds[0]} to {bounds[1]:,}"
-        raise ParameterInvalid(f"{name} {text!r} is no size here", field=name, value=text, rule=rule)
+        raise ParameterInvalid(f"{name} {text!r} is not an allowed size", field=name, value=text, rule=rule)
     return int(text)
 
 

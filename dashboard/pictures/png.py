@@ -30,9 +30,9 @@ def png_file(picture: Picture, theme: str, scale: float = 1.0) -> bytes:
     pen = _Pen(ImageDraw.Draw(image), looks, scale, round(picture.gutter * scale), size[0])
     for shape in picture.shapes:
         pen.draw(shape)
-    found = BytesIO()
-    image.save(found, "PNG")
-    return found.getvalue()
+    file = BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
 
 
 class _Pen:

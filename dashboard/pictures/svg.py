@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from xml.sax.saxutils import escape, quoteattr
 
 from dashboard.pictures.colours import DARK, LIGHT, THEMES, Look
 from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape, Trace
 
 AUTO = "auto"
+_UNITS = 4  # of a path across, for a pixel: bars are as wide as each other to a quarter of one
 # Of the file alone: nothing may be fetched or run by it.
 CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors *"
 
@@ -33,8 +35,25 @@ def svg_file(picture: Picture, theme: str) -> bytes:
 def svg_inline(picture: Picture, name: str) -> str:
     """Writes a picture for a page, as wide as its place there. `name` is its class; without words it is hidden."""
     said = f"role=img aria-label={quoteattr(picture.said)}" if picture.said else "aria-hidden=true"
-    body = "".join(_element(shape, _percent) for shape in picture.shapes)
+    body = "".join(_inline(part, list(run), picture) for part, run in groupby(picture.shapes, _part_of_box))
     return f'<svg class={name} {said} width="100%" height="{picture.height}">{body}</svg>'
+
+
+def _part_of_box(shape: Shape) -> str:
+    """Returns the part of a box without an edge, empty for every other shape."""
+    return shape.part if isinstance(shape, Box) and not LIGHT[shape.part].edge else ""
+
+
+def _inline(part: str, run: Sequence[Shape], picture: Picture) -> str:
+    """Writes shapes for a page; boxes of one part as one path, which takes a fifth of the bytes."""
+    boxes = [shape for shape in run if isinstance(shape, Box) and part]
+    if len(boxes) < 2 or len({box.bottom for box in boxes}) > 1:
+        return "".join(_element(shape, _percent) for shape in run)
+    # As of a Trace: a view of its own, stretched across the plot.
+    wide, low = _UNITS * picture.width, _px(boxes[0].bottom)
+    path = "".join(f"H{box.left * wide:.0f}V{_px(box.top)}H{box.right * wide:.0f}V{low}" for box in boxes)
+    view = f'width="100%" height="{low}" viewBox="0 0 {wide} {low}" preserveAspectRatio="none"'
+    return f'<svg {view}><path class="{part}" d="M0 {low}{path}"/></svg>'
 
 
 def styles(looks: Mapping[str, Look]) -> str:

@@ -1,4 +1,4 @@
-"""What a user agent says of its visitor: browser, operating system, kind of device. Never the agent itself.
+"""Reads browser, operating system and kind of device from a user agent. The agent itself is never kept.
 
 The library `ua-parser` knows some hundred browsers and fifty systems; what is kept are the families that people know,
 so that a link's list of browsers fits a screen. All others are `other`; an agent that says nothing is "".
@@ -96,14 +96,14 @@ class AgentReader:
         text = agent[:AGENT_CHARACTERS].strip()
         if not text or text == "-":
             return NO_AGENT
-        found = self._parse(text, self._wanted)
-        browser = found.user_agent.family if found.user_agent else ""
-        system = found.os.family if found.os else ""
+        parsed = self._parse(text, self._wanted)
+        browser = parsed.user_agent.family if parsed.user_agent else ""
+        system = parsed.os.family if parsed.os else ""
         return Agent(_family(browser, _BROWSERS), _family(system, _SYSTEMS), device_of(text))
 
 
-def _family(name: str, known: tuple[tuple[str, str], ...]) -> str:
-    return next((family for start, family in known if name.startswith(start)), OTHER)
+def _family(name: str, families: tuple[tuple[str, str], ...]) -> str:
+    return next((family for start, family in families if name.startswith(start)), OTHER)
 
 
 def device_of(agent: str) -> str:

@@ -1,4 +1,4 @@
-"""Where a link was put up: its source and campaign, as the shortener names them or as the link's query has them."""
+"""Where a link was published: its source and campaign, from the hit's fields or the link's query."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _QR = "qr"
 
 
 def source_of(value: object) -> str:
-    """Returns the field `source` of a hit; raises HitRejected if it is no such field."""
+    """Returns the field `source` of a hit; raises HitRejected if the value is not valid."""
     text = text_of(value, "source", SOURCE_RULE, SOURCE_BYTES)
     if not text:
         raise HitRejected("source is empty", field="source", value="", rule=SOURCE_RULE)
@@ -33,7 +33,7 @@ def source_of(value: object) -> str:
 
 
 def utm_of(value: object) -> dict[str, str]:
-    """Returns the fields of the object `utm` of a hit by name; raises HitRejected if it is no such object."""
+    """Returns the fields of the object `utm` of a hit by name; raises HitRejected if it is not valid."""
     if not isinstance(value, Mapping):
         raise HitRejected("utm must be an object", field="utm", value=shown(value), rule=UTM_RULE)
     return {
@@ -52,10 +52,10 @@ def campaign_of_query(query: str, fields: frozenset[str] = CAMPAIGN_FIELDS) -> t
         given = dict(reversed(parse_qsl(query, keep_blank_values=True, max_num_fields=_QUERY_FIELDS)))
     except ValueError:
         return "", {}  # more fields than anybody names a campaign with
-    utm = {name: found for name in UTM if (found := given.get(f"utm_{name}"))} if "utm" in fields else {}
+    utm = {name: value for name in UTM if (value := given.get(f"utm_{name}"))} if "utm" in fields else {}
     if "source" not in fields:
         return "", utm
-    source = next((found for name in _SOURCE_NAMES if (found := given.get(name))), "")
+    source = next((value for name in _SOURCE_NAMES if (value := given.get(name))), "")
     return source or (_QR if _QR in given and given[_QR] != "0" else ""), utm
 
 

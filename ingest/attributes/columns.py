@@ -42,7 +42,7 @@ def columns_of_hits(hits: Sequence[Struct]) -> HitColumns:
 
 @lru_cache(512)
 def _nothing(hits: int) -> tuple[None, ...]:
-    """Returns a column that no hit has, one object for each length: it is known without a look into it."""
+    """Returns the column of a field that no hit has: one object for each length, compared by identity."""
     return (None,) * hits
 
 
@@ -54,5 +54,5 @@ def given_fields(hits: HitColumns) -> set[str]:
 
 
 def first_given(some: Iterable[str | None], others: Iterable[str | None]) -> list[str | None]:
-    """Returns a column that has the others' value where it is not given in the first."""
+    """Returns the first column, with the others' values for hits that lack it there."""
     return [other if one is None else one for one, other in zip(some, others, strict=True)]

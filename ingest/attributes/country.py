@@ -71,11 +71,11 @@ class CountryFile:
 
     def country(self, address: str) -> str:
         """Returns the country of an address; "" where the file knows none."""
-        found = self._database.get(address)
-        if not isinstance(found, dict):
+        record = self._database.get(address)
+        if not isinstance(record, dict):
             return UNKNOWN
-        country = found.get("country")
-        code = country.get("iso_code") if isinstance(country, dict) else found.get("country_code")
+        country = record.get("country")
+        code = country.get("iso_code") if isinstance(country, dict) else record.get("country_code")
         return code.upper() if isinstance(code, str) and len(code) == 2 else UNKNOWN
 
 

@@ -32,5 +32,5 @@ def dimensions_of(names: Sequence[str]) -> tuple[str, ...]:
         if name not in DIMENSIONS and not (name.startswith(TAG) and 0 < len(name.removeprefix(TAG)) <= TAG_BYTES):
             raise SettingInvalid(f"{name} is not a dimension", field="dimensions", value=name, rule=DIMENSION_RULE)
     if len(set(names)) < len(names):
-        raise SettingInvalid("a dimension stands twice", field="dimensions", value=", ".join(names))
+        raise SettingInvalid("a dimension is named twice", field="dimensions", value=", ".join(names))
     return tuple(names)

@@ -18,9 +18,9 @@ def language_of(value: object) -> str:
     """
     best, weight = "", 0.0
     for part in text_of(value, "lang", LANG_RULE, LANG_BYTES).split(","):
-        found = _RANGE.fullmatch(part)
-        if found is not None:
-            asked = float(found[2] or 1)
+        match = _RANGE.fullmatch(part)
+        if match is not None:
+            asked = float(match[2] or 1)
             if asked > weight:
-                best, weight = found[1].lower(), asked
+                best, weight = match[1].lower(), asked
     return best

@@ -1,4 +1,4 @@
-"""What a function gave for the values that it was asked for lately, as a dictionary: C looks up what is known."""
+"""A memo: a function's recent results in a dictionary, which is looked up in C."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ V = TypeVar("V")
 
 
 class Memo(dict[K, V]):
-    """Asks `of` for what it does not have, and keeps it. Texts, and tuples of texts, of more characters are not kept.
+    """Calls `of` for a value that it does not have, and keeps the result.
+
+    Texts, and tuples of texts, of more than `characters` signs are not kept.
 
     `map(kept.__getitem__, values)` takes 40 ns for a value that is known, where a cache that knows which was used last
     takes 60 and a call of it in Python 100. So it only knows two ages: half full, it sets aside what it has, where a

@@ -1,4 +1,4 @@
-"""Profiles as numbers, in the order of their coming: one integer for all attributes of a hit."""
+"""Profiles as numbers, in the order in which they first came: one integer for all attributes of a hit."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class NumberedProfiles:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def kind(self, dimensions: tuple[str, ...], known: bool) -> int:
-        """Returns the place of a kind, which stands here from then on."""
-        return self.kinds.setdefault((dimensions, known), len(self.kinds))
+    def kind(self, dimensions: tuple[str, ...], visitor_known: bool) -> int:
+        """Returns the place of a kind; adds a new one."""
+        return self.kinds.setdefault((dimensions, visitor_known), len(self.kinds))
 
     def number(self, profile: Profile) -> int:
-        """Returns the number of a profile, which stands here from then on."""
+        """Returns the number of a profile; adds a new one."""
         return self.numbers[self.kind(profile.dimensions, profile.known), *profile.values]
 
     def numbers_of(self, kinds: Sequence[ProfileKind], rows: Sequence[ProfileRow]) -> list[int]:
-        """Returns the numbers that rows with places among other kinds have here from then on."""
+        """Returns the numbers here of rows whose kinds have other places; adds new ones."""
         places = [self.kind(*kind) for kind in kinds]
         if places != list(range(len(places))):
             rows = [(places[place], *values) for place, *values in rows]
@@ -56,5 +56,5 @@ def texts_of(rows: Iterable[ProfileRow]) -> Iterable[int | str]:
 
 def profile_of_row(row: ProfileRow, kinds: Sequence[ProfileKind]) -> Profile:
     place, *values = row
-    dimensions, known = kinds[place]
-    return Profile(dimensions, tuple(values), known)
+    dimensions, visitor_known = kinds[place]
+    return Profile(dimensions, tuple(values), visitor_known)

@@ -1,4 +1,4 @@
-"""What a hit says of its visitor, as one value for each dimension that is counted: its profile.
+"""The profile of a hit: one value for each dimension that is counted.
 
 Hits of one link and hour with one profile are one number in the buffer and in the journal, however many dimensions
 there are: counted dimension by dimension, a batch would cost twice as much. What a profile is made of (addresses,
@@ -23,7 +23,7 @@ from ingest.attributes.country import OFF, UNKNOWN, CountryOf, address_of, count
 from ingest.attributes.dimensions import BOT, TAG, TAG_BYTES
 from ingest.attributes.language import language_of
 from ingest.attributes.memo import Memo
-from ingest.attributes.referrer import referrer_of
+from ingest.attributes.referrer import ReferrerReader
 from ingest.attributes.text import cut, text_of
 
 NO_NAME: Final = ""  # of a bot that is one because the shortener says so
@@ -54,7 +54,7 @@ class Profile(NamedTuple):
 
 
 class AttributeFields(NamedTuple):
-    """The fields of a hit that say who and from where, as JSON has them.
+    """The attributes of a hit, as JSON has them.
 
     Objects may be pairs, as `pairs_of` has them. None: not given. A later field beats an earlier one that says the
     same: `country` beats `ip`.
@@ -101,7 +101,7 @@ class ProfileReader:
         self,
         dimensions: Sequence[str],
         country_of: CountryOf,
-        own_hosts: frozenset[str],
+        referrers: ReferrerReader,
         bot_name: Callable[[str], str] = lambda agent: NO_NAME,
         salts: Mapping[int, bytes] | None = None,
     ) -> None:
@@ -111,7 +111,7 @@ class ProfileReader:
         self._only_visitor = Profile(self.dimensions, ("",) * len(self.dimensions), known=True)
         self._with_known_visitor: dict[Profile, Profile] = {}
         self._country_of = country_of
-        self._own_hosts = own_hosts
+        self._referrer_reader = referrers
         self._of_agents = [name for name in Agent._fields if name in self.dimensions]
         self.wants_agents = bool(self._of_agents)
         self.wants_bots = BOT in dimensions
@@ -123,7 +123,7 @@ class ProfileReader:
         self._bots: dict[str, Profile] = {}
         self._dimension_set = frozenset(self.dimensions)
         self._addresses = Memo(self._country_of_address, ADDRESSES_KEPT, ADDRESS_CHARACTERS)
-        self._referrers = Memo(self._host_of, REFERRERS_KEPT, REFERRER_CHARACTERS)
+        self._referrers = Memo(self._site_of, REFERRERS_KEPT, REFERRER_CHARACTERS)
         self._agents = Memo(self._agent_of, AGENTS_KEPT, AGENT_CHARACTERS)
         self._of_others = Memo(self._read_others, PROFILES_KEPT, OTHERS_CHARACTERS)
         self._known = Memo(self._made, PROFILES_KEPT, OTHERS_CHARACTERS)
@@ -135,7 +135,7 @@ class ProfileReader:
 
     @property
     def lacks_agents(self) -> bool:
-        """The reader of agents is wanted and not there yet."""
+        """Whether the reader of agents is needed and not loaded yet."""
         return self.wants_agents and self._agent_reader is None
 
     def load_agents(self) -> None:
@@ -152,7 +152,7 @@ class ProfileReader:
 
     def without_visitors(self) -> ProfileReader:
         """Returns a reader that makes the same profiles and counts no visitors."""
-        return ProfileReader(self._given, self._country_of, self._own_hosts, self._bot_name)
+        return ProfileReader(self._given, self._country_of, self._referrer_reader, self._bot_name)
 
     def use_countries(self, country_of: CountryOf) -> None:
         """Finds countries by another file from now on."""
@@ -164,7 +164,7 @@ class ProfileReader:
         return not set(names).isdisjoint(self.dimensions)
 
     def _ignored_fields(self) -> tuple[str, ...]:
-        """Returns the fields that say nothing of these dimensions; the agent is asked for bots in any case."""
+        """Returns the fields that no dimension uses; the agent is always used, to recognise bots."""
         wanted = {
             "ref": self._wants("ref"),
             "ip": self._wants("country") or self.salts is not None,
@@ -193,7 +193,7 @@ class ProfileReader:
         try:
             return self._known[self._addresses[ip], self._referrers[ref], self._agents[ua], *others]
         except TypeError:  # an object or a list where a text should be
-            return self._made((self._country_of_address(ip), self._host_of(ref), self._agent_of(ua), *others))
+            return self._made((self._country_of_address(ip), self._site_of(ref), self._agent_of(ua), *others))
 
     def judged(self, agents: Sequence[str | None], is_bot: Callable[[str], bool]) -> list[JudgedAgent]:
         """Returns what agents say, all looked up by C: few of them are different."""
@@ -215,13 +215,13 @@ class ProfileReader:
 
         given: the fields that some have. Raises HitRejected if one breaks a rule.
         """
-        found = self._columns_given(hits, given)
+        by_dimension = self._columns_given(hits, given)
         if "ua" in given:
-            found |= {name: list(map(attrgetter(name), agents)) for name in self._of_agents}
+            by_dimension |= {name: list(map(attrgetter(name), agents)) for name in self._of_agents}
         if not self.dimensions:
             return [], [False] * len(agents)
         nothing = (None,) * len(agents)
-        columns = [found.get(name, nothing) for name in self.dimensions]
+        columns = [by_dimension.get(name, nothing) for name in self.dimensions]
         texts = [["" if text is None else text for text in each] if None in each else each for each in columns]
         if any(text is column for text, column in zip(texts, columns, strict=True)):
             return texts, None  # type: ignore[return-value]
@@ -229,64 +229,64 @@ class ProfileReader:
         return texts, [row != silent for row in zip(*columns, strict=True)]  # type: ignore[return-value]
 
     def _columns_given(self, hits: HitColumns, given: Set[str]) -> dict[str, Sequence[str | None]]:
-        """Returns what the fields say that some of the hits have, by dimension, but for the agent's."""
-        found: dict[str, Sequence[str | None]] = {}
+        """Returns the values of the fields that some hits have, by dimension, without those of the agent."""
+        by_dimension: dict[str, Sequence[str | None]] = {}
         if "ref" in given:
-            found["ref"] = list(map(self._referrers.__getitem__, hits.ref))
+            by_dimension["ref"] = list(map(self._referrers.__getitem__, hits.ref))
         if "ip" in given:
-            found["country"] = list(map(self._addresses.__getitem__, hits.ip))
+            by_dimension["country"] = list(map(self._addresses.__getitem__, hits.ip))
         for name, memo in self._texts.items():
             if name in given:
                 values = list(map(memo.__getitem__, getattr(hits, name)))
-                found[name] = first_given(values, found[name]) if name in found else values
+                by_dimension[name] = first_given(values, by_dimension[name]) if name in by_dimension else values
         for field, prefix, of_object in (("utm", UTM_, self._utms), ("tags", TAG, self._tagged)):
             if field in given:
                 of_hits = list(map(of_object.__getitem__, map(pairs_of, getattr(hits, field))))
                 names = [name for name in self.dimensions if name.startswith(prefix)]
-                found |= {name: [each.get(name) for each in of_hits] for name in names}
-        return found
+                by_dimension |= {name: [each.get(name) for each in of_hits] for name in names}
+        return by_dimension
 
     def _made(self, read: tuple[object, ...]) -> Profile | None:
         """Returns the profile of country, host and agent, and the other fields as they are."""
         country, host, agent, *others = read
         try:
-            found = dict(self._of_others[tuple(others)])
+            values = dict(self._of_others[tuple(others)])
         except TypeError:  # an object or a list, which cannot be looked up
-            found = dict(self._read_others(tuple(others)))
+            values = dict(self._read_others(tuple(others)))
         if country is not None:
-            found.setdefault("country", country)  # type: ignore[arg-type]  # the field `country` beats the address
+            values.setdefault("country", country)  # type: ignore[arg-type]  # the field `country` beats the address
         if host is not None:
-            found["ref"] = host  # type: ignore[assignment]
+            values["ref"] = host  # type: ignore[assignment]
         if agent is not None:
-            found["browser"], found["os"], found["device"] = agent  # type: ignore[misc]
-        if self._dimension_set.isdisjoint(found):
+            values["browser"], values["os"], values["device"] = agent  # type: ignore[misc]
+        if self._dimension_set.isdisjoint(values):
             return None
-        return Profile(self.dimensions, tuple([found.get(name, UNKNOWN) for name in self.dimensions]))
+        return Profile(self.dimensions, tuple([values.get(name, UNKNOWN) for name in self.dimensions]))
 
     def _read_others(self, others: tuple[object, ...]) -> Mapping[str, str]:
         """Returns the values of the fields after the agent by dimension."""
         *texts, utm, tags = others
-        found = {
+        values = {
             name: read(value) for (name, read), value in zip(_TEXTS.items(), texts, strict=True) if value is not None
         }
-        return {**found, **_of_utm(utm), **self._of_tags(tags)}
+        return {**values, **_of_utm(utm), **self._of_tags(tags)}
 
     def with_known_visitor(self, profile: Profile | None) -> Profile:
-        """Returns the profile of a hit whose visitor is known; None: it says nothing else."""
+        """Returns the profile of a hit whose visitor is known. None: the hit has no other attributes."""
         if profile is None:
             return self._only_visitor
-        found = self._with_known_visitor.get(profile)
-        if found is None:
+        with_visitor = self._with_known_visitor.get(profile)
+        if with_visitor is None:
             if len(self._with_known_visitor) >= PROFILES_KEPT:
                 self._with_known_visitor.clear()
-            found = self._with_known_visitor[profile] = profile._replace(known=True)
-        return found
+            with_visitor = self._with_known_visitor[profile] = profile._replace(known=True)
+        return with_visitor
 
-    def _host_of(self, value: object) -> str | None:
+    def _site_of(self, value: object) -> str | None:
         if value is None:
             return None
-        host = intern(referrer_of(value, self._own_hosts))  # one text for all pages of a host, in the buffer too
-        return host if "ref" in self._dimension_set else UNKNOWN  # so that profiles that are memo are few
+        site = intern(self._referrer_reader.site_of_field(value))  # one text for all pages of a site, in the buffer too
+        return site if "ref" in self._dimension_set else UNKNOWN  # so that profiles that are memo are few
 
     def _country_of_address(self, value: object) -> str | None:
         if value is None:
@@ -302,22 +302,24 @@ class ProfileReader:
         if self._agent_reader is None:
             self.load_agents()
         assert self._agent_reader is not None
-        found = self._agent_reader.read(agent)
-        return Agent(*[value if name in self._dimension_set else UNKNOWN for name, value in found._asdict().items()])
+        agent_values = self._agent_reader.read(agent)
+        return Agent(
+            *[value if name in self._dimension_set else UNKNOWN for name, value in agent_values._asdict().items()]
+        )
 
     def _of_tags(self, value: object) -> Mapping[str, str]:
         if value is None:
             return {}
         tags = _object_of(value)
         if not isinstance(tags, dict) or len(tags) > TAGS:
-            raise HitRejected("tags is not such an object", field="tags", value=shown(value), rule=TAGS_RULE)
-        found = {}
+            raise HitRejected("tags must be an object of short texts", field="tags", value=shown(value), rule=TAGS_RULE)
+        tag_values = {}
         for name in self._tags:
             if tags.get(name) is not None:
-                found[TAG + name] = cut(text_of(tags[name], f"tags.{name}", TAGS_RULE, TAG_BYTES))
-                if not found[TAG + name]:
+                tag_values[TAG + name] = cut(text_of(tags[name], f"tags.{name}", TAGS_RULE, TAG_BYTES))
+                if not tag_values[TAG + name]:
                     raise HitRejected("a tag is empty", field=f"tags.{name}", value="", rule=TAGS_RULE)
-        return found
+        return tag_values
 
 
 # The fields after the agent that are texts, in their order: each says something of the dimension of its name.
@@ -337,4 +339,4 @@ def _of_utm(value: object) -> Mapping[str, str]:
 
 
 # Checks attributes where no dimension is counted.
-NO_DIMENSIONS: Final = ProfileReader((), country_reader(OFF), frozenset())
+NO_DIMENSIONS: Final = ProfileReader((), country_reader(OFF), ReferrerReader())

@@ -14,6 +14,7 @@ from ingest.attributes.text import cut, text_of
 
 REF_BYTES = 2_048
 REF_RULE = f"a URL or a host, at most {REF_BYTES:,} bytes"
+HOST_CHARACTERS = 256  # of any host: more than is kept, and few enough for the field `ref` of another hit
 
 # Redirectors and mobile addresses that the sites themselves put before their links, and the ids of their Android apps.
 ALIASES: Final[dict[str, str]] = {
@@ -56,10 +57,10 @@ _HOST = re.compile(r"[\w.-]+|\[[0-9a-f:.]+\]")  # letters of any script: interna
 _PLAIN_URL = re.compile(r"https?://([a-z0-9.-]+)(?:[/?#]|\Z)")
 
 
-def host_of(referrer: str, own_hosts: frozenset[str] = frozenset()) -> str:
-    """Returns the site that a referrer names; "" where it names none, or an own host."""
+def host_of(referrer: str) -> str:
+    """Returns the host that a referrer names, or the id of an app; "" if it names none."""
     if plain := _PLAIN_URL.match(referrer):
-        return _site(plain[1].removeprefix("www.").rstrip("."), own_hosts)
+        return plain[1].removeprefix("www.").rstrip(".")[:HOST_CHARACTERS]
     text = referrer.strip()
     if not text or text == "-":
         return ""
@@ -74,24 +75,31 @@ def host_of(referrer: str, own_hosts: frozenset[str] = frozenset()) -> str:
         name, colon, port = host.rpartition(":")
         host = name if colon and (port.isdigit() or not port) else host
     host = host.removeprefix("www.").rstrip(".")
-    return _site(host, own_hosts) if _HOST.fullmatch(host) else ""
+    return host[:HOST_CHARACTERS] if _HOST.fullmatch(host) else ""
 
 
-def _site(host: str, own_hosts: frozenset[str]) -> str:
-    site = ALIASES.get(host, host)
-    return "" if host in own_hosts or site in own_hosts else cut(site)
+class ReferrerReader:
+    """Returns the site of a referrer, as the settings want it kept.
 
+    own_hosts: hosts whose visits count as no referrer, in any spelling. with_aliases: hosts of one site are kept as
+    that site; False: each host is kept as it is.
+    """
 
-def referrer_of(value: object, own_hosts: frozenset[str] = frozenset()) -> str:
-    """Returns the site that the field `ref` of a hit names; raises HitRejected if it is no such field."""
-    return host_of(text_of(value, "ref", REF_RULE, REF_BYTES), own_hosts)
+    def __init__(self, own_hosts: Iterable[str] = (), with_aliases: bool = True) -> None:
+        self._aliases = ALIASES if with_aliases else {}
+        own = filter(None, map(host_of, own_hosts))
+        self._own_sites = frozenset(self._aliases.get(host, host) for host in own)
 
+    def site(self, referrer: str) -> str:
+        """Returns the site that a referrer names; "" if it names none, or an own host."""
+        host = host_of(referrer)
+        site = self._aliases.get(host, host)
+        return "" if site in self._own_sites else cut(site)
 
-def kept_value(dimension: str, value: str) -> str:
-    """Returns what is kept of a value that a question names: a referrer's site, and any other value as it is."""
-    return ALIASES.get(value, value) if dimension == "ref" else value
+    def site_of_field(self, value: object) -> str:
+        """Returns the site that the field `ref` of a hit names; raises HitRejected if the value is not valid."""
+        return self.site(text_of(value, "ref", REF_RULE, REF_BYTES))
 
-
-def own_hosts_of(names: Iterable[str]) -> frozenset[str]:
-    """Returns the hosts whose visits count as no referrer, as `host_of` writes hosts."""
-    return frozenset(filter(None, map(host_of, names)))
+    def kept_value(self, dimension: str, value: str) -> str:
+        """Returns what is kept of a value that a question names: a referrer's site, and any other value as it is."""
+        return self._aliases.get(value, value) if dimension == "ref" else value

@@ -32,15 +32,15 @@ def is_visitor(value: object) -> bool:
 
 
 def require_visitor(value: object) -> None:
-    """Raises HitRejected unless the field `visitor` of a hit is one."""
+    """Raises HitRejected unless the field `visitor` of a hit is valid."""
     if not is_visitor(value):
-        raise HitRejected("visitor is no such text", field="visitor", value=None, rule=VISITOR_RULE)
+        raise HitRejected("visitor is not a valid text", field="visitor", value=None, rule=VISITOR_RULE)
 
 
 def require_groups(value: object) -> None:
-    """Raises HitRejected unless the field `groups` of a hit is such a list."""
+    """Raises HitRejected unless the field `groups` of a hit is valid."""
     if not isinstance(value, list) or len(value) > GROUPS:
-        raise HitRejected("groups is not such a list", field="groups", value=shown(value), rule=GROUPS_RULE)
+        raise HitRejected("groups is not a valid list", field="groups", value=shown(value), rule=GROUPS_RULE)
     for name in value:
         require_group(name, "groups", GROUPS_RULE)
 
@@ -61,7 +61,7 @@ def require_group(name: object, field: str, rule: str) -> None:
 
 
 def who_of(visitor: str | None, address: str | None, agent: str | None) -> str | None:
-    """Returns what tells a visitor from others, given the fields of a hit; None if they say too little.
+    """Returns what identifies the visitor in the fields of a hit; None if they do not suffice.
 
     An address is the same in any spelling, also as an IPv4 address inside an IPv6 one.
     """

@@ -213,7 +213,7 @@ class AccessLog:
             raise LineBad("not a line of an access log")
         second = stamp_seconds(parts.stamp)
         if second is None:
-            raise LineBad(f"no such time: {parts.stamp.strip()}")
+            raise LineBad(f"not a valid time: {parts.stamp.strip()}")
         address, said = parts.before.partition(" ")[0], (parts.referrer or "", parts.agent or "")
         return self._outcome(LoggedRequest(*split_request(parts.request), second, parts.status, address, *said))
 

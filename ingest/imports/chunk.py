@@ -1,4 +1,4 @@
-"""A chunk of an import on its way to the owner: what a stretch of a source adds, and the body that carries it.
+"""A chunk of an import: the counts of one part of a source, and the body that carries them.
 
 A body is NDJSON, or a JSON array, of three kinds of objects, which may be mixed:
 
@@ -160,23 +160,23 @@ class ChunkReader:
             sums.add(_NO_OBJECT, _is_bot)
             return
         try:
-            found = object_fields(value, _object_decoder)
+            fields = object_fields(value, _object_decoder)
         except HitRejected as error:
             sums.refuse(error)
             return
-        if "ts" not in found and not _OF_HISTORY.isdisjoint(found):
+        if "ts" not in fields and not _OF_HISTORY.isdisjoint(fields):
             # Hits of a group are those of links, which have lines of their own: they are counted once in a receipt.
-            yield from self._read_history(value, found, sums)
+            yield from self._read_history(value, fields, sums)
         else:
             sums.add(RawHits(odd=[_dated_hit(value)]), _is_bot)
 
-    def _read_history(self, value: bytes, found: Mapping[str, object], sums: RequestSums) -> Iterator[None]:
+    def _read_history(self, value: bytes, fields: Mapping[str, object], sums: RequestSums) -> Iterator[None]:
         try:
             history = yield from history_steps(value, sums.moment, self._ladder, self._wide)
         except HitRejected as error:
-            total = None if "group" in found else found.get("total")
+            total = None if "group" in fields else fields.get("total")
             # Which line of a million it is: what is wrong with it seldom says.
-            detail = f"{error.detail}, in the line of {shown(found.get('group', found.get('key')))!r}"
+            detail = f"{error.detail}, in the line of {shown(fields.get('group', fields.get('key')))!r}"
             named = HitRejected(detail, field=error.field, value=error.value, rule=error.rule)
             sums.refuse(named, total if isinstance(total, int) and total > 0 else 1, "history")
             return

@@ -1,4 +1,4 @@
-"""By what a source is known again: its first bytes, and the bytes before the offset that an import has reached.
+"""How a source is recognised: by its first bytes, and by the bytes before the offset of its import.
 
 | kept | made of | for |
 | --- | --- | --- |
@@ -57,7 +57,7 @@ class Beginning:
                 self._digests.append(self._hash.copy().hexdigest())
 
     def families(self) -> list[str]:
-        """Returns the families that a source may be known in, the closest first; none below 16 bytes."""
+        """Returns the families in which a source may be recognised, the closest first; none below 16 bytes."""
         digests = dict(zip(PREFIX_BYTES, self._digests, strict=False))
         return [f"{size}-{digests[size]}" for size in FAMILY_BYTES if size in digests]
 
@@ -77,8 +77,8 @@ class Beginning:
         return Likeness.same if _hash_of(last) == kept else Likeness.other
 
     def _prefix_hashes(self, offset: int) -> str:
-        known = zip(PREFIX_BYTES, self._digests, strict=False)
-        return "".join(digest[:_PREFIX_CHARS] for size, digest in known if size <= offset)
+        digests = zip(PREFIX_BYTES, self._digests, strict=False)
+        return "".join(digest[:_PREFIX_CHARS] for size, digest in digests if size <= offset)
 
 
 def _hash_of(last: bytes) -> str:

@@ -174,7 +174,7 @@ def _value_steps(
                 yield
             start = ts_of(raw_start, moment)
             if start % HOUR_S or not 0 <= slack <= other or (other and not slack):
-                raise HitRejected(f"a bucket of {name} is none", field="by", value=shown(raw_start), rule=BY_RULE)
+                raise HitRejected(f"a bucket of {name} is not valid", field="by", value=shown(raw_start), rule=BY_RULE)
             for value, count in (*values.items(), (CUT_OFF, other), (CUT_SLACK, slack)):
                 if value not in (CUT_OFF, CUT_SLACK) and cut(text_of(value, "by", BY_RULE, VALUE_BYTES)) != value:
                     raise HitRejected("a value is too long", field="by", value=shown(value), rule=BY_RULE)
@@ -267,6 +267,6 @@ def _when(name: str, value: _When | None) -> int | None:
     if isinstance(value, str):
         seconds = iso_seconds(value)
         if seconds is None:
-            raise HitRejected(f"{name} holds no time", field=name, value=shown(value), rule="epoch seconds or ISO 8601")
+            raise HitRejected(f"{name} is not a time", field=name, value=shown(value), rule="epoch seconds or ISO 8601")
         return seconds
     return None if value is None else int(value // 1)

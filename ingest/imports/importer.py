@@ -145,7 +145,7 @@ class Importer:
                     assert isinstance(source, Path)  # a pipe is never written anew
                     stream.reader.close()
                     stream = await self._open(source)
-            raise ImportRefused("another import of the same source goes on; let one of them do it")
+            raise ImportRefused("another import of the same source is running; stop one of the two")
         finally:
             stream.reader.close()
 

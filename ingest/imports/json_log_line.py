@@ -14,7 +14,7 @@ _Time = int | float | str | None
 
 
 class LineBad(Exception):
-    """A line is of no known format; the text says why."""
+    """A line has an unknown format; the text says why."""
 
 
 class LoggedRequest(NamedTuple):
@@ -112,7 +112,7 @@ def _second_of(when: _Time) -> int:
         if 0 <= at < 100_000_000_000:
             break
     if not 0 <= at < END_OF_TIME:
-        raise LineBad(f"no such time: {when}")
+        raise LineBad(f"not a valid time: {when}")
     return int(at)
 
 
@@ -125,4 +125,4 @@ def _seconds_of_text(when: str) -> float:
     try:
         return float(when)  # nginx's $msec
     except ValueError:
-        raise LineBad(f"no such time: {when[:40]}") from None
+        raise LineBad(f"not a valid time: {when[:40]}") from None

@@ -1,4 +1,4 @@
-"""What the texts in a line of an access log say as fields of a hit: referrer, address, agent, campaign in a query.
+"""The attributes in a line of an access log: referrer, address, agent, and the campaign in the link's query.
 
 What a field of a hit may not hold is left out: a log holds whatever clients sent. Of a referrer the host is kept.
 """

@@ -43,14 +43,14 @@ class Offsets:
         """Returns the offset of a source, unflushed chunks included; the source belongs to this owner afterwards."""
         held = self._held()
         if held is None:
-            raise StoreUnavailable("the store has not answered yet, so the offset in this import is not known")
-        known = self._known.get(source)
-        if known is None or (known.owner, known.epoch) != (held.owner, held.epoch):
+            raise StoreUnavailable("the store has not answered yet, so the offset of this import is unknown")
+        offset = self._known.get(source)
+        if offset is None or (offset.owner, offset.epoch) != (held.owner, held.epoch):
             stored = await self._in_thread(lambda: self._adopt(source, held))
-            if known is None or known.position < stored.position:
-                known = stored
-            known = self._known[source] = replace(known, owner=held.owner, epoch=held.epoch)
-        return known
+            if offset is None or offset.position < stored.position:
+                offset = stored
+            offset = self._known[source] = replace(offset, owner=held.owner, epoch=held.epoch)
+        return offset
 
     def _adopt(self, source: str, held: Held) -> Source:
         stored = self._store.source(source)
@@ -58,7 +58,8 @@ class Offsets:
             keeper = self._store.owner(stored.owner)
             if keeper is not None and keeper.state not in (CLOSED, RETIRED):
                 raise ImportElsewhere(
-                    f"owner {stored.owner} at {keeper.place} keeps the offset in this import; this is {held.owner}",
+                    f"owner {stored.owner} at {keeper.place} keeps the offset of this import;"
+                    f" this worker is owner {held.owner}",
                     field="source",
                     value=source,
                 )
@@ -70,12 +71,12 @@ class Offsets:
     async def step(self, step: SourceStep) -> AsyncIterator[None]:
         """Keeps others from moving this source; raises ImportOutOfStep unless the step begins at the offset."""
         async with self._moving.setdefault(step.source, asyncio.Lock()):
-            known = await self.where(step.source)
-            if step.start != known.position or step.end < step.start:
+            offset = await self.where(step.source)
+            if step.start != offset.position or step.end < step.start:
                 raise ImportOutOfStep(
-                    f"the source stands at byte {known.position}, the chunk begins at {step.start}",
+                    f"the offset of the source is {offset.position}, but the chunk begins at byte {step.start}",
                     field="from",
-                    value=known.position,
+                    value=offset.position,
                 )
             yield
-            self._known[step.source] = Source(known.owner, step.end, step.tail, known.epoch)
+            self._known[step.source] = Source(offset.owner, step.end, step.tail, offset.epoch)

@@ -20,7 +20,7 @@ _LINES_AT_ONCE = 20_000
 
 
 async def send_openings(sender: Sender, name: str, openings: Mapping[str, int], summary: ImportSummary) -> None:
-    """Sends what is not counted yet; raises ImportRefused for other openings under a name that was used."""
+    """Sends the openings that are not counted yet; raises ImportRefused if the name was used for other ones."""
     lines = [history_bytes({"key": key, "opening": count}) for key, count in openings.items()]
     if not lines:
         return

@@ -69,7 +69,7 @@ class Sender:
         """Tells whether a chunk arrived whose answer did not."""
         offset = (await self.offset(chunk.step.source)).offset
         if offset not in (chunk.step.start, chunk.step.end):
-            raise ImportOutOfStep(f"the source stands at byte {offset}", value=offset)
+            raise ImportOutOfStep(f"the offset of the source is {offset}", value=offset)
         return offset == chunk.step.end
 
     async def _tried(self, call: Callable[[], Awaitable[T]]) -> T:

@@ -92,7 +92,9 @@ def import_routes(
         A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
         """
         if to <= start:
-            raise ParameterInvalid("a chunk ends after its beginning", field="to", value=to, rule=f"more than {start}")
+            raise ParameterInvalid(
+                "a chunk must end after its beginning", field="to", value=to, rule=f"more than {start}"
+            )
         is_array = _is_array(request)
         chosen = reader if visitors else without_visitors
         sums = RequestSums(moment(), reader=chosen)
@@ -100,20 +102,20 @@ def import_routes(
 
         def steps(body: bytes) -> Iterator[Step]:
             if coding is not None:
-                body = yield from room.decode(held, body, coding)
+                body = yield from room.decode(held_body, body, coding)
             if chosen.lacks_agents and b"ua" in body:
                 yield asyncio.to_thread(chosen.load_agents)
             yield from ChunkReader(ladder(), wide).read_body(body, sums, is_array)
             counters.body_bytes += len(body)
 
-        held = HeldBody()
+        held_body = HeldBody()
         try:
-            await room.run(steps(await room.receive(held, request.receive)))
+            await room.run(steps(await room.receive(held_body, request.receive)))
         except ClientGone:
             counters.disconnected += 1
             raise ClientDisconnect from None
         finally:
-            room.release(held)
+            room.release(held_body)
         await intake.accept(sums.batch_with(SourceStep(source, start, to, tail)))
         receipt = sums.receipt()
         sums.count_into(counters, receipt)
@@ -129,5 +131,5 @@ def _json(answer: object) -> Response:
 def _is_array(request: Request) -> bool:
     media = media_of(request.headers.get("content-type", ""))
     if media is Media.events:
-        raise MediaTypeUnsupported("an import is no batch of events", field="Content-Type", rule="JSON or NDJSON")
+        raise MediaTypeUnsupported("CloudEvents cannot be imported here", field="Content-Type", rule="JSON or NDJSON")
     return media is Media.json

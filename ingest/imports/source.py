@@ -148,7 +148,7 @@ class PackedSource:
 
     def read(self, size: int) -> bytes:
         """Returns the next `size` bytes; fewer at the end, or where damage begins."""
-        found: list[bytes] = []
+        pieces: list[bytes] = []
         while size > 0:
             if self._given == len(self._ready):
                 self._ready, self._given = self._unpack(), 0
@@ -157,8 +157,8 @@ class PackedSource:
             data = self._ready[self._given : self._given + size]
             self._given += len(data)
             size -= len(data)
-            found.append(data)
-        return b"".join(found)
+            pieces.append(data)
+        return b"".join(pieces)
 
     def _unpack(self) -> bytes:
         """Returns what the next bytes of the file unpack to, which may be much; b"" at the end."""
@@ -174,7 +174,7 @@ class PackedSource:
                 continue  # padding after a member
             self._begun = True
             try:
-                found = self._unpacker.decompress(data)
+                unpacked = self._unpacker.decompress(data)
             except self._packing.damaged as error:
                 self.damage = f"damaged {self._packing.coding} data before byte {self.raw_at} of the file: {error}"
                 break
@@ -182,8 +182,8 @@ class PackedSource:
                 self._left = self._unpacker.unused_data
                 self._unpacker = self._packing.unpacker()
                 self._begun = False
-            if found:
-                return found
+            if unpacked:
+                return unpacked
         return b""
 
     def rewind(self) -> bool:

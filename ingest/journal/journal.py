@@ -162,9 +162,11 @@ class Journal:
         """Makes sure of a segment with room for a group. If it raises, nothing of the group is written."""
         self._check_open()
         files = self._files
-        held = files.bytes_held
-        if held + size > self._max_bytes or size > GROUP_BYTES_MAX:
-            raise JournalFull(f"the journal holds {held:,} of {self._max_bytes:,} bytes; {size:,} more do not fit")
+        bytes_held = files.bytes_held
+        if bytes_held + size > self._max_bytes or size > GROUP_BYTES_MAX:
+            raise JournalFull(
+                f"the journal holds {bytes_held:,} of {self._max_bytes:,} bytes; {size:,} more do not fit"
+            )
         try:
             if files.current is None or files.current.end >= self._segment_bytes:
                 files.open_next(self._state)
@@ -185,13 +187,13 @@ class Journal:
         Writes nothing. Where the store is elsewhere, the disk needs room for the next piece of a file. Raises OSError
         if it cannot tell how much it has.
         """
-        held, free = self.bytes_held, self._disk.free_bytes(self.folder)
-        if held >= self._max_bytes:
-            raise JournalFull(f"the journal is full: {held:,} of {self._max_bytes:,} bytes")
+        bytes_held, free = self.bytes_held, self._disk.free_bytes(self.folder)
+        if bytes_held >= self._max_bytes:
+            raise JournalFull(f"the journal is full: {bytes_held:,} of {self._max_bytes:,} bytes")
         if self._flush_bytes is None:
             needed, what = self._chunk_bytes, "the journal"
         else:
-            needed, what = self._flush_bytes(held + size), "the next flush"
+            needed, what = self._flush_bytes(bytes_held + size), "the next flush"
         if free < needed:
             raise JournalFull(f"the disk has {free:,} bytes left, and {what} needs {needed:,} of them")
 
@@ -216,10 +218,10 @@ class Journal:
                 raise ValueError(f"flush {flush.number} is not the unfinished one")
             border = unfinished.last_segment if unfinished else self._state.covered
             current = self._files.current
-            held = [*self._files.closed, current] if current else self._files.closed
+            segments = [*self._files.closed, current] if current else self._files.closed
             extents = [
                 (segment_path(self.folder, segment.number), segment.start, segment.end, segment.salt)
-                for segment in held
+                for segment in segments
                 if (segment.number <= border) == (flush is not None)
             ]
         return self._read(extents)
@@ -231,14 +233,14 @@ class Journal:
             except OSError as error:
                 raise JournalBroken(f"the journal cannot be read: {error}") from error
             at = start
-            for found in valid_frames(view, start, min(end, len(view)), salt):
-                at = found.end
-                if found.kind == GROUP:
+            for frame in valid_frames(view, start, min(end, len(view)), salt):
+                at = frame.end
+                if frame.kind == GROUP:
                     try:
-                        for payload in payloads_of(view, found):
-                            yield Frame(found.accepted_us, payload)
+                        for payload in payloads_of(view, frame):
+                            yield Frame(frame.accepted_us, payload)
                     except Malformed as error:
-                        raise damaged(path, found.body, str(error)) from error
+                        raise damaged(path, frame.body, str(error)) from error
             if at != end:
                 raise damaged(path, at, f"the record here is damaged; the segment holds records up to {end}")
 

@@ -80,11 +80,11 @@ def recover(folder: Path, disk: Disk) -> RecoveredSegments | None:
         return None
     last_number = max(numbers)
     header, last, state, torn_bytes = _read_last(folder, disk, last_number)
-    found, later = [last], header
+    segments, later = [last], header
     while later.predecessor > state.covered:
         later, segment = _read_sealed(folder, disk, later)
-        found.append(segment)
-    closed = [segment for segment in reversed(found) if segment.hits and segment.number > state.covered]
+        segments.append(segment)
+    closed = [segment for segment in reversed(segments) if segment.hits and segment.number > state.covered]
     kept = {segment.number for segment in closed}
     obsolete = [segment_path(folder, number) for number in numbers if number not in kept]
     return RecoveredSegments(
@@ -98,13 +98,13 @@ def _read_last(folder: Path, disk: Disk, number: int) -> tuple[Header, Segment, 
     header, start = _read_header(path, view, number)
     state = header.state
     segment = Segment(number, header.salt, start, start, start)
-    for found in valid_frames(view, start, len(view), header.salt):
-        if found.kind == STATE:
-            state = _read_state(path, view, found.body, found.length)
-        elif found.kind != GROUP:
-            raise damaged(path, segment.end, f"a record of kind {found.kind}, which this program does not know")
-        segment.hits = segment.hits or found.kind == GROUP
-        segment.durable, segment.end = found.durable, found.end
+    for frame in valid_frames(view, start, len(view), header.salt):
+        if frame.kind == STATE:
+            state = _read_state(path, view, frame.body, frame.length)
+        elif frame.kind != GROUP:
+            raise damaged(path, segment.end, f"a record of kind {frame.kind}, which this program does not know")
+        segment.hits = segment.hits or frame.kind == GROUP
+        segment.durable, segment.end = frame.durable, frame.end
     proof = proof_of_damage(view, segment.end, header.salt)
     if proof is not None:
         raise damaged(path, segment.end, f"the record here is damaged, but a later one, at byte {proof}, is whole")
@@ -124,9 +124,9 @@ def _read_sealed(folder: Path, disk: Disk, later: Header) -> tuple[Header, Segme
         raise damaged(path, 0, "the segment claims to continue a later one")
     segment = Segment(header.number, header.salt, start, start, later.sealed)
     if later.sealed <= len(view):
-        for found in valid_frames(view, start, later.sealed, header.salt):
-            segment.hits = segment.hits or found.kind == GROUP
-            segment.end = found.end
+        for frame in valid_frames(view, start, later.sealed, header.salt):
+            segment.hits = segment.hits or frame.kind == GROUP
+            segment.end = frame.end
     if segment.end != later.sealed:
         raise damaged(path, segment.end, f"the record here is damaged; the segment holds records up to {later.sealed}")
     return header, segment

@@ -197,8 +197,8 @@ class SegmentFiles:
     def _write_again(self, fd: int, segment: Segment) -> None:
         view = self._disk.read(segment_path(self._folder, segment.number))
         end = segment.durable
-        for found in valid_frames(view, segment.durable, segment.end, segment.salt):
-            end = found.end
+        for frame in valid_frames(view, segment.durable, segment.end, segment.salt):
+            end = frame.end
         if end != segment.end:  # the pages were dropped before they could be written again; a recovery sees the same
             raise OSError(errno.EIO, f"segment {segment.number} can no longer be read from byte {end} on")
         self._write(fd, [bytes(view[segment.durable : end])], segment.durable, durable=False)

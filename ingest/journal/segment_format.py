@@ -208,11 +208,11 @@ def valid_frames(view: memoryview, start: int, limit: int, salt: int) -> Iterato
         offset = end
 
 
-def payloads_of(view: memoryview, found: FoundFrame) -> Iterator[bytes]:
+def payloads_of(view: memoryview, frame: FoundFrame) -> Iterator[bytes]:
     """Yields copies of the payloads of a group. Raises Malformed."""
-    _, body, size, payloads, _, _, _ = found
+    _, body, size, payloads, _, _, _ = frame
     if 4 * payloads > size:
-        raise Malformed("a group says more payloads than it has room for")
+        raise Malformed("a group has room for fewer payloads than its frame says")
     at = body + 4 * payloads
     lengths = struct.unpack_from(f"<{payloads}I", view, body)
     if at + sum(lengths) != body + size:
@@ -229,8 +229,8 @@ def proof_of_damage(view: memoryview, damaged: int, salt: int) -> int | None:
     # Frames are aligned, and the length alone rules out nearly all offsets, in C: a torn group of 64 MB takes a second.
     for step, (length,) in enumerate(struct.iter_unpack("<I4x", view[first:whole])):
         if 0 < length < len(view):
-            found = next(valid_frames(view, first + step * _ALIGN, len(view), salt), None)
-            if found and found.durable > damaged:
+            frame = next(valid_frames(view, first + step * _ALIGN, len(view), salt), None)
+            if frame and frame.durable > damaged:
                 return first + step * _ALIGN
     return None
 

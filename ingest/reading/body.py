@@ -63,7 +63,7 @@ def media_of(header: str) -> Media:
     name, *parameters = (part.strip() for part in header.lower().split(";"))
     media = _MEDIA.get(name) if name else Media.json
     if media is None:
-        raise _unsupported("the body's type is not one that is read here", header)
+        raise _unsupported("the body's type is not supported", header)
     for parameter in parameters:
         attribute, _, value = parameter.partition("=")
         if attribute.strip() == "charset" and value.strip().strip('"') not in _CHARSETS:

@@ -73,7 +73,7 @@ def bot_namer() -> Callable[[str], str]:
 
     @cache
     def patterns() -> list[tuple[Callable[[str], re.Match[str] | None], str]]:
-        found = [entry["pattern"] for entry in CRAWLER_USER_AGENTS_DATA]
-        return [(re.compile(pattern).search, bot_name_of(pattern)) for pattern in found]
+        texts = [entry["pattern"] for entry in CRAWLER_USER_AGENTS_DATA]
+        return [(re.compile(pattern).search, bot_name_of(pattern)) for pattern in texts]
 
     return lambda agent: named(agent[:AGENT_CHARACTERS])

@@ -45,10 +45,10 @@ def add_columns(
     # A day without a salt counts no visitors: of an old log no hit is looked at.
     if any(min(times) < day + DAY_S and day <= max(times) for day in reader.salts or () if times):
         assert reader.salts is not None
-        known = _add_visitors(links, reader.salts, hits, times, are_bots)
+        visitor_known = _add_visitors(links, reader.salts, hits, times, are_bots)
         both = profiles.kind(dimensions, False), profiles.kind(dimensions, True)
-        kinds = [both[one] for one in known]
-        has_profile = None if has_profile is None else list(map(or_, has_profile, known))
+        kinds = [both[one] for one in visitor_known]
+        has_profile = None if has_profile is None else list(map(or_, has_profile, visitor_known))
     rows: Sequence[ProfileRow] = list(zip(kinds, *columns, strict=True))
     if True not in are_bots:
         count_hits(links.people, hits.key, times, counts or None)
@@ -75,15 +75,15 @@ def _add_visitors(
     links: KeyedSums, salts: Mapping[int, bytes], hits: HitColumns, times: Sequence[int], are_bots: Sequence[bool]
 ) -> list[bool]:
     """Adds the visitors of people's hits; returns whose are known."""
-    known = []
+    visitor_known = []
     for key, t, bot, *fields in zip(hits.key, times, are_bots, hits.visitor, hits.ip, hits.ua, strict=True):
         day = t - t % DAY_S
         salt, who = salts.get(day), None if bot else who_of(*fields)
         is_known = salt is not None and who is not None
         if salt is not None and who is not None:
             links.visitors[day][key].append(visitor_hash(salt, key, who))
-        known.append(is_known)
-    return known
+        visitor_known.append(is_known)
+    return visitor_known
 
 
 def _chosen(

@@ -216,7 +216,7 @@ class HitRoutes:
     async def _answer(self, scope: Scope, receive: Receive, send: Send, first: Message | None) -> None:
         request = _Request(scope, first)
         try:
-            found = await self._take(scope, request, receive)
+            answer = await self._take(scope, request, receive)
         except ClientGone:
             self.counters.disconnected += 1
             return
@@ -225,9 +225,9 @@ class HitRoutes:
             return
         finally:
             self._room.release(request.body)
-        if found.status in (404, 405):
-            self._count_rejected(found.status)
-        await found.send(send)
+        if answer.status in (404, 405):
+            self._count_rejected(answer.status)
+        await answer.send(send)
 
     async def fail(self, error: ClickcurveError, send: Send, request: _Request | None = None) -> None:
         """Answers a request whose hits were refused; closes its connection if nobody knows whether they count."""

@@ -111,13 +111,13 @@ class _Walk(Generic[_Step]):
         """Reads the elements from start one by one, for a piece's length; returns where the next begins, or the end."""
         body, read_values = self._body, self._read_values
         end = min(len(body), start + self._piece + VALUE_BYTES)
-        found: list[bytes] = []
+        elements: list[bytes] = []
         depth, element = 0, start
         for number, token in enumerate(_TOKEN.finditer(body, start, end), 1):
-            if number % _SLOW_TOKENS == 0 or len(found) == SLOW_VALUES:
+            if number % _SLOW_TOKENS == 0 or len(elements) == SLOW_VALUES:
                 self._check_tokens(number)
-                yield read_values(found)
-                found = []
+                yield read_values(elements)
+                elements = []
             sign = body[token.start()]
             if sign == _QUOTE:
                 if token.end() - token.start() == 1:
@@ -127,17 +127,17 @@ class _Walk(Generic[_Step]):
             elif depth and sign in _CLOSING:
                 depth -= 1
             elif depth == 0:
-                found.append(body[element : token.start()])
+                elements.append(body[element : token.start()])
                 element = skip_space(body, token.end())
                 if sign == _END:
                     _check_end(body, element)
-                    yield read_values(found)
+                    yield read_values(elements)
                     return len(body)
                 if sign != _COMMA or body[element : element + 1] in (b"]", b""):
                     raise not_json(f"a value is missing (byte {element})")
                 if element - start > self._piece:
                     self._tokens += number
-                    yield read_values(found)
+                    yield read_values(elements)
                     return element
         if end < len(body):
             raise _value_too_long("value of the array", element)
@@ -146,7 +146,7 @@ class _Walk(Generic[_Step]):
     def _check_tokens(self, number: int) -> None:
         if self._tokens + number > WALKED_TOKENS:
             rule = f"at most {WALKED_TOKENS:,} strings, brackets and commas in values that are nested or no hits"
-            raise BodyTooLarge("the array is nested too much; send fewer values in a request", rule=rule)
+            raise BodyTooLarge("the array has too many nested values; send fewer values in a request", rule=rule)
 
 
 def skip_space(body: bytes, start: int) -> int:
@@ -155,7 +155,7 @@ def skip_space(body: bytes, start: int) -> int:
     end = space.end() if space else start
     if end - start > BLANK_BYTES:
         rule = f"at most {BLANK_BYTES:,} bytes of it in one place"
-        raise BodyTooLarge("the body is white space for the most part", rule=rule)
+        raise BodyTooLarge("the body is mostly white space", rule=rule)
     return end
 
 

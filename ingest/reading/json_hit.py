@@ -81,7 +81,7 @@ def read_event(value: bytes) -> JsonHit | NoHit:
         if event.get("specversion") != SPECVERSION:
             raise _event_rejected("specversion", event.get("specversion"), f'"{SPECVERSION}"')
         if event.get("data_base64") is not None:
-            raise _event_rejected("data_base64", "", "no data but JSON, in the field data")
+            raise _event_rejected("data_base64", "", "JSON in the field data; no data_base64")
         source, event_id = _event_text(event, "source"), _event_text(event, "id")
     except HitRejected as error:
         return NoHit(error.with_traceback(None), hit.count)
@@ -160,8 +160,8 @@ def object_fields(value: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[s
     given: dict[str, object] = {}
     for name in decoder.type.__struct_fields__:
         raw = getattr(shape, name)
-        if raw is not ABSENT and (found := _python_value(bytes(raw))) is not None:
-            given[name] = found
+        if raw is not ABSENT and (decoded := _python_value(bytes(raw))) is not None:
+            given[name] = decoded
     return given
 
 
@@ -185,12 +185,14 @@ def _fields_with_half_pairs(value: bytes, names: tuple[str, ...]) -> dict[str, o
     """Returns what `_fields` does, by the parser that takes half surrogate pairs as they come."""
     try:
         text = value.decode("utf-8", "surrogateescape")
-        found = json.loads(text, parse_constant=_no_constant, parse_int=_number_or_bytes, parse_float=_number_or_bytes)
+        decoded = json.loads(
+            text, parse_constant=_no_constant, parse_int=_number_or_bytes, parse_float=_number_or_bytes
+        )
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
-    if not isinstance(found, dict):
+    if not isinstance(decoded, dict):
         raise _no_object(value)
-    fields = {name: found[name] for name in names if found.get(name) is not None}
+    fields = {name: decoded[name] for name in names if decoded.get(name) is not None}
     return {k: json.dumps(v).encode() if isinstance(v, dict | list) else v for k, v in fields.items()}
 
 

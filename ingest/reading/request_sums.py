@@ -170,7 +170,7 @@ class RequestSums:
                 return
             if len(self._sums.with_id) >= self._identified_hits:
                 rule = f"at most {self._identified_hits:,} ids in one request"
-                raise BodyTooLarge("too many ids; an Idempotency-Key names many hits at once", field="id", rule=rule)
+                raise BodyTooLarge("too many ids; use one Idempotency-Key for many hits", field="id", rule=rule)
             self._ids[hit.id] = index
         self._sums.add(hit)
 

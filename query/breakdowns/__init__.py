@@ -1,4 +1,4 @@
-"""The answers about breakdowns: by which values a link's hits divide, one value along time, and visitors.
+"""The answers about breakdowns: a link's hits by value, one value along time, and visitors.
 
 reader      a link's row of counts and its breakdown as of one moment: stored rows of all owners, and what is pending
 unrecorded  the hits that recorded no value: which of them gave none, and which came before a dimension was on

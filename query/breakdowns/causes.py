@@ -36,7 +36,7 @@ class ComparedSpans:
 
 
 class Cause(NamedTuple):
-    """How a value changed. change: after - before, counts that are certain; the true change is within the bounds."""
+    """The change of one value. change: after - before, of certain counts; the true change is within the bounds."""
 
     value: str
     change: int
@@ -76,26 +76,28 @@ def spans_around(row: BreakdownRow, after: TimeSpan, now: int) -> ComparedSpans:
     """Returns a span and the one before it, as long where that can be, both of whole kept buckets.
 
     A span that has not ended is compared up to the same moment of it. Old buckets are wide, so that the moments that
-    both spans begin and end at may lie inside one: then both are cut to the edges within, by the same lengths. Where
-    that would cost more than a quarter of them, they are widened instead.
+    both spans begin and end at may lie inside one: `align_spans`.
     """
     length = after[1] - after[0]
     elapsed = max(0, min(after[1], row.of_breakdown.kept(now, row.counts.fold_day)[1]) - after[0])
     before = max(0, after[0] - length), max(0, after[0] - length + elapsed)
-    after = after[0], after[0] + elapsed
-    start, end = _edge_at_or_after(row, before[0]), _edge_at_or_before(row, before[1])
-    cut_after = after[0] + start - before[0], after[1] - (before[1] - end)
-    if 4 * (end - start) >= 3 * (before[1] - before[0]) and all(map(row.is_edge, cut_after)):
-        return compare_spans(row, (start, end), cut_after)
+    return align_spans(row, before, (after[0], after[0] + elapsed))
+
+
+def align_spans(row: BreakdownRow, before: TimeSpan, after: TimeSpan) -> ComparedSpans:
+    """Cuts two spans alike to edges of kept buckets inside; where that costs too much, widens both.
+
+    Too much is more than a quarter of one of them.
+    """
+    cut = row.edge_at_or_after(before[0]), row.edge_at_or_before(before[1])
+    cut_after = after[0] + cut[0] - before[0], after[1] - (before[1] - cut[1])
+    if _most_of(before, cut) and _most_of(after, cut_after) and all(map(row.is_edge, cut_after)):
+        return compare_spans(row, cut, cut_after)
     return compare_spans(row, before, after)
 
 
-def _edge_at_or_after(row: BreakdownRow, t: int) -> int:
-    return t if row.is_edge(t) else row.whole_span(t, t + 1)[1]
-
-
-def _edge_at_or_before(row: BreakdownRow, t: int) -> int:
-    return t if row.is_edge(t) else row.whole_span(t, t + 1)[0]
+def _most_of(span: TimeSpan, cut: TimeSpan) -> bool:
+    return 4 * (cut[1] - cut[0]) >= 3 * (span[1] - span[0])
 
 
 def _without(span: TimeSpan, other: TimeSpan) -> list[TimeSpan]:
@@ -171,7 +173,7 @@ def _sum_values(
 
 
 def _judged(value: str, old: _Values, new: _Values, shared: int, growth: float) -> tuple[float, Cause]:
-    """Returns how far a value's change certainly goes beyond that of all, in its own direction, and the change.
+    """Returns by how much a value's change certainly exceeds the common change, and the change itself.
 
     shared: the value's hits in buckets that both spans hold.
     """

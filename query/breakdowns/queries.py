@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from clickcurve.answers import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer
+from clickcurve.buckets.breakdowns.answers import Bounds
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
@@ -13,7 +14,7 @@ from clickcurve.budget import VALUE_POINTS, spend
 from clickcurve.keys import Subject
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.unrecorded import BreakdownRow
-from query.breakdowns.values import ValueCurve, count_values, curve_of_value, list_visitors
+from query.breakdowns.values import ValueCurve, bounds_of_values, count_values, curve_of_value, list_visitors
 from query.curve import AT_ONCE, Grids
 from query.grid import Grid
 from query.parameters import (
@@ -77,7 +78,9 @@ class BreakdownQueries:
         parameters = parse_parameters(parse_query(query, BY_CURVE))
         if parameters.value is None:
             raise ParameterInvalid(
-                "value is missing: a curve is of one value", field="value", rule="a value, perhaps empty: not given"
+                "value is missing: a curve is of one value",
+                field="value",
+                rule="a value; an empty one stands for hits without a value",
             )
         now = int(self._clock())
         window = resolve_window(parameters, now, self.ladder)
@@ -86,6 +89,14 @@ class BreakdownQueries:
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
         value = self._kept_value(dimension, parameters.value)
         return (await self._value_curve(row, dimension, value, grid, now)).answer(subject.name)
+
+    async def bounds_in(
+        self, subject: Subject, dimension: str, values: Sequence[str], span: tuple[int, int]
+    ) -> list[Bounds]:
+        """Returns the bounds of several values in [start, end), read at once; raises DimensionUnknown."""
+        self._require_dimension(dimension)
+        row = await self._reader.read(subject.stored, int(self._clock()), (dimension,), span[0])
+        return bounds_of_values(row, dimension, values, span, self._since(dimension), self._reader.bounded)
 
     async def row(self, subject: Subject, dimensions: Sequence[str], now: int) -> BreakdownRow:
         """Returns the counts of a subject and its breakdown by these dimensions, of all time, for other questions."""
@@ -149,7 +160,7 @@ class BreakdownQueries:
         if dimension not in self._dimensions:
             names = ", ".join(self._dimensions)
             raise DimensionUnknown(
-                f"hits are not broken down by {dimension!r}; known: {names}",
+                f"hits are not broken down by {dimension!r}; dimensions: {names}",
                 field="dimension",
                 value=dimension,
                 rule=names,

@@ -44,7 +44,7 @@ AT_ONCE_HITS = 1_000  # that are pending: at most so many minutes, and values of
 
 
 class OtherWorkers(Protocol):
-    """Owners in other processes, with what they hold of a stored key."""
+    """Other workers, with their pending hits of a stored key."""
 
     async def pending(self, key: str) -> Sequence[Pending]: ...
 
@@ -82,31 +82,31 @@ class BreakdownReader:
         StoreUnavailable, RowCorrupt, RequestTooCostly.
         """
         await spend(ROWS)
-        words_key = breakdown_of(stored_key)
+        parts_key = breakdown_of(stored_key)
         others: tuple[Sequence[Pending], Sequence[PendingBreakdown]] = (), ()
         if self._other_workers is not None:  # asked at once, so that each answers for one moment
             others = await asyncio.gather(
-                self._other_workers.pending(stored_key), self._other_workers.pending_breakdowns(words_key)
+                self._other_workers.pending(stored_key), self._other_workers.pending_breakdowns(parts_key)
             )
         pending = [*others[0], *self._pending(stored_key)]
-        said = [*others[1], *self._pending_breakdowns(words_key)]
-        counts, words, settled = await self._read_both(stored_key, words_key)
-        erased_at = max(counts.erased_at, words.erased_at)
+        pending_parts = [*others[1], *self._pending_breakdowns(parts_key)]
+        counts, stored_parts, settled = await self._read_both(stored_key, parts_key)
+        erased_at = max(counts.erased_at, stored_parts.erased_at)
         ladder = self._ladder()
         try:
-            found = stored(replace(counts, erased_at=erased_at), now, ladder)
+            stored_counts = stored(replace(counts, erased_at=erased_at), now, ladder)
         except RowCorrupt as error:
             raise naming(error, stored_key, counts) from error
-        day = max([found.row.fold_day, *(each.head.fold_day for each in words.owners)])
+        day = max([stored_counts.row.fold_day, *(each.head.fold_day for each in stored_parts.owners)])
         hours_only = start is not None and self._are_hours_from(start, day, ladder)
 
         def merged() -> BreakdownRow:
-            row = fold(with_pending(found.row, pending, found.marks, ladder), day, ladder)
-            breakdown = self._merged(words, said, erased_at, day, only, hours_only)
+            row = fold(with_pending(stored_counts.row, pending, stored_counts.marks, ladder), day, ladder)
+            breakdown = self._merged(stored_parts, pending_parts, erased_at, day, only, hours_only)
             return BreakdownRow(row, breakdown, ladder, self.bounded.ladder, settled)
 
         hits = sum([sum(each.delta.people.values()) + sum(each.delta.bots.values()) for each in pending])
-        if words.size() <= AT_ONCE_BYTES and hits <= AT_ONCE_HITS:
+        if stored_parts.size() <= AT_ONCE_BYTES and hits <= AT_ONCE_HITS:
             return merged()
         async with locked(self._merging, "merging breakdowns"):  # each thread more makes the event loop wait longer
             return await in_thread("merging a breakdown", merged)
@@ -115,24 +115,28 @@ class BreakdownReader:
         """Returns whether all buckets from the one that holds `start` on are of the breakdown's finest tier."""
         return common_span(start, start + 1, day, self.bounded.ladder, ladder)[0] >= self.bounded.ladder.cuts(day)[0]
 
-    async def _read_both(self, counts_key: str, words_key: str) -> tuple[StoredLink, _Words, bool]:
+    async def _read_both(self, counts_key: str, parts_key: str) -> tuple[StoredLink, _StoredBreakdowns, bool]:
         """Returns the stored counts, the stored breakdown, and whether both are of one moment."""
-        again = _words(await self._rows(words_key), words_key)
+        again = _stored_breakdowns(await self._rows(parts_key), parts_key)
         for _ in range(TRIES):
-            words = again
+            stored_parts = again
             counts = await self._rows(counts_key)
             of_counts = _marks_of_counts(counts, counts_key)
-            if words.marks == of_counts:
-                return counts, words, True
-            again = _words(await self._rows(words_key), words_key)
-            is_ahead = any(mark > of_counts.get(owner, 0) for owner, mark in words.marks.items())
-            if again.marks == words.marks and not is_ahead:
-                return counts, words, True
-        return counts, words, False  # the breakdown is the older one: nothing that it records is missing in the counts
+            if stored_parts.marks == of_counts:
+                return counts, stored_parts, True
+            again = _stored_breakdowns(await self._rows(parts_key), parts_key)
+            is_ahead = any(mark > of_counts.get(owner, 0) for owner, mark in stored_parts.marks.items())
+            if again.marks == stored_parts.marks and not is_ahead:
+                return counts, stored_parts, True
+        return (
+            counts,
+            stored_parts,
+            False,
+        )  # the breakdown is the older one: nothing that it records is missing in the counts
 
     def _merged(
         self,
-        words: _Words,
+        stored_parts: _StoredBreakdowns,
         pending: Sequence[PendingBreakdown],
         erased_at: int,
         day: int,
@@ -141,14 +145,14 @@ class BreakdownReader:
     ) -> Breakdown:
         """Returns the sum of the owners' breakdowns; what is pending lands in its owner's, as its flush will do it."""
         rows: dict[int, Breakdown] = {}
-        for owner, parts, head in words.owners:
+        for owner, parts, head in stored_parts.owners:
             if head.erased_at >= erased_at:
                 try:
                     rows[owner] = decode_open(parts.open, only) if hours_only else decode_parts(parts, only)
                 except RowCorrupt as error:
-                    raise _naming_breakdown(error, words.key, owner) from error
+                    raise _naming_breakdown(error, stored_parts.key, owner) from error
         for waiting in pending:
-            if waiting.is_missing(words.marks.get(waiting.owner, 0)):
+            if waiting.is_missing(stored_parts.marks.get(waiting.owner, 0)):
                 row = fold_breakdown(rows.get(waiting.owner, self.bounded.empty), day, self.bounded)
                 values = {name: hours for name, hours in waiting.delta.values.items() if name in only}
                 rows[waiting.owner] = land(row, replace(waiting.delta, values=values), self.bounded)
@@ -158,7 +162,7 @@ class BreakdownReader:
         return merge_breakdowns(rows.values(), day, self.bounded)
 
 
-class _OwnersWords(NamedTuple):
+class _OwnerBreakdown(NamedTuple):
     """One owner's stored breakdown, of which only the head is read."""
 
     owner: int
@@ -166,12 +170,12 @@ class _OwnersWords(NamedTuple):
     head: BreakdownHead
 
 
-class _Words(NamedTuple):
+class _StoredBreakdowns(NamedTuple):
     """A link's stored breakdowns. marks: owner -> the last flush that its breakdown includes."""
 
     key: str
     erased_at: int
-    owners: list[_OwnersWords]
+    owners: list[_OwnerBreakdown]
     marks: dict[int, int]
 
     def size(self) -> int:
@@ -179,15 +183,15 @@ class _Words(NamedTuple):
         return sum([len(each.parts.open) + len(each.parts.closed) for each in self.owners])
 
 
-def _words(link: StoredLink, key: str) -> _Words:
+def _stored_breakdowns(link: StoredLink, key: str) -> _StoredBreakdowns:
     owners = []
     for each in link.rows:
         try:
             parts = separate_parts(each.data)
-            owners.append(_OwnersWords(each.owner, parts, parts.head or head_of(parts.open)))
+            owners.append(_OwnerBreakdown(each.owner, parts, parts.head or head_of(parts.open)))
         except RowCorrupt as error:
             raise _naming_breakdown(error, key, each.owner) from error
-    return _Words(key, link.erased_at, owners, {each.owner: each.head.mark for each in owners})
+    return _StoredBreakdowns(key, link.erased_at, owners, {each.owner: each.head.mark for each in owners})
 
 
 def _marks_of_counts(link: StoredLink, key: str) -> dict[int, int]:

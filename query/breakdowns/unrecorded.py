@@ -1,4 +1,4 @@
-"""The rest: hits of a row of counts that recorded nothing in a dimension, and what is known of them all the same.
+"""The hits of a row of counts that recorded no value of a dimension, and what is known of them.
 
 A hit that says nothing is counted and not recorded: it is cheap, and it gave no value, `""`. But neither did the hits
 record anything that came before the dimension was switched on, whatever they would have said: those are `unrecorded`.
@@ -62,23 +62,31 @@ class BreakdownRow:
             ladder.kept(t, self.counts.fold_day)[0] == t for ladder in (self.of_breakdown, self.ladder)
         )
 
+    def edge_at_or_after(self, t: int) -> int:
+        """Returns the first edge of a kept bucket that is not before t."""
+        return t if self.is_edge(t) else self.whole_span(t, t + 1)[1]
+
+    def edge_at_or_before(self, t: int) -> int:
+        """Returns the last edge of a kept bucket that is not after t."""
+        return t if self.is_edge(t) else self.whole_span(t, t + 1)[0]
+
     def without_value(self, dimension: str, edges: Sequence[int], since: int) -> list[WithoutValue]:
         """Returns the hits without a value in each [edges[i], edges[i + 1]); the dimension was switched on at `since`.
 
         The edges ascend and cut no kept bucket; no hit at or after `since` was counted before the dimension was on. A
         recorded hit is a counted one: only rows of different moments can say anything else.
         """
-        found = [WithoutValue()] * max(0, len(edges) - 1)
-        if not found or edges[0] == edges[-1]:
-            return found
+        points = [WithoutValue()] * max(0, len(edges) - 1)
+        if not points or edges[0] == edges[-1]:
+            return points
         parts = self._with_edges_around(since, edges)
         counted = between(self.counts, parts, series_of(dimension))
         recorded = recorded_between(self.breakdown, dimension, parts)
-        for start, end, hits, said in zip(parts, parts[1:], counted, recorded, strict=False):
+        for start, end, hits, of_values in zip(parts, parts[1:], counted, recorded, strict=False):
             point = bisect_right(edges, start) - 1
-            more = self._without_value_of(dimension, start, end, since, max(hits, said), said)
-            found[point] = WithoutValue(*map(sum, zip(found[point], more, strict=True)))
-        return found
+            more = self._without_value_of(dimension, start, end, since, max(hits, of_values), of_values)
+            points[point] = WithoutValue(*map(sum, zip(points[point], more, strict=True)))
+        return points
 
     def _with_edges_around(self, since: int, edges: Sequence[int]) -> Sequence[int]:
         """Returns the edges and, if they lie between, those of the bucket in which the dimension was switched on."""
@@ -86,8 +94,10 @@ class BreakdownRow:
             return edges
         return sorted({*edges, *self.whole_span(since, since + 1)})
 
-    def _without_value_of(self, dimension: str, start: int, end: int, since: int, hits: int, said: int) -> WithoutValue:
-        plain = hits - said
+    def _without_value_of(
+        self, dimension: str, start: int, end: int, since: int, hits: int, recorded: int
+    ) -> WithoutValue:
+        plain = hits - recorded
         if not self.settled:  # what was not recorded may have said something that was not read
             return WithoutValue(0, plain, plain)
         if start >= since:
@@ -96,7 +106,7 @@ class BreakdownRow:
             return WithoutValue(0, plain, 0)
         certainly, perhaps = self._counted_before(dimension, start, since)
         unrecorded = min(plain, perhaps)
-        return WithoutValue(plain - unrecorded, unrecorded, unrecorded - max(0, min(plain, certainly - said)))
+        return WithoutValue(plain - unrecorded, unrecorded, unrecorded - max(0, min(plain, certainly - recorded)))
 
     def _counted_before(self, dimension: str, start: int, since: int) -> tuple[int, int]:
         """Returns how many hits were counted in [start, since), at least and at most: rows of counts are finer."""

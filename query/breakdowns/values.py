@@ -115,6 +115,16 @@ def count_values(
     )
 
 
+def bounds_of_values(
+    row: BreakdownRow, dimension: str, values: Sequence[str], span: tuple[int, int], since: int, bounded: BoundedLadder
+) -> list[Bounds]:
+    """Returns the bounds of values in a range: at least what is in kept buckets inside it, at most what is around."""
+    around = count_values(row, dimension, span, since, bounded)
+    start, end = row.edge_at_or_after(span[0]), row.edge_at_or_before(span[1])
+    inside = count_values(row, dimension, (start, max(start, end)), since, bounded)
+    return [Bounds(inside.bounds(value).at_least, around.bounds(value).at_most) for value in values]
+
+
 @dataclass(frozen=True, slots=True)
 class ValueCurve:
     """One value along time: the bounds of each point of the grid, and those of the asked range."""

@@ -18,7 +18,7 @@ from query.breakdowns.causes import (
     ComparedSpans,
     DimensionCauses,
     TimeSpan,
-    compare_spans,
+    align_spans,
     count_spans,
     find_causes,
     spans_around,
@@ -49,12 +49,12 @@ class ChangeQueries:
         dimensions = [name for name in self._breakdowns.dimensions if name != BOT]
         row = await self._breakdowns.row(subject, dimensions, now)
         asked = resolve_range(parameters, now, row.counts.first)
-        spans = spans_around(row, asked, now) if given_before is None else compare_spans(row, given_before, asked)
-        found = [
+        spans = spans_around(row, asked, now) if given_before is None else align_spans(row, given_before, asked)
+        explained = [
             find_causes(row, name, spans, self._breakdowns.since(name), parameters.limit, self._breakdowns.bounded)
             for name in dimensions
         ]
-        found.sort(key=lambda each: -each.explains)
+        explained.sort(key=lambda each: -each.explains)
         before, after = (count_spans(row, [span], "") for span in (spans.before, spans.after))
         same_length = spans.after[1] - spans.after[0] == spans.before[1] - spans.before[0]
         until_now = asked[0], min(asked[1], max(asked[0], self._breakdowns.ladder.kept(now, row.counts.fold_day)[1]))
@@ -65,9 +65,9 @@ class ChangeQueries:
             TimeRange(*spans.before),
             TotalChange(before, after, after - before),
             same_length,
-            [_answer(each) for each in found],
+            [_answer(each) for each in explained],
             await self._by_link(spans, parameters.limit) if subject == ALL else [],
-            is_whole and all(cause.at_least == cause.at_most for each in found for cause in each.causes),
+            is_whole and all(cause.at_least == cause.at_most for each in explained for cause in each.causes),
         )
 
     async def _by_link(self, spans: ComparedSpans, limit: int) -> list[LinkChange]:
@@ -97,12 +97,12 @@ class ChangeQueries:
         return (await self._queries.total_in(link_subject(key).stored, *span)).total
 
 
-def _answer(found: DimensionCauses) -> DimensionAnswer:
+def _answer(explained: DimensionCauses) -> DimensionAnswer:
     return DimensionAnswer(
-        found.dimension,
-        found.explains,
-        [CauseAnswer(*cause) for cause in found.causes],
-        HiddenChange(found.hidden, found.hidden_change),
-        found.other,
-        found.unrecorded,
+        explained.dimension,
+        explained.explains,
+        [CauseAnswer(*cause) for cause in explained.causes],
+        HiddenChange(explained.hidden, explained.hidden_change),
+        explained.other,
+        explained.unrecorded,
     )

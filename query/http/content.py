@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from clickcurve.answers import CSV, JSON, CurveAnswer, Tabular, as_csv, as_json
-from query.parameters import ROWS, given_format
+from query.http.csv_file import disposition
+from query.parameters import ROWS, given_form
 
-Content: TypeAlias = tuple[str, bytes]  # media type, body
 RawHeaders: TypeAlias = Iterable[tuple[bytes, bytes]]
 
-_format_of = lru_cache(maxsize=1_000)(given_format)
+_form_of = lru_cache(maxsize=1_000)(given_form)
+
+
+class Content(NamedTuple):
+    """An answer as it is sent. disposition: as a file of which name browsers keep it; empty for JSON."""
+
+    media: str
+    body: bytes
+    disposition: str = ""
 
 
 def written(answer: object, query: bytes, headers: RawHeaders) -> Content:
     """Writes an answer to a question whose query string was understood; headers: of the request."""
-    form = _format_of(query)
+    form, times_in, zone = _form_of(query)
     if isinstance(answer, CurveAnswer) and form == ROWS:
-        return JSON, as_json(answer.rows())
+        return Content(JSON, as_json(answer.rows()))
     if isinstance(answer, Tabular) and (form == "csv" or (form is None and accepts_csv(headers))):
-        return CSV, as_csv(answer)
-    return JSON, as_json(answer)
+        return Content(CSV, as_csv(answer, times_in), disposition(answer, zone))
+    return Content(JSON, as_json(answer))
 
 
 def accepts_csv(headers: RawHeaders) -> bool:

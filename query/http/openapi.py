@@ -41,7 +41,7 @@ from clickcurve.answers import (
 from clickcurve.keys import GROUP_RULE, KEY_RULE, OUTCOMES
 from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
-from query.parameters import CURVE_FORMATS, DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS
+from query.parameters import CURVE_FORMATS, DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS, TIMES
 from query.steps import LAST_RULE, STEPS
 from query.sums import BODY_BYTES, MAX_KEYS
 
@@ -95,12 +95,18 @@ CURVE_FORMAT = parameter(
     "Default: what `Accept` prefers, else JSON. `rows`: flat JSON, a list of `time`, `end`, `count` and `state`.",
     {"type": "string", "enum": [*CURVE_FORMATS]},
 )
+TIMES_OF_CSV = parameter(
+    "times",
+    "Times of CSV: epoch seconds, or ISO 8601 in `tz`. JSON has epoch seconds always.",
+    {"type": "string", "enum": list(TIMES), "default": TIMES[0]},
+)
 _SORT = parameter(
     "sort",
     "The order: most hits first, ties by key; or by key, as the bytes of UTF-8 are ordered.",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
 )
 _PREFIX = parameter("prefix", "With `sort=key`: only keys that begin so.")
+_CONTAINS = parameter("contains", "With `sort=key`: only keys that contain this text, ASCII letters in any case.")
 _AFTER = parameter("after", "With `sort=key`: only keys after this one, the `after` of the page before.")
 _LIMIT = parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP})
 
@@ -153,8 +159,8 @@ _CAUSES = parameter(
 )
 _RANGE = [FROM, TO, LAST]
 _TOTAL = [*_RANGE, TZ, BOTS]
-_CURVE = [*_RANGE, STEP, TZ, BOTS, CURVE_FORMAT]
-_LIST = [_SORT, *_RANGE, _PREFIX, _AFTER, _LIMIT, TZ, BOTS, FORMAT]
+_CURVE = [*_RANGE, STEP, TZ, BOTS, CURVE_FORMAT, TIMES_OF_CSV]
+_LIST = [_SORT, *_RANGE, _PREFIX, _CONTAINS, _AFTER, _LIMIT, TZ, BOTS, FORMAT]
 
 # --- examples ---------------------------------------------------------------------------------------------------------
 _TOTAL_EXAMPLE = TotalAnswer("spring-sale", 1772323200, 1772409600, 42, 42, 42, True)
@@ -315,11 +321,11 @@ _SHAPES: Mapping[str, _Shape] = {
     ),
     "by/curve": _Shape(
         "One value {of} along time",
-        [_DIMENSION, _VALUE, *_RANGE, STEP, TZ, FORMAT],
+        [_DIMENSION, _VALUE, *_RANGE, STEP, TZ, FORMAT, TIMES_OF_CSV],
         _VALUE_CURVE_EXAMPLE,
         _NO_DIMENSION,
     ),
-    "visitors": _Shape("The visitors {of} by day", [*_RANGE, TZ], _VISITORS_EXAMPLE),
+    "visitors": _Shape("The visitors {of} by day", [*_RANGE, TZ, FORMAT, TIMES_OF_CSV], _VISITORS_EXAMPLE),
     "why": _Shape(
         "Why the total {of} differs from that of the range before",
         [*_RANGE, _BEFORE_FROM, _BEFORE_TO, TZ, _CAUSES, FORMAT],
@@ -382,10 +388,10 @@ def schema_of(answer: type) -> Schema:
 def schemas() -> dict[str, Schema]:
     """Returns the schemas of all answers, by name."""
     answers = [type(shape.example) for shape in _SHAPES.values()]
-    _, found = msgspec.json.schema_components(
+    _, named = msgspec.json.schema_components(
         [*answers, RowAnswer, Problem], ref_template="#/components/schemas/{name}"
     )
-    return found
+    return named
 
 
 _KEYS: Schema = {

@@ -8,7 +8,7 @@ from clickcurve.answers import Tabular
 from clickcurve.asgi import SAFE, Application, Receive, Scope, Send
 from clickcurve.buckets.errors import MethodNotAllowed
 from clickcurve.budget import budgeted
-from query.http.content import written
+from query.http.content import Content, written
 from query.http.questions import Asked, Questions
 
 _VARYING = ((b"vary", b"accept"), *SAFE)
@@ -36,18 +36,21 @@ class QueryEndpoint:
                 await self._following(scope, receive, send)
                 return
             try:
-                answer, media, body = await _answered(asked, scope)
+                answer, content = await _answered(asked, scope)
             except Exception as error:
                 await self._refuse(error)(scope, receive, send)
                 return
         # Not as clickcurve.asgi.Answer, which costs more to make than to send.
         more = _VARYING if isinstance(answer, Tabular) else SAFE
-        headers = [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body)), *more]
+        body = content.body
+        headers = [(b"content-type", content.media.encode()), (b"content-length", b"%d" % len(body)), *more]
+        if content.disposition:
+            headers.append((b"content-disposition", content.disposition.encode()))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
 
-async def _answered(asked: Asked, scope: Scope) -> tuple[object, str, bytes]:
+async def _answered(asked: Asked, scope: Scope) -> tuple[object, Content]:
     if scope["method"] != "GET":
         raise MethodNotAllowed(
             f"{scope['method']} is not possible at {scope['path']}",
@@ -55,4 +58,4 @@ async def _answered(asked: Asked, scope: Scope) -> tuple[object, str, bytes]:
         )
     query = scope["query_string"]
     answer = await asked.question.ask(asked.name, asked.dimension, query)
-    return answer, *written(answer, query, scope["headers"])
+    return answer, written(answer, query, scope["headers"])

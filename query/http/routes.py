@@ -25,8 +25,9 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRout
     async def sum_of_links(request: Request) -> Response:
         keys = keys_to_sum(await read_bounded(request.stream(), BODY_BYTES))
         query = raw_query(request)
-        media, body = written(await queries.sum(keys, query), query, request.scope["headers"])
-        return Response(body, headers={"content-type": media, "vary": "accept"})
+        content = written(await queries.sum(keys, query), query, request.scope["headers"])
+        named = {"content-disposition": content.disposition} if content.disposition else {}
+        return Response(content.body, headers={"content-type": content.media, "vary": "accept", **named})
 
     @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
     async def erase_link(request: Request) -> Response:

@@ -3,6 +3,9 @@
 The order is that of the characters, which is that of the bytes of UTF-8. A page is the first keys of the store from
 some key on, and this owner's pending hits, with those of other workers where they are asked: taken before the store is
 read, as for one row, so that a key is never missed. Links that were erased and not hit since are left out.
+
+A search looks at all keys from some key on, so many at most. Where a page ends because of that, the next one goes on
+behind the last key that was looked at.
 """
 
 from __future__ import annotations
@@ -12,10 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain
-from typing import TypeAlias
 
-from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, Pending, Row
+from clickcurve.keys import contains
 from clickcurve.waiting import in_thread, locked
 from query.lists.key_kind import KeyKind
 from query.lists.other_workers import AskOtherWorkers, by_stored_key
@@ -23,9 +25,9 @@ from query.lists.steps import Buffered, in_steps
 from query.parameters import Parameters
 from query.reader import HEAD, stored, with_pending
 from query.total import lifetime
-from storage.contract import StoredLink
+from storage.contract import FoundLinks, Store
 
-InOrder: TypeAlias = Callable[[str, int], list[tuple[str, StoredLink]]]
+LOOKED_AT = 1_000_000  # keys of one search: some 0.5 s of SQLite
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,86 +38,122 @@ class KeyPage:
     after: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which keys are asked for: those from `start` on that begin with a prefix and contain a text."""
+
+    start: str
+    prefix: str
+    text: str
+
+    @classmethod
+    def by(cls, parameters: Parameters) -> _Wanted:
+        prefix, after = parameters.prefix, parameters.after
+        return cls(prefix if after is None else max(prefix, f"{after}\0"), prefix, parameters.contains)
+
+    def has(self, key: str) -> bool:
+        is_here = key >= self.start and key.startswith(self.prefix)
+        return is_here and (not self.text or contains(key, self.text))
+
+
 class KeyList:
     """Answers `GET /v1/links?sort=key`, or the same of groups.
 
-    in_order and ladder are the store's; pending is the owner's, of a stored key; buffered the keys for which it has
-    any; other_workers asks for theirs.
+    pending is the owner's, of a stored key; buffered the keys for which it has any; other_workers asks for theirs.
+    looked_at: keys of one search, at most.
     """
 
     def __init__(
         self,
         kind: KeyKind,
-        in_order: InOrder,
+        store: Store,
         pending: Callable[[str], Sequence[Pending]],
         buffered: Buffered,
-        ladder: Callable[[], Ladder],
         other_workers: AskOtherWorkers,
+        looked_at: int = LOOKED_AT,
     ) -> None:
         self._kind = kind
-        self._in_order = in_order
+        self._store = store
         self._pending = pending
         self._buffered = buffered
-        self._ladder = ladder
         self._other_workers = other_workers
+        self._looked_at = looked_at
         self._reading = asyncio.Lock()  # one page at a time: on a cluster each reads all keys
 
     async def page(self, parameters: Parameters, now: int) -> KeyPage:
-        """Returns the first `parameters.limit` keys from where the parameters say. Raises StoreUnavailable."""
-        prefix, wanted = parameters.prefix, parameters.limit + 1
-        start = prefix if parameters.after is None else max(prefix, f"{parameters.after}\0")
-        many = wanted
-        while True:
-            pending = await self._first_pending(prefix, start, many)
-            async with locked(self._reading, "listing keys"):
-                found = await in_thread("listing keys", self._found, prefix, start, wanted, pending, now)
-            if len(pending) < many or (len(found) == wanted and found[-1][0] <= max(pending)):
-                break
-            many *= 2  # some of them were erased meanwhile and count nothing, so later ones may be on the page
-        links = [(key, lifetime(row, parameters.bots)) for key, row in found[: parameters.limit]]
-        return KeyPage(links, links[-1][0] if len(found) == wanted else None)
+        """Returns the first `parameters.limit` keys from where the parameters say, or fewer that a search has found.
 
-    async def _first_pending(self, prefix: str, start: str, many: int) -> dict[str, Sequence[Pending]]:
+        Raises StoreUnavailable.
+        """
+        wanted, many = _Wanted.by(parameters), parameters.limit + 1
+        first = many
+        while True:
+            pending = await self._first_pending(wanted, first)
+            async with locked(self._reading, "listing keys"):
+                rows, last = await in_thread("listing keys", self._found, wanted, many, pending, now)
+            if len(pending) < first or (len(rows) == many and rows[-1][0] <= max(pending)):
+                break
+            first *= 2  # some of them were erased meanwhile and count nothing, so later ones may be on the page
+        links = [(key, lifetime(row, parameters.bots)) for key, row in rows[: parameters.limit]]
+        return KeyPage(links, links[-1][0] if len(rows) == many else last)
+
+    async def _first_pending(self, wanted: _Wanted, many: int) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of the first so many keys that have any."""
-        others = {self._name(stored): held for stored, held in by_stored_key(await self._other_workers()).items()}
+        others = {self._name(stored): pending for stored, pending in by_stored_key(await self._other_workers()).items()}
         keys = chain(chain.from_iterable(self._buffered()), others)
         first: list[str] = []
         async for some in in_steps(keys):
-            first = nsmallest(many, {*first, *(key for key in some if key >= start and key.startswith(prefix))})
+            first = nsmallest(many, {*first, *filter(wanted.has, some)})
         return {key: [*others.get(key, ()), *self._pending(self._kind.stored_of(key))] for key in first}
 
     def _name(self, stored: str) -> str:
         return self._kind.name_of(stored) or ""
 
     def _found(
-        self, prefix: str, start: str, wanted: int, pending: Mapping[str, Sequence[Pending]], now: int
-    ) -> list[tuple[str, Row]]:
-        """Returns the first keys that count anything, with their rows' heads. Runs in a thread."""
-        found: dict[str, Row] = {}
+        self, wanted: _Wanted, many: int, pending: Mapping[str, Sequence[Pending]], now: int
+    ) -> tuple[list[tuple[str, Row]], str | None]:
+        """Returns the first keys that count anything, with their rows' heads. Runs in a thread.
+
+        Also returns the last key that was looked at, if the search ended before it found so many; else None.
+        """
+        rows: dict[str, Row] = {}
         marks: dict[str, Mapping[int, int]] = {}
-        ladder = self._ladder()
-        at: str | None = self._kind.stored_of(start) if start else self._kind.starts[0]
-        while at is not None and len(found) < wanted:
-            asked = wanted - len(found)
-            keys = self._in_order(at, asked)
-            at = f"{keys[-1][0]}\0" if len(keys) == asked else None
-            for stored_key, link in keys:
-                key = self._kind.name_of(stored_key)
+        ladder, name_of = self._store.ladder(), self._kind.name_of
+        at: str | None = self._kind.stored_of(wanted.start) if wanted.start else self._kind.starts[0]
+        last: str | None = None
+        while at is not None and last is None and len(rows) < many:
+            size = many - len(rows)
+            read = self._read(wanted.text, at, size)
+            at = None if read.last is None else f"{read.last}\0"
+            for stored_key, link in read.links:
+                key = name_of(stored_key)
                 if key is None:
                     at = self._kind.start_after(stored_key)
                     break
-                if not key.startswith(prefix):
+                if not key.startswith(wanted.prefix):
                     at = None
                     break
                 whole = stored(link, now, ladder, since=HEAD)
                 marks[key] = whole.marks
                 if _counts(whole.row):
-                    found[key] = whole.row
+                    rows[key] = whole.row
+            else:
+                if read.last is not None and len(read.links) < size:  # it has looked at as many as it may
+                    last = name_of(read.last)
+                    at = self._kind.start_after(read.last) if last is None else at
+                    if last is not None and last > wanted.prefix and not last.startswith(wanted.prefix):
+                        last = at = None  # it is behind all that begin so
         for key, several in pending.items():
-            row = with_pending(found.get(key, EMPTY), several, marks.get(key, {}), ladder)
-            if _counts(row):
-                found[key] = row
-        return nsmallest(wanted, found.items())
+            row = with_pending(rows.get(key, EMPTY), several, marks.get(key, {}), ladder)
+            if _counts(row) and (last is None or key <= last):
+                rows[key] = row
+        return nsmallest(many, rows.items()), last
+
+    def _read(self, text: str, start: str, size: int) -> FoundLinks:
+        if text:
+            return self._store.containing(text, start, size, self._looked_at)
+        links = self._store.in_order(start, size)
+        return FoundLinks(links, links[-1][0] if len(links) == size else None)
 
 
 def _counts(row: Row) -> bool:

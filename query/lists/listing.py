@@ -36,7 +36,7 @@ class Listing:
         self.rankings = Rankings(
             kind, walk, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers
         )
-        self.keys = KeyList(kind, store.in_order, pending, buffered, store.ladder, other_workers)
+        self.keys = KeyList(kind, store, pending, buffered, other_workers)
 
     async def list(self, parameters: Parameters, now: int) -> RankedKeys | KeyPage:
         """Returns names by their hits, or a page of them in their order, as the parameters say."""
@@ -49,7 +49,7 @@ def _walk_of_groups(store: Store) -> Callable[[str | None, int, int | None], lis
     """Returns a walk over the rows of groups alone: those of links are many more."""
 
     def walk(after: str | None, limit: int, since_day: int | None) -> list[tuple[str, StoredLink]]:
-        found = store.in_order(GROUP.starts[0] if after is None else f"{after}\0", limit)
-        return list(takewhile(lambda each: GROUP.name_of(each[0]) is not None, found))
+        groups = store.in_order(GROUP.starts[0] if after is None else f"{after}\0", limit)
+        return list(takewhile(lambda each: GROUP.name_of(each[0]) is not None, groups))
 
     return walk

@@ -25,10 +25,10 @@ async def nobody() -> Sequence[WorkerPending]:
     return ()
 
 
-def by_stored_key(held: Iterable[WorkerPending]) -> dict[str, list[Pending]]:
+def by_stored_key(workers: Iterable[WorkerPending]) -> dict[str, list[Pending]]:
     """Returns the pending hits of several workers by stored key."""
-    found: dict[str, list[Pending]] = {}
-    for each in held:
+    pending_of: dict[str, list[Pending]] = {}
+    for each in workers:
         for stored, pending in each.pending.items():
-            found.setdefault(stored, []).extend(pending)
-    return found
+            pending_of.setdefault(stored, []).extend(pending)
+    return pending_of

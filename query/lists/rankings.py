@@ -110,10 +110,10 @@ class _Counter:
             return StoredCount(0, marks)
         return StoredCount(sum(lifetime(head, self.bots) for head in heads), marks)
 
-    def with_pending(self, known: StoredCount, pending: Sequence[Pending]) -> StoredCount:
+    def with_pending(self, stored: StoredCount, pending: Sequence[Pending]) -> StoredCount:
         """Returns the count with the pending hits that the stored rows do not have."""
-        missing = [each.delta for each in pending if each.is_missing(known.marks.get(each.owner, 0))]
-        return known._replace(hits=known.hits + sum(map(self._delta, missing)))
+        missing = [each.delta for each in pending if each.is_missing(stored.marks.get(each.owner, 0))]
+        return stored._replace(hits=stored.hits + sum(map(self._delta, missing)))
 
     def _delta(self, delta: Delta) -> int:
         count, span = 0, self.span
@@ -199,11 +199,11 @@ class Rankings:
         counts = dict(islice(ranking.counts.items(), parameters.limit))
         beyond = []
         for key, several in pending.items():
-            known = ranking.counts.get(key)
-            if known is None and ranking.others_most:
+            stored = ranking.counts.get(key)
+            if stored is None and ranking.others_most:
                 beyond.append(key)
             else:
-                counts[key] = counter.with_pending(known or NOTHING_STORED, several)
+                counts[key] = counter.with_pending(stored or NOTHING_STORED, several)
         threshold = _threshold(self._best(counts, parameters.limit), parameters.limit)
         for at, key in enumerate(beyond):
             if ranking.others_most + counter.with_pending(NOTHING_STORED, pending[key]).hits >= threshold:
@@ -235,8 +235,8 @@ class Rankings:
         pending: dict[str, Sequence[Pending]] = dict(others)
         most = await summed_in_steps(self._buffered())
         lifted = await at_least(most, threshold - ranking.others_most)
-        async for known in in_steps(ranking.counts.items()):
-            named = ((self._name(key), each.hits) for key, each in known)
+        async for counted in in_steps(ranking.counts.items()):
+            named = ((self._name(key), each.hits) for key, each in counted)
             lifted += [name for name, count in named if name in most and count + most[name] >= threshold]
         async for keys in in_steps({*map(self._kind.stored_of, lifted), *others}, _READS):
             for key in keys:
@@ -248,10 +248,12 @@ class Rankings:
         """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
         key = (counter.range, counter.bots, fold_day(counter.now))
         async with locked(self._walking, "walking over all links"):
-            found = self._rankings.get(key)
-            fresh = found and found.flushes == (self._flushes(), stamps) and 0 <= counter.now - found.at < _FRESH_S
-            if found and fresh and found.best >= limit:
-                return found
+            ranking = self._rankings.get(key)
+            fresh = (
+                ranking and ranking.flushes == (self._flushes(), stamps) and 0 <= counter.now - ranking.at < _FRESH_S
+            )
+            if ranking and fresh and ranking.best >= limit:
+                return ranking
             flushes, forgotten = (self._flushes(), stamps), self._forgotten
             by_bounds = (
                 None if self._ranked is None else await in_thread("ranking links", self._by_bounds, counter, limit)
@@ -306,8 +308,8 @@ class Rankings:
         others_most = 0
         after: str | None = None
         while True:
-            after, found = await in_thread("reading a page of links", self._page, after, counter, others_most)
-            counts.update(found)
+            after, page = await in_thread("reading a page of links", self._page, after, counter, others_most)
+            counts.update(page)
             if after is None or len(counts) >= 2 * _KEPT:
                 counts, left_out = self._pruned(counts)
                 others_most = max(others_most, left_out)
@@ -349,7 +351,7 @@ class Rankings:
 
 def _is_settled(counts: Counts, limit: int, key: str, most: int) -> bool:
     """Returns whether no link after this key, by the most that each can count, is among the best."""
-    best = nsmallest(limit, ((-each.hits, known) for known, each in counts.items()))
+    best = nsmallest(limit, ((-each.hits, name) for name, each in counts.items()))
     return most < MOST and len(best) == limit and best[-1] <= (-most, key)
 
 

@@ -1,4 +1,4 @@
-"""What is done with all buffered links, in steps between which the event loop has its turn: there can be 300,000."""
+"""Work on all buffered links, in steps: there can be 300,000, and the event loop has its turn in between."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def in_steps(values: Iterable[T], size: int = STEP) -> AsyncIterator[list[
 
 
 async def summed_in_steps(tables: Iterable[dict[str, int]]) -> dict[str, int]:
-    """Returns the sum of what the tables say of each name, in the first of them that says anything."""
+    """Returns the sum of each name's counts, in the first table that has any."""
     sums: dict[str, int] = {}
     for table in tables:
         if not sums:
@@ -40,7 +40,7 @@ async def summed_in_steps(tables: Iterable[dict[str, int]]) -> dict[str, int]:
 
 async def at_least(counts: Mapping[str, int], least: int) -> list[str]:
     """Returns the names with a count of `least` or more."""
-    found: list[str] = []
+    names: list[str] = []
     async for some in in_steps(counts.items(), 10 * STEP):
-        found += [name for name, count in some if count >= least]
-    return found
+        names += [name for name, count in some if count >= least]
+    return names

@@ -58,8 +58,8 @@ class Ledger:
         await self._steps.accept(Batch(source=SourceStep(source, before.step, before.step + 1, tail)))
         return LedgerEntry(before.step + 1, noted)
 
-    async def said(self, source: str, before: LedgerEntry, way: str) -> LedgerEntry:
-        """Notes that the last change was said on a way."""
+    async def note_sent(self, source: str, before: LedgerEntry, way: str) -> LedgerEntry:
+        """Notes that the last change was sent by this way."""
         due = tuple(each for each in before.noted.due if each != way)
         return await self.write(source, before, replace_due(before.noted, due))
 

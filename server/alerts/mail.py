@@ -76,7 +76,7 @@ class MailServer:
                 secure = True
             if user:
                 if not secure and not is_loopback(host):
-                    raise smtplib.SMTPException("it offers no TLS, and a password goes over nothing else")
+                    raise smtplib.SMTPException("it offers no TLS, and a password is sent over TLS only")
                 server.login(user, self.password)
         except BaseException:
             server.close()

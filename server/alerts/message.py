@@ -37,8 +37,8 @@ class AlertMessage:
             "to": span_end(self.at),
         }
         data |= dict(zip(("at_least", "at_most", "before_at_least", "before_at_most"), self.counted, strict=False))
-        said = {"type": self.type, "timestamp": iso(self.at), "data": data}
-        return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+        event = {"type": self.type, "timestamp": iso(self.at), "data": data}
+        return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
 
     def subject_line(self) -> str:
         word = {FIRED: "fires", OVER: "is over", TEST: "is tested"}[self.type]

@@ -77,8 +77,8 @@ class AlertWatch:
 
         What there is to say is said by a task of each alert, so that one receiver that hangs holds up no other alert.
         """
-        found = await asyncio.gather(*map(self._visit_one, self._alerts), return_exceptions=True)
-        errors = [each for each in found if isinstance(each, BaseException)]
+        results = await asyncio.gather(*map(self._visit_one, self._alerts), return_exceptions=True)
+        errors = [each for each in results if isinstance(each, BaseException)]
         if errors:
             raise errors[0]
 
@@ -156,7 +156,7 @@ class AlertWatch:
                 if not self._gives_up(alert, way, noted, retry, error):
                     continue
             del self._retries[f"{noted.id} {way}"]
-            entry = await self._ledger.said(alert.source, entry, way)
+            entry = await self._ledger.note_sent(alert.source, entry, way)
 
     async def _send(self, alert: Alert, way: str, message: AlertMessage) -> None:
         if way == "url":
@@ -171,9 +171,9 @@ class AlertWatch:
         self.messages["given up" if given_up else "failed"] += 1
         retry.at = now + PAUSES_S[min(retry.failures, len(PAUSES_S) - 1)]
         retry.failures += 1
-        said = {"alert": alert.name, "way": way, "reason": error.detail, "id": noted.id}
+        fields = {"alert": alert.name, "way": way, "reason": error.detail, "id": noted.id}
         if given_up:
-            log.error("alert not delivered", extra={**said, "then": "given up"})
+            log.error("alert not delivered", extra={**fields, "then": "given up"})
         else:
-            log.warning("alert not delivered", extra={**said, "again_in_s": int(retry.at - now)})
+            log.warning("alert not delivered", extra={**fields, "again_in_s": int(retry.at - now)})
         return given_up

@@ -15,7 +15,6 @@ from clickcurve.keys import link_subject
 from clickcurve.limiter.http.routes import DecisionService, limit_routes
 from dashboard.pictures.picture_routes import picture_routes
 from dashboard.questions import BrokenDown
-from ingest.attributes.referrer import kept_value
 from ingest.hit import Moment
 from ingest.imports.routes import import_routes
 from ingest.owner import Owner
@@ -25,6 +24,7 @@ from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
+from query.breakdowns.why import ChangeQueries
 from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
 from query.http.routes import routes as query_routes
@@ -116,7 +116,8 @@ def create_app(
     breakdowns: BreakdownQueries | None = None
     if attributes.dimensions:
         breakdowns = _breakdowns(pending, store, clock, attributes, peers)
-        page = replace(page, broken_down=BrokenDown(breakdowns, attributes.dimensions, attributes.visitors))
+        why = ChangeQueries(queries, breakdowns).why
+        page = replace(page, broken_down=BrokenDown(breakdowns, why, attributes.dimensions, attributes.visitors))
     app.include_router(picture_routes(queries))
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
     app.include_router(import_routes(owner, moment, store.ladder, counting.ingest, room, attributes.reader))
@@ -192,6 +193,6 @@ def make_queries(
 def _breakdowns(
     pending: PendingHits, store: Store, clock: Callable[[], float], attributes: Attributes, peers: Peers | None
 ) -> BreakdownQueries:
-    held = pending.pending, pending.pending_breakdowns
-    reader = BreakdownReader(store.rows, *held, store.ladder, attributes.bounded, peers)
-    return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock, kept_value)
+    readers = pending.pending, pending.pending_breakdowns
+    reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, peers)
+    return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock, attributes.referrers.kept_value)

@@ -29,12 +29,12 @@ class BackgroundRequests:
     def jobs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Returns the jobs that are to run, by name."""
         settings = self._settings
-        found: dict[str, tuple[bool, Callable[[], Awaitable[None]]]] = {
+        jobs: dict[str, tuple[bool, Callable[[], Awaitable[None]]]] = {
             "alerts": (bool(settings.alerts), self._watch.visit),
             "weekly_report": (bool(settings.weekly_report), self._report.visit),
             "statsd": (bool(settings.statsd), self._statsd.hand_over),
         }
-        return {name: job for name, (wanted, job) in found.items() if wanted and self._is_first}
+        return {name: job for name, (wanted, job) in jobs.items() if wanted and self._is_first}
 
     def samples(self) -> Iterator[Sample]:
         """Yields what there is to say on /metrics."""
@@ -58,7 +58,7 @@ class BackgroundRequests:
         try:
             await self._statsd.listen(host, port)
         except OSError as error:
-            reason = f"statsd {host}:{port} cannot be listened on: {error.strerror or error}"
+            reason = f"statsd cannot listen on {host}:{port}: {error.strerror or error}"
             raise SettingInvalid(reason, field="statsd", value=host) from error
         log.info("statsd", extra={"host": host, "port": port, "then": "hits of its packets count at most once"})
 

@@ -109,8 +109,8 @@ LIMITS: Mapping[str, Limit] = {
         "the connection is closed",
     ),
     "keep_alive_s": Limit(connection.KEEP_ALIVE_S, "seconds without a request", "the connection is closed"),
-    "drain_s": Limit(
-        connection.DRAIN_S,
+    "last_answers_s": Limit(
+        connection.LAST_ANSWERS_S,
         "seconds for requests under way at a stop",
         "they are cut off; what was not answered may not count",
     ),

@@ -15,9 +15,11 @@ from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
+from clickcurve.waiting import in_thread
 from dashboard.page.login_routes import login_routes
 from dashboard.page.page_routes import page_routes, problem_page
 from dashboard.page.pages import NodeFacts, Pages
+from dashboard.page.share_form_routes import SharedAddress, share_form_routes
 from dashboard.page.share_routes import share_routes
 from dashboard.page.templates import Templates
 from dashboard.questions import BrokenDown
@@ -26,7 +28,7 @@ from query.queries import Limits, Queries
 from server.clock import monotonic
 from server.http import tokens
 from server.http.page_session import cookie_of
-from server.http.shares import Shares
+from server.http.shares import MAX_DAYS, Shares
 from server.http.tokens import Gate
 from server.metrics import Metrics
 from server.version import program_version
@@ -78,11 +80,42 @@ def include_page(
     def missing_s() -> float:
         return sources.flush_s if some_unreachable() else 0
 
+    sharing = PageSharing(sources.shares, gate, clock)
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.broken_down)
     app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))
     app.include_router(share_routes(pages, templates, clock, shared, missing_s))
+    app.include_router(share_form_routes(templates, sharing, signed_in))
     app.include_router(login_routes(templates, check, gate.needs_tokens))
     _answer_strays(app, templates)
+
+
+class PageSharing:
+    """What the page's form shares, given a token of scope admin."""
+
+    max_days = MAX_DAYS
+
+    def __init__(self, shares: Shares, gate: Gate, clock: Callable[[], float]) -> None:
+        self._shares = shares
+        self._gate = gate
+        self._clock = clock
+
+    def needs_token(self) -> bool:
+        return self._gate.needs_tokens()
+
+    def check(self, token: str) -> None:
+        self._gate.check(tokens.Scope.admin, b"Bearer " + token.encode("latin-1", "replace"))
+
+    async def addresses(self, kind: str, name: str) -> list[SharedAddress]:
+        found = await in_thread("reading shares", self._shares.addresses, kind, name, int(self._clock()))
+        return [SharedAddress(share.id, share.until, signed) for share, signed in found]
+
+    async def share(self, kind: str, name: str, days: int) -> SharedAddress:
+        signed = await in_thread("sharing", self._shares.add, kind, name, days, int(self._clock()))
+        share_id, until, _ = signed.split(".")
+        return SharedAddress(share_id, until, signed)
+
+    async def revoke(self, share_id: str) -> None:
+        await in_thread("revoking a share", self._shares.remove, share_id)
 
 
 class NotHere(ClickcurveError):

@@ -9,15 +9,17 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import uvicorn
 import uvloop
 
+from server.app.drain import drain
 from server.app.shutdown import Signals
 from server.app.startup import running
 from server.app.worker import Worker
 from server.http.address_connections import AddressConnections
-from server.http.connection import DRAIN_S
+from server.http.connection import LAST_ANSWERS_S
 from server.http.fast_path import FastPath, fast_connection_class
 from server.http.host_and_origin_guard import answering_pages
 from server.logs import log
@@ -27,13 +29,15 @@ from server.process.supervisor import ParentProcess
 from server.settings.table import Settings
 
 BACKLOG = 2_048  # connections that wait to be accepted
+_CLOSE = (b"connection", b"close")
 
 
 class Uvicorn(uvicorn.Server):
     """uvicorn, which here ends with exit code 0 after a stop, and calls `listening` when it listens."""
 
-    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, fast_path: FastPath, listening: Callable[[], None]) -> None:
         super().__init__(config)
+        self._fast_path = fast_path
         self._listening = listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -42,6 +46,12 @@ class Uvicorn(uvicorn.Server):
 
     def stop(self) -> None:
         self.should_exit = True
+
+    def end_connections(self) -> None:
+        """Ends each connection with its next answer, which says so: no client sends into one that is being closed."""
+        self._fast_path.is_open = False  # its answers are constants
+        self.config.encoded_headers.append(_CLOSE)  # which uvicorn sends with every answer, and obeys
+        self.server_state.default_headers = [*self.server_state.default_headers, _CLOSE]
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -61,8 +71,8 @@ def run(
         # Set before the first flush and kept until the end: a stop during the first flush ends in order too, and a
         # second signal does not cut off the last flush.
         signals = Signals()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: signals.stop())
+        signal.signal(signal.SIGTERM, lambda *_: signals.drain())
+        signal.signal(signal.SIGINT, lambda *_: signals.stop())
         loop = asyncio.get_running_loop()
         signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(signals.reload))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # which the command has held back
@@ -71,6 +81,9 @@ def run(
             signals.take_worker(worker, reload=parent is not None and settings.config is not None)
             server = _uvicorn(worker, listener, listening)
             signals.stop_serving = server.stop
+            if settings.drain_s:
+                begin = partial(drain, worker, listener, server.end_connections, server.stop)
+                signals.begin_drain = partial(loop.call_soon_threadsafe, begin)
             if parent is not None:
                 loop.add_reader(parent.gone, _orphaned, parent.gone, server)
             if not signals.to_stop:
@@ -103,11 +116,12 @@ def url_of(host: str, port: int) -> str:
 
 def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], None]) -> Uvicorn:
     settings, url = worker.settings, url_of(*listener.getsockname()[:2])
+    fast_path = FastPath(worker.gateway)
     config = uvicorn.Config(
         answering_pages(worker.gateway, settings.cors_origins, worker.problems, worker.gateway.answers),
         loop="uvloop",
         http=fast_connection_class(
-            FastPath(worker.gateway),
+            fast_path,
             worker.connections_refused,
             AddressConnections(worker.limiter.addresses, settings.address_connections),
             connections_max=fitting_connections(),
@@ -121,7 +135,7 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        timeout_graceful_shutdown=DRAIN_S,
+        timeout_graceful_shutdown=LAST_ANSWERS_S,
     )
     listens = {"url": url, "page": f"{url}/", "journal": worker.name, "hits_recovered": worker.recovered}
 
@@ -130,4 +144,4 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
         log.info("listening", extra=listens)
         listening()
 
-    return Uvicorn(config, started)
+    return Uvicorn(config, fast_path, started)

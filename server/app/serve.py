@@ -29,7 +29,7 @@ def serve(settings: Settings) -> int:
     require_smtp(settings.alerts, settings.weekly_report, settings.smtp)
     in_memory = settings.store.startswith("memory:")
     if in_memory and settings.workers > 1:
-        raise SettingInvalid("memory:// lives in one process: workers must be 1 with it", field="workers")
+        raise SettingInvalid("memory:// works in one process only: set workers to 1", field="workers")
     with data_folder.held(settings.data, settings.store, "clickcurve serve"):
         tokens = load_tokens(data_folder.tokens_file(settings.data))
         check_reach(settings.host, bool(tokens), settings.insecure)
@@ -37,16 +37,16 @@ def serve(settings: Settings) -> int:
         logs.start()
         open_files.raise_limit()
         if in_memory:
-            log.warning("memory store", extra={"then": "nothing that is counted survives the end of this process"})
+            log.warning("memory store", extra={"then": "all counts are lost when this process ends"})
         if not settings.sync:
             log.warning("sync is off", extra={"then": "a crash of the machine loses what was accepted just before it"})
         if not tokens and not is_loopback(settings.host):
-            log.warning("insecure", extra={"host": settings.host, "then": "anybody who reaches it may write and read"})
+            log.warning("insecure", extra={"host": settings.host, "then": "anybody who can connect may write and read"})
         metrics.clear_samples(data_folder.samples_folder(settings.data))
         if settings.workers == 1:
             with listener:
                 return run.run(settings, listener, lambda: _ready(listener), None)
-        patience_s = connection.DRAIN_S + shutdown.LAST_FLUSH_S + 3.0
+        patience_s = settings.drain_s + connection.LAST_ANSWERS_S + shutdown.LAST_FLUSH_S + 3.0
         return supervisor.Parent(
             settings.workers,
             listener,
@@ -88,7 +88,7 @@ def bind(host: str, port: int) -> socket.socket:
             listener.bind(address)
             undo.pop_all()
     except OSError as error:
-        reason = f"{host}:{port} cannot be listened on: {error.strerror or error}"
+        reason = f"cannot listen on {host}:{port}: {error.strerror or error}"
         if error.errno == errno.EADDRINUSE:
             reason += "; --port names another port, 0 a free one"
         raise SettingInvalid(reason, field="port", value=port) from error

@@ -1,7 +1,7 @@
-"""What happens at SIGTERM: requests under way end, one last flush, then everything is closed, within seconds.
+"""What happens at a stop: requests under way end, one last flush, then everything is closed, within seconds.
 
-uvicorn stops to listen and gives requests DRAIN_S seconds; then `shut_down` flushes. What is not in the store by then
-is in the journal, and the next start flushes it.
+At SIGTERM `drain` serves for `drain_s` first. uvicorn stops to listen and gives requests LAST_ANSWERS_S seconds; then
+`shut_down` flushes. What is not in the store by then is in the journal, and the next start flushes it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,18 @@ class Signals:
         self.to_stop = False
         self.to_reload = False
         self.stop_serving: Callable[[], None] | None = None
+        self.begin_drain: Callable[[], object] | None = None
         self._worker: Worker | None = None
 
+    def drain(self) -> None:
+        """Stops the server after it has drained (SIGTERM), or as soon as it serves if it does not yet."""
+        if self.begin_drain is None:
+            self.stop()
+        else:
+            self.begin_drain()
+
     def stop(self) -> None:
-        """Stops the server as soon as it serves (SIGTERM, SIGINT)."""
+        """Stops the server as soon as it serves (SIGINT)."""
         self.to_stop = True
         if self.stop_serving is not None:
             self.stop_serving()

@@ -49,7 +49,7 @@ class Worker:
         """Joins the parts. `gave_way`: the number of the journal whose place this one took at the start."""
         self.settings, self.number, self.store, self._gave_way = settings, number, store, gave_way
         self.name = data_folder.journal_folder(settings.data, number).name
-        self.listening = self.stopping = False
+        self.listening = self.draining = self.stopping = False
         self.stamps = Stamps(clock.now, slots, number - 1)
         self.attributes = Attributes(settings, store, clock.now)
         self.owner = open_owner(settings, journal, store, self._alone(), self.stamps, lambda: self.listening)
@@ -67,7 +67,7 @@ class Worker:
         self.recovered = 0  # hits that were found in the journal
         self.limit_history = self._limit_history()
         self.readiness = Readiness(
-            lambda: self.pending.status, settings.flush_s, store.rows, lambda: self.stopping, journal.check_room
+            lambda: self.pending.status, settings.flush_s, store.rows, self._ending, journal.check_room
         )
         self.peers = Peers(settings.data, number, settings.workers)
         self.gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
@@ -99,6 +99,10 @@ class Worker:
         )
         self.background = BackgroundRequests(settings, number, self.owner, queries, self.gateway.hits)
         self.schedule = self._schedule()
+
+    def _ending(self) -> str | None:
+        """Returns why no more requests should come; None while they should."""
+        return "the server is stopping" if self.stopping else "draining" if self.draining else None
 
     def _samples(self) -> list[Callable[[], samples.Samples]]:
         """Returns what each part says on /metrics."""

@@ -45,15 +45,15 @@ def test_alerts(settings: Settings, names: tuple[str, ...]) -> Result:
     if missing := set(names) - {alert.name for alert in alerts}:
         raise Failed(f"there is no alert {sorted(missing)[0]!r} in the settings", USAGE)
     if not alerts:
-        raise Failed("the settings name no alerts: give the file with [[alerts]] by --config", USAGE)
-    found = asyncio.run(_tested(settings, alerts))
-    lines = [f"{one['alert']}, by {one['way']}: {'sent' if one['sent'] else one['reason']}" for one in found]
-    return Result(lines, found, 0 if all(one["sent"] for one in found) else FAILED)
+        raise Failed("the settings have no alerts: name the file with [[alerts]] by --config", USAGE)
+    sent = asyncio.run(_tested(settings, alerts))
+    lines = [f"{one['alert']}, by {one['way']}: {'sent' if one['sent'] else one['reason']}" for one in sent]
+    return Result(lines, sent, 0 if all(one["sent"] for one in sent) else FAILED)
 
 
 async def _tested(settings: Settings, alerts: list[Alert]) -> list[dict[str, object]]:
     webhooks, mails = Webhooks(webhook_client, clock.now), mail_server(settings)
-    found: list[dict[str, object]] = []
+    sent: list[dict[str, object]] = []
     for alert in alerts:
         message = AlertMessage(new_message_id(), TEST, int(clock.now()), alert, ())
         for way in alert.ways:
@@ -66,5 +66,5 @@ async def _tested(settings: Settings, alerts: list[Alert]) -> list[dict[str, obj
                     await mails.send(Mail(message.id, alert.mail, message.subject_line(), text, message.at))
             except NotDelivered as error:
                 reason = error.detail
-            found.append({"alert": alert.name, "way": way, "sent": reason is None, "reason": reason, "id": message.id})
-    return found
+            sent.append({"alert": alert.name, "way": way, "sent": reason is None, "reason": reason, "id": message.id})
+    return sent

@@ -23,14 +23,14 @@ DIMENSIONS = ("ref", "country", "device", "source")  # that the visitors say, un
 
 
 @click.command("demo")
-@click.option("--quiet", is_flag=True, help="No visitors of now: only the year before.")
+@click.option("--quiet", is_flag=True, help="No new visitors: only the year before.")
 @with_settings("data", "host", "port", "config", without_default=("data",))
 def demo_command(settings: Settings, quiet: bool) -> None:
-    """Run a server with a year of made-up traffic, to look around in.
+    """Run a server with a year of made-up traffic, to look around.
 
     It is ready within seconds. Visitors keep coming while it runs, as many a minute as in the year before; when it
-    begins, one link has a burst. Without --data all of it is in a folder that is removed at the end. Where port 8080 is
-    taken, as by your server, and no other is named, it takes a free one.
+    begins, one link has a burst. Without --data everything is in a folder that is removed at the end. If port 8080 is
+    in use and no other is named, it takes a free one.
 
     \b
     Examples:

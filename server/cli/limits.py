@@ -37,15 +37,15 @@ def limits_command() -> None:
     envvar="CLICKCURVE_CONFIG",
     help="TOML file with the rules, if RULE is the name of an event.",
 )
-@click.option("--summary", is_flag=True, help="Only the sums, not each refused line.")
+@click.option("--summary", is_flag=True, help="Print only the sums, not each refused line.")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(0), help="How many callers to list.")
 def try_rules(rules: tuple[str, ...], config: Path | None, summary: bool, top: int) -> Result:
     """Replay a trace from standard input and print what the rule would have refused.
 
-    RULE is rates alone, which all lines share; or settings as in the settings file, in one line; or an event of the
-    file of --config. Several rules are decided together, all or nothing. A line of the trace is a time, in epoch
-    seconds or ISO 8601, and the caller, as feature=value, perhaps with cost=N; or a line of an access log, with the
-    features ip, user, method and endpoint.
+    RULE is one of these: rates alone, which all lines share; the settings of a rule as in the settings file, in one
+    line; or an event of the file of --config. Several rules are decided together, all or nothing. A line of the trace
+    is a time, in epoch seconds or ISO 8601, and the caller, as feature=value, perhaps with cost=N; or a line of an
+    access log, with the features ip, user, method and endpoint.
 
     \b
     Examples:
@@ -83,8 +83,8 @@ def _parse_given_rules(texts: tuple[str, ...], config: Path | None) -> tuple[Rul
     if not isinstance(limits, dict):
         raise Failed(f"limits of {config} must be tables such as [limits.login], not {limits!r}", USAGE)
     if texts[0] not in limits:
-        known = ", ".join(sorted(limits)) or "none"
-        raise Failed(f"{config} has no rule for the event {texts[0]!r}; known: {known}", USAGE)
+        events = ", ".join(sorted(limits)) or "none"
+        raise Failed(f"{config} has no rule for the event {texts[0]!r}; known: {events}", USAGE)
     return parse_rules({texts[0]: limits[texts[0]]})
 
 

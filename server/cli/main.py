@@ -45,26 +45,26 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve", "Run the server."),
     "demo": ("demo", "Run a server with a year of made-up traffic."),
     "send": ("client.send", "Send hits to a server."),
-    "total": ("client.read", "Print how often a link was hit."),
+    "total": ("client.read", "Print a link's hits: its summary, or the total of a range."),
     "curve": ("client.read", "Draw a link's hits over time."),
     "top": ("client.read", "List the links with the most hits."),
     "delete": ("client.delete", "Delete a link and its history."),
     "watch": ("client.watch", "Show the links with the most hits, live."),
-    "by": ("client.breakdown", "List how a link's hits divide by where they came from."),
+    "by": ("client.breakdown", "Break a link's hits down by referrer, country, device, ..."),
     "visitors": ("client.breakdown", "Print a link's visitors by day."),
-    "why": ("client.why", "Say what made a link's hits change."),
+    "why": ("client.why", "Explain why a link's hits changed."),
     "groups": ("client.read", "List the groups with the most hits."),
     "import": ("client.imports", "Count an access log, or take over another product's history."),
     "export": ("store.inspect", "Write every link's history as NDJSON."),
     "fold": ("store.fold", "Fold the rows that are due, or show what that would do."),
     "verify": ("store.inspect", "Check that every row keeps its totals."),
-    "repair": ("store.repair", "Show what damaged rows keep waiting; give up what such a row held."),
+    "repair": ("store.repair", "List damaged rows and their quarantined hits, or drop such a row."),
     "dump": ("store.inspect", "Show one link's rows, bucket by bucket."),
     "backup": ("store.backup", "Copy the database while the server runs."),
-    "restore": ("store.backup", "Put a backup in the place of the database."),
+    "restore": ("store.backup", "Replace the database by a backup."),
     "copy": ("store.copy", "Move everything into another store."),
     "schema": ("store.schema", "Make, show and check the tables of a Cassandra keyspace."),
-    "owners": ("store.owners", "Show who writes the store; give up a lost machine's owner."),
+    "owners": ("store.owners", "List the owners of the store; retire the owner of a lost machine."),
     "limits": ("limits", "Try a rule of the rate limiter on a trace."),
     "alerts": ("alerts", "Send a test message of each alert."),
     "share": ("shares", "Make, list and revoke addresses that show one link to anybody."),
@@ -184,5 +184,5 @@ def main() -> None:
       clickcurve curve launch --last 60m
 
     Every setting can be a flag, a variable (--flush-s is CLICKCURVE_FLUSH_S) or a line in the file of --config;
-    `clickcurve settings` shows what holds and why. With --json a command prints JSON for programs.
+    `clickcurve settings` shows each value and where it comes from. With --json a command prints JSON for programs.
     """

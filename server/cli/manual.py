@@ -59,11 +59,11 @@ def _below(command: click.Command, context: click.Context) -> Iterator[tuple[cli
     """Yields each command of a group with its context; after a group its own commands."""
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
-            found = command.get_command(context, name)
-            assert found is not None, "a group knows the commands that it lists"
-            below = click.Context(found, info_name=name, parent=context)
-            yield found, below
-            yield from _below(found, below)
+            subcommand = command.get_command(context, name)
+            assert subcommand is not None, "a group knows the commands that it lists"
+            below = click.Context(subcommand, info_name=name, parent=context)
+            yield subcommand, below
+            yield from _below(subcommand, below)
 
 
 def _section(command: click.Command, context: click.Context) -> Iterator[str]:

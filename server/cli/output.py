@@ -45,11 +45,11 @@ class ReportingCommand(click.Command):
         self.params.append(click.Option([JSON_FLAG], is_flag=True, expose_value=False, help=text))
 
     def invoke(self, ctx: click.Context) -> None:
-        found = super().invoke(ctx)
-        if found is not None:
-            show(found)
-            if found.code:
-                raise SystemExit(found.code)
+        result = super().invoke(ctx)
+        if result is not None:
+            show(result)
+            if result.code:
+                raise SystemExit(result.code)
 
 
 class ReportingGroup(click.Group):
@@ -66,8 +66,8 @@ def reports(name: str) -> Callable[[Callable[..., Result | None]], ReportingComm
 def show(result: Result) -> None:
     """Prints a result, or a part of one, as it was asked for."""
     if wants_json():
-        for found in result.objects:
-            click.echo(json_line(found, ascii_only=lacks_unicode()))
+        for object_ in result.objects:
+            click.echo(json_line(object_, ascii_only=lacks_unicode()))
     else:
         for line in result.lines:
             click.echo(_printable(line))

@@ -15,9 +15,9 @@ from server.settings.table import TABLE, Settings
 def serve_command(settings: Settings) -> None:
     """Run the server.
 
-    Accepted hits are in the journal, on the disk, before they are answered; every 15 seconds they are moved into the
-    store. SIGTERM (or Ctrl-C) stops it: no new requests, one last flush, done within seconds. What is not flushed
-    then, or after a crash, is flushed by the next start.
+    Accepted hits are in the journal, on the disk, before they are answered. Every 15 seconds they are moved into the
+    store. SIGTERM (or Ctrl-C) stops it: no new requests, one last flush, within seconds. Hits that are not flushed
+    then, or after a crash, are flushed at the next start.
 
     \b
     Examples:

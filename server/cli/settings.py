@@ -13,13 +13,13 @@ from server.settings.table import TABLE, Settings
 
 @reports("settings")
 @with_settings(*(setting.name for setting in TABLE))
-@click.option("--limits", is_flag=True, help="List the limits instead, and what happens at each.")
+@click.option("--limits", is_flag=True, help="List the fixed limits instead, and what happens when one is reached.")
 def settings_command(settings: Settings, limits: bool) -> Result:
     """List all settings, their values and where each value comes from.
 
-    A flag beats a variable, a variable beats the file of --config, the file beats the default. Flags given here show
-    what the same flags would do to `serve`. In the file a setting has its plain name, as below. The rules of the
-    limiter, which only the file can hold, come last; a wrong one is refused as `serve` would refuse it.
+    A flag beats a variable, a variable beats the file of --config, the file beats the default. The flags of `serve` may
+    be given here, to see their effect. In the file a setting has its plain name, as below. The limiter's rules, which
+    can only be in the file, come last; a wrong one is refused as by `serve`.
 
     \b
     Examples:

@@ -36,7 +36,7 @@ class _ShareGroup(ReportingGroup):
 def _shares(settings: Settings) -> Iterator[Shares]:
     """Opens the shares of the settings' store, which servers may use meanwhile."""
     if settings.store.startswith("memory:"):
-        raise SettingInvalid("memory:// lives inside the server; it shares nothing", field="store")
+        raise SettingInvalid("memory:// is inside the server only, so this command cannot reach it", field="store")
     require_database(settings.store)  # of a new one no server would know the secret, and refuse the address
     store = open_store(settings.store)
     try:
@@ -49,9 +49,9 @@ def _shares(settings: Settings) -> Iterator[Shares]:
 def share_command() -> None:
     """Make, list and revoke addresses that show one link or group to anybody.
 
-    `clickcurve share KEY` prints such an address: a page to look at, without a token, until the end of the day in it.
-    Of other links it shows nothing. A key that is called list, revoke or create: `clickcurve share create list`.
-    The address is noted in the server's database: run it where that is, or name its folder by --data.
+    `clickcurve share KEY` prints such an address: a page of this link alone, without a token, until the end of the day
+    in the address. For a key that is named list, revoke or create, write `clickcurve share create list`. The command
+    writes to the server's database: run it on the server's machine, with the server's --data or --store.
 
     \b
     Examples:
@@ -69,7 +69,7 @@ def share_command() -> None:
     type=click.IntRange(1, MAX_DAYS),
     default=USUAL_DAYS,
     show_default=True,
-    help="For how many days after today.",
+    help="How many days after today it is valid.",
 )
 @click.option("--group", "is_group", is_flag=True, help="KEY is the name of a group.")
 @with_settings("data", "store", "url", "config")
@@ -77,7 +77,9 @@ def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Res
     """Print an address that shows this link to anybody who has it."""
     require_key(key, ParameterInvalid)
     if is_group and len(key.encode()) > GROUP_BYTES:
-        raise ParameterInvalid("no group has such a name", field="key", value=key, rule=f"{GROUP_BYTES} bytes at most")
+        raise ParameterInvalid(
+            "this cannot be the name of a group", field="key", value=key, rule=f"{GROUP_BYTES} bytes at most"
+        )
     kind = "group" if is_group else "link"
     with _shares(settings) as shares:
         signed = shares.add(kind, key, days, int(clock.now()))
@@ -91,9 +93,9 @@ def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Res
 def list_shares(settings: Settings) -> Result:
     """List what is shared: id, last day, what it is."""
     with _shares(settings) as shares:
-        found = shares.all()
-    lines = (f"{share.id}  {share.until}  {share.kind:<5}  {share.name}" for share in found)
-    return Result(lines, [msgspec.to_builtins(share) for share in found])
+        listed = shares.all()
+    lines = (f"{share.id}  {share.until}  {share.kind:<5}  {share.name}" for share in listed)
+    return Result(lines, [msgspec.to_builtins(share) for share in listed])
 
 
 @share_command.command("revoke")

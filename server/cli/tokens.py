@@ -19,8 +19,8 @@ from server.settings.table import Settings
 def token_command() -> None:
     """Make, list and revoke the tokens that a server asks for.
 
-    As soon as there is one, every request needs `Authorization: Bearer TOKEN`, but for /healthz, /readyz and /docs. A
-    running server notices changes within a second. Only a hash of each token is kept: it is shown once, when made.
+    As soon as there is a token, every request needs `Authorization: Bearer TOKEN`, except /healthz, /readyz and /docs.
+    A running server notices changes within a second. A token is shown once, when it is made: only its hash is kept.
 
     \b
     Scopes:
@@ -48,7 +48,7 @@ def token_command() -> None:
 )
 @with_settings("data", "config")
 def create_token(settings: Settings, name: str, scopes: tuple[str, ...]) -> Result:
-    """Make a token and print it, once. NAME says who will use it.
+    """Make a token and print it, once. NAME describes its user.
 
     \b
     Examples:

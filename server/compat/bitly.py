@@ -38,16 +38,18 @@ def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None) -> APIRo
 
     @router.get("/v4/bitlinks/{host}/{key}/clicks/summary")
     async def clicks_summary(request: Request) -> Response:
-        found = await _clicks(queries, key_of_path(request), await read_form(request))
-        total = sum(entry["clicks"] for entry in found.pop("link_clicks"))
-        return _bitly_json({**found, "total_clicks": total})
+        clicks = await _clicks(queries, key_of_path(request), await read_form(request))
+        total = sum(entry["clicks"] for entry in clicks.pop("link_clicks"))
+        return _bitly_json({**clicks, "total_clicks": total})
 
     @router.get("/v4/bitlinks/{host}/{key}/{facet}")
     async def facets(request: Request) -> Response:
         facet = str(request.path_params["facet"])
         if breakdowns is None or facet not in _FACETS:
-            known = ", ".join(_FACETS) if breakdowns else "none: this server has no breakdowns"
-            raise DimensionUnknown(f"{facet!r} is not kept; known: {known}", field="facet", value=facet, rule=known)
+            facets = ", ".join(_FACETS) if breakdowns else "none: this server has no breakdowns"
+            raise DimensionUnknown(
+                f"there is no facet {facet!r}; known: {facets}", field="facet", value=facet, rule=facets
+            )
         form = await read_form(request)
         units, unit, at = _asked_units(form, queries.now())
         parameters = Parameters(
@@ -99,5 +101,5 @@ def _bitly_time(t: int) -> str:
     return datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%dT%H:%M:%S+0000")
 
 
-def _bitly_json(said: dict[str, Any]) -> Response:
-    return Response(as_json(said), headers={"content-type": JSON})
+def _bitly_json(content: dict[str, Any]) -> Response:
+    return Response(as_json(content), headers={"content-type": JSON})

@@ -47,7 +47,7 @@ class Expression:
             self._compiled: Any = re2.compile(text, options)
         except (re2.error, UnicodeEncodeError) as error:
             why = error.args[0].decode(errors="replace") if isinstance(error, re2.error) else "not UTF-8"
-            detail = f"{shown(text)!r} is no regular expression: {why}"
+            detail = f"{shown(text)!r} is not a regular expression: {why}"
             raise ParameterInvalid(detail, field=field, value=text, rule=_RULE) from None
         if self._compiled.programsize > MOST_INSTRUCTIONS:
             raise ParameterInvalid(f"{shown(text)!r} is too large a pattern", field=field, value=text, rule=_RULE)
@@ -89,7 +89,9 @@ class Expression:
             try:
                 return match[int(number) if number else int(name) if name.isdecimal() else name] or ""
             except (IndexError, AttributeError):
-                detail = f"{shown(replacement)!r} cannot be put in its place: {reference[0]!r} is no group"
+                detail = (
+                    f"{shown(replacement)!r} cannot be the replacement: the expression has no group {reference[0]!r}"
+                )
                 raise ParameterInvalid(detail, field=self._field, value=replacement, rule=r"\1 for a group") from None
 
         return _REFERENCE.sub(text_of, replacement)
@@ -100,14 +102,14 @@ def literals_of(text: str) -> list[str] | None:
     inside = text[1:-1] if text[:1] + text[-1:] == "()" else text
     if _SPECIAL.isdisjoint(inside):
         return inside.split("|")
-    found: list[str] = []
+    literals: list[str] = []
     signs: list[str] = []
     for sign in _SIGN.findall(inside):
         if sign == "|":
-            found.append("".join(signs))
+            literals.append("".join(signs))
             signs.clear()
         elif sign in _SPECIAL or (len(sign) > 1 and sign[1].isalnum()):
             return None
         else:
             signs.append(sign[-1])
-    return [*found, "".join(signs)]
+    return [*literals, "".join(signs)]

@@ -46,15 +46,17 @@ class Form:
 async def read_form(request: Request) -> Form:
     """Reads the query string and, of a POST, the form in the body."""
     query = request.scope["query_string"]
-    found = _values_in(query)
+    parameters = _values_in(query)
     if request.method == "POST":
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         body = await read_bounded(request.stream(), FORM_BYTES)
         if body and media not in (_FORM, ""):
-            raise MediaTypeUnsupported(f"{media} is no form", field="Content-Type", value=media, rule=_FORM)
+            raise MediaTypeUnsupported(
+                f"the body's type {media} is not a form", field="Content-Type", value=media, rule=_FORM
+            )
         for name, values in _values_in(body).items():
-            found.setdefault(name, []).extend(values)
-    return Form(found)
+            parameters.setdefault(name, []).extend(values)
+    return Form(parameters)
 
 
 def _values_in(text: bytes) -> dict[str, list[str]]:

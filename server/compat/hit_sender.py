@@ -23,8 +23,8 @@ class SentHits:
     @property
     def receipt(self) -> dict[str, Any]:
         """The receipt, where the answer is one."""
-        found: dict[str, Any] = msgspec.json.decode(self.body)
-        return found
+        receipt: dict[str, Any] = msgspec.json.decode(self.body)
+        return receipt
 
     def first_reason(self) -> str:
         """Returns why nothing or not all of it counted."""

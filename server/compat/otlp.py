@@ -115,48 +115,48 @@ def otlp_routes(sender: HitSender) -> APIRouter:
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = request.headers.get("content-encoding", "identity")
         if media != "application/json" or coding != "identity":
-            detail = "metrics are read as plain JSON: set OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json, no compression"
+            detail = "metrics must be plain JSON: set OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json, no compression"
             raise MediaTypeUnsupported(detail, field="Content-Type", value=media, rule="application/json")
-        found = await _read_export(await read_bounded(request.stream(), MOST_BYTES))
+        export = await _read_export(await read_bounded(request.stream(), MOST_BYTES))
         # Each hit has an id, so an export that is sent again after a piece was not taken counts once.
-        for at in range(0, len(found.hits), PIECE_HITS):
-            sent = await sender.send(found.hits[at : at + PIECE_HITS])
+        for at in range(0, len(export.hits), PIECE_HITS):
+            sent = await sender.send(export.hits[at : at + PIECE_HITS])
             if sent.status not in (200, 422):
                 headers = {name.decode(): value.decode() for name, value in sent.headers if name != b"content-length"}
                 return Response(sent.body, sent.status, headers={"content-type": MEDIA_TYPE, **headers})
-            _add_refusals(found, sent)
-        return _otlp_answer(found)
+            _add_refusals(export, sent)
+        return _otlp_answer(export)
 
     return router
 
 
-def _add_refusals(found: _Read, sent: SentHits) -> None:
+def _add_refusals(export: _Read, sent: SentHits) -> None:
     for item in sent.receipt["items"]:
         if item["status"] == "refused":
-            found.reject(str(item["reason"]))
+            export.reject(str(item["reason"]))
     if omitted := int(sent.receipt.get("items_omitted", 0)):
-        found.reject("refused", omitted)
+        export.reject("refused", omitted)
 
 
-def _otlp_answer(found: _Read) -> Response:
-    partial = {"rejectedDataPoints": found.rejected, "errorMessage": found.first_reason}
-    content = {"partialSuccess": partial} if found.rejected else {}
+def _otlp_answer(export: _Read) -> Response:
+    partial = {"rejectedDataPoints": export.rejected, "errorMessage": export.first_reason}
+    content = {"partialSuccess": partial} if export.rejected else {}
     return Response(msgspec.json.encode(content), headers={"content-type": "application/json"})
 
 
 async def _read_export(body: bytes) -> _Read:
     """Reads the hits of all points; raises BodyUnreadable, RequestTooCostly."""
     await spend(OBJECTS, body.count(b"{"))
-    found = _Read()
+    export = _Read()
     try:
         async for each in _decoded(_RESOURCE_METRICS, _EXPORT.decode(body).resource_metrics):
             origin = _origin_of(bytes(each.resource))
             async for scope in _decoded(_SCOPE_METRICS, each.scope_metrics):
                 async for metric in _decoded(_METRIC, scope.metrics):
-                    await _read_points(metric, origin, found)
+                    await _read_points(metric, origin, export)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BodyUnreadable(f"the body is no export of metrics: {error}") from None
-    return found
+        raise BodyUnreadable(f"the body is not an export of metrics: {error}") from None
+    return export
 
 
 async def _decoded(decoder: Decoder[_Of], elements: Sequence[Raw]) -> AsyncIterator[_Of]:
@@ -173,7 +173,7 @@ def _origin_of(resource: bytes) -> bytes:
     return encoded if len(encoded) <= _SHORT_BYTES else blake2b(encoded).digest()
 
 
-async def _read_points(metric: _Metric, origin: bytes, found: _Read) -> None:
+async def _read_points(metric: _Metric, origin: bytes, export: _Read) -> None:
     """Adds the hits of a metric's points, and what is wrong with the others."""
     if metric.sum is None:
         return
@@ -185,10 +185,10 @@ async def _read_points(metric: _Metric, origin: bytes, found: _Read) -> None:
                 raise _PointRejected(f"a point has more than {POINT_BYTES:,} bytes")
             hit = _hit_of_point(metric.name, metric.sum, _POINT.decode(raw), origin)
         except _PointRejected as error:
-            found.reject(str(error))
+            export.reject(str(error))
             continue
         if hit is not None:
-            found.hits.append(hit)
+            export.hits.append(hit)
 
 
 def _hit_of_point(name: str, sum_: _Sum, point: _Point, origin: bytes) -> dict[str, Any] | None:

@@ -49,7 +49,7 @@ def _event_in(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BodyUnreadable(f"the body is not JSON: {error}", rule="an event") from None
     if not isinstance(event, dict):
-        raise BodyUnreadable("the body is no event", rule='{"name": "pageview", "url": "...", "domain": "..."}')
+        raise BodyUnreadable("the body is not an event", rule='{"name": "pageview", "url": "...", "domain": "..."}')
     named = {"n": "name", "u": "url", "d": "domain", "r": "referrer"}
     return {named.get(str(name), str(name)): value for name, value in event.items()}
 

@@ -126,7 +126,7 @@ def _value_of(text: str) -> int:
 
 def _tags_of(text: str) -> dict[str, Any]:
     tags = dict(tag.partition(":")[::2] for tag in text.split(","))
-    found: dict[str, Any] = {name: tags[name] for name in _TAGS if tags.get(name)}
+    attributes: dict[str, Any] = {name: tags[name] for name in _TAGS if tags.get(name)}
     if "bot" in tags:
-        found["bot"] = tags["bot"].lower() not in ("false", "0", "no")
-    return found
+        attributes["bot"] = tags["bot"].lower() not in ("false", "0", "no")
+    return attributes

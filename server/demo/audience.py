@@ -50,22 +50,22 @@ _FEW = 40  # hits that are drawn one by one; of more, a bell is as good, and one
 
 def hits_by_value(chance: Random, hits: int, shares: Shares) -> dict[str, int]:
     """Divides hits by the shares of values, as independent visitors would; the parts are the whole."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     if hits <= _FEW:
         for value in chance.choices(list(shares), list(shares.values()), k=hits):
-            found[value] = found.get(value, 0) + 1
-        return found
+            counts[value] = counts.get(value, 0) + 1
+        return counts
     left, weight_left = hits, sum(shares.values())
     for value, weight in shares.items():
         part = weight / weight_left
         drawn = round(chance.gauss(left * part, math.sqrt(left * part * (1 - part)))) if part < 1 else left
         if count := min(left, max(0, drawn)):
-            found[value] = count
+            counts[value] = count
         left, weight_left = left - count, weight_left - weight
-    return found
+    return counts
 
 
-def said_by_one(chance: Random, audience: str) -> dict[str, str]:
+def attributes_of_one(chance: Random, audience: str) -> dict[str, str]:
     """Returns what one hit says of each dimension, without what it does not give."""
     drawn = {name: chance.choices(list(each), list(each.values()))[0] for name, each in AUDIENCES[audience].items()}
     return {name: value for name, value in drawn.items() if value}

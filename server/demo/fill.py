@@ -15,21 +15,21 @@ def fill(store: Store, now: int, dimensions: Sequence[str]) -> None:
     """Puts the year before now into a store, unless one is there. A fill that was killed is done again, whole."""
     if store.source(DEMO) is not None:
         return
-    held, begun = _held(store, now), first_flush(1)
+    holder, begun = _held(store, now), first_flush(1)
     for name in dimensions:
         store.note(SINCE + name, "0")
-    store.begin(held, begun, begun + 1, now)
+    store.begin(holder, begun, begun + 1, now)
     rows = made_up_rows(now, store.ladder(), dimensions, begun + 1)
-    store.save_own(held, begun + 1, rows, {DEMO: Source(held.owner, len(rows), "")})
-    store.close_owner(held)
+    store.save_own(holder, begun + 1, rows, {DEMO: Source(holder.owner, len(rows), "")})
+    store.close_owner(holder)
 
 
 def _held(store: Store, now: int) -> Held:
     """Returns the holder of the owner that a killed fill left behind, or of a new one."""
     owners = store.owners()
-    found = next((record for record in owners if record.holder == DEMO), None)
-    if found is None:
+    owner = next((record for record in owners if record.holder == DEMO), None)
+    if owner is None:
         number = max((record.owner for record in owners), default=0) + 1
-        found = OwnerRecord(number, 1, DEMO, DEMO, DEMO, OPEN, first_flush(1), now)
-        store.create_owner(found)
-    return Held(found.owner, found.epoch, found.holder)
+        owner = OwnerRecord(number, 1, DEMO, DEMO, DEMO, OPEN, first_flush(1), now)
+        store.create_owner(owner)
+    return Held(owner.owner, owner.epoch, owner.holder)

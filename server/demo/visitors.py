@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from clickcurve.buckets.ladder import HOUR_S
-from server.demo.audience import said_by_one
+from server.demo.audience import attributes_of_one
 from server.demo.traffic import BOTS, LINKS, MadeUpLink, drawn_hits
 
 EVERY_S = 1.0
@@ -47,14 +47,14 @@ def made_up_hits(chance: Random, now: int, running_s: float) -> list[dict[str, A
 
 
 def _made_up_hit(chance: Random, link: MadeUpLink) -> dict[str, Any]:
-    said = said_by_one(chance, link.audience)
-    agent = _AGENTS[said.pop("device")]
+    attributes = attributes_of_one(chance, link.audience)
+    agent = _AGENTS[attributes.pop("device")]
     return {
         "key": link.key,
         "ua": _BOT if chance.random() < BOTS / (1 + BOTS) else agent,
         "visitor": f"visitor-{chance.randint(1, 900)}",
         **({"groups": [link.group]} if link.group else {}),
-        **said,
+        **attributes,
     }
 
 

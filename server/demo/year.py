@@ -46,7 +46,7 @@ class YearSums:
         buckets: Sequence[YearBucket],
         values: Values,
         visitors: Mapping[int, set[int]],
-        known: Mapping[int, int],
+        hits_of_visitors: Mapping[int, int],
     ) -> None:
         for start, people, bots in buckets:
             for counts, count in ((self.people, people), (self.bots, bots)):
@@ -60,7 +60,7 @@ class YearSums:
                     sums[value] = sums.get(value, 0) + count
         for day, members in visitors.items():
             self.visitors.setdefault(day, set()).update(members)
-            self.known[day] = self.known.get(day, 0) + known[day]
+            self.known[day] = self.known.get(day, 0) + hits_of_visitors[day]
 
 
 def made_up_rows(now: int, ladder: Ladder, dimensions: Sequence[str], flush: int) -> dict[str, SavedRow]:
@@ -76,30 +76,30 @@ def made_up_rows(now: int, ladder: Ladder, dimensions: Sequence[str], flush: int
             for name in dimensions
             if name in shares
         }
-        known = _open_days(spoken, day)
-        visitors = {start: set(chance.choices(pool, k=people)) for start, people in known.items()}
+        open_days = _open_days(spoken, day)
+        visitors = {start: set(chance.choices(pool, k=people)) for start, people in open_days.items()}
         for stored in (link_key(link.key), ALL_LINKS, *([group_key(link.group)] if link.group else [])):
-            years.setdefault(stored, YearSums()).add(buckets, values, visitors, known)
+            years.setdefault(stored, YearSums()).add(buckets, values, visitors, open_days)
     return {key: row for stored, year in years.items() for key, row in _rows_of(stored, year, day, ladder, flush)}
 
 
 def _people_by_bucket(buckets: Sequence[YearBucket], day: int) -> dict[int, int]:
     """Adds up the people of the buckets that a breakdown keeps, which are coarser."""
-    found: dict[int, int] = {}
+    people_by_bucket: dict[int, int] = {}
     for start, people, _ in buckets:
         kept = BREAKDOWN.ladder.kept(start, day)[0]
         if people:
-            found[kept] = found.get(kept, 0) + people
-    return found
+            people_by_bucket[kept] = people_by_bucket.get(kept, 0) + people
+    return people_by_bucket
 
 
 def _open_days(spoken: Mapping[int, int], day: int) -> dict[int, int]:
     """Returns the people of the days whose hours are kept."""
-    found: dict[int, int] = {}
+    people_by_day: dict[int, int] = {}
     for start, people in spoken.items():
         if BREAKDOWN.ladder.tier_of(start, day) == 0:
-            found[start - start % DAY_S] = found.get(start - start % DAY_S, 0) + people
-    return found
+            people_by_day[start - start % DAY_S] = people_by_day.get(start - start % DAY_S, 0) + people
+    return people_by_day
 
 
 def _rows_of(stored: str, year: YearSums, day: int, ladder: Ladder, flush: int) -> list[tuple[str, SavedRow]]:
@@ -109,8 +109,8 @@ def _rows_of(stored: str, year: YearSums, day: int, ladder: Ladder, flush: int) 
     assert row is not None
     if not year.values:
         return [(stored, row)]
-    said = BreakdownDelta(year.values, year.visitors, year.known)
-    breakdown = apply_breakdown(BREAKDOWN.empty, said, flush, day, 0, BREAKDOWN)
+    attributes = BreakdownDelta(year.values, year.visitors, year.known)
+    breakdown = apply_breakdown(BREAKDOWN.empty, attributes, flush, day, 0, BREAKDOWN)
     first_dimension = next(iter(breakdown.dimensions.values()))
     closed = [
         {start: _visitor_days(start, bucket.recorded(), day) for start, bucket in buckets.items()}

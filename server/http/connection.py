@@ -37,7 +37,7 @@ DRAINED_S = 30  # for the rest of a body whose request is answered
 DRAINED_BYTES = 64 * 1024 * 1024  # of it
 ENDED_S = 5  # for a client to end its side, after an answer that ends the connection
 LOOK_S = 5
-DRAIN_S = 5  # for requests under way at a stop
+LAST_ANSWERS_S = 5  # for requests under way at a stop
 
 _FULL = refusal(503, "too many connections", "nothing was counted; try again in a second", retry_after_s=1)
 _CALLER_FULL = refusal(
@@ -86,7 +86,7 @@ class Connection(HttpToolsProtocol):
     drained_bytes = DRAINED_BYTES
     ended_s: float = ENDED_S
     look_s: float = LOOK_S
-    drain_s: float = DRAIN_S
+    last_answers_s: float = LAST_ANSWERS_S
 
     _in_headers = False
     _is_broken = False  # what came cannot be read on
@@ -202,7 +202,7 @@ class Connection(HttpToolsProtocol):
         """Parses again, as plain HTTP, a request that asks for another protocol; `rest` is what follows its head."""
         while True:
             if self.parser.get_method() == b"CONNECT":
-                raise httptools.HttpParserError("this is no proxy")
+                raise httptools.HttpParserError("this server is not a proxy")
             data = self._head_without_upgrade() + rest
             self._read_bytes = len(data)
             self.parser = httptools.HttpRequestParser(self)
@@ -297,7 +297,7 @@ class Connection(HttpToolsProtocol):
         self._is_stopping = True
         super().shutdown()
         if not self.transport.is_closing():
-            self.loop.call_later(0.9 * self.drain_s, self.transport.abort)
+            self.loop.call_later(0.9 * self.last_answers_s, self.transport.abort)
 
     # --- patience -----------------------------------------------------------------------------------------------
     def _look(self) -> None:
@@ -335,8 +335,8 @@ class Connection(HttpToolsProtocol):
     def _taken_bytes(self) -> int:
         """Returns what the client's machine has taken of all answers; what waits in our kernel is not taken."""
         wire = self.transport.get_extra_info("socket")
-        found: bytes = wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _AT_BYTES_ACKED + _BYTES_ACKED.size)
-        return int(_BYTES_ACKED.unpack_from(found, _AT_BYTES_ACKED)[0])
+        tcp_info: bytes = wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _AT_BYTES_ACKED + _BYTES_ACKED.size)
+        return int(_BYTES_ACKED.unpack_from(tcp_info, _AT_BYTES_ACKED)[0])
 
     def _let_go(self, what: str) -> None:
         if what in ("idle", "ended"):

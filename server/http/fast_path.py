@@ -80,6 +80,7 @@ class FastPath:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.hits = gateway.hits
+        self.is_open = True  # False: everything goes through ASGI
         self.hit_callers = _Admission(gateway, "POST", "/v1/hits")
         self._routes = {
             route.prefix: (route, _Admission(gateway, route.method.decode(), route.example))
@@ -103,7 +104,7 @@ class FastPath:
             taken = _question(route, method, target, fields)
         else:
             return None
-        if taken is None or not _ODD.isdisjoint(fields):
+        if taken is None or not self.is_open or not _ODD.isdisjoint(fields):
             return None
         if len(fields) < len(headers) and _repeats_one(headers):
             return None
@@ -162,11 +163,11 @@ def _repeats_one(headers: Sequence[tuple[bytes, bytes]]) -> bool:
     return len(set(names)) < len(names)
 
 
-def _bytes_of(found: Answer, defaults: Sequence[tuple[bytes, bytes]], last: bytes = b"") -> bytes:
+def _bytes_of(answer: Answer, defaults: Sequence[tuple[bytes, bytes]], last: bytes = b"") -> bytes:
     """Returns the bytes of an answer: after the server's own headers, with a last line of its head."""
-    headers: Headers = (*defaults, *found.start["headers"])
+    headers: Headers = (*defaults, *answer.start["headers"])
     lines = b"".join(b"%s: %s\r\n" % field for field in headers)
-    return bytes(STATUS_LINE[found.status] + lines + last + b"\r\n" + found.body["body"])
+    return bytes(STATUS_LINE[answer.status] + lines + last + b"\r\n" + answer.body["body"])
 
 
 class _Nobody:
@@ -261,16 +262,16 @@ class FastConnection(Connection):
     async def _answer_question(self, asked: Awaitable[Answer]) -> None:
         gateway = self.fast_path.gateway
         try:
-            found = await asked
+            answer = await asked
         except Exception as error:
             self.refuse(partial(gateway.refuse_question, error))
             return
-        gateway.answers[found.status] += 1
+        gateway.answers[answer.status] += 1
         defaults = self.server_state.default_headers
         if self._answering.keep_alive:
-            self.answer(_bytes_of(found, defaults), b"")
+            self.answer(_bytes_of(answer, defaults), b"")
         else:
-            self.answer(b"", _bytes_of(found, defaults, CLOSE))
+            self.answer(b"", _bytes_of(answer, defaults, CLOSE))
 
     def answer(self, stays: bytes, ends: bytes) -> None:
         """Answers the request under way with these bytes, the second if the connection is to be closed."""

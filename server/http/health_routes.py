@@ -27,20 +27,23 @@ class NotReady(ClickcurveError):
 
 
 class Readiness:
-    """Can hits be accepted, and can questions be answered?"""
+    """Can hits be accepted, and can questions be answered?
+
+    ending: returns why no more requests should come, None while they should.
+    """
 
     def __init__(
         self,
         status: Callable[[], OwnerStatus],
         flush_s: float,
         rows: Callable[[str], Awaitable[StoredLink]],
-        stopping: Callable[[], bool],
+        ending: Callable[[], str | None],
         check_room: Callable[[], None],
     ) -> None:
         self._status = status
         self._stuck_s = STUCK_FLUSHES * flush_s
         self._rows = rows
-        self._stopping = stopping
+        self._ending = ending
         self._check_room = check_room
 
     def flush_state(self) -> str:
@@ -54,8 +57,7 @@ class Readiness:
         node says the same, so a balancer that took them all out would refuse what can be counted.
         """
         status = self._status()
-        if self._stopping():
-            raise NotReady("the server is stopping")
+        self._check_staying()
         if status.state not in ("unclaimed", "open"):
             raise NotReady(f"the owner is {status.state}; the log says why")
         if status.buffer_full:
@@ -69,6 +71,7 @@ class Readiness:
 
     async def for_read(self) -> dict[str, Any]:
         """Asks the store. Raises NotReady with the reason."""
+        self._check_staying()
         try:
             await asyncio.wait_for(self._rows(ALL_LINKS), PROBE_S)
         except TimeoutError:
@@ -76,6 +79,11 @@ class Readiness:
         except StoreUnavailable as error:
             raise NotReady(f"the store cannot answer: {error.detail}") from error
         return {"ready": True, "store": "up", "owner": self._status().owner}
+
+    def _check_staying(self) -> None:
+        why = self._ending()
+        if why is not None:
+            raise NotReady(why)
 
 
 def router(readiness: Readiness, metrics: Metrics) -> APIRouter:
@@ -96,6 +104,8 @@ def router(readiness: Readiness, metrics: Metrics) -> APIRouter:
         """200 if hits are accepted. The store may be down meanwhile (`"store": "down"`): the journal keeps the hits.
 
         `"flush": "stuck"`: the oldest accepted hit waits for the store for more than four flush intervals.
+
+        503 with `"detail": "draining"` after SIGTERM, while requests are still answered for `drain_s` seconds.
 
         With `for=read`: 200 if the store answers. Open to everybody.
         """

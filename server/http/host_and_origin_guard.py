@@ -144,9 +144,9 @@ class _Pages(CORSMiddleware):
     def preflight_response(self, request_headers: Headers) -> Response:
         response = super().preflight_response(request_headers)
         if response.status_code != 200:
-            found = bytes(response.body).decode()
+            reason = bytes(response.body).decode()
             vary = response.headers["vary"]
-            response = self._problems.answer(_PageWish(found, rule="what cors_origins and the routes allow"))
+            response = self._problems.answer(_PageWish(reason, rule="what cors_origins and the routes allow"))
             response.headers["vary"] = vary
         self._answers[response.status_code] += 1
         return response

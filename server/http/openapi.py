@@ -120,12 +120,12 @@ _EVENT = {
 
 
 def _error_answers(*statuses: int) -> dict[str, Schema]:
-    said = {
+    sentences = {
         400: "The body cannot be read; nothing counts.",
         401: "The token is missing or unknown.",
         403: "The token lacks the scope.",
         404: "There is no such route.",
-        409: "The source stands elsewhere, at `value`.",
+        409: "The offset of the source is another one: `value`.",
         413: f"More than {BODY_BYTES // 1024 // 1024} MiB, decompressed.",
         415: "A type or encoding that is not read here.",
         421: "Another worker keeps the source; ask again over a new connection.",
@@ -134,7 +134,7 @@ def _error_answers(*statuses: int) -> dict[str, Schema]:
         503: "The journal is full or cannot be written: certainly not counted. Again after `Retry-After` seconds.",
     }
     content = {"application/problem+json": {"schema": _PROBLEM_REF}}
-    return {str(status): {"description": said[status], "content": content} for status in statuses}
+    return {str(status): {"description": sentences[status], "content": content} for status in statuses}
 
 
 def _receipt(**examples: Any) -> Schema:

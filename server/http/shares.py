@@ -72,8 +72,14 @@ class Shares:
     def all(self) -> list[Share]:
         """Returns what is shared, also what has ended and was not dropped yet, oldest first."""
         notes = self._store.notes()
-        found = [share for name in notes if name.startswith(SHARE) and (share := _share_in(notes, name)) is not None]
-        return sorted(found, key=lambda share: (share.created_at, share.id))
+        shares = [share for name in notes if name.startswith(SHARE) and (share := _share_in(notes, name)) is not None]
+        return sorted(shares, key=lambda share: (share.created_at, share.id))
+
+    def addresses(self, kind: str, name: str, now: int) -> list[tuple[Share, str]]:
+        """Returns what shares this link or group now, each with its signed text, oldest first."""
+        notes, today = self._store.notes(), _day(now)
+        here = (share for share in self.all() if (share.kind, share.name) == (kind, name) and share.until >= today)
+        return [(share, share.signed_by(notes[SHARE_SECRET])) for share in here if SHARE_SECRET in notes]
 
     def add(self, kind: str, name: str, days: int, now: int) -> str:
         """Shares a link or group and returns the signed text. What has ended is dropped."""

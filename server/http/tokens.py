@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -52,6 +53,7 @@ class Token:
 
 
 IMPORTS = "/v1/import/"
+LIMIT = "/v1/limit/"
 # What is asked by POST too, because such questions are long: it changes nothing.
 QUESTIONS = frozenset(
     (
@@ -61,16 +63,18 @@ QUESTIONS = frozenset(
 )
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/login"})
 OPEN_BELOW = ("/static/", "/share/")  # what pages load; and addresses that are signed
-OPEN_FORMS = frozenset({"/login", "/logout"})
+# Forms of the page. The one that shares a link checks the token that is typed in it.
+_OPEN_FORMS = frozenset({"/login", "/logout"})
+_is_share_form = re.compile(r"/(links|groups)/.+/share", re.DOTALL).fullmatch
 
 
 def scope_of(method: str, path: str) -> Scope | None:
     """Returns the scope that a request needs, or None for an open path. A new route needs a token by default."""
     if method in ("GET", "HEAD"):
-        if path.startswith(IMPORTS):
-            return Scope.write  # an import asks how far it has come
+        if path.startswith((IMPORTS, LIMIT)):
+            return Scope.write  # an import asks how far it has come; a proxy's question to the limiter counts
         return None if path in OPEN_PATHS or path.startswith(OPEN_BELOW) else Scope.read
-    if method == "POST" and path in OPEN_FORMS:
+    if method == "POST" and (path in _OPEN_FORMS or _is_share_form(path)):
         return None
     if method in ("POST", "PUT", "PATCH"):
         return Scope.read if method == "POST" and path in QUESTIONS else Scope.write
@@ -112,8 +116,8 @@ def add_token(path: Path, name: str, scopes: tuple[Scope, ...], now: int) -> str
     tokens = load_tokens(path)
     if len(tokens) >= MAX_TOKENS:
         raise SettingInvalid(f"there are {len(tokens)} tokens already, {MAX_TOKENS} at most", field="token")
-    known = {token.id for token in tokens}
-    token_id = next(fresh for fresh in iter(lambda: secrets.token_hex(4), "") if fresh not in known)
+    ids = {token.id for token in tokens}
+    token_id = next(fresh for fresh in iter(lambda: secrets.token_hex(4), "") if fresh not in ids)
     secret = f"{PREFIX}{token_id}_{secrets.token_urlsafe(32)}"
     save_tokens(path, (*tokens, Token(token_id, name, scopes, _sha256(secret), now)))
     return secret
@@ -155,12 +159,12 @@ class Gate:
             return
         self._seen = signature
         if signature is None:
-            log.warning("tokens vanished", extra={"file": str(self._path), "then": "those read before still hold"})
+            log.warning("tokens vanished", extra={"file": str(self._path), "then": "the tokens read before stay valid"})
             return
         try:
             tokens = load_tokens(self._path)
         except SettingInvalid as error:
-            log.error("tokens unreadable", extra={"reason": error.detail, "then": "those read before still hold"})
+            log.error("tokens unreadable", extra={"reason": error.detail, "then": "the tokens read before stay valid"})
             return
         self._by_digest = {token.sha256: token for token in tokens}
         self._readings += 1
@@ -206,9 +210,9 @@ class Gate:
 
     def _known(self, authorization: bytes) -> Token | None:
         kind, _, secret = authorization.decode("latin-1").partition(" ")
-        found = _sha256(secret.strip())
-        token = self._by_digest.get(found)
-        is_known = kind.lower() == "bearer" and token is not None and hmac.compare_digest(token.sha256, found)
+        digest = _sha256(secret.strip())
+        token = self._by_digest.get(digest)
+        is_known = kind.lower() == "bearer" and token is not None and hmac.compare_digest(token.sha256, digest)
         return token if is_known else None
 
     def token_id(self, authorization: bytes | None) -> str | None:

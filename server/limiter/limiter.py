@@ -127,14 +127,14 @@ class ServerLimiter:
             self.limiter.replace(fresh.rules)
         except ClickcurveError as error:
             self._reloads["refused"] += 1
-            log.error("limits not reloaded", extra={"reason": error.detail, "then": "the old rules hold"})
+            log.error("limits not reloaded", extra={"reason": error.detail, "then": "the old rules stay in use"})
             return
         self._reloads["done"] += 1
         self.limits_writes = WRITE in self.limiter.events.rules()
         log.info("limits reloaded", extra={"rules": len(fresh.rules)})
         other = [name.name for name in TABLE if getattr(fresh, name.name) != getattr(self._settings, name.name)]
         if other:
-            log.warning("settings changed", extra={"settings": other, "then": "they hold from the next start on"})
+            log.warning("settings changed", extra={"settings": other, "then": "they apply from the next start on"})
 
     async def refuse_write(self, features: Features) -> HttpRefusal | None:
         """Counts one hit of the event `write`. Returns None if it may pass, else the answer.

@@ -89,12 +89,12 @@ class Parent:
             return signal.sigwaitinfo(_WATCHED)
         return signal.sigtimedwait(_WATCHED, max(0.0, self._replace_at - clock.monotonic()))
 
-    def _handle(self, found: signal.struct_siginfo | None) -> None:
-        number = None if found is None else found.si_signo
-        if found is not None and number == _LISTENS:
-            self._listens(found.si_pid)
+    def _handle(self, signal_info: signal.struct_siginfo | None) -> None:
+        number = None if signal_info is None else signal_info.si_signo
+        if signal_info is not None and number == _LISTENS:
+            self._listens(signal_info.si_pid)
         elif number in _STOP:
-            self._stop(signal.SIGTERM)
+            self._stop(number)
         elif number == signal.SIGHUP:
             self._signal(number)  # each worker reads the rules again
         elif number == signal.SIGCHLD:

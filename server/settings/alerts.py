@@ -74,8 +74,8 @@ class Alert:
     @property
     def source(self) -> str:
         """The name of its ledger. Another condition or subject is another alert."""
-        said = f"{self.stored}\n{' '.join(self.when.split())}\n{self.name}"
-        return f"alert-{blake2b(said.encode(), digest_size=16).hexdigest()}"
+        identity = f"{self.stored}\n{' '.join(self.when.split())}\n{self.name}"
+        return f"alert-{blake2b(identity.encode(), digest_size=16).hexdigest()}"
 
 
 def parse_alerts(tables: object) -> tuple[Alert, ...]:
@@ -108,7 +108,7 @@ def require_smtp(alerts: Iterable[Alert], weekly_report: Sequence[str], smtp: st
 def _parse_alert(table: Mapping[str, Any]) -> Alert:
     for name in table:
         if name not in _NAMES:
-            raise SettingInvalid(f"{name} is not a part of an alert", field=name, rule=", ".join(_NAMES))
+            raise SettingInvalid(f"an alert has no field {name}", field=name, rule=", ".join(_NAMES))
     if "when" not in table:
         raise SettingInvalid("when is missing", field="when")
     when = _text_in(table, "when")
@@ -152,7 +152,9 @@ def _addresses_in(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _subject(table: Mapping[str, Any]) -> tuple[str, str]:
     if "link" in table and "group" in table:
-        raise SettingInvalid("an alert is of a link or of a group, or of all links", field="group")
+        raise SettingInvalid(
+            "an alert takes a link or a group, not both; without either it is about all links", field="group"
+        )
     if "link" in table:
         key = require_key(table["link"], SettingInvalid)
         return f"link {key}", link_key(key)
@@ -189,21 +191,23 @@ def _secret_bytes(secret: str) -> bytes:
 
 def parse_condition(text: str) -> Condition:
     """Reads a condition; raises SettingInvalid."""
-    said = " ".join(text.split())
-    if found := _LIMIT.fullmatch(said):
-        return Condition(ConditionKind(found[1]), _asked_length_s(text, found[3], found[4]), limit=int(found[2]))
-    if found := _TIMES.fullmatch(said):
-        factor = Fraction(found[1])
+    condition = " ".join(text.split())
+    if match := _LIMIT.fullmatch(condition):
+        return Condition(ConditionKind(match[1]), _asked_length_s(text, match[3], match[4]), limit=int(match[2]))
+    if match := _TIMES.fullmatch(condition):
+        factor = Fraction(match[1])
         if factor in (0, 1):
-            raise SettingInvalid(f"when {text!r}: {found[1]}x is no change", field="when", value=text, rule=WHEN_RULE)
-        return Condition(ConditionKind.times, _asked_length_s(text, found[2], found[3]), factor=factor)
-    if found := _SILENT.fullmatch(said):
-        return Condition(ConditionKind.silent, _asked_length_s(text, found[1], found[2]))
-    raise SettingInvalid(f"when {text!r} is no condition", field="when", value=text, rule=WHEN_RULE)
+            raise SettingInvalid(f"when {text!r}: {match[1]}x is no change", field="when", value=text, rule=WHEN_RULE)
+        return Condition(ConditionKind.times, _asked_length_s(text, match[2], match[3]), factor=factor)
+    if match := _SILENT.fullmatch(condition):
+        return Condition(ConditionKind.silent, _asked_length_s(text, match[1], match[2]))
+    raise SettingInvalid(f"when {text!r} is not a condition", field="when", value=text, rule=WHEN_RULE)
 
 
 def _asked_length_s(text: str, number: str, unit: str) -> int:
     length_s = int(number) * _SECONDS[unit]
     if not 60 <= length_s <= _LONGEST_S:
-        raise SettingInvalid(f"when {text!r}: a length of 1m to 366d", field="when", value=text, rule=WHEN_RULE)
+        raise SettingInvalid(
+            f"when {text!r}: the length of time must be from 1m to 366d", field="when", value=text, rule=WHEN_RULE
+        )
     return length_s

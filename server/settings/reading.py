@@ -49,14 +49,14 @@ def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    found = {}
+    given = {}
     for variable, text in sorted(environ.items()):
         if variable.startswith(PREFIX):
             setting = _known_setting(variable.removeprefix(PREFIX).lower(), f"variable {variable}")
             if variable != setting.variable:
                 raise SettingInvalid(f"the variable {variable} must be written {setting.variable}", field=setting.name)
-            found[setting.name] = (text, f"environment {variable}")
-    return found
+            given[setting.name] = (text, f"environment {variable}")
+    return given
 
 
 def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...], tuple[Alert, ...]]:
@@ -76,13 +76,13 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
     except SettingInvalid as error:
         raise SettingInvalid(f"{error} (file {path})", field="alerts") from None
     document |= _breakdown_settings(document.pop(BREAKDOWN_TABLE, {}), path)
-    found = {}
+    given = {}
     for name, value in document.items():
         setting = _known_setting(name, f"name in {path}")
         if name == "config":
-            raise SettingInvalid(f"{path} names a further settings file; give it by --config instead", field="config")
-        found[setting.name] = (_as_text(name, value, path), f"file {path}")
-    return found, rules, alerts
+            raise SettingInvalid(f"{path} names another settings file: only --config can name one", field="config")
+        given[setting.name] = (_as_text(name, value, path), f"file {path}")
+    return given, rules, alerts
 
 
 def _breakdown_settings(table: object, path: Path) -> dict[str, object]:

@@ -103,6 +103,13 @@ class Settings:
         "",
     )
     flush_s: int = _row("15", values.whole_number(1, 3_600), "Seconds between flushes.", "SECONDS")
+    drain_s: int = _row(
+        "0",
+        values.whole_number(0, 300),
+        "Seconds to serve on after SIGTERM, while /readyz answers 503 so that balancers send no more. SIGINT stops at "
+        "once.",
+        "SECONDS",
+    )
     sync: bool = _row(
         "on",
         values.on_or_off,
@@ -200,6 +207,12 @@ class Settings:
     )
     breakdown_own_hosts: tuple[str, ...] = _row(
         "", values.host_names, "Your own hosts: a visit from one of them has no referrer.", "NAMES"
+    )
+    breakdown_ref_aliases: bool = _row(
+        "on",
+        values.on_or_off,
+        "Keep hosts of one site as that site: t.co and twitter.com as x.com. off keeps each host.",
+        "on|off",
     )
     breakdown_country_data: str = _row(
         "builtin",

@@ -197,10 +197,10 @@ def caps(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != CAPS or not all(part.isascii() and part.isdigit() and len(part) < 5 for part in parts):
         raise Broken(CAPS_RULE)
-    found = tuple(map(int, parts))
-    if not 1 <= min(found) <= max(found) <= CAP_MOST:
+    numbers = tuple(map(int, parts))
+    if not 1 <= min(numbers) <= max(numbers) <= CAP_MOST:
         raise Broken(CAPS_RULE)
-    return found
+    return numbers
 
 
 def country_data(text: str) -> str:

@@ -54,7 +54,7 @@ class PendingAttributes(msgspec.Struct, array_like=True):
 
 
 class PendingRows(msgspec.Struct, array_like=True):
-    """Pending hits of one row that one flush moves. flush: the least number that it can get. words: of a breakdown."""
+    """Pending hits of one row that one flush moves. flush: the least number that it can get."""
 
     owner: int
     flush: int
@@ -63,22 +63,22 @@ class PendingRows(msgspec.Struct, array_like=True):
     opening: int = 0
     erased: int = 0
     erased_bots: int = 0
-    words: PendingAttributes | None = None
+    attributes: PendingAttributes | None = None
 
     def size(self) -> int:
         """Returns how many numbers it has, nearly."""
-        words = self.words
-        if words is None:
+        attributes = self.attributes
+        if attributes is None:
             return len(self.people) + len(self.bots)
-        values = sum(len(found) for hours in words.values.values() for found in hours.values())
-        return values + sum(map(len, words.visitors.values()))
+        values = sum(len(members) for hours in attributes.values.values() for members in hours.values())
+        return values + sum(map(len, attributes.visitors.values()))
 
     def pending(self) -> Pending | PendingBreakdown:
-        words = self.words
-        if words is not None:
-            visitors = {day: set(found) for day, found in words.visitors.items()}
+        attributes = self.attributes
+        if attributes is not None:
+            visitors = {day: set(members) for day, members in attributes.visitors.items()}
             return PendingBreakdown(
-                self.owner, lambda: self.flush, partial(BreakdownDelta, words.values, visitors, words.known)
+                self.owner, lambda: self.flush, partial(BreakdownDelta, attributes.values, visitors, attributes.known)
             )
         return self.counts()
 
@@ -92,49 +92,49 @@ class PendingGroups(msgspec.Struct):
     """Pending hits of all groups, by stored key, and how many flushes were complete."""
 
     flushes: int
-    said: dict[str, list[PendingRows]]
+    rows: dict[str, list[PendingRows]]
 
     def size(self) -> int:
         """Returns how many numbers it has, nearly."""
-        return sum(1 + sum(part.size() for part in parts) for parts in self.said.values())
+        return sum(1 + sum(part.size() for part in parts) for parts in self.rows.values())
 
-    def held(self, worker: str, connection: int) -> WorkerPending:
+    def worker_pending(self, worker: str, connection: int) -> WorkerPending:
         """Returns it as what the worker holds, heard over its connection of this number."""
         stamp: Stamp = (worker, connection, self.flushes)
-        return WorkerPending(stamp, {key: [part.counts() for part in parts] for key, parts in self.said.items()})
+        return WorkerPending(stamp, {key: [part.counts() for part in parts] for key, parts in self.rows.items()})
 
 
-# Of one key: its pending hits; why it cannot be read; None: nothing that holds.
-Said = list[PendingRows] | PendingGroups | str | None
+# About one key: its pending hits; or why they cannot be read; or None, if there are too many.
+KeyAnswer = list[PendingRows] | PendingGroups | str | None
 ENCODER = msgspec.msgpack.Encoder()
 QUESTIONS = msgspec.msgpack.Decoder(Wanted)
-ANSWERS = msgspec.msgpack.Decoder(list[Said])
+ANSWERS = msgspec.msgpack.Decoder(list[KeyAnswer])
 
 
 def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
     """Returns what the worker says of each key, packed."""
-    said = []
+    answers = []
     room = NUMBERS_MOST
     for key in keys:
-        parts = _said(asked, key)
+        parts = _answer_about(asked, key)
         if isinstance(parts, list):
             room -= sum(part.size() for part in parts)
         elif isinstance(parts, PendingGroups):
             room -= parts.size()
         try:
-            said.append(msgspec.Raw(ENCODER.encode(parts if room >= 0 else None)))
+            answers.append(msgspec.Raw(ENCODER.encode(parts if room >= 0 else None)))
         except OverflowError:  # imported openings can add up to more than 64 bits
-            said.append(msgspec.Raw(ENCODER.encode(None)))
-    return said
+            answers.append(msgspec.Raw(ENCODER.encode(None)))
+    return answers
 
 
-def _said(asked: Asked, key: str) -> Said:
+def _answer_about(asked: Asked, key: str) -> KeyAnswer:
     try:
         if key == ALL_GROUPS:
             stored = {*map(group_key, chain.from_iterable(asked.buffered_groups()))}
             return PendingGroups(asked.flushes, {each: _numbered_parts(asked, each) for each in stored})
         if is_breakdown(key):
-            return [_words_part(pending, flush) for pending, flush in asked.numbered_breakdowns(key)]
+            return [_attributes_part(pending, flush) for pending, flush in asked.numbered_breakdowns(key)]
         return _numbered_parts(asked, key)
     except RowCorrupt as error:
         return error.detail
@@ -152,8 +152,8 @@ def _part(pending: Pending, flush: int) -> PendingRows:
     return PendingRows(pending.owner, flush, people, bots, delta.opening, delta.erased, delta.erased_bots)
 
 
-def _words_part(pending: PendingBreakdown, flush: int) -> PendingRows:
+def _attributes_part(pending: PendingBreakdown, flush: int) -> PendingRows:
     delta = pending.delta
-    values = {name: {hour: dict(found) for hour, found in hours.items()} for name, hours in delta.values.items()}
-    visitors = {day: sorted(found) for day, found in delta.visitors.items()}
-    return PendingRows(pending.owner, flush, words=PendingAttributes(values, visitors, dict(delta.known)))
+    values = {name: {hour: dict(counts) for hour, counts in hours.items()} for name, hours in delta.values.items()}
+    visitors = {day: sorted(hashes) for day, hashes in delta.visitors.items()}
+    return PendingRows(pending.owner, flush, attributes=PendingAttributes(values, visitors, dict(delta.known)))

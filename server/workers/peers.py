@@ -33,9 +33,9 @@ from server.workers.messages import (
     QUESTIONS,
     AnyPending,
     Asked,
+    KeyAnswer,
     PendingGroups,
     PendingRows,
-    Said,
     Wanted,
     answer_of,
 )
@@ -87,10 +87,10 @@ class Waiter:
         if not self._left and not self.done.done():
             self.done.set_result(None)
 
-    def missed(self, name: str, known: Sequence[AnyPending]) -> None:
+    def missed(self, name: str, last_answer: Sequence[AnyPending]) -> None:
         """Takes what the worker said before in place of an answer."""
         self.unreachable.append(name)
-        self.answered(known)
+        self.answered(last_answer)
 
 
 class Peer:
@@ -171,30 +171,30 @@ class Peer:
             timer.cancel()
             self._late = False
         wanted, erased = self._asked
-        for (key, waiters), said in zip(wanted.items(), answers, strict=True):
-            self._answer(key, waiters, said)
+        for (key, waiters), answer in zip(wanted.items(), answers, strict=True):
+            self._answer(key, waiters, answer)
         for waiters in erased.values():
             for waiter in waiters:
                 waiter.answered(())
 
-    def _answer(self, key: str, waiters: list[Waiter], said: Said) -> None:
-        known = self._known.pop(key, [])
-        if said is None:
-            self._remember(key, known)
+    def _answer(self, key: str, waiters: list[Waiter], answer: KeyAnswer) -> None:
+        last_answer = self._known.pop(key, [])
+        if answer is None:
+            self._remember(key, last_answer)
             for waiter in waiters:
-                waiter.missed(self._name, known)
+                waiter.missed(self._name, last_answer)
             return
-        pending = self._pending_of(said)
+        pending = self._pending_of(answer)
         self._remember(key, pending)
         for waiter in waiters:
-            if isinstance(said, str):
-                waiter.damaged = said
+            if isinstance(answer, str):
+                waiter.damaged = answer
             waiter.answered(pending)
 
-    def _pending_of(self, said: list[PendingRows] | PendingGroups | str) -> list[AnyPending]:
-        if isinstance(said, PendingGroups):
-            return [said.held(self._name, self._connection)]
-        return [] if isinstance(said, str) else [part.pending() for part in said]
+    def _pending_of(self, answer: list[PendingRows] | PendingGroups | str) -> list[AnyPending]:
+        if isinstance(answer, PendingGroups):
+            return [answer.worker_pending(self._name, self._connection)]
+        return [] if isinstance(answer, str) else [part.pending() for part in answer]
 
     def _remember(self, key: str, pending: list[AnyPending]) -> None:
         if pending:

@@ -1,4 +1,4 @@
-"""Settings of Cassandra's nodes on which promises rest: what each should be, and what follows where it is not.
+"""The settings of Cassandra's nodes that promises depend on: what each must be, and what happens otherwise.
 
 They stand in `cassandra.yaml`, and a node shows its own in `system_views.settings`. No server can set them.
 """
@@ -55,17 +55,17 @@ DEMANDS = (
     Demand(
         "user_timestamps_enabled",
         lambda node: node["user_timestamps_enabled"] != "false",
-        f"flushes of a user that is no superuser are refused; {_NO_GUARDRAIL}",
+        f"flushes of a user without superuser rights are refused; {_NO_GUARDRAIL}",
     ),
     Demand(
         "minimum_timestamp_fail_threshold",
         lambda node: node["minimum_timestamp_fail_threshold"] is None,
-        f"flushes of a user that is no superuser are refused; {_NO_GUARDRAIL}",
+        f"flushes of a user without superuser rights are refused; {_NO_GUARDRAIL}",
     ),
     Demand(
         "minimum_timestamp_warn_threshold",
         lambda node: node["minimum_timestamp_warn_threshold"] is None,
-        f"each write of a user that is no superuser is a warning in the node's log; {_NO_GUARDRAIL}",
+        f"each write of a user without superuser rights is a warning in the node's log; {_NO_GUARDRAIL}",
     ),
 )
 
@@ -73,9 +73,9 @@ _NAMES = ", ".join(f"'{demand.setting}'" for demand in DEMANDS)
 SETTINGS_QUERY = f"SELECT name, value FROM system_views.settings WHERE name IN ({_NAMES})"
 
 
-def unmet(found: Mapping[str, Rows]) -> Iterator[str]:
+def unmet(settings_by_node: Mapping[str, Rows]) -> Iterator[str]:
     """Yields a sentence for each demand and wrong value, given what the nodes answered to SETTINGS_QUERY."""
-    nodes: dict[str, dict[str, str | None]] = {node: dict(rows) for node, rows in sorted(found.items())}
+    nodes: dict[str, dict[str, str | None]] = {node: dict(rows) for node, rows in sorted(settings_by_node.items())}
     for demand in DEMANDS:
         wrong: defaultdict[str | None, list[str]] = defaultdict(list)
         for node, settings in nodes.items():

@@ -1,4 +1,4 @@
-"""Which node is asked what, and when another one is asked instead: the policies that the driver is given.
+"""The driver's policies: which node gets a request, and when another node is asked.
 
 A node that stands still keeps its connections, and the driver takes some ten seconds to notice. So a node that owes an
 answer, and has said nothing since it was asked, is asked last until it says something. And where an answer is late,
@@ -46,7 +46,7 @@ DEFINE = "define"
 
 
 class Heard:
-    """Keeps the set of silent nodes: they owe an answer that is late, and have given none since it was asked for.
+    """Keeps the set of silent nodes: nodes with a late answer that have not answered anything since.
 
     `ask` asks a node for anything, again and again, until it answers or is known to be down; then it calls `answered`.
     """
@@ -72,7 +72,7 @@ class Heard:
                 self.overdue(node)
 
     def overdue(self, node: Host) -> None:
-        """Takes a node for silent until it answers."""
+        """Marks a node as silent until it answers."""
         if node not in self._silent:
             self._silent.add(node)
             self._ask(node)

@@ -49,14 +49,14 @@ def partitions(
     pages = cql.pages(first, (), size) if after is None else cql.pages(further, (after,), size)
     by_token = groupby(chain.from_iterable(pages), itemgetter(0))
     for number, (_, rows) in enumerate(by_token):
-        found = [(key, list(some)) for key, some in groupby(rows, itemgetter(1))]
-        yield from found if number or after is None else _keys_after(found, after)
+        complete = [(key, list(some)) for key, some in groupby(rows, itemgetter(1))]
+        yield from complete if number or after is None else _keys_after(complete, after)
 
 
-def _keys_after(found: list[tuple[str, Rows]], after: str) -> list[tuple[str, Rows]]:
+def _keys_after(groups: list[tuple[str, Rows]], after: str) -> list[tuple[str, Rows]]:
     """Returns those after `after` of the keys with the first token that was read; all if `after` is gone."""
-    keys = [key for key, _ in found]
-    return found[keys.index(after) + 1 :] if after in keys else found
+    keys = [key for key, _ in groups]
+    return groups[keys.index(after) + 1 :] if after in keys else groups
 
 
 # --- what a partition of `rows` holds ---------------------------------------------------------------------------------

@@ -172,8 +172,8 @@ class Requests:
 
         def results() -> list[list[Rows]]:
             outcomes = zip(requests, sent(), strict=True)
-            found = iter([self._rest(request, outcome) for request, outcome in outcomes])
-            return [part.rows([next(found) for _ in part.requests]) for part in parts]
+            rows = iter([self._rest(request, outcome) for request, outcome in outcomes])
+            return [part.rows([next(rows) for _ in part.requests]) for part in parts]
 
         return results
 

@@ -315,12 +315,12 @@ def _noted(cluster: Administered) -> dict[str, str]:
 
 def _weak_replication(keyspace: str, replication: Mapping[str, str], cluster: Administered) -> Iterator[Finding]:
     centres = cluster.data_centres()
-    known = {name: int(count) for name, count in replication.items() if name in centres and count.isdigit()}
+    replicas = {name: int(count) for name, count in replication.items() if name in centres and count.isdigit()}
     if cluster.address.dc:
-        known = {name: count for name, count in known.items() if name == cluster.address.dc}
-    if sum(known.values()) < REPLICATION:
-        count = f"{sum(known.values())} replica{'s' * (sum(known.values()) != 1)}"
-        shown = ", ".join(f"{name}: {number}" for name, number in sorted(known.items())) or "none by data centre"
+        replicas = {name: count for name, count in replicas.items() if name == cluster.address.dc}
+    if sum(replicas.values()) < REPLICATION:
+        count = f"{sum(replicas.values())} replica{'s' * (sum(replicas.values()) != 1)}"
+        shown = ", ".join(f"{name}: {number}" for name, number in sorted(replicas.items())) or "none by data centre"
         yield Finding(
             f"keyspace {keyspace} has {count} ({shown}): one node that is down takes the store down; with more nodes,"
             f" ALTER KEYSPACE {keyspace} WITH replication = {_replication(REPLICATION, centres)},"
@@ -372,28 +372,28 @@ def _replication_of(cluster: Administered) -> Mapping[str, str] | None:
 
 def _columns(cluster: Administered) -> dict[str, dict[str, str]]:
     """Returns the names and types of the columns of each table that is there."""
-    found: dict[str, dict[str, str]] = {}
+    columns: dict[str, dict[str, str]] = {}
     query = "SELECT table_name, column_name, type FROM system_schema.columns"
     for table, column, kind in cluster.look_up(f"{query} WHERE keyspace_name = '{cluster.address.keyspace}'"):
-        found.setdefault(table, {})[column] = kind
-    return found
+        columns.setdefault(table, {})[column] = kind
+    return columns
 
 
 def _wrong_options(cluster: Administered) -> dict[str, list[str]]:
     """Returns the names of the options of each table that are not as they should be."""
     wrong: dict[str, list[str]] = {}
-    known = {table.name: table for table in TABLES}
+    tables = {table.name: table for table in TABLES}
     options = ", ".join(["compaction", "gc_grace_seconds", "default_time_to_live", *OF_ALL_TABLES])
     query = f"SELECT table_name, {options} FROM system_schema.tables WHERE keyspace_name = '{cluster.address.keyspace}'"
     for name, compaction, gc_grace_s, ttl_s, *others in cluster.look_up(query):
-        if (table := known.get(name)) is None:
+        if (table := tables.get(name)) is None:
             continue
         set_to = {option: value.rpartition(".")[2] for option, value in dict(compaction).items()}
         pairs = {
             "compaction": {option: set_to.get(option) for option in table.compaction} == table.compaction,
             "gc_grace_seconds": gc_grace_s == table.gc_grace_s,
             "default_time_to_live": ttl_s == table.ttl_s,
-            **{name: value == found for (name, value), found in zip(OF_ALL_TABLES.items(), others, strict=True)},
+            **{name: value == values for (name, value), values in zip(OF_ALL_TABLES.items(), others, strict=True)},
         }
         if not all(pairs.values()):
             wrong[name] = [option for option, right in pairs.items() if not right]

@@ -101,7 +101,7 @@ class Session:
         return sent
 
     def _ping(self, node: Any) -> None:
-        """Asks a node for anything until it answers, or is down: of that the driver knows."""
+        """Asks a node again and again until it answers, or until the driver reports it down."""
 
         def failed(error: Exception) -> None:
             if isinstance(error, OperationTimedOut):
@@ -171,7 +171,7 @@ class Session:
         except Exception as error:
             raise self.as_store_error(error) from error
         if not pending.is_schema_agreed:
-            raise StoreUnavailable("the cluster's nodes do not agree on the schema yet; check that all of them run")
+            raise StoreUnavailable("the cluster's nodes do not agree on the schema yet; check that all nodes run")
 
     def look_up(self, text: str) -> Rows:
         """Returns the rows of a query. Raises StoreUnavailable."""
@@ -183,11 +183,11 @@ class Session:
         for host in self._cluster.metadata.all_hosts():
             if self._session.get_pool_state().get(host) is not None:
                 asked[host.address] = self._look(text, host, self.address.timeout_s * LATER)
-        found: dict[str, Rows] = {}
+        rows_by_node: dict[str, Rows] = {}
         for address, each in asked.items():
             with suppress(StoreUnavailable):
-                found[address] = self._found(each)
-        return found
+                rows_by_node[address] = self._found(each)
+        return rows_by_node
 
     def _found(self, sent: ResponseFuture) -> Rows:
         try:
@@ -223,16 +223,16 @@ def connect(address: Address) -> Session:
     try:
         cluster = _cluster(address, profiles(address, lambda: counters.add(_RETRIES), silent))
     except UnresolvableContactPoints as error:
-        raise StoreUnavailable(f"none of the cluster's hosts is known: {', '.join(address.hosts)}") from error
+        raise StoreUnavailable(f"no host name of the cluster can be resolved: {', '.join(address.hosts)}") from error
     try:
         return Session(address, cluster, counters, silent)
     except Exception as error:
         centres = {host.datacenter for host in cluster.metadata.all_hosts()} - {None}
         cluster.shutdown()
         if centres and address.dc is not None and address.dc not in centres:
-            known = ", ".join(sorted(centres))
+            names = ", ".join(sorted(centres))
             raise StoreMismatch(
-                f"the cluster has no data centre {address.dc} (dc in the address), but {known}"
+                f"the cluster has no data centre {address.dc} (dc in the address), but {names}"
             ) from error
         raise as_store_error(error, address) from error
 

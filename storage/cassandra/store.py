@@ -14,7 +14,7 @@ from itertools import count, islice
 
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
-from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown
+from clickcurve.keys import ALL_LINKS, breakdown_of, contains, counts_key, is_breakdown
 from storage.cassandra.cql import Cql
 from storage.cassandra.partitions import (
     as_they_are,
@@ -48,7 +48,7 @@ from storage.cassandra.tables.ids import REPLAY_US, IdsTable
 from storage.cassandra.tables.own_rows import OwnRows
 from storage.cassandra.tables.owners import OwnersTable
 from storage.cassandra.tables.sources import SourcesTable
-from storage.contract import Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink
+from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink
 from storage.unranked import UnrankedStore, UnrankedView
 
 CACHE_BYTES = 64 * 1024 * 1024
@@ -66,7 +66,7 @@ def pinned_stamp(epoch: int) -> int:
     """Returns the stamp of the next write of an epoch: 2^32 last 30 years at four writes a second."""
     k = next(_writes)
     if k >> 32:
-        raise StoreUnavailable("this process has written too often: restart it")
+        raise StoreUnavailable("this process has used up its write timestamps: restart it")
     return epoch << 32 | k
 
 
@@ -172,8 +172,8 @@ class CassandraStore(UnrankedStore):
         Asks the cluster unless `begin`, or the look before, has done so less than ROWS_PER_FENCE rows ago. What is
         written after a takeover loses by its stamp; the look is there to end such a flush.
         """
-        known = self._may_write.pop(held.owner, None)
-        left = known[2] if known is not None and known[:2] == (held, flush) else 0
+        fence = self._may_write.pop(held.owner, None)
+        left = fence[2] if fence is not None and fence[:2] == (held, flush) else 0
         if left <= 0:
             try:
                 self._owners.check_fence(held, flush)
@@ -239,12 +239,12 @@ class CassandraStore(UnrankedStore):
         days = None if since_day is None else self._days.touched_days(since_day)
         if days is None:
             return list(islice(self._walk(after, limit + 1), limit))
-        found: list[tuple[str, StoredLink]] = []
-        while len(found) < limit and (keys := self._days.touched(days, after, limit - len(found))):
+        page: list[tuple[str, StoredLink]] = []
+        while len(page) < limit and (keys := self._days.touched(days, after, limit - len(page))):
             links = map(link_of_rows, self._cql.run_each(LINK, [(key,) for key in keys]))
-            found += [(stored_key_of(key), link) for key, link in zip(keys, links, strict=True) if link.rows]
+            page += [(stored_key_of(key), link) for key, link in zip(keys, links, strict=True) if link.rows]
             after = stored_key_of(keys[-1])
-        return found
+        return page
 
     def _walk_all(self, after: str | None, size: int) -> Iterator[list[tuple[str, StoredLink]]]:
         """Yields of each partition after that of `after` its rows of counts and its breakdowns, if it has some."""
@@ -263,18 +263,27 @@ class CassandraStore(UnrankedStore):
                 yield stored_key_of(key), link
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
-        found: list[tuple[str, StoredLink]] = []
-        while len(found) < limit and (keys := self._smallest_keys(start, limit - len(found))):
+        page: list[tuple[str, StoredLink]] = []
+        while len(page) < limit and (keys := self._smallest_keys(start, limit - len(page))):
             links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
-            found += [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
+            page += [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
             start = f"{keys[-1]}\0"  # the next one that there can be
-        return found
+        return page
 
-    def _smallest_keys(self, start: str, limit: int) -> list[str]:
-        """Returns the first keys from `start` on. Reads every key of the cluster: they are stored by their hashes."""
+    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+        keys = self._smallest_keys(start, limit, text)
+        links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
+        found = [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
+        return FoundLinks(found, keys[-1] if len(keys) == limit else None)
+
+    def _smallest_keys(self, start: str, limit: int, text: str = "") -> list[str]:
+        """Returns the first keys from `start` on that contain a text.
+
+        Reads every key of the cluster: they are stored by their hashes.
+        """
         pages = self._cql.pages(KEYS, (), KEYS_PER_PAGE)
         stored = (stored_key_of(key) for page in pages for (key,) in page)
-        return nsmallest(limit, (key for key in stored if key >= start))
+        return nsmallest(limit, (key for key in stored if key >= start and (not text or contains(key, text))))
 
     @contextmanager
     def view(self) -> Iterator[CassandraView]:
@@ -293,7 +302,7 @@ class CassandraStore(UnrankedStore):
 
 
 class CassandraView(UnrankedView):
-    """The store as it goes on, except the rows of all links: those are from before the view."""
+    """The live store, except the rows of all links, which were read when the view began."""
 
     def __init__(self, store: CassandraStore, all_links: list[tuple[str, StoredLink]]) -> None:
         self._store = store
@@ -304,26 +313,26 @@ class CassandraView(UnrankedView):
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
         """Returns a page. Both rows of a link come in one, which may be one longer than `limit` for that."""
-        found = list(self._all_links) if after is None else []
+        page = list(self._all_links) if after is None else []
         for both in self._store._walk_all(None if after in _KEYS_OF_ALL else after, limit + 1):
-            if len(found) >= limit:
+            if len(page) >= limit:
                 break
-            found += [each for each in both if each[0] not in _KEYS_OF_ALL]
-        return found
+            page += [each for each in both if each[0] not in _KEYS_OF_ALL]
+        return page
 
     def count_rows(self, breakdowns: bool) -> None:
         """Returns None: counting reads every partition."""
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         """Returns what is stored of these keys now, however long ago the view began."""
-        found: dict[str, StoredLink] = {}
+        links: dict[str, StoredLink] = {}
         for statement, of, some in (
             (LINK, as_they_are, [key for key in keys if not is_breakdown(key)]),
             (LINK_BY, joined, [key for key in keys if is_breakdown(key)]),
         ):
             read = self._store._cql.run_each(statement, [(partition_of(key),) for key in some])
-            found |= {key: link_of_rows(of(rows)) for key, rows in zip(some, read, strict=True)}
-        return {key: link for key, link in found.items() if link.rows or link.erased_at}
+            links |= {key: link_of_rows(of(rows)) for key, rows in zip(some, read, strict=True)}
+        return {key: link for key, link in links.items() if link.rows or link.erased_at}
 
     def notes(self) -> dict[str, str]:
         return self._store.notes()

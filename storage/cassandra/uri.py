@@ -112,12 +112,12 @@ def _hosts(uri: str, nodes: str) -> tuple[tuple[str, ...], int]:
     hosts: list[str] = []
     ports: set[int] = set()
     for each in nodes.split(","):
-        found = _HOST.fullmatch(each)
-        if found is None or not 0 < int(found["port"] or PORT) < 65_536:
+        match = _HOST.fullmatch(each)
+        if match is None or not 0 < int(match["port"] or PORT) < 65_536:
             raise _invalid(uri, f"has {each!r} where a host, or host:port, must be")
-        hosts.append(found["host"].strip("[]"))
-        if found["port"]:
-            ports.add(int(found["port"]))
+        hosts.append(match["host"].strip("[]"))
+        if match["port"]:
+            ports.add(int(match["port"]))
     if len(ports) > 1:
         raise _invalid(uri, f"has several ports ({', '.join(map(str, sorted(ports)))}); all nodes listen on one")
     return tuple(hosts), ports.pop() if ports else PORT

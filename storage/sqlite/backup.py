@@ -108,13 +108,13 @@ def _included(db: sqlite3.Connection, owner: int, begun: int, retired: bool) -> 
     Every flush ends with the row of all links: so a row with a higher mark is of a flush that is under way. Only where
     that row is damaged, flushes end without it: then the highest mark tells what the copy has.
     """
-    found = db.execute("SELECT data FROM rows WHERE key = ? AND owner = ?", (ALL_LINKS, owner)).fetchone()
-    mark = _mark(found[0]) if found is not None else 0
+    row_of_all = db.execute("SELECT data FROM rows WHERE key = ? AND owner = ?", (ALL_LINKS, owner)).fetchone()
+    mark = _mark(row_of_all[0]) if row_of_all is not None else 0
     if mark == begun:
         return Included(owner, mark, None, retired)
     marks = (_mark(data) for (data,) in db.execute("SELECT data FROM rows WHERE owner = ?", (owner,)))
     others = (other for other in marks if mark < other <= begun)
-    half = max(others, default=None) if found is not None and is_row_damaged(found[0]) else next(others, None)
+    half = max(others, default=None) if row_of_all is not None and is_row_damaged(row_of_all[0]) else next(others, None)
     return Included(owner, mark, half, retired)
 
 

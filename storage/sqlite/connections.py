@@ -42,7 +42,7 @@ class Connections:
 
     @contextmanager
     def on_worker(self) -> Iterator[sqlite3.Connection]:
-        """Lends the worker's connection; what is left uncommitted is undone."""
+        """Lends the worker's connection; uncommitted changes are undone afterwards."""
         with self._worker_lock, translate_errors(self.file.path):
             self.file.check_in_place()
             self._undo()

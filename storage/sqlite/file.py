@@ -227,8 +227,8 @@ def is_ranked(db: sqlite3.Connection) -> bool:
 
 
 def _schema(db: sqlite3.Connection) -> str | None:
-    (found,) = db.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone() or (None,)
-    return found
+    (version,) = db.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone() or (None,)
+    return version
 
 
 def new_draft(path: Path) -> Path:

@@ -57,9 +57,9 @@ def restore(
             size = _copy(source, draft, on_progress)
         with translate_errors(source), connect_without_wal(draft) as db:
             recognise(db, source, ladder)
-            (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
-            if found != "ok":
-                raise StoreMismatch(f"{source} is damaged: {found}", field="file", value=str(source))
+            (verdict,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+            if verdict != "ok":
+                raise StoreMismatch(f"{source} is damaged: {verdict}", field="file", value=str(source))
         with translate_errors(path):
             _sign_anew(draft)
             _write_back(path)

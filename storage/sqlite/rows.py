@@ -35,6 +35,9 @@ _WALK = (
     " WHERE key {after} ? AND key < ? ORDER BY key, owner"
 )
 _END = b""  # any text is less than any blob
+KEYS_PER_LOOK = 20_000
+_LOOK_END = "SELECT key FROM rows WHERE key >= ? AND key < ? ORDER BY key LIMIT 1 OFFSET ?"
+_CONTAINING = "SELECT DISTINCT key FROM rows WHERE key >= ? AND key < ? AND instr(lower(key), ?) ORDER BY key"
 _COUNT = "SELECT count(*) FROM rows"
 _COUNT_BREAKDOWNS = "SELECT count(*) FROM rows WHERE key >= ? AND key < ?"
 
@@ -81,10 +84,26 @@ def save_rows(db: sqlite3.Connection, owner: int, rows: Mapping[str, SavedRow]) 
 def walk_counts(db: sqlite3.Connection, operator: str, key: str, limit: int) -> list[tuple[str, StoredLink]]:
     """Reads a page of rows of counts: breakdowns lie between two of them, all in one place, and are not looked at."""
     first, beyond = BREAKDOWN_KEYS
-    found = walk(db, operator, key, limit, first) if key < first else []
-    if len(found) < limit:
-        found += walk(db, *((operator, key) if key >= beyond else (">=", beyond)), limit - len(found))
-    return found
+    page = walk(db, operator, key, limit, first) if key < first else []
+    if len(page) < limit:
+        page += walk(db, *((operator, key) if key >= beyond else (">=", beyond)), limit - len(page))
+    return page
+
+
+def keys_containing(db: sqlite3.Connection, text: str, start: str, most: int) -> tuple[list[str], str | None]:
+    """Looks at `most` keys of counts from `start` on for those that contain a text, which is in lower case.
+
+    Returns them, and the last key that was looked at; None at the end.
+    """
+    first, beyond = BREAKDOWN_KEYS
+    parts: list[tuple[str, str | bytes]] = [(start, first)] if start < first else []
+    found: list[str] = []
+    for low, high in (*parts, (max(start, beyond), _END)):
+        (last,) = db.execute(_LOOK_END, (low, high, most - 1)).fetchone() or (None,)
+        found += (key for (key,) in db.execute(_CONTAINING, (low, high if last is None else f"{last}\0", text)))
+        if last is not None:
+            break
+    return found, last
 
 
 def walk(
@@ -93,10 +112,10 @@ def walk(
     """Reads a page and no more: the rows come one by one, and what the cursor sees ends with it."""
     links: list[tuple[str, StoredLink]] = []
     with closing(db.execute(_WALK.format(after=operator), (key, before))) as cursor:
-        for key, found in groupby(cursor, itemgetter(0)):
+        for key, rows_of_key in groupby(cursor, itemgetter(0)):
             if len(links) == limit:
                 break
-            rows = list(found)
+            rows = list(rows_of_key)
             links.append((key, StoredLink(rows[0][3] or 0, tuple([StoredRow(row[1], row[2]) for row in rows]))))
     if erased := erasures_of(db, [key for key, _ in links if is_breakdown(key)]):
         links = [(key, replace(link, erased_at=erased.get(key, link.erased_at))) for key, link in links]

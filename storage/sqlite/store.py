@@ -12,17 +12,20 @@ from pathlib import Path
 
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import counts_key
-from storage.contract import Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink, StoredRow
+from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink, StoredRow
 from storage.first_use import FirstUse, Later
 from storage.owners import begun, check_fence, claimed, closed
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import NOTE, translate_errors, unavailable
 from storage.sqlite.rankings import COLUMNS, SqliteRankings, save_candidates
 from storage.sqlite.rows import (
+    KEYS_PER_LOOK,
     KEYS_PER_QUERY,
     MANY,
     each_of,
     erasures_of,
+    keys_containing,
+    links_of,
     operator_after,
     save_rows,
     slices,
@@ -126,12 +129,12 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().on_worker() as db:
             db.execute("BEGIN")  # rows and erasures from one view
             erased = erasures_of(db, keys)
-            found = {
+            own = {
                 key: OwnRow(data, erased.pop(key, 0), None if last is None else (last, *bounds))
                 for key, data, last, *bounds in each_of(db, _OWN, keys, owner)
             }
-        found.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
-        return found
+        own.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
+        return own
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         self._save(held, flush, rows, sources, synced=True)
@@ -214,22 +217,22 @@ class SqliteStore(SqliteRankings):
         if not opened.file.in_place:  # a write has found out; looking each time would cost a fifth of the read
             opened.file.check_in_place()
         try:
-            found = opened.reader.execute(_LINK, (key, counts_key(key))).fetchall()
+            rows = opened.reader.execute(_LINK, (key, counts_key(key))).fetchall()
         except sqlite3.Error as error:
             raise unavailable(opened.file.path, error) from error
         erased_at = 0
-        if found and found[-1][0] == -1:
-            erased_at = found.pop()[1]
-        return StoredLink(erased_at, tuple([StoredRow(owner, data) for owner, data in found]))
+        if rows and rows[-1][0] == -1:
+            erased_at = rows.pop()[1]
+        return StoredLink(erased_at, tuple([StoredRow(owner, data) for owner, data in rows]))
 
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
         opened = self._connections.opened()
-        found: set[str] = set()
+        claimed: set[str] = set()
         for some in slices(ids, KEYS_PER_QUERY):
             with translate_errors(opened.file.path):
-                found.update(id_ for (id_,) in each_of(opened.reader, _CLAIMED, some, since_us))
+                claimed.update(id_ for (id_,) in each_of(opened.reader, _CLAIMED, some, since_us))
             await asyncio.sleep(0)
-        return found
+        return claimed
 
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
         values = (after or "", owner, fold_day, limit)
@@ -246,6 +249,22 @@ class SqliteStore(SqliteRankings):
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
             return walk_counts(db, ">=", start, limit)
+
+    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+        wanted = text.encode().lower().decode()
+        keys: list[str] = []
+        at = start
+        last: str | None = start
+        while last is not None and len(keys) < limit and most > 0:
+            with self._connections.open().on_scanner() as db:  # in steps, so that other walks get their turn
+                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK))
+            keys += some
+            most -= KEYS_PER_LOOK
+            at = f"{last}\0"
+        with self._connections.open().on_scanner() as db:
+            links = links_of(db, keys[:limit])
+        found = [(key, links[key]) for key in keys[:limit] if links[key].rows]
+        return FoundLinks(found, last if len(keys) < limit else keys[limit - 1])
 
     @contextmanager
     def view(self) -> Iterator[SqliteView]:

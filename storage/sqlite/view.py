@@ -58,8 +58,8 @@ class SqliteView:
 
     def sources(self) -> dict[str, Source]:
         with translate_errors(self._path):
-            found = self._db.execute("SELECT source, owner, position, tail, epoch FROM sources")
-            return {name: Source(*source) for name, *source in found}
+            rows = self._db.execute("SELECT source, owner, position, tail, epoch FROM sources")
+            return {name: Source(*source) for name, *source in rows}
 
 
 def owner_records(db: sqlite3.Connection) -> list[OwnerRecord]:
@@ -72,10 +72,10 @@ def owner_record(db: sqlite3.Connection, owner: int) -> OwnerRecord | None:
 
 
 def source_of(db: sqlite3.Connection, source: str) -> Source | None:
-    found = db.execute("SELECT owner, position, tail, epoch FROM sources WHERE source = ?", (source,)).fetchone()
-    return Source(*found) if found is not None else None
+    row = db.execute("SELECT owner, position, tail, epoch FROM sources WHERE source = ?", (source,)).fetchone()
+    return Source(*row) if row is not None else None
 
 
 def notes_of(db: sqlite3.Connection) -> dict[str, str]:
-    found = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (NOTE, NOTE[:-1] + ";"))
-    return {name.removeprefix(NOTE): value for name, value in found}
+    rows = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (NOTE, NOTE[:-1] + ";"))
+    return {name.removeprefix(NOTE): value for name, value in rows}

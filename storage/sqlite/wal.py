@@ -67,9 +67,9 @@ def refuse_foreign_wal(path: Path) -> None:
 
 
 def _next_version(uuid: str, before: int) -> int:
-    """Returns the signature after `before`, never 0: so says a database that was never signed."""
-    found = blake2b(f"{uuid} {before}".encode(), digest_size=4).digest()
-    return int.from_bytes(found, "big", signed=True) or 1
+    """Returns the signature after `before`, never 0, which means that a database was never signed."""
+    digest = blake2b(f"{uuid} {before}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big", signed=True) or 1
 
 
 def _belongs(path: Path, wal: Path) -> bool:
@@ -89,7 +89,8 @@ def _belongs(path: Path, wal: Path) -> bool:
             if first.version == expected and first.cookie >= of_file.cookie:
                 return True
             return any(
-                found.version == of_file.version and found.cookie >= of_file.cookie for found in (first, *signatures)
+                signature.version == of_file.version and signature.cookie >= of_file.cookie
+                for signature in (first, *signatures)
             )
     except FileNotFoundError:
         return True

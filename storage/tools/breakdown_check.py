@@ -1,4 +1,4 @@
-"""A check of breakdowns: their own laws, and that none records more hits than there are.
+"""Checks breakdowns: their own laws, and that none records more hits than there are.
 
 For each owner a link's breakdown records no more than its row of counts has, bucket by bucket, and the breakdown of all
 links no less than those of the links together. Less is no fault: most hits may say nothing, and what erased links

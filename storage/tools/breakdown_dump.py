@@ -16,9 +16,9 @@ from storage.tools.dump import LinkDump, utc
 SHOWN_VALUES = 20  # of a bucket, for people
 
 
-def breakdown_lines(found: LinkDump) -> Iterator[str]:
+def breakdown_lines(dump: LinkDump) -> Iterator[str]:
     """Writes breakdowns line by line: per owner a head, then dimension by dimension the greatest values of a bucket."""
-    for stored in found.link.rows:
+    for stored in dump.link.rows:
         yield ""
         yield f"breakdown of owner {stored.owner}: {len(stored.data)} bytes"
         try:
@@ -26,7 +26,7 @@ def breakdown_lines(found: LinkDump) -> Iterator[str]:
         except RowCorrupt as error:
             yield f"  CANNOT BE READ: {error.detail}: {stored.data.hex()}"
             continue
-        if row.erased_at < found.link.erased_at:
+        if row.erased_at < dump.link.erased_at:
             yield "  counts for nothing: it does not know of the erasure"
         yield f"  mark {row.mark}, folded to {utc(row.fold_day * DAY_S)}, caps halved {row.shift} times"
         yield from (f"  BROKEN: {sentence}" for sentence in check_breakdown(row, WIDEST))
@@ -45,9 +45,9 @@ def breakdown_lines(found: LinkDump) -> Iterator[str]:
             yield f"  visitors: {when}  {about}{days.at_most}, of {days.known} hits"
 
 
-def breakdown_objects(found: LinkDump) -> list[dict[str, object]]:
+def breakdown_objects(dump: LinkDump) -> list[dict[str, object]]:
     """Returns the same as objects, with all values and times in epoch seconds."""
-    return [_breakdown_object(stored) for stored in found.link.rows]
+    return [_breakdown_object(stored) for stored in dump.link.rows]
 
 
 def _breakdown_object(stored: StoredRow) -> dict[str, object]:

@@ -65,8 +65,8 @@ async def compare(pages: Iterator[Page], target: Store, numbers: Mapping[int, in
     compared = Compared({owner: (Sums(), Sums()) for owner in numbers})
     for page in pages:
         mine = [(key, link) for key, link in page if any(row.owner in numbers for row in link.rows)]
-        found = await asyncio.gather(*[target.rows(key) for key, _ in mine])
-        for (key, link), there in zip(mine, found, strict=True):
+        links_there = await asyncio.gather(*[target.rows(key) for key, _ in mine])
+        for (key, link), there in zip(mine, links_there, strict=True):
             _compare_link(compared, key, link, there, numbers)
     return compared
 
@@ -92,15 +92,15 @@ def _compare_link(
             _add_sentence(compared.erased, f"{row_name(key, row.owner)}: erased in the target, so {hits}")
 
 
-def _is_same(key: str, data: bytes, found: bytes, erased_at: int, erased_there: int) -> bool:
-    """Returns whether `found` is what a copy saves of `data`.
+def _is_same(key: str, data: bytes, data_there: bytes, erased_at: int, erased_there: int) -> bool:
+    """Returns whether `data_there` is what a copy saves of `data`.
 
     If both stores know of the erasure, a row that it emptied may be in either form: the erasure may have reached the
     target while the copy was interrupted.
     """
     if erased_there < erased_at:
-        return found == as_saved(key, data, erased_at)
-    return found == data or found == as_saved(key, data, erased_at)
+        return data_there == as_saved(key, data, erased_at)
+    return data_there == data or data_there == as_saved(key, data, erased_at)
 
 
 def _add_sentence(sentences: list[str], sentence: str) -> None:

@@ -148,7 +148,7 @@ class _Copying:
 
     def _begin(self, part: Part) -> None:
         if not self._target.begin(part.held, part.origin.begun, part.origin.begun, part.origin.begun_at):
-            raise CopyRefused(f"owner {part.record.owner} of the target was changed while it was copied into")
+            raise CopyRefused(f"owner {part.record.owner} of the target was changed during the copy")
 
     def _give_over(self, parts: Sequence[Part]) -> None:
         """Ends the copy: from then on the owners may be taken over, in the state that they have in the source."""
@@ -202,11 +202,11 @@ class _Copying:
 
     def _rows_of(self, page: Page, owners: set[int], not_erased: dict[str, int]) -> dict[int, dict[str, SavedRow]]:
         """Returns what to save for each of these owners: all except the row of all links, which is saved last."""
-        known = {record.owner for record in self._owners}
+        owner_numbers = {record.owner for record in self._owners}
         rows: dict[int, dict[str, SavedRow]] = {owner: {} for owner in owners}
         for key, link in page:
             for row in link.rows:
-                if row.owner not in known:
+                if row.owner not in owner_numbers:
                     raise CopyRefused(f"{row_name(key, row.owner)}: the source knows no such owner; see `verify`")
                 if row.owner in rows and counts_key(key) != ALL_LINKS:
                     rows[row.owner][key] = self._saved(key, as_saved(key, row.data, not_erased.get(key, 0)))
@@ -253,12 +253,12 @@ class _Copying:
 
     def _kept_elsewhere(self, imports: dict[str, Source]) -> Iterator[str]:
         for name, wanted in imports.items():
-            found = self._target.source(name)
-            assert found is not None
-            if (found.owner, found.position) != (wanted.owner, wanted.position):
+            stored = self._target.source(name)
+            assert stored is not None
+            if (stored.owner, stored.position) != (wanted.owner, wanted.position):
                 yield (
                     f"import {name} is at byte {wanted.position:,} in the source; in the target owner"
-                    f" {found.owner} keeps it, at byte {found.position:,}"
+                    f" {stored.owner} keeps it, at byte {stored.position:,}"
                 )
 
     def _save_progress(self, part: Part, progress: Progress, rows: dict[str, SavedRow]) -> None:
@@ -270,7 +270,7 @@ class _Copying:
         self._target.save_own(part.held, part.origin.begun, rows, sources)
 
     def _note_since(self) -> None:
-        """Makes the target divide hits since no earlier moment than the source: rows of both are one from now on."""
+        """Makes the target break hits down from no earlier moment than the source, since their rows are joined."""
         ours, theirs = (
             {name: value for name, value in of.notes().items() if name.startswith(SINCE)}
             for of in (self._view, self._target)
@@ -282,7 +282,7 @@ class _Copying:
             self._target.note(name, latest)
 
     def _note_shares(self) -> None:
-        """Makes addresses of shares good at the target too, unless it signs by a secret of its own."""
+        """Makes addresses of shares valid at the target too, unless it has a signing secret of its own."""
         notes = self._view.notes()
         secret = notes.get(SHARE_SECRET)
         if secret is not None and self._target.note(SHARE_SECRET, secret) == secret:

@@ -79,7 +79,7 @@ def refuse_open(owners: Collection[OwnerRecord]) -> None:
 def refuse_conflicts(uuid: str, owners: Collection[OwnerRecord], sources: Mapping[str, Source], target: Store) -> None:
     """Raises CopyRefused if a copy of the store of this uuid would miss hits, or count them twice."""
     if target.uuid() == uuid:
-        raise CopyRefused("both are one and the same store")
+        raise CopyRefused("source and target are the same store")
     refuse_open(owners)
     names = {name_of_copy(uuid, origin.owner) for origin in owners}
     mine = {record.owner for record in target.owners() if record.journal in names}
@@ -105,9 +105,11 @@ def take_up(origin: OwnerRecord, origins: Collection[OwnerRecord], uuid: str, ta
         kept = target.source(name)
         if kept is not None:
             return _copied_before(origin, name, kept, target)
-        found = next((record for record in records if record.journal == name), None)
-        if found is not None:
-            return Part(origin, _reopened(found, origin, name, target), name, Progress(origin.epoch, origin.begun), 0)
+        begun_before = next((record for record in records if record.journal == name), None)
+        if begun_before is not None:
+            return Part(
+                origin, _reopened(begun_before, origin, name, target), name, Progress(origin.epoch, origin.begun), 0
+            )
         numbers = {record.owner for record in records}
         number = origin.owner
         if number in numbers:
@@ -115,7 +117,7 @@ def take_up(origin: OwnerRecord, origins: Collection[OwnerRecord], uuid: str, ta
         record = _in_the_copys_name(origin, number, name)
         if target.create_owner(record):
             return Part(origin, record, name, Progress(origin.epoch, origin.begun), 0)
-    raise StoreUnavailable(f"no owner could be made in {ATTEMPTS} attempts: others keep taking the number")
+    raise StoreUnavailable(f"no owner could be made in {ATTEMPTS} attempts: other processes took each number")
 
 
 def _copied_before(origin: OwnerRecord, name: str, kept: Source, target: Store) -> Part:
@@ -138,7 +140,7 @@ def _copied_before(origin: OwnerRecord, name: str, kept: Source, target: Store) 
 def give_over(part: Part, target: Store) -> None:
     """Gives the copied owner the state that it has in the source: from then on it may be taken over."""
     if not target.claim(part.record, replace(part.origin, owner=part.record.owner)):
-        raise CopyRefused(f"owner {part.record.owner} of the target was changed while it was copied into")
+        raise CopyRefused(f"owner {part.record.owner} of the target was changed during the copy")
 
 
 def _reopened(record: OwnerRecord, origin: OwnerRecord, name: str, target: Store) -> OwnerRecord:

@@ -29,13 +29,13 @@ async def read_rows(store: Store, key: str) -> LinkDump:
     return LinkDump(key, await store.rows(key), {record.owner: record for record in store.owners()})
 
 
-def dump_lines(found: LinkDump, ladder: Ladder) -> Iterator[str]:
+def dump_lines(dump: LinkDump, ladder: Ladder) -> Iterator[str]:
     """Writes the rows line by line: per owner the row's header, then bucket by bucket.
 
     Times are UTC. A row that cannot be read is shown in hex.
     """
-    link, owners = found.link, found.owners
-    yield f"key {found.key!r}: rows of {len(link.rows)} owner{'s' if len(link.rows) != 1 else ''}"
+    link, owners = dump.link, dump.owners
+    yield f"key {dump.key!r}: rows of {len(link.rows)} owner{'s' if len(link.rows) != 1 else ''}"
     if link.erased_at:
         yield f"erased at {utc(link.erased_at // SECOND_US)}: rows that do not know of it count for nothing"
     for stored in link.rows:
@@ -55,10 +55,10 @@ def dump_lines(found: LinkDump, ladder: Ladder) -> Iterator[str]:
                 yield from _tier_lines(f"{series}, {tier.name}", tier.bucket, some)
 
 
-def dump_object(found: LinkDump, ladder: Ladder) -> dict[str, object]:
+def dump_object(dump: LinkDump, ladder: Ladder) -> dict[str, object]:
     """Returns the same as an object, with times in epoch seconds; stamps of erasures in microseconds."""
-    rows = [_row_object(stored, found.owners.get(stored.owner), ladder) for stored in found.link.rows]
-    return {"key": found.key, "erased_at_us": found.link.erased_at, "rows": rows}
+    rows = [_row_object(stored, dump.owners.get(stored.owner), ladder) for stored in dump.link.rows]
+    return {"key": dump.key, "erased_at_us": dump.link.erased_at, "rows": rows}
 
 
 def _row_object(stored: StoredRow, record: OwnerRecord | None, ladder: Ladder) -> dict[str, object]:
@@ -118,7 +118,7 @@ def _tier_lines(name: str, bucket: Callable[[int], tuple[int, int]], cells: Cell
 
 
 def utc(t: int) -> str:
-    """Returns a time for people; what is none as the number of its second."""
+    """Returns a time for people to read; a number that is not a valid time stays a number."""
     try:
         return datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError):

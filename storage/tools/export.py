@@ -44,7 +44,9 @@ def export(
             try:
                 rows = [live for row in link.rows if (live := _live(key, row.owner, own[row.owner])) is not None]
                 row = fold(merge((row for row, _ in rows), ladder), day, ladder)
-                breakdown = merge_breakdowns([found for _, found in rows if found is not None], row.fold_day, BREAKDOWN)
+                breakdown = merge_breakdowns(
+                    [breakdown_row for _, breakdown_row in rows if breakdown_row is not None], row.fold_day, BREAKDOWN
+                )
             except RowCorrupt as error:
                 damaged(error.detail)
                 continue
@@ -113,10 +115,10 @@ def _by(breakdown: Breakdown) -> dict[str, list[list[object]]]:
 
 def _bucket_list(row: Row, ladder: Ladder) -> list[list[int]]:
     """Returns [start, end, people, bots] of each bucket, oldest first."""
-    found: dict[int, list[int]] = {}
+    buckets: dict[int, list[int]] = {}
     for series, cells in ((2, row.people_cells), (3, row.bot_cells)):
         for tier, (starts, counts) in zip(ladder.tiers, cells, strict=True):
             for start, count in zip(starts, counts, strict=True):
-                bucket = found.setdefault(start, [start, tier.bucket(start)[1], 0, 0])
+                bucket = buckets.setdefault(start, [start, tier.bucket(start)[1], 0, 0])
                 bucket[series] += count
-    return [found[start] for start in sorted(found)]
+    return [buckets[start] for start in sorted(buckets)]

@@ -84,7 +84,7 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
     breakdowns = Breakdowns(ladder)
     with store.view() as view:
         ranks = _Ranks(view, ladder)
-        known = {record.owner for record in view.owners()}
+        owner_numbers = {record.owner for record in view.owners()}
         done, total = 0, view.count_rows(breakdowns=True)
         for page in pages(view):
             counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
@@ -101,7 +101,7 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
                     report.rows += 1
                     if bounds is not None and isinstance(row, Row) and link_of(key) is not None:
                         sentences = [*sentences, *ranks.broken(key, owner, row, bounds.get((key, owner)))]
-                    if owner not in known:
+                    if owner not in owner_numbers:
                         sentences = [*sentences, "the store knows no such owner"]
                     report.add_broken(row_name(key, owner), sentences)
                     if not of_breakdown:

@@ -25,7 +25,7 @@ from ingest.attributes.agent import AgentReader
 from ingest.attributes.campaign import campaign_of_query
 from ingest.attributes.country import address_of
 from ingest.attributes.language import language_of
-from ingest.attributes.referrer import host_of
+from ingest.attributes.referrer import ReferrerReader
 from ingest.journal.segment_format import Malformed
 from ingest.reading.body import media_of
 from ingest.reading.bots import bot_judge, bot_namer
@@ -269,7 +269,7 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "line of StatsD": hit_of_line,
     "packet of StatsD": packet,
     "line of an access log": parse_log_line,
-    "ref": host_of,
+    "ref": ReferrerReader().site,
     "lang": language_of,
     "ip": address_of,
     "campaign": campaign_of_query,

@@ -52,6 +52,8 @@ NEEDS: dict[str, Scope | None] = {
     "GET /v1/limits/{event}/total": Scope.read,
     "GET /v1/limits/{event}/curve": Scope.read,
     "POST /v1/limit/{event}": Scope.write,
+    "GET /v1/limit/{event}/check": Scope.write,
+    "POST /v1/limit/{event}/check": Scope.write,
     "POST /v1/limit/{event}/{reservation}/commit": Scope.write,
     "POST /v1/limit/{event}/{reservation}/cancel": Scope.write,
     "GET /v1/import/{source}": Scope.write,

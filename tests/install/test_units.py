@@ -59,7 +59,7 @@ def test_the_services_are_hardened(unit: str, most: int) -> None:
 
 def test_the_server_s_unit_is_in_step_with_the_program() -> None:
     (stop_s,) = values("clickcurve.service", "TimeoutStopSec")
-    assert int(stop_s) > LIMITS["drain_s"].value + LIMITS["last_flush_s"].value + 3
+    assert int(stop_s) > LIMITS["last_answers_s"].value + LIMITS["last_flush_s"].value + 3
     assert values("clickcurve.service", "RestartPreventExitStatus") == [f"{USAGE} {HELD}"]
     assert values("clickcurve.service", "Type") == ["notify"]
     (files,) = values("clickcurve.service", "LimitNOFILE")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,9 @@ from hypothesis import strategies as st
 
 from clickcurve.answers import as_csv
 from clickcurve.keys import caller_key, limit_key
+from query.lists.key_kind import LINK
+from query.lists.key_list import KeyList
+from query.lists.other_workers import nobody
 from tests.query.queried_nodes import QueriedNodes, run
 from tests.selection import examples
 
@@ -82,7 +87,7 @@ def test_a_page_asks_the_store_for_no_more_than_it_shows(nodes: QueriedNodes) ->
         asked.append((start, limit))
         return real(start, limit)
 
-    nodes.links.keys._in_order = counted
+    nodes.store.in_order = counted  # type: ignore[method-assign]
     for n in range(100):
         nodes.hit(f"k{n:03}", NOW)
     nodes.flush()
@@ -162,3 +167,75 @@ def test_erased_links_hide_none_that_is_on_its_way_before_those_that_are_stored(
         nodes.erase(key)
     nodes.hit("c", NOW)
     assert [key for key, _ in pages(nodes, limit=1)] == ["c", "y", "z"]
+
+
+def found(nodes: QueriedNodes, text: str, limit: int = 3, more: str = "") -> list[str]:
+    """All keys that contain a text, page by page. A page that is not full says where the search stopped."""
+    keys: list[str] = []
+    after = ""
+    while True:
+        page = nodes.top(f"sort=key&contains={quote(text, safe='')}&limit={limit}{more}{after}")
+        keys += [link["key"] for link in page["links"]]
+        if page["after"] is None:
+            return keys
+        after = f"&after={quote(page['after'], safe='')}"
+
+
+def test_a_search_finds_a_text_anywhere_in_a_key_stored_or_not_in_any_case(nodes: QueriedNodes) -> None:
+    for key in ("newsletter", "LETTERS", "launch", "let/ter"):
+        nodes.hit(key, NOW)
+    nodes.flush()
+    for key in ("late-letter", "newsletter", "\u00dcber"):
+        nodes.hit(key, NOW)
+    assert nodes.top("sort=key&contains=letter")["links"] == [
+        {"key": "LETTERS", "count": 1},
+        {"key": "late-letter", "count": 1},
+        {"key": "newsletter", "count": 2},
+    ]
+    assert found(nodes, "BER") == ["\u00dcber"] and found(nodes, "\u00fcber") == []
+    assert found(nodes, "letter", more="&prefix=l") == ["late-letter"]
+
+
+def test_a_search_that_ends_early_says_behind_which_key_it_goes_on(nodes: QueriedNodes) -> None:
+    nodes.links.keys = KeyList(LINK, nodes.store, nodes.owners[0].pending, list, nobody, looked_at=10)
+    for n in range(25):
+        nodes.hit(f"k{n:02}", NOW)
+    nodes.flush()
+    page = nodes.top("sort=key&contains=k1")
+    assert ([link["key"] for link in page["links"]], page["after"]) == ([], "k09")
+    page = nodes.top("sort=key&contains=k1&after=k09")
+    assert (len(page["links"]), page["after"]) == (10, "k19")
+    assert nodes.top("sort=key&contains=k1&after=k19") == {
+        "from": None,
+        "to": None,
+        "links": [],
+        "exact": True,
+        "after": None,
+    }
+
+
+@settings(max_examples=examples(100))
+@given(
+    st.lists(st.tuples(keys, st.sampled_from(["hit", "flush", "erase"])), max_size=12),
+    st.integers(1, 4),
+    keys,
+    st.integers(1, 5),
+)
+def test_all_pages_of_a_search_are_all_keys_that_contain_the_text(
+    steps: list[tuple[str, str]], limit: int, text: str, looked_at: int
+) -> None:
+    nodes = QueriedNodes(now=NOW)
+    mine = nodes.owners[0]
+    nodes.links.keys = KeyList(
+        LINK, nodes.store, mine.pending, partial(mine.buffered, LINK), nobody, looked_at=looked_at
+    )
+    mine.other(limit_key("login", "asked"), NOW, 1)
+    for key, what in steps:
+        if what == "erase":
+            nodes.erase(key)
+        else:
+            nodes.hit(key, NOW)
+        if what == "flush":
+            nodes.flush()
+    expected = sorted({hit.key for hit in nodes.hits if text in hit.key}, key=str.encode)
+    assert found(nodes, text, limit) == expected

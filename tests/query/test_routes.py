@@ -215,6 +215,39 @@ def test_csv_has_the_same_points(node: Node) -> None:
     assert node.get("/v1/links?limit=1&format=csv").text == f"key,count\n{'k' * 1024},{len(KEYS)}\n"
 
 
+def test_csv_has_iso_times_in_the_zone_that_was_asked_for(node: Node) -> None:
+    lines = node.get("/v1/links/k/curve?last=2h&step=1h&tz=Asia/Kolkata&format=csv&times=iso").text.splitlines()
+    assert lines[::2] == ["start,end,count,state", "2026-03-02T04:00:00+05:30,2026-03-02T05:00:00+05:30,1,open"]
+    assert "2026-03-01T23:00:00+00:00," in node.get("/v1/curve?last=2h&step=1h&format=csv&times=iso").text
+    plain = "/v1/links/k/curve?last=2h&step=1h&format=csv"
+    assert node.get(f"{plain}&times=epoch").text == node.get(plain).text
+    refused = node.get(f"{plain}&times=local")
+    assert (refused.status_code, refused.json()["rule"]) == (422, "one of epoch, iso")
+
+
+@pytest.mark.parametrize(
+    ("path", "disposition"),
+    [
+        ("links/k/curve?from=2026-02-01&to=2026-03-01", 'filename="k_hits_2026-02-01_2026-02-28.csv"'),
+        ("links/a%2Fb/curve?from=2026-02-28&to=2026-03-01", 'filename="a-b_hits_2026-02-28.csv"'),
+        ("curve?from=2026-02-28T23:00&to=2026-03-01&tz=Asia/Kolkata", 'filename="all-links_hits_2026-02-28.csv"'),
+        ("links?last=1d", 'filename="links_2026-03-01.csv"'),
+        ("links?sort=key", 'filename="links.csv"'),
+        ("groups?last=1d", 'filename="groups_2026-03-01.csv"'),
+        (
+            "links/%C3%BC%20%3F%23%22%0D%0A/curve?from=2026-02-28&to=2026-03-01",
+            """filename="-_hits_2026-02-28.csv"; filename*=UTF-8''%C3%BC_hits_2026-02-28.csv""",
+        ),
+        ("links/../curve?from=2026-02-28&to=2026-03-01", 'filename="hits_2026-02-28.csv"'),
+    ],
+)
+def test_csv_is_a_file_that_is_named_by_what_it_holds(node: Node, path: str, disposition: str) -> None:
+    path = path.replace("/../", "/%2E%2E/")
+    answer = node.get(f"/v1/{path}&format=csv")
+    assert answer.headers["content-disposition"] == f"attachment; {disposition}"
+    assert "content-disposition" not in node.get(f"/v1/{path}").headers
+
+
 def test_a_key_is_escaped_in_json(node: Node) -> None:
     key = 'quote " backslash \\ newline \n percent %d %s emoji 😀'
     assert node.get(f"/v1/links/{encoded(key)}/curve").json()["key"] == key

@@ -14,7 +14,7 @@ from ingest.journal.disk import Disk
 from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner import Owner
 from query.reader import Reader
-from storage.contract import Store
+from storage.contract import OwnerRecord, Store
 from tests.audit.journals import Copy
 from tests.ingest.journal.faulty_disk import FaultyDisk, File, Stopped
 from tests.simulated.connection import Connection
@@ -118,6 +118,10 @@ class Machine:
         journal = Journal.open(FOLDER, copied(self.disk, 0), segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
         journal.close()
         return journal.recovered.identity
+
+    def has_claimed(self, record: OwnerRecord) -> bool:
+        """Says whether its process made the record's last claim, perhaps before its journal knows."""
+        return self.process is not None and record.holder.startswith(f"{self.process.life.name}, ")
 
     def content(self) -> tuple[list[Batch], list[Batch]]:
         """The batches in the journal: those of the unfinished flush, and those of none."""

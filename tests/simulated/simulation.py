@@ -290,10 +290,10 @@ class Simulation:
     async def retire_machine(self, machine: Machine) -> None:
         """A person says that the machine of this owner is lost, which may be a mistake."""
         owner = machine.identity().owner
-        for other in self.machines:
-            if other.identity().owner == owner:
-                other.copy.doubtful = True
         record = self.record(owner)
+        for other in self.machines:
+            if other.identity().owner == owner or (record is not None and other.has_claimed(record)):
+                other.copy.doubtful = True
         if record is not None and record.state not in FINAL:
             store = self.open_store(Connection(self.cluster, self.stage.nobody, 1), lambda: self.now)
             with suppress(StoreUnavailable):

@@ -253,6 +253,28 @@ def test_keys_come_in_the_order_of_their_bytes_from_any_key_on(store: Store) -> 
     assert store.in_order("\U0001f601", 9) == []
 
 
+def test_keys_that_contain_a_text_come_in_the_same_order(store: Store) -> None:
+    first, second = in_flush(store, 1), in_flush(store, 2)
+    keys = [ALL_LINKS, *(f"Key-{n:03}" for n in range(57)), *ODD_KEYS[1:]]
+    store.save_own(first, 1, saved(*keys, data=b"one"), {})
+    store.save_own(second, 1, saved(*keys[::3], breakdown_of("Key-001"), data=b"two"), {})
+    ordered = sorted(keys, key=str.encode)
+    for text in ("key", "-01", "Y-0", "\0", "\U0001f600", "nowhere", "%", "_"):
+        wanted = [(key, rows(store, key)) for key in ordered if text.lower() in key.lower()]
+        assert store.containing(text, "", 1000, 1000) == (wanted, None)
+        for limit, most in ((1, 1000), (1000, 7), (3, 2), (1, 1)):
+            seen: list[object] = []
+            start = ""
+            while True:
+                links, last = store.containing(text, start, limit, most)
+                assert len(links) <= limit
+                seen += links
+                if last is None:
+                    break
+                start = f"{last}\0"
+            assert seen == wanted
+
+
 # --- views ----------------------------------------------------------------------------------------------------------
 def test_a_view_shows_everything_that_is_stored(store: Store) -> None:
     first, second = in_flush(store, 1), in_flush(store, 2)

@@ -1,4 +1,4 @@
-"""Breakdowns: how a link's hits divide by what they say. Pure, as all of the engine.
+"""Breakdowns: a link's hits by attribute. Pure, like the whole engine.
 
 breakdown   what a breakdown is; land, trim, fold, apply, merge
 visitors    the visitors of a day: a set while its hours are kept, then a number

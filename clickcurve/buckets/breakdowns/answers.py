@@ -87,7 +87,7 @@ def value_between(row: Breakdown, dimension: str, value: str, edges: Sequence[in
 
 
 def recorded_between(row: Breakdown, dimension: str, edges: Sequence[int]) -> list[int]:
-    """Counts the recorded hits in each [edges[i], edges[i + 1]). What a row of counts has more said nothing."""
+    """Counts the recorded hits in each [edges[i], edges[i + 1]). The other hits of a row of counts recorded nothing."""
     recorded = [0] * max(0, len(edges) - 1)
     for tier in row.dimensions.get(dimension, ()):
         if isinstance(tier, ColumnTier):
@@ -114,18 +114,18 @@ def visitors_between(row: Breakdown, start: int, end: int, bounded: BoundedLadde
     """
     if start >= end:
         return []
-    found = []
+    spans = []
     for tier, numbers in enumerate(row.visitor_days, 1):
         for at, number in numbers.items():
-            found.append(VisitorSpan(*bounded.ladder.bucket(tier, at), number))
-    for day, (visitors, known) in row.days.items():
+            spans.append(VisitorSpan(*bounded.ladder.bucket(tier, at), number))
+    for day, (visitors, hits) in row.days.items():
         size = visitors.size()
-        found.append(VisitorSpan(day, day + DAY_S, VisitorDays(size, size, visitors.exact, known)))
-    return sorted(span for span in found if span.start < end and span.end > start)
+        spans.append(VisitorSpan(day, day + DAY_S, VisitorDays(size, size, visitors.exact, hits)))
+    return sorted(span for span in spans if span.start < end and span.end > start)
 
 
 def visitor_days(spans: Sequence[VisitorSpan]) -> VisitorDays:
-    """Sums visitor-days over different days. What comes out are visits of days, never unique visitors."""
+    """Sums visitor-days over different days. A visitor of two days counts twice: these are never unique visitors."""
     total = NO_DAYS
     for span in spans:
         total = total.with_days(span.visitors)

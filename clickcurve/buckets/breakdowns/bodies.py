@@ -102,7 +102,7 @@ def value_codes(name: str, values: list[str]) -> list[int] | None:
 
 
 def put_texts(out: bytearray, values: list[str]) -> None:
-    """Writes the length of the texts with a zero byte between any two, then those; nothing for no value."""
+    """Writes the length of the joined texts, then the texts with zero bytes between them; nothing if there are none."""
     if not values:
         return
     joined = "\0".join(values)

@@ -85,10 +85,10 @@ class BoundedLadder:
         finest, *others = self.ladder.tiers
         if not others or finest.width_s is None or finest.width_s % HOUR_S or DAY_S % finest.width_s:
             raise ValueError(
-                f"ladder {self.ladder}: a breakdown's finest tier is whole hours of a day, and not its last"
+                f"ladder {self.ladder}: a breakdown's finest tier must be hours that divide a day, and not the last"
             )
         if any(tier.width_s is not None and tier.width_s % DAY_S for tier in others):
-            raise ValueError(f"ladder {self.ladder}: a breakdown's other tiers are whole days")
+            raise ValueError(f"ladder {self.ladder}: the other tiers of a breakdown must be whole days")
         if len(self.caps) != len(self.ladder.tiers) or min(self.caps) < 1:
             raise ValueError(f"caps {self.caps}: one of 1 or more for each of {len(self.ladder.tiers)} tiers")
         object.__setattr__(self, "empty", Breakdown(0, 0, 0, None, 0, {}, {}, ({},) * len(others)))
@@ -173,9 +173,9 @@ def trim(counts: ValueCounts, cap: int) -> ValueCounts:
 def greatest_values(values: Mapping[str, int], most: int) -> list[str]:
     """Returns the `most` values with the greatest counts, greatest first, those of equal counts by name."""
     least = min(values.values(), default=0) if len(values) <= most else sorted(values.values(), reverse=True)[most - 1]
-    found = [(-count, value) for value, count in values.items() if count >= least]
-    above = sorted([each for each in found if each[0] < -least])
-    equals = [value for count, value in found if count == -least]
+    ranked = [(-count, value) for value, count in values.items() if count >= least]
+    above = sorted([each for each in ranked if each[0] < -least])
+    equals = [value for count, value in ranked if count == -least]
     return [value for _, value in above] + nsmallest(most - len(above), equals)
 
 
@@ -218,13 +218,13 @@ def require_delta(delta: BreakdownDelta) -> None:
 
 
 def _with_values(
-    found: Tiers | None,
+    kept: Tiers | None,
     hours: Mapping[int, Mapping[str, int]],
     fold_day: int,
     caps: tuple[int, ...],
     ladder: Ladder,
 ) -> Tiers:
-    tiers = [dict(tier) for tier in found] if found else [{} for _ in ladder.tiers]
+    tiers = [dict(tier) for tier in kept] if kept else [{} for _ in ladder.tiers]
     touched = set()
     for t, values in hours.items():
         index = ladder.tier_of(t, fold_day)
@@ -269,11 +269,11 @@ def fold_breakdown(row: Breakdown, fold_day: int, bounded: BoundedLadder) -> Bre
     return row._replace(fold_day=fold_day, dimensions=dimensions, days=days, visitor_days=closed)
 
 
-def _folded_tiers(found: Tiers, cuts: tuple[int, ...], caps: tuple[int, ...], ladder: Ladder) -> Tiers:
+def _folded_tiers(tiers: Tiers, cuts: tuple[int, ...], caps: tuple[int, ...], ladder: Ladder) -> Tiers:
     """Carries what each tier no longer holds into the next, finest first; each bucket made so is trimmed once."""
     folded: list[Mapping[int, ValueCounts]] = []
     carried: dict[int, ValueCounts] = {}
-    for tier, cut, cap, counts in zip(ladder.tiers, cuts, caps, found, strict=True):
+    for tier, cut, cap, counts in zip(ladder.tiers, cuts, caps, tiers, strict=True):
         if carried:
             made: dict[int, list[ValueCounts]] = {}
             for start, fine in carried.items():
@@ -308,12 +308,12 @@ def _folded_days(
             carried[day] = VisitorDays(size, size, visitors.exact, known)
     days = {day: visitors for day, visitors in row.days.items() if day >= cuts[0]} if carried else row.days
     folded: list[Mapping[int, VisitorDays]] = []
-    for tier, cut, found in zip(ladder.tiers[1:], cuts[1:], row.visitor_days, strict=True):
-        held = dict(found)
+    for tier, cut, numbers in zip(ladder.tiers[1:], cuts[1:], row.visitor_days, strict=True):
+        merged = dict(numbers)
         for start, number in carried.items():
-            _add_days(held, tier.start(start), number)
-        carried = {start: number for start, number in held.items() if start < cut}
-        folded.append({start: number for start, number in held.items() if start >= cut})
+            _add_days(merged, tier.start(start), number)
+        carried = {start: number for start, number in merged.items() if start < cut}
+        folded.append({start: number for start, number in merged.items() if start >= cut})
     return days, tuple(folded)
 
 

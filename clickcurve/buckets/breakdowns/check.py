@@ -1,4 +1,4 @@
-"""What must hold of a breakdown, checked: its own laws, and that it records no more than its row of counts has."""
+"""Checks a breakdown: its own laws, and that it records no more hits than its row of counts has."""
 
 from __future__ import annotations
 

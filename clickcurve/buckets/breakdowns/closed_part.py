@@ -57,8 +57,8 @@ def closed_bytes(dimensions: Mapping[str, Tiers], visitor_days: Numbers) -> byte
     return bytes((VOCABULARY | len(visitor_days) + 1 << 4, flags)) + packed
 
 
-def _all_starts(found: Sequence[Sequence[Mapping[int, object]]]) -> list[list[int]]:
-    return [sorted({start for tier in tiers for start in tier}) for tiers in zip(*found, strict=True)]
+def _all_starts(dimensions: Sequence[Sequence[Mapping[int, object]]]) -> list[list[int]]:
+    return [sorted({start for tier in tiers for start in tier}) for tiers in zip(*dimensions, strict=True)]
 
 
 def _put_starts(out: bytearray, starts: list[list[int]]) -> None:
@@ -154,8 +154,8 @@ def read_closed(data: bytes, tiers: int, only: Container[str] | None = None) -> 
         if name in dimensions:
             raise ValueError(f"{name}: twice")
         if only is None or name in only:
-            found, at = _read_tiers(body, at, starts, VOCABULARIES[version].values.get(name, ()))
-            dimensions[name] = ({}, *found)
+            closed_tiers, at = _read_tiers(body, at, starts, VOCABULARIES[version].values.get(name, ()))
+            dimensions[name] = ({}, *closed_tiers)
         else:
             at = _after_tiers(body, at, starts)
     numbers: Numbers = ({},) * (tiers - 1)
@@ -190,21 +190,21 @@ def _read_starts(body: bytes, tiers: int) -> tuple[list[list[int]], int]:
 
 
 def _read_tiers(
-    body: bytes, at: int, starts: list[list[int]], known: Sequence[str]
+    body: bytes, at: int, starts: list[list[int]], vocabulary: Sequence[str]
 ) -> tuple[list[Mapping[int, ValueCounts]], int]:
     (size,), at = varints(body, at, 1)
-    table = known
+    table = vocabulary
     if not size & 1:
         table, at = read_texts(body, at, size >> 1)
         if len(set(table)) != len(table):
             raise ValueError("a value twice in the table")
-    found: list[Mapping[int, ValueCounts]] = []
+    tiers: list[Mapping[int, ValueCounts]] = []
     for of_tier in starts:
         tier: Mapping[int, ValueCounts] = {}
         if of_tier:
             tier, at = _read_tier(body, at, of_tier, table)
-        found.append(tier)
-    return found, at
+        tiers.append(tier)
+    return tiers, at
 
 
 def _after_tiers(body: bytes, at: int, starts: list[list[int]]) -> int:
@@ -242,15 +242,15 @@ def _read_tier(body: bytes, at: int, starts: list[int], table: Sequence[str]) ->
 
 
 def _read_numbers(body: bytes, at: int, starts: list[list[int]]) -> tuple[Numbers, int]:
-    found = []
+    tiers = []
     for of_tier in starts:
         numbers, at = sized_column(body, at, len(of_tier))
-        known, at = sized_column(body, at, len(of_tier))
-        found.append(
+        hits_of_visitors, at = sized_column(body, at, len(of_tier))
+        tiers.append(
             {
                 start: VisitorDays(number >> 1, number >> 1, not number & 1, hits)
-                for start, number, hits in zip(of_tier, numbers, known, strict=True)
+                for start, number, hits in zip(of_tier, numbers, hits_of_visitors, strict=True)
                 if number or hits
             }
         )
-    return tuple(found), at
+    return tuple(tiers), at

@@ -75,11 +75,11 @@ class ColumnTier(Mapping[int, ValueCounts]):
 
     def recorded_between(self, edges: Sequence[int]) -> list[int]:
         """Counts the hits of the buckets that begin in each [edges[i], edges[i + 1]); the edges ascend."""
-        found = []
+        sums = []
         for first, last in pairwise([bisect_left(self._starts, edge) for edge in edges]):
             others = [self._rest[start][0] for start in self._starts[first:last] if start in self._rest]
-            found.append(sum(self._counts[self._ends[first] : self._ends[last]]) + sum(others))
-        return found
+            sums.append(sum(self._counts[self._ends[first] : self._ends[last]]) + sum(others))
+        return sums
 
     @staticmethod
     def sum_between(tiers: Sequence[ColumnTier], first: int, last: int) -> ValueCounts:

@@ -177,7 +177,7 @@ def _read_block(block: Block, head: BreakdownHead) -> tuple[dict[int, bytes], di
 def require_whole(data: bytes) -> None:
     """Raises ValueError unless the last four bytes of an open part are the checksum of the others."""
     if len(data) < 8 or _CHECKSUM.unpack_from(data, len(data) - 4)[0] != zlib.crc32(memoryview(data)[:-4]):
-        raise ValueError("the checksum of the open part is another")
+        raise ValueError("the checksum of the open part is wrong")
 
 
 def read_head(data: bytes) -> tuple[BreakdownHead, int]:

@@ -167,10 +167,10 @@ def _require_belong(head: BreakdownHead, closed: bytes) -> None:
 def parts_due(parts: Parts, bounded: BoundedLadder) -> int | None:
     """Returns the first fold day on which folding changes a bucket, read from the head only; None = never."""
     head = parts.head or head_of(parts.open)
-    found = [] if head.closed_due is None else [head.closed_due]
+    due_days = [] if head.closed_due is None else [head.closed_due]
     if head.open_since is not None and (due := bounded.ladder.folds_at(0, head.open_since * DAY_S)) is not None:
-        found.append(due)
-    return min(found, default=None)
+        due_days.append(due)
+    return min(due_days, default=None)
 
 
 def apply_parts(
@@ -280,8 +280,8 @@ def _by_hour(delta: BreakdownDelta, bounded: BoundedLadder) -> tuple[LandingHour
     more: LandingHours = {}
     of_hour: dict[str, Mapping[str, int]] = {}
     last, first = -1, END_OF_TIME
-    for name, found in delta.values.items():
-        for t, values in found.items():
+    for name, hours in delta.values.items():
+        for t, values in hours.items():
             if t != last:
                 if t % HOUR_S or not 0 <= t < END_OF_TIME:
                     require_delta(delta)

@@ -1,4 +1,4 @@
-"""The pieces of an open part: what an hour knows of each dimension, and a day of its visitors."""
+"""The pieces of an open part: the values of an hour by dimension, and the visitors of a day."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clickcurve.buckets.integers import after_sized_column, put_sized_column, pu
 
 
 def hour_bytes(dimensions: Mapping[str, ValueCounts]) -> bytes:
-    """Writes what an hour knows of each dimension."""
+    """Writes the values and counts of an hour by dimension."""
     out = bytearray()
     for name in sorted(dimensions):
         _put_values(out, name, dimensions[name])
@@ -49,7 +49,7 @@ def _put_values(out: bytearray, name: str, counts: ValueCounts) -> None:
 
 @or_corrupt
 def hour_of(data: bytes, version: int, only: Container[str] | None = None) -> dict[str, ValueCounts]:
-    """Reads what an hour knows of each dimension, or only of some; raises RowCorrupt for anything else."""
+    """Reads the values and counts of an hour, of all dimensions or of some; raises RowCorrupt for other bytes."""
     at, end = 0, len(data)
     dimensions = {}
     while at < end:
@@ -71,8 +71,8 @@ def _read_values(data: bytes, at: int, name: str, version: int) -> tuple[ValueCo
         (size,), at = varints(data, at - 1, 1)
     n = size >> 2
     if size & 2:
-        known = VOCABULARIES[version].values[name]
-        values = [known[code] for code in data[at : at + n]]
+        vocabulary = VOCABULARIES[version].values[name]
+        values = [vocabulary[code] for code in data[at : at + n]]
         at += n
     else:
         values, at = read_texts(data, at, n)
@@ -103,14 +103,14 @@ def hour_with(piece: bytes, more: Mapping[str, Mapping[str, int]], cap: int) -> 
 @or_corrupt
 def _hour_with(piece: bytes, more: Mapping[str, Mapping[str, int]], cap: int) -> bytes:
     out = bytearray()
-    at = copied = found = 0
+    at = copied = merged = 0
     while at < len(piece):
         name, start = read_dimension(piece, at, VOCABULARY)
         values = more.get(name)
         if values is None:
             at = _after_values(piece, start)
             continue
-        found += 1
+        merged += 1
         added = _few_values_with(piece, start, name, values, cap)
         if added is not None:
             out += piece[copied:start]
@@ -121,7 +121,7 @@ def _hour_with(piece: bytes, more: Mapping[str, Mapping[str, int]], cap: int) ->
             out += piece[copied:at]
             _put_values(out, name, trim(sum_of_counts(before, landing(values)), cap))
             at = copied = end
-    if found < len(more):  # a dimension that is new to the hour
+    if merged < len(more):  # a dimension that is new to the hour
         dimensions = hour_of(piece, VOCABULARY)
         for name, values in more.items():
             dimensions[name] = trim(sum_of_counts(dimensions.get(name, _NOTHING), landing(values)), cap)
@@ -154,32 +154,32 @@ def _few_values_with(piece: bytes, at: int, name: str, values: Mapping[str, int]
     counts = bytearray(piece[end + 1 : after] if width else b"\x01" * n)
     try:
         if coded:
-            held: bytes = _codes_with(name, bytearray(piece[start:end]), counts, values)
+            encoded: bytes = _codes_with(name, bytearray(piece[start:end]), counts, values)
         else:
-            held = _texts_with(piece[start:end].split(b"\0"), counts, values)
+            encoded = _texts_with(piece[start:end].split(b"\0"), counts, values)
     except (KeyError, ValueError):
         return None  # a value without a code, or one that is no text; a count of two bytes
     n = len(counts)
-    if n > min(cap, _FEW) or len(held) > 127:
+    if n > min(cap, _FEW) or len(encoded) > 127:
         return None
-    head = bytes((n << 2 | 2,)) if coded else bytes((n << 2, len(held)))
-    return head + held + (b"\0" if max(counts) == 1 else b"\x01" + counts), after
+    head = bytes((n << 2 | 2,)) if coded else bytes((n << 2, len(encoded)))
+    return head + encoded + (b"\0" if max(counts) == 1 else b"\x01" + counts), after
 
 
-def _codes_with(name: str, held: bytearray, counts: bytearray, values: Mapping[str, int]) -> bytes:
+def _codes_with(name: str, value_codes: bytearray, counts: bytearray, values: Mapping[str, int]) -> bytes:
     """Adds values to codes in the order of their texts, and to their counts."""
     vocabulary = VOCABULARIES[VOCABULARY]
     codes, places = vocabulary.value_codes[name], vocabulary.places[name]
     for value, count in values.items():
         code = codes[value]
-        at = held.find(code)
+        at = value_codes.find(code)
         if at >= 0:
             counts[at] += count
         else:
-            at = bisect_left(held.translate(places), places[code])
-            held.insert(at, code)
+            at = bisect_left(value_codes.translate(places), places[code])
+            value_codes.insert(at, code)
             counts.insert(at, count)
-    return bytes(held)
+    return bytes(value_codes)
 
 
 def _texts_with(texts: list[bytes], counts: bytearray, values: Mapping[str, int]) -> bytes:
@@ -192,10 +192,10 @@ def _texts_with(texts: list[bytes], counts: bytearray, values: Mapping[str, int]
         else:
             texts.insert(at, text)
             counts.insert(at, count)
-    held = b"\0".join(texts)
-    if held.count(0) >= len(texts):
+    joined = b"\0".join(texts)
+    if joined.count(0) >= len(texts):
         raise ValueError("a value with a zero byte in it")
-    return held
+    return joined
 
 
 def _after_values(data: bytes, at: int) -> int:

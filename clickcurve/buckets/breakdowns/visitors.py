@@ -70,7 +70,7 @@ NO_VISITORS = VisitorSet(frozenset())
 
 
 class OpenDay(NamedTuple):
-    """Visitors of a UTC day whose hours are kept. known: their hits; all others do not tell whose they are."""
+    """Visitors of a UTC day whose hours are kept. known: the hits of these visitors."""
 
     visitors: VisitorSet
     known: int = 0

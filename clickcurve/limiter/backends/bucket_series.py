@@ -90,7 +90,7 @@ class Series:
     def _last_place(self, rule: Rule, tick: int, cost: int) -> Quota:
         """Returns the quota after a hit that fits and leaves nothing: of the rate under which one more fits last."""
         starts, sums = self.starts, self.sums
-        found = []
+        quotas = []
         for reach in rule.reaches:
             oldest = bisect_right(starts, _gone(rule, reach, tick, reach.decided))
             used = sums[-1] - sums[oldest]
@@ -101,8 +101,8 @@ class Series:
                 first = starts[oldest] if used else tick
                 bounds = min(used, other), max(used, other)
                 passes_at = bucket_start(first, reach.edge) + reach.decided
-                found.append(admitted_quota(rule, reach, bounds, cost, tick, tick, passes_at))
-        return min(found, key=by_room)
+                quotas.append(admitted_quota(rule, reach, bounds, cost, tick, tick, passes_at))
+        return min(quotas, key=by_room)
 
     def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
         """Returns the quota under all rates after a hit of this cost, which it counts if it fits."""
@@ -111,7 +111,7 @@ class Series:
             self.charge(rule, at_us, cost, caller, False)
         return quota
 
-    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
+    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
         """Counts a hit; returns the start of the bucket that it went into."""
         self.rule = rule
         tick = at_us // rule.tick_us

@@ -198,10 +198,10 @@ class MemcachedBackend:
         return max(self._servers, key=lambda server: blake2b((server.address + base).encode(), digest_size=8).digest())
 
     def _by_server(self, items: Sequence[KeyItem]) -> Iterable[tuple[Server, Sequence[KeyItem]]]:
-        found: dict[Server, list[KeyItem]] = {}
+        items_by_server: dict[Server, list[KeyItem]] = {}
         for item in items:
-            found.setdefault(item.server, []).append(item)
-        return found.items()
+            items_by_server.setdefault(item.server, []).append(item)
+        return items_by_server.items()
 
     def _read(self, items: Sequence[KeyItem]) -> None:
         for server, here in self._by_server(items):
@@ -264,7 +264,7 @@ class MemcachedBackend:
             item.give_back(at_us, cost, caller, reserved)
             if not self._put([item], at_us):
                 return
-        raise BackendUnavailable(f"memcached at {item.server.address}: a hit that is to be taken back stays counted")
+        raise BackendUnavailable(f"memcached at {item.server.address}: a hit could not be taken back and stays counted")
 
     # --- reservations -------------------------------------------------------------------------------------------------
     def _note(self, reservation: str, question: Question, items: Sequence[KeyItem], at_us: int) -> None:

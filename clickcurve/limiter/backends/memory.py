@@ -93,9 +93,9 @@ class MemoryBackend:
         quotas: list[Quota] = []
         for n, rule in enumerate(rules):
             meter = self._meters.get(keys[n])
-            found = self._new(question, n, at_us) if meter is None else (rule, keys[n], meter)
-            meters.append(found)
-            quotas.append(found[2].weigh(rule, at_us, cost, taking))
+            entry = self._new(question, n, at_us) if meter is None else (rule, keys[n], meter)
+            meters.append(entry)
+            quotas.append(entry[2].weigh(rule, at_us, cost, taking))
         if taking and is_admitted(rules, quotas):
             self._charge(question, at_us, meters, quotas)
         elif taking:  # the quotas under which it fits are those without it
@@ -107,42 +107,42 @@ class MemoryBackend:
 
     def _charge(self, question: Question, at_us: int, meters: Sequence[RuleMeter], quotas: Sequence[Quota]) -> None:
         _, _, _, cost, _, _, _, caller, reservation = question
-        held = reservation is not None
+        is_reserved = reservation is not None
         charged = []
-        for n, found in enumerate(meters):
+        for n, entry in enumerate(meters):
             if quotas[n].fits:
-                rule, key, meter = found
+                rule, key, meter = entry
                 if key not in self._meters:
                     # New, or dropped a moment ago, when room was made on behalf of another rule.
                     self._meters[key] = meter
                     self._budget.add(KEY_BYTES + len(key) + meter.size_bytes())
-                charged.append((found, meter.charge(rule, at_us, cost, caller, held)))
+                charged.append((entry, meter.charge(rule, at_us, cost, caller, is_reserved)))
         if reservation is not None:
             lapses = lapses_us(question.rules, at_us)
             self._hold(reservation, _Held(tuple(charged), cost, caller, lapses), at_us)
 
     # --- reservations -------------------------------------------------------------------------------------------------
-    def _hold(self, reservation: str, held: _Held, at_us: int) -> None:
+    def _hold(self, reservation: str, hold: _Held, at_us: int) -> None:
         while self._held and next(iter(self._held.values())).lapses_us <= at_us - _GRACE_US:
             self._held.popitem(last=False)
         if len(self._held) >= self._max_reservations:
             _, oldest = self._held.popitem(last=False)
             self._lapsed_early += not oldest.ended
-        self._held[reservation] = held
+        self._held[reservation] = hold
 
     def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         assert at_us is not None, "memory has no clock of its own"
         with self._lock:
-            held = self._held.get(reservation)
-            if held is None or held.lapses_us <= at_us:
+            hold = self._held.get(reservation)
+            if hold is None or hold.lapses_us <= at_us:
                 return Settled.unknown
-            if held.ended:
+            if hold.ended:
                 return Settled.ended
-            self._held[reservation] = held._replace(charged=(), ended=True)
-            back = 0 if keep is None else max(0, held.cost - keep)
-            for (rule, key, meter), handle in held.charged:
+            self._held[reservation] = hold._replace(charged=(), ended=True)
+            back = 0 if keep is None else max(0, hold.cost - keep)
+            for (rule, key, meter), handle in hold.charged:
                 if self._meters.get(key) is meter:  # not dropped or reset since
-                    meter.refund(rule, at_us, handle, back, held.caller)
+                    meter.refund(rule, at_us, handle, back, hold.caller)
             return Settled.done
 
     def reset(self, question: Question) -> None:

@@ -33,7 +33,7 @@ class Meter(Protocol):
         """Returns the key's quota after a hit of this cost, which it counts if it fits."""
         ...
 
-    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
+    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
         """Counts a hit that fits. Returns the handle by which, if it is held, it can be taken back."""
         ...
 
@@ -109,7 +109,7 @@ class Windows:
             self.charge(rule, at_us, cost, caller, False)
         return quota
 
-    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
+    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
         second = at_us // SECOND_US
         ends, counts = self.ends, self.counts
         self.rule = rule
@@ -119,7 +119,7 @@ class Windows:
             else:
                 ends[n], counts[n] = turn(second, rule.reaches[n].window_s), cost
         # A second that lies in all of these windows, and in no others.
-        return max(second, *self._starts()) if held else 0
+        return max(second, *self._starts()) if is_reserved else 0
 
     def _starts(self) -> list[int]:
         return [end - rate.window_s for end, rate in zip(self.ends, self.rule.rates, strict=True)]
@@ -170,7 +170,7 @@ class Opened:
             self.charge(rule, at_us, cost, caller, False)
         return quota
 
-    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
+    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
         self.rule = rule
         if self._counts(rule, at_us):
             self.count += cost
@@ -259,7 +259,7 @@ class Tokens:
             self.charge(rule, at_us, cost, caller, False)
         return quota
 
-    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, held: bool) -> int:
+    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
         levels = self._levels(rule, at_us)
         if self.claims:
             self._keep(self._trimmed(rule, levels))
@@ -267,7 +267,7 @@ class Tokens:
         if at_us > self.seen_us:
             self.seen_us = at_us
         self.rule = rule
-        if not held:
+        if not is_reserved:
             return 0
         self.holds += 1
         self.claims = {**(self.claims or {}), self.holds: tuple(flow.full for flow in rule.flows)}

@@ -106,20 +106,20 @@ class RedisAddress:
         """Notes the sentinels and the primary's name; returns the rest as the address of one server."""
         if not url.startswith("redis+sentinel:"):
             return url
-        found = _SENTINELS.fullmatch(url)
-        if found is None:
+        match = _SENTINELS.fullmatch(url)
+        if match is None:
             raise _not_an_address("")
-        self._sentinels = [_host_and_port(each.strip()) for each in found[2].split(",")]
-        self._name = found[3]
-        return f"redis://{found[1]}primary/{found[4] or 0}{found[5]}"
+        self._sentinels = [_host_and_port(each.strip()) for each in match[2].split(",")]
+        self._name = match[3]
+        return f"redis://{match[1]}primary/{match[4] or 0}{match[5]}"
 
 
 def _host_and_port(text: str) -> tuple[str, int]:
-    found = _SENTINEL.fullmatch(text)
-    port = int(found[2] or SENTINEL_PORT) if found else 0
-    if found is None or not 0 < port < 65_536:
+    match = _SENTINEL.fullmatch(text)
+    port = int(match[2] or SENTINEL_PORT) if match else 0
+    if match is None or not 0 < port < 65_536:
         raise _not_an_address("")
-    return found[1].strip("[]"), port
+    return match[1].strip("[]"), port
 
 
 def _not_an_address(why: str) -> SettingInvalid:

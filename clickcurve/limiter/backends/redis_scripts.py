@@ -226,8 +226,8 @@ def _plan(rules: tuple[Rule, ...]) -> Plan:
     packed = pack(">B", len(encoded)) + b"".join(encoded)
     script = _deciding(part for each in parts for part in each)
     # The one place of what a plan says about one key; a % in it stands for itself.
-    said = b"$%d\r\n%%b%b\r\n" % (_QUESTION.size + len(packed), packed.replace(b"%", b"%%"))
-    called = b"*5\r\n%b$1\r\n1\r\n$%%d\r\n%%b\r\n%b" % (script.called, said)
+    argument = b"$%d\r\n%%b%b\r\n" % (_QUESTION.size + len(packed), packed.replace(b"%", b"%%"))
+    called = b"*5\r\n%b$1\r\n1\r\n$%%d\r\n%%b\r\n%b" % (script.called, argument)
     weigh = tuple(_WEIGHINGS[rule.strategy] for rule in rules)
     lasts_us = min(lasts_us, MAX_TTL_MS * 1_000)
     return Plan(rules, parts, script, packed, called, Struct(layout), tuple(spans), weigh, lasts_us)

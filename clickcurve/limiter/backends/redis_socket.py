@@ -81,7 +81,7 @@ class RedisSocket:
             for _ in range(int(rest)):
                 self._read()
             return self._read()
-        raise ConnectionError(f"bytes that are no answer of Redis: {line[:40]!r}")
+        raise ConnectionError(f"not an answer of Redis: {line[:40]!r}")
 
     def _find_line(self) -> int:
         """Returns how long the first line is."""

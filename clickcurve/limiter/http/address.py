@@ -65,22 +65,25 @@ class Addresses:
         address = _parsed(text)
         return text if address is None else self._named(address)
 
-    def client(self, scope: Mapping[str, Any]) -> str:
-        """Returns the caller of an ASGI request, never empty. All callers over an untrusted local socket are one."""
+    def client(self, scope: Mapping[str, Any], header: str = "") -> str:
+        """Returns the caller of an ASGI request, never empty. All callers over an untrusted local socket are one.
+
+        header: the field that names the caller, if it is another one than usual; any name may stand there.
+        """
         peer: str = (scope.get("client") or (LOCAL_SOCKET, 0))[0] or LOCAL_SOCKET
         if not (self.trusted or self.trusts_local_socket) or not self.trusts(peer):
             return self.name(peer)
-        for peer in self._claimed(scope["headers"]):
+        for peer in self._claimed(scope["headers"], header or self.header):
             if not self.trusts(peer):
                 break
         return self.name(peer) or "unknown"
 
-    def _claimed(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[str]:
+    def _claimed(self, headers: Iterable[tuple[bytes, bytes]], header: str) -> Iterator[str]:
         """Yields the addresses that the header names, from its end. It may be long: no more is read than is used."""
-        wanted = self.header.encode()
+        wanted = header.encode()
         lines = [value.decode("latin-1") for name, value in headers if name == wanted]
         for line in reversed(lines):
-            if self.header == "forwarded":
+            if header == "forwarded":
                 yield from map(_for_of, reversed(_elements(line)))
             else:
                 yield from map(_without_port, reversed(line.split(",")))
@@ -128,8 +131,8 @@ def _parsed(text: str) -> Address | None:
 
 def _without_port(text: str) -> str:
     text = text.strip()
-    found = _WITH_PORT.fullmatch(text)
-    return (found[1] or found[2] or "") if found else text
+    match = _WITH_PORT.fullmatch(text)
+    return (match[1] or match[2] or "") if match else text
 
 
 def _elements(line: str) -> list[str]:
@@ -151,8 +154,8 @@ def _for_of(piece: str) -> str:
     It is read pair by pair, since a quoted value may hold what looks like another pair.
     """
     at = 0
-    while found := _PAIR.match(piece, at):
-        if found[1].lower() == "for":
-            return _without_port(re.sub(r"\\(.)", r"\1", found[2] or found[3] or "")) or "unknown"
-        at = found.end()
+    while pair := _PAIR.match(piece, at):
+        if pair[1].lower() == "for":
+            return _without_port(re.sub(r"\\(.)", r"\1", pair[2] or pair[3] or "")) or "unknown"
+        at = pair.end()
     return "unknown"

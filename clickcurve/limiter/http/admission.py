@@ -20,6 +20,7 @@ Given: TypeAlias = Mapping[str, str]
 Asked = TypeVar("Asked")
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+WEBSOCKET = "WEBSOCKET"  # stands for the method where a client asks to open a web socket
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ class Admission(Generic[Asked]):
             return None
         given: dict[str, str] = {"ip": self._addresses.client(scope)}
         if self._features is not None:
-            found = self._features(asked)
-            given |= await found if isawaitable(found) else found
+            features = self._features(asked)
+            given |= await features if isawaitable(features) else features
         events = self._limiter.events
         try:
             rules = events.of(event, given).rules
@@ -94,7 +95,7 @@ class Admission(Generic[Asked]):
         return Pass(event, decision, fields(self._dialect, decision, rules, now))
 
     def _event_of(self, scope: Scope) -> str | None:
-        if scope["type"] != "http" or scope["method"] not in self._methods:
+        if (WEBSOCKET if scope["type"] == "websocket" else scope.get("method")) not in self._methods:
             return None
         event = self._event if isinstance(self._event, str) else self._event(scope)
         try:

@@ -58,7 +58,9 @@ def read_commit(body: bytes) -> int | None:
     given = _object(body)
     for name, value in given.items():
         if name != "cost":
-            raise ParameterInvalid(f"{name} means nothing here", field=name, value=value, rule="cost, or nothing")
+            raise ParameterInvalid(
+                f"a commit has no field {name}", field=name, value=value, rule="cost, or an empty body"
+            )
     cost: int | None = given.get("cost")
     return cost
 
@@ -117,6 +119,7 @@ def show_rule(rule: Rule) -> dict[str, Any]:
         "optional": rule.optional,
         "unless": list(rule.unless),
         "history": rule.history,
+        **({"headers": dict(rule.headers)} if rule.headers else {}),
     }
 
 
@@ -124,12 +127,12 @@ def _object(body: bytes) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        found = msgspec.json.decode(body)
+        fields = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParameterInvalid(f"the body is not JSON: {error}", field="body", rule=BODY_RULE) from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise ParameterInvalid("the body is not a JSON object", field="body", rule=BODY_RULE)
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _switch(given: Mapping[str, Any], name: str) -> bool:

@@ -2,8 +2,9 @@
 
     app = RateLimit(app, limiter, "url_shorten", features=lambda scope: {"user": user_of(scope)})
 
-Only requests that write (POST, PUT, PATCH, DELETE) are limited unless `methods` says otherwise. A refused one is
-answered here, before its body is read; all others carry how much is left, redirects excepted.
+Only requests that write (POST, PUT, PATCH, DELETE) and those that open a web socket (WEBSOCKET) are limited unless
+`methods` says otherwise. A refused one is answered here, before its body is read; all others carry how much is left,
+redirects excepted. A web socket is one hit, whatever passes over it.
 
 With `only`, just answers of some kind count, such as failed logins (`only=is_failure`). The hit is reserved while
 the application works, and cancelled where its answer does not count: a burst of attempts cannot pass together.
@@ -18,8 +19,14 @@ from collections.abc import Awaitable, Callable, Collection
 from clickcurve.asgi import Application, Message, Receive, Scope, Send
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.http.address import Addresses
-from clickcurve.limiter.http.admission import WRITES, Admission, Given, Pass, Refusal
+from clickcurve.limiter.http.admission import WEBSOCKET, WRITES, Admission, Given, Pass, Refusal
 from clickcurve.limiter.http.headers import Fields, HttpRefusal, may_carry_limits
+
+LIMITED = WRITES | {WEBSOCKET}
+OPENED = 101  # the status of a web socket that is opened
+_DENIED = 403  # what servers answer where an application closes a web socket that is not open yet
+_POLICY_VIOLATION = 1008  # of the codes with which web sockets are closed (RFC 6455)
+_RESPONSE = "websocket.http.response"  # the extension by which a web socket is refused with a whole answer
 
 
 def is_failure(status: int) -> bool:
@@ -42,7 +49,7 @@ class RateLimit:
         event: str | Callable[[Scope], str | None],
         *,
         features: Callable[[Scope], Given | Awaitable[Given]] | None = None,
-        methods: Collection[str] = WRITES,
+        methods: Collection[str] = LIMITED,
         cost: int = 1,
         dialect: str = "x",
         addresses: Addresses | None = None,
@@ -68,7 +75,10 @@ class RateLimit:
         if decided is None:
             await self._app(scope, receive, send)
         elif isinstance(decided, Refusal):
-            await send_refusal(decided.answer, send)
+            if scope["type"] == "websocket":
+                await _refuse_socket(decided.answer, scope, receive, send)
+            else:
+                await send_refusal(decided.answer, send)
         elif self._only is None or decided.decision.reservation is None:
             await self._app(scope, receive, _with_fields(send, decided.shown))
         else:
@@ -82,9 +92,10 @@ class RateLimit:
 
         async def sending(message: Message) -> None:
             nonlocal keep, ended
-            if message["type"] == "http.response.start" and not ended:
+            status = _status_of(message)
+            if status is not None and not ended:
                 ended = True
-                keep = None if counts(message["status"]) else 0
+                keep = None if counts(status) else 0
                 await self._admission.settle(passed, keep)
             # How much was left is shown only where it still holds.
             await (showing if keep is None else send)(message)
@@ -97,11 +108,20 @@ class RateLimit:
                 await self._admission.settle(passed, None)
 
 
+def _status_of(message: Message) -> int | None:
+    """Returns the status of the answer that a message begins; None if it begins none."""
+    kind = message["type"]
+    if kind in ("http.response.start", f"{_RESPONSE}.start"):
+        return int(message["status"])
+    return {"websocket.accept": OPENED, "websocket.close": _DENIED}.get(kind)
+
+
 def _with_fields(send: Send, shown: Fields) -> Send:
     """Returns a `send` that adds these fields to an answer that may have them; its own fields stay."""
 
     async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start" and may_carry_limits(message["status"]):
+        status = _status_of(message)
+        if status is not None and message["type"] != "websocket.close" and may_carry_limits(status):
             own = list(message.get("headers", ()))
             taken = {bytes(name).lower() for name, _ in own}
             more = [(name, value) for name, value in encoded(shown) if name not in taken]
@@ -109,6 +129,16 @@ def _with_fields(send: Send, shown: Fields) -> Send:
         await send(message)
 
     return sending
+
+
+async def _refuse_socket(refused: HttpRefusal, scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuses to open a web socket: with the whole answer where the server can send it, which else answers 403."""
+    await receive()  # websocket.connect
+    if _RESPONSE not in (scope.get("extensions") or {}):
+        await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        return
+    await send({"type": f"{_RESPONSE}.start", "status": refused.status, "headers": encoded(refused.fields)})
+    await send({"type": f"{_RESPONSE}.body", "body": refused.body})
 
 
 async def send_refusal(refused: HttpRefusal, send: Send, *more: tuple[bytes, bytes]) -> None:

@@ -1,7 +1,10 @@
-"""The decision service: programs in other languages ask here whether a hit may pass.
+"""The decision service: programs in other languages, and proxies, ask here whether a hit may pass.
 
 The answer to a hit that is refused is its decision as well, under the status of the rule that refuses. A backend that
 is down never makes a 5xx: each rule says what is done without it.
+
+A proxy (nginx `auth_request`, Caddy and Traefik `forward_auth`) asks at `.../check`: with the header fields of the
+client's request instead of a body, and answered by a status and header fields alone.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from clickcurve.asgi import SAFE, Answer, answer, read_bounded
+from clickcurve.asgi import SAFE, Answer, Scope, answer, read_bounded
 from clickcurve.buckets.errors import ReservationEnded, ReservationUnknown
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Settled
@@ -79,6 +82,11 @@ _SAID: dict[int | str, dict[str, Any]] = {
     413: {"description": f"A body of more than {BODY_BYTES} bytes."},
     429: {"description": "It may not pass now. The status is that of the rule; the body is the decision."},
 }
+_CHECKED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "It may pass. The answer is empty; its header fields say how much is left."},
+    404: _SAID[404],
+    429: {"description": "It may not pass now. The status is that of the rule; the answer is empty."},
+}
 _ENDED_SO = {"reservation": "1-3f8c0a52d9e14b7796f0c1b2a3d4e5f6", "state": "committed"}
 _ENDED: dict[int | str, dict[str, Any]] = {
     200: {"description": "It is ended.", "content": {"application/json": {"example": _ENDED_SO}}},
@@ -108,13 +116,41 @@ class DecisionService:
         )
         return self._shown(decision, asked, limiter.events.of(event, features).rules)
 
+    async def check(self, event: str, scope: Scope) -> Answer:
+        """Decides a hit of an event that a request's header fields describe; raises EventUnknown, ParameterInvalid."""
+        limiter = self.limiter
+        features = self._features_of(limiter.events[event].rules, scope)
+        decision = await decide_anyway(limiter, "hit", event, features)
+        shown = fields(self._dialect, decision, limiter.events.of(event, features).rules, limiter.events.now())
+        headers = ((b"content-length", b"0"), *encoded(shown), *SAFE)
+        status = 200 if decision.allowed else decision.rule.status
+        return Answer(
+            {"type": "http.response.start", "status": status, "headers": [*headers]},
+            {"type": "http.response.body", "body": b""},
+        )
+
+    def _features_of(self, rules: Sequence[Rule], scope: Scope) -> dict[str, str]:
+        """Returns the features that the fields named by the rules hold, and `ip` always, as the middleware has it."""
+        named = {feature: header for rule in rules for feature, header in rule.headers}
+        features = {"ip": self._addresses.client(scope, named.pop("ip", ""))}
+        given = dict(scope["headers"])
+        for feature, header in named.items():
+            features[feature] = given.get(header.encode(), b"").decode("latin-1")
+        return features
+
     def _shown(self, decision: Decision, asked: ServiceQuestion, rules: Sequence[Rule]) -> Answer:
-        found = show_decision(decision, asked.explain, self._dialect)
-        if "message" in found:
-            found["documentation_url"] = "/docs"
+        shown = show_decision(decision, asked.explain, self._dialect)
+        if "message" in shown:
+            shown["documentation_url"] = "/docs"
         headers = encoded(fields(self._dialect, decision, rules, self.limiter.events.now()))
         status = 200 if decision.allowed else decision.rule.status
-        return answer(status, msgspec.json.encode(found), more=(*headers, *SAFE))
+        return answer(status, msgspec.json.encode(shown), more=(*headers, *SAFE))
+
+
+def _response(found: Answer) -> Response:
+    response = Response(found.body["body"], found.status)
+    response.raw_headers = found.start["headers"]
+    return response
 
 
 def limit_routes(service: DecisionService) -> APIRouter:
@@ -126,10 +162,14 @@ def limit_routes(service: DecisionService) -> APIRouter:
         """Decides a hit of the event under all of its rules, and counts it if it may pass. The body has the features
         that the rules ask for, as text, and `cost`, `peek`, `explain` and `reserve` if they are wanted."""
         limiter.events[event]
-        found = await service.answer(event, await read_bounded(request.stream(), BODY_BYTES))
-        response = Response(found.body["body"], found.status)
-        response.raw_headers = found.start["headers"]
-        return response
+        return _response(await service.answer(event, await read_bounded(request.stream(), BODY_BYTES)))
+
+    @router.get("/v1/limit/{event}/check", summary="May this request of a proxy pass?", responses=_CHECKED)
+    @router.post("/v1/limit/{event}/check", summary="May this request of a proxy pass?", responses=_CHECKED)
+    async def check(event: str, request: Request) -> Response:
+        """Decides a hit of the event and counts it if it may pass, as POST /v1/limit/{event} does. The features are in
+        the header fields that the rules name (`headers`); `ip` is the caller's address. The body is ignored."""
+        return _response(await service.check(event, request.scope))
 
     @router.post("/v1/limit/{event}/{reservation}/commit", summary="It passed", responses=_ENDED, openapi_extra=_COMMIT)
     async def commit(event: str, reservation: str, request: Request) -> Response:

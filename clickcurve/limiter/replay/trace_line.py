@@ -60,7 +60,7 @@ def _of_words(text: str) -> Call:
 def _of_log(line: LogLine) -> Call:
     at = stamp_seconds(line.stamp)
     if at is None:
-        raise _trace_error(line.stamp, "its time cannot be")
+        raise _trace_error(line.stamp, "its time is not valid")
     method, target = split_request(line.request)
     words = line.before.split(" ", 2)
     if not target or len(words) < 3:

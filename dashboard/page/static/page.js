@@ -57,6 +57,13 @@ function decorate() {
   document.querySelectorAll("figure.chart").forEach(prepare);
   document.querySelectorAll("[data-origin]").forEach((each) => { each.textContent = base(); });
   document.querySelectorAll("table[data-dimension=country] bdi").forEach(country);
+  if (navigator.clipboard) document.querySelectorAll("[data-copy]").forEach(copying);
+}
+function copying(box) {
+  const button = document.createElement("button"), text = box.textContent;
+  button.type = "button"; button.textContent = "Copy";
+  button.addEventListener("click", () => navigator.clipboard.writeText(text).then(() => { button.textContent = said.textContent = "Copied"; }));
+  box.prepend(button);
 }
 function base() {
   const path = new URL(document.querySelector("header .brand")?.getAttribute("href") || ".", location.href).pathname;
@@ -69,9 +76,10 @@ function country(cell) {
 }
 function prepare(figure) {
   const svg = figure.querySelector("svg"), plot = figure.querySelector(".plot");
-  const rows = [...figure.querySelectorAll("tr[data-s]")], from = Number(figure.dataset.from), to = Number(figure.dataset.to);
+  const rows = [...figure.querySelectorAll(".points tbody tr")], [from, to, every] = ["from", "to", "every"].map((name) => Number(figure.dataset[name] || 0));
   if (!rows.length || to <= from) return;
-  const starts = rows.map((row) => Number(row.dataset.s));
+  const starts = rows.map((row, n) => (every ? from + n * every : Number(row.dataset.s)));
+  const counts = rows.map((row) => Number(row.cells[1].textContent.replaceAll(",", ""))), total = counts.reduce((so, count) => so + count, 0);
   const ground = svg.querySelector(".base")?.getAttribute("y") ?? "100%"; // below are the times
   const box = document.createElementNS(svg.namespaceURI, "rect");
   const tip = document.createElement("div");
@@ -81,6 +89,7 @@ function prepare(figure) {
   plot.setAttribute("role", "group");
   plot.setAttribute("aria-label", "Curve: arrow keys read it, Enter zooms in, Escape zooms out");
   let at = -1, picked = null;
+  const down = (event) => event.clientY - svg.getBoundingClientRect().top;
   const part = (event) => Math.min(1, Math.max(0, (event.clientX - svg.getBoundingClientRect().left) / svg.clientWidth));
   const index = (x) => Math.max(0, starts.findLastIndex((start) => start <= from + x * (to - from)));
   const end = (n) => (n + 1 < starts.length ? starts[n + 1] : to);
@@ -90,16 +99,22 @@ function prepare(figure) {
     if (!box.isConnected) svg.append(box);
   };
   const x = (t) => (t - from) / (to - from);
-  const read = (n, aloud) => {
+  const say = (count, words, y) => {
+    const large = document.createElement("b");
+    large.textContent = count;
+    tip.replaceChildren(large, " " + words);
+    tip.hidden = false;
+    if (y !== undefined) tip.style.top = Math.max(0, y - tip.offsetHeight - 14) + "px";
+  };
+  const read = (n, aloud, y) => {
     at = n;
     reading = { figure: [...document.querySelectorAll("figure.chart")].indexOf(figure), start: starts[n] };
     const [when, count, state] = [...rows[n].cells].map((cell) => cell.textContent.trim());
-    tip.textContent = count + ", " + when + (state === "complete" ? "" : " (" + state + ")");
-    tip.hidden = false;
+    say(count, when + (total ? ", " + Math.round(counts[n] * 100 / total) + "\u00a0%" : "") + (state === "complete" ? "" : " (" + state + ")"), y);
     mark(x(starts[n]), x(end(n)), "at");
     const left = x(starts[n]) * svg.clientWidth;
     tip.style.left = plot.clientWidth - svg.clientWidth + Math.max(0, Math.min(left, svg.clientWidth - tip.offsetWidth)) + "px";
-    if (aloud) said.textContent = tip.textContent;
+    if (aloud) said.textContent = tip.textContent.replace(" ", ", ");
   };
   const leave = () => { tip.hidden = true; box.remove(); at = -1; picked = reading = null; pressed = false; };
   figure.addEventListener("read", ({ detail }) => { if (starts.includes(detail)) read(starts.indexOf(detail), false); });
@@ -110,12 +125,12 @@ function prepare(figure) {
     go("?" + query);
   };
   svg.addEventListener("pointermove", (event) => {
-    if (picked === null) return read(index(part(event)), false);
+    if (picked === null) return read(index(part(event)), false, down(event));
     const other = index(part(event)), [low, high] = [Math.min(picked, other), Math.max(picked, other)];
     mark(x(starts[low]), x(end(high)), "picked");
     const cell = (row, n) => row.cells[n].textContent.trim();
-    const sum = rows.slice(low, high + 1).reduce((so, row) => so + Number(cell(row, 1).replaceAll(",", "")), 0);
-    tip.textContent = sum.toLocaleString("en") + ", " + cell(rows[low], 0).split(" - ")[0] + " - " + cell(rows[high], 0).split(" - ").pop();
+    const sum = counts.slice(low, high + 1).reduce((so, count) => so + count, 0);
+    say(sum.toLocaleString("en"), cell(rows[low], 0).split(" - ")[0] + " - " + cell(rows[high], 0).split(" - ").pop(), down(event));
   });
   svg.addEventListener("pointerdown", (event) => {
     if (event.button) return;
@@ -124,7 +139,9 @@ function prepare(figure) {
   svg.addEventListener("pointerup", (event) => {
     const first = picked, other = index(part(event));
     leave();
-    if (first !== null && other !== first) zoom(starts[Math.min(first, other)], end(Math.max(first, other)));
+    const low = Math.min(first, other), high = Math.max(first, other);
+    const into = low !== high || (event.pointerType === "mouse" && end(low) - starts[low] >= 3600); // a finger reads
+    if (first !== null && into) zoom(starts[low], end(high));
   });
   svg.addEventListener("pointercancel", leave);
   svg.addEventListener("pointerleave", () => { if (picked === null) leave(); });

@@ -1,6 +1,6 @@
-"""What a visit in an export says beside its link and time: fields of a hit, and what of an hour's sums has values.
+"""The attributes in an export: of visits, as fields of a hit, and of an hour's sums.
 
-Of a referrer the host is kept, and of an address nothing. What a field of a hit may not hold is left out, since exports
+Of a referrer the site is kept, and of an address nothing. What a field of a hit may not hold is left out, since exports
 hold whatever clients sent. The same export gives the same fields, whatever the server divides hits by: so its source is
 known again.
 """
@@ -14,14 +14,16 @@ from typing import TypeAlias
 import msgspec
 
 from ingest.attributes.agent import OTHER
-from ingest.attributes.referrer import host_of
-from ingest.attributes.text import cut, utf8_text
+from ingest.attributes.referrer import ReferrerReader
+from ingest.attributes.text import utf8_text
 from ingest.imports.products.numbers import whole_count
 
 Fields: TypeAlias = tuple[tuple[str, str], ...]
 HourValues: TypeAlias = tuple[tuple[str, Mapping[str, int], int], ...]  # dimension, values, hits of unknown values
 
 _NO_REFERRERS = ("direct", "unknown")
+# Whatever the setting says: an export that was imported is known again by the lines that are made of it.
+_REFERRERS = ReferrerReader()
 _BROWSERS = {
     "br_chrome": "Chrome",
     "br_edge": "Edge",
@@ -42,21 +44,21 @@ _SYSTEMS = {
 
 
 def visit_fields(bot: bool, agent: object, referrer: object, country: object = None) -> Fields:
-    """Returns what a visit says as fields of a hit; of a bot's its agent alone."""
-    found = []
+    """Returns the attributes of a visit as fields of a hit; of a bot only the agent."""
+    fields = []
     if isinstance(agent, str) and agent.strip() not in ("", "-"):
-        found.append(("ua", utf8_text(agent)))
+        fields.append(("ua", utf8_text(agent)))
     if bot:
-        return tuple(found)
+        return tuple(fields)
     if isinstance(referrer, str) and (host := _host(referrer)):
-        found.append(("ref", host))
+        fields.append(("ref", host))
     if isinstance(country, str) and (code := _country(country)):
-        found.append(("country", code))
-    return tuple(found)
+        fields.append(("country", code))
+    return tuple(fields)
 
 
 def hour_values(row: Mapping[str, str], total: int) -> HourValues:
-    """Returns how an hour of Kutt's table of visits divides, as far as it says: its sums may lack hits.
+    """Returns the values of an hour of Kutt's table of visits by dimension: they may not cover all hits.
 
     Kutt writes `null` where a value came later in an hour than the first one. So what the values do not add up to is of
     unknown values; a dimension that has more hits than the hour is left out.
@@ -69,23 +71,23 @@ def hour_values(row: Mapping[str, str], total: int) -> HourValues:
         "browser": _column_counts(row, _BROWSERS),
         "os": _column_counts(row, _SYSTEMS),
     }
-    found = []
+    dimensions = []
     for dimension, values in by_dimension.items():
         missing = total - sum(values.values())
         if values and missing >= 0:
-            found.append((dimension, values, missing))
-    return tuple(found)
+            dimensions.append((dimension, values, missing))
+    return tuple(dimensions)
 
 
 def _sums_by_value(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    sums: Counter[str] = Counter()
     for value, count in counts:
-        found[value] += count
-    return dict(found)
+        sums[value] += count
+    return dict(sums)
 
 
 def _host(referrer: str) -> str:
-    return "" if referrer.lower() in _NO_REFERRERS else cut(host_of(utf8_text(referrer)))
+    return "" if referrer.lower() in _NO_REFERRERS else _REFERRERS.site(utf8_text(referrer))
 
 
 def _country(text: str) -> str:
@@ -96,10 +98,10 @@ def _country(text: str) -> str:
 def _counts_in(text: str | None) -> list[tuple[str, int]]:
     """Returns the names and counts of a JSON object in a cell."""
     try:
-        found = msgspec.json.decode((text or "{}").encode("utf-8", "replace"))
+        decoded = msgspec.json.decode((text or "{}").encode("utf-8", "replace"))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return []
-    items = found.items() if isinstance(found, dict) else ()
+    items = decoded.items() if isinstance(decoded, dict) else ()
     return [(name, number) for name, count in items if (number := whole_count(count))]
 
 

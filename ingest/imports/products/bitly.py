@@ -11,12 +11,12 @@ _WIDTHS_S = {"minute": MINUTE_S, "hour": HOUR_S, "day": DAY_S}
 
 def read_bitly(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
     """Reads clicks by minute, hour or day, and counts of all time; returns whether it is one of these."""
-    known = False
+    is_export = False
     for n, value in enumerate(file.values):
         where = (file.name, n)
         if not isinstance(value, dict) or not ("link_clicks" in value or "total_clicks" in value):
             continue
-        known = True
+        is_export = True
         key = key_of_address(value.get("bitlink"))
         if "total_clicks" in value and value.get("units", -1) == -1:
             takeover.total(key, value["total_clicks"], where)
@@ -28,4 +28,4 @@ def read_bitly(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
         for entry in entries if isinstance(entries, list) else ():
             one = entry if isinstance(entry, dict) else {}
             takeover.bucket(one.get("date"), width_s or DAY_S, key, one.get("clicks"), where)
-    return known
+    return is_export

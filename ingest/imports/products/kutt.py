@@ -22,14 +22,14 @@ def read_kutt(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
     if file.has("id", "address", "visit_count"):
         takeover.totals_in(file, "address", "visit_count")
         return True
-    known = file.has("link_id", "created_at", "total")
+    is_export = file.has("link_id", "created_at", "total")
     for value in file.values:
         listed: Any = value.get("data", [value]) if isinstance(value, dict) else value
         for n, link in enumerate(listed if isinstance(listed, list) else ()):
             if isinstance(link, dict) and "visit_count" in link:
-                known = True
+                is_export = True
                 takeover.total(str(link.get("address") or ""), link["visit_count"], (file.name, n))
-    return known
+    return is_export
 
 
 def read_kutt_visits(files: Sequence[ExportFile], takeover: Takeover) -> None:

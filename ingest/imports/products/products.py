@@ -24,14 +24,14 @@ PRODUCTS: Mapping[str, Callable[[ExportFile, Takeover, Judge], bool]] = {
 
 
 def read_product(product: str, paths: Sequence[Path], is_bot: Judge) -> Takeover:
-    """Reads all files of an export; raises SourceUnreadable for one that is none of the product's."""
-    found = Takeover()
+    """Reads all files of an export; raises SourceUnreadable for a file that is not the product's."""
+    takeover = Takeover()
     files = [read_export(path) for path in paths]
     for file in files:
-        if not PRODUCTS[product](file, found, is_bot):
+        if not PRODUCTS[product](file, takeover, is_bot):
             raise SourceUnreadable(
-                f"{file.name} is no export of {product} that is known here; docs/import.md lists them"
+                f"{file.name} is not a known export of {product}; docs/import.md lists the known ones"
             )
     if product == "kutt":
-        read_kutt_visits(files, found)
-    return found
+        read_kutt_visits(files, takeover)
+    return takeover

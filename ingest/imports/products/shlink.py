@@ -20,10 +20,10 @@ def read_shlink(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
     if file.has("shortCode", "visits"):
         takeover.totals_in(file, "shortCode", "visits")
         return True
-    known = False
+    is_export = False
     for value in file.values:
-        known = _read_answer(value, takeover, file.name) or known
-    return known
+        is_export = _read_answer(value, takeover, file.name) or is_export
+    return is_export
 
 
 def _read_answer(value: Any, takeover: Takeover, name: str) -> bool:

@@ -131,7 +131,7 @@ def _opened_zip(name: str, data: bytes) -> zipfile.ZipFile:
 
 
 def objects_of(name: str, data: bytes) -> Iterator[Mapping[str, Any]]:
-    """Yields the objects of lines of JSON; raises SourceUnreadable for a line that is none."""
+    """Yields the objects of lines of JSON; raises SourceUnreadable for a line that is not an object."""
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
             try:

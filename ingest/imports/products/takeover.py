@@ -1,4 +1,4 @@
-"""What an export says of links, and how it becomes history that an import can count once.
+"""The contents of an export, and how they become history that an import can count once.
 
 Visits and buckets become lines in the order of time. So a later export of the same installation begins with the same
 lines as the one before, and an import of it counts what came since. A total has no dates: what it has beyond the visits
@@ -70,7 +70,7 @@ class Takeover:
     first_bad: list[BadLine] = field(default_factory=list)
 
     def visit(self, when: object, key: str, bot: bool, where: Place, attributes: Fields = ()) -> None:
-        """Adds one visit, or notes why it is none."""
+        """Adds one visit, or notes why it does not count."""
         second = second_of(when)
         if second is None or not key:
             self.note_bad(where, f"no time: {when!r}" if key else "no link")

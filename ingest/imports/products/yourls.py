@@ -20,12 +20,12 @@ def read_yourls(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
     if file.has("keyword", "clicks"):
         takeover.totals_in(file, "keyword", "clicks")
         return True
-    known = False
+    is_export = False
     for value in file.values:
         for n, link in enumerate(_links_of(value)):
-            known = True
+            is_export = True
             takeover.total(key_of_address(link.get("shorturl")), link.get("clicks"), (file.name, n))
-    return known
+    return is_export
 
 
 def _links_of(value: Any) -> list[dict[str, Any]]:

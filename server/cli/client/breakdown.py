@@ -21,10 +21,10 @@ from server.settings.table import Settings
 @click.option("--csv", "as_csv", is_flag=True, help="value,at_least,at_most")
 @with_settings("url", "token", "config")
 def by_command(settings: Settings, names: tuple[str, ...], as_csv: bool, **flags: Any) -> Result:
-    """List how the hits of the link KEY, of a group or of all links divide by DIMENSION.
+    """List the hits of the link KEY, of a group or of all links by the values of DIMENSION.
 
-    Dimensions are those that the server's settings name: ref, country, device, source and others. Of a value that a
-    full bucket could not keep for a while, two bounds are printed.
+    The server's settings name the dimensions: ref, country, device, source and others. If a full bucket could not keep
+    a value all the time, two bounds are printed.
 
     \b
     Examples:
@@ -45,8 +45,8 @@ def by_command(settings: Settings, names: tuple[str, ...], as_csv: bool, **flags
     with NamedServer(settings) as client:
         if as_csv:
             return Result(client.get(path, query, "text/csv").text.splitlines(), ())
-        found = client.ask(path, query)
-    return Result(draw_breakdown.value_lines(found, screen().columns, lacks_unicode()), [found])
+        answer = client.ask(path, query)
+    return Result(draw_breakdown.value_lines(answer, screen().columns, lacks_unicode()), [answer])
 
 
 @reports("visitors")
@@ -56,7 +56,7 @@ def by_command(settings: Settings, names: tuple[str, ...], as_csv: bool, **flags
 def visitors_command(settings: Settings, key: str | None, **flags: Any) -> Result:
     """Print the visitors of the link KEY, or of a group, by UTC days, and their sum.
 
-    A visitor of two days is two visitor-days: nobody is known again on another day.
+    A visitor of two days is two visitor-days: nobody is recognised on another day.
 
     \b
     Examples:
@@ -68,5 +68,5 @@ def visitors_command(settings: Settings, key: str | None, **flags: Any) -> Resul
     if key is None and group is None:
         raise Failed("visitors takes a KEY or a --group: those of all links together are not counted", USAGE)
     with NamedServer(settings) as client:
-        found = client.ask(subject_path(key, group, "visitors"), query)
-    return Result(draw_breakdown.visitor_lines(found, screen().columns, lacks_unicode()), [found])
+        answer = client.ask(subject_path(key, group, "visitors"), query)
+    return Result(draw_breakdown.visitor_lines(answer, screen().columns, lacks_unicode()), [answer])

@@ -21,7 +21,7 @@ from server.settings.table import Settings
 def delete_command(settings: Settings, key: str, yes: bool) -> Result:
     """Delete the link KEY with its whole history. A hit that comes later counts from zero.
 
-    Its hits stay in the total of all links together. A server with tokens wants one of the scope admin.
+    Its hits stay in the total of all links together. If the server has tokens, the token needs the scope admin.
 
     \b
     Examples:
@@ -31,9 +31,9 @@ def delete_command(settings: Settings, key: str, yes: bool) -> Result:
     with NamedServer(settings) as client:
         if not yes:
             if not sys.stdin.isatty():
-                raise Failed("nobody is there to be asked: give --yes", USAGE)
-            found = client.ask(link_path(key, "total"), {})
-            question = f"Delete {visible(key)} with {found['total']:,} hits? It cannot be undone"
+                raise Failed("nobody can be asked to confirm: give --yes", USAGE)
+            total = client.ask(link_path(key, "total"), {})
+            question = f"Delete {visible(key)} with {total['total']:,} hits? It cannot be undone"
             if not click.confirm(question, err=True):
                 return Result(["nothing was deleted"], [{"key": key, "deleted": False}])
         client.delete(link_path(key, ""))

@@ -155,9 +155,9 @@ def _span(start: datetime, end: datetime) -> str:
 
 def _title_line(answer: Any, name: str, place: tzinfo, width: int) -> str:
     start, end = (_minute_text(answer[edge], place) for edge in ("from", "to"))
-    said = f": {start} to {end} {answer['tz']}, step {answer['step']}"
-    room = max(LEAST_NAME, width - len(said))
-    return (name if len(name) <= room else name[: room - 1] + "…") + said
+    rest = f": {start} to {end} {answer['tz']}, step {answer['step']}"
+    room = max(LEAST_NAME, width - len(rest))
+    return (name if len(name) <= room else name[: room - 1] + "…") + rest
 
 
 def _total_line(answer: Any) -> str:

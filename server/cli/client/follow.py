@@ -73,15 +73,15 @@ class Follower:
 
     async def _tell(self) -> None:
         """Shows the sums so far: on a terminal in a line that keeps up, else in a line a minute, if there is news."""
-        said = ""
+        last = ""
         while True:
             await asyncio.sleep(SCREEN_EVERY_S if on_screen() else NOTE_EVERY_S)
             sentence = follow_line(self.file, self.summary)
             if on_screen():
                 progress(sentence)
-            elif sentence != said:
+            elif sentence != last:
                 note(sentence)
-            said = sentence
+            last = sentence
 
 
 def follow_line(file: Path, summary: ImportSummary) -> str:

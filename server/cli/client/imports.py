@@ -49,8 +49,10 @@ LABEL_HINT = (
 @reports("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--status", "statuses", metavar="CODES", help="Statuses that count  [default: 301,302,303,307,308]")
-@click.option("--follow", is_flag=True, help="Go on as the log is written, through rotations, until interrupted.")
-@click.option("--kind", type=click.Choice([kind.value for kind in SourceKind]), help="Without it, the first line says.")
+@click.option("--follow", is_flag=True, help="Keep reading while the log is written and rotated, until interrupted.")
+@click.option(
+    "--kind", type=click.Choice([kind.value for kind in SourceKind]), help="Without it, the first line decides."
+)
 @click.option(
     "--from", "product", type=click.Choice(list(PRODUCTS)), help="FILES are one export of this product, taken together."
 )
@@ -62,18 +64,18 @@ LABEL_HINT = (
     help="History in wider buckets than are kept at their time: refuse it, or count it at their start.",
 )
 @click.option("--no-visitors", is_flag=True, help="Do not count visitors by address and agent.")
-@click.option("--dimensions", metavar="NAMES", help="Of what the server divides by only these; off: none.")
+@click.option("--dimensions", metavar="NAMES", help="Count only these of the server's dimensions; off: none.")
 @with_settings("url", "token", "data", "store", "ladder", "journal_mib", "config", without_default=("data",))
 def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | None, **given: Any) -> None:
     """Count access logs (combined, common, Caddy or nginx JSON), or take over history (NDJSON of `export`, others').
 
-    FILES may be packed by gzip or zstd; - is standard input. A hit's key is the path without its leading slash and
-    query; only GET counts; bots are told by their user agent. Referrer, address and agent of a line, and the campaign
-    in a query, are counted as the server divides hits; a hit from before yesterday has no visitor. Goes to the server
-    of --url or, with --data, into a folder that no server holds.
+    FILES may be compressed by gzip or zstd; - is standard input. A hit's key is the path without its leading slash and
+    query; only GET counts; bots are recognised by their user agent. Referrer, address and agent of a line, and the
+    campaign in a query, are counted in the server's dimensions; a hit from before yesterday has no visitor. Hits go to
+    the server of --url or, with --data, into a folder that no server holds.
 
-    May be repeated for ever: the offset in each source is kept with its hits, so the import of a file goes on where it
-    stopped, also after the file has grown or was rotated or packed.
+    It may be repeated at any time: the offset of each source is kept with its hits, so the import of a file goes on
+    where it stopped, also after the file has grown, or was rotated or compressed.
 
     \b
     Examples:
@@ -84,7 +86,9 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
       clickcurve import --from shlink visits.csv short-urls.csv
     """
     if given["product"] and (given["follow"] or given["kind"] or statuses is not None or STDIN in files):
-        raise Failed("--from takes files, and neither --follow nor --kind nor --status", USAGE)
+        raise Failed(
+            "--from takes files and no standard input, and cannot be combined with --follow, --kind or --status", USAGE
+        )
     if given["follow"] and len(files) != 1:
         raise Failed("--follow takes one file", USAGE)
     if given["follow"] and files[0] == STDIN:
@@ -110,8 +114,8 @@ def _fields_of(names: str | None, no_visitors: bool) -> list[str] | None:
         raise Failed(f"--dimensions {names}: {error}", USAGE) from None
     wanted = {"ref": ("ref",), "ip": ("country",), "source": ("source",), "ua": (*Agent._fields, BOT)}
     utm = tuple(name for name in chosen if name.startswith("utm_"))
-    found = [field for field, of in {**wanted, "utm": utm}.items() if not set(of).isdisjoint(chosen)]
-    return found if no_visitors or not chosen else list({*found, "ip", "ua"})
+    fields = [field for field, of in {**wanted, "utm": utm}.items() if not set(of).isdisjoint(chosen)]
+    return fields if no_visitors or not chosen else list({*fields, "ip", "ua"})
 
 
 def _statuses(text: str) -> list[int]:
@@ -143,8 +147,8 @@ async def _import(
             return await _follow(target, files[0], log, source_kind, label, hint)
         sender = Sender(target, interruption.wait, note, TRIES)
         if product is not None:
-            found = await asyncio.to_thread(read_product, product, files, bot_judge())
-            dated, undated = await take_over(sender, found, product, label)
+            history = await asyncio.to_thread(read_product, product, files, bot_judge())
+            dated, undated = await take_over(sender, history, product, label)
             fine = _show_receipt(Path(product), dated, False)
             return _show_receipt(Path(f"{product} totals"), undated, False) and fine
         all_fine = True

@@ -24,9 +24,9 @@ def with_parameters(*names: str) -> Callable[[Command], Command]:
         "step": "Width of a point: auto, native, or like 5m 1h 1d 1w 1mo.",
         "tz": "Time zone of days, weeks and months, like Europe/Vienna.",
         "bots": "exclude (default), include or only.",
-        "limit": "How many are listed: 20 without it, at most 1000.",
-        "value": "This value alone; '' is hits that gave none.",
-        "group": "Ask about this group in place of a link.",
+        "limit": "How many are listed, at most 1000. Default: 20; for `why`: 5.",
+        "value": "Only this value; '' stands for hits without a value.",
+        "group": "Ask about this group instead of a link.",
     }
 
     def decorate(command: Command) -> Command:
@@ -56,9 +56,10 @@ def subject_path(key: str | None, group: str | None, question: str = "") -> str:
 @with_parameters("from", "to", "last", "tz", "bots", "group")
 @with_settings("url", "token", "config")
 def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
-    """Print how often the link KEY was hit, or a group; without either, all links together.
+    """Print the hits of the link KEY or of a group; without either, of all links together.
 
-    Without a range: the link's summary. With one: its total, or the bounds where the range cuts a bucket.
+    Without a range it prints the link's summary. With a range it prints the total, or two bounds if the range cuts a
+    bucket.
 
     \b
     Examples:
@@ -72,8 +73,8 @@ def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
     ranged = any(query[name] is not None for name in ("from", "to", "last"))
     summary = (key is not None or group is not None) and not ranged
     with NamedServer(settings) as client:
-        found = client.ask(subject_path(key, group, "" if summary else "total"), query)
-    return Result(draw.link_lines(found, query["tz"] or "UTC") if summary else draw.total_lines(found), [found])
+        answer = client.ask(subject_path(key, group, "" if summary else "total"), query)
+    return Result(draw.link_lines(answer, query["tz"] or "UTC") if summary else draw.total_lines(answer), [answer])
 
 
 @reports("curve")
@@ -84,9 +85,9 @@ def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
 def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any) -> Result:
     """Draw the hits of the link KEY, or of a group, over time; without either, of all links together.
 
-    A point that is `open` still grows; one that is `partial` is a whole bucket that the range cuts. Where only wider
-    buckets are kept, a point says when it ends, and its bar shows its hits per step. Without --step it is the finest
-    that fits the screen; a file or another program gets what fits 100 columns and 50 lines.
+    A point that is `open` may still grow. A point that is `partial` is a whole bucket that the range cuts. If only
+    wider buckets are kept, a point shows when it ends, and its bar shows its hits per step. Without --step the finest
+    step that fits the screen is used; in a file or a pipe, the finest that fits 100 columns and 50 lines.
 
     \b
     Examples:
@@ -102,20 +103,20 @@ def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: An
         if as_csv:
             lines = client.get(subject_path(key, group, "curve"), query, "text/csv").text.splitlines()
             return Result(lines, ())
-        found = client.ask(subject_path(key, group, "curve"), query)
+        answer = client.ask(subject_path(key, group, "curve"), query)
         if wants_json():
-            return Result((), [found])
-        if found["key"] is not None and found["first_hit"] is None:
+            return Result((), [answer])
+        if answer["key"] is not None and answer["first_hit"] is None:
             return Result(draw.undated_lines(client.ask(subject_path(key, group), {})), ())
-        lines = _drawn(found)
-        step = draw.step_that_fits(found, screen().lines) if query["step"] is None else None
+        lines = _drawn(answer)
+        step = draw.step_that_fits(answer, screen().lines) if query["step"] is None else None
         if step is not None and len(lines) >= screen().lines:
             lines = _drawn(client.ask(subject_path(key, group, "curve"), {**query, "step": step}))
     return Result(lines, ())
 
 
-def _drawn(found: Any) -> list[str]:
-    return draw.curve_lines(found, screen().columns, lacks_unicode())
+def _drawn(answer: Any) -> list[str]:
+    return draw.curve_lines(answer, screen().columns, lacks_unicode())
 
 
 @reports("top")
@@ -130,8 +131,8 @@ def top_command(settings: Settings, **flags: Any) -> Result:
       clickcurve top --last 7d --limit 100
     """
     with NamedServer(settings) as client:
-        found = client.ask("/v1/links", {"sort": "hits", **parameters_of(flags)})
-    return _ranking_of(found, found["links"], flags)
+        answer = client.ask("/v1/links", {"sort": "hits", **parameters_of(flags)})
+    return _ranking_of(answer, answer["links"], flags)
 
 
 @reports("groups")
@@ -148,10 +149,10 @@ def groups_command(settings: Settings, **flags: Any) -> Result:
       clickcurve groups --last 7d
     """
     with NamedServer(settings) as client:
-        found = client.ask("/v1/groups", {"sort": "hits", **parameters_of(flags)})
-    return _ranking_of(found, found["groups"], flags)
+        answer = client.ask("/v1/groups", {"sort": "hits", **parameters_of(flags)})
+    return _ranking_of(answer, answer["groups"], flags)
 
 
-def _ranking_of(found: Any, names: Sequence[Any], flags: dict[str, Any]) -> Result:
+def _ranking_of(answer: Any, names: Sequence[Any], flags: dict[str, Any]) -> Result:
     lines = draw.top_lines(names, screen().columns, lacks_unicode())
-    return Result(lines or ["no hits in this range" if flags["last_"] else "no hits yet"], [found])
+    return Result(lines or ["no hits in this range" if flags["last_"] else "no hits yet"], [answer])

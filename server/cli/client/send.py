@@ -24,26 +24,28 @@ SUMS = ("counted", "duplicate", "late", "refused")
 @reports("send")
 @click.argument("key", required=False)
 @click.option("--file", "source", type=click.File("rb"), help="NDJSON of hits instead of one KEY; - is standard input.")
-@click.option("--ts", help="When, in epoch seconds or ISO 8601 (UTC where it says nothing). Without it: now.")
+@click.option("--ts", help="The time, in epoch seconds or ISO 8601 (UTC if it has no offset). Without it: now.")
 @click.option("--count", type=int, help="How many hits.")
 @click.option("--id", "hit_id", help="An id: the hit counts once, however often it is sent within 48 hours.")
 @click.option("--bot", is_flag=True, help="It was a bot.")
 @click.option("--ua", help="The visitor's user agent, which tells bots from people.")
 @click.option("--ref", help="Where the visitor came from: a URL or a host.")
 @click.option("--ip", help="The visitor's address, for the country and to tell visitors apart; it is not kept.")
-@click.option("--country", help="Two letters; beats --ip.")
-@click.option("--lang", help="A language tag, or what Accept-Language said.")
-@click.option("--source", "said_source", help="Where the link was put up, such as qr or email.")
+@click.option("--country", help="Two letters; used instead of the country of --ip.")
+@click.option("--lang", help="A language tag, or the value of Accept-Language.")
+@click.option("--source", "said_source", help="Where the link was published, such as qr or email.")
 @click.option("--utm", multiple=True, metavar="NAME=TEXT", help="source, medium or campaign; may be repeated.")
-@click.option("--tag", "tags", multiple=True, metavar="NAME=TEXT", help="A tag that the settings know; repeatable.")
-@click.option("--visitor", help="What tells this visitor from others; only a hash is kept.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="NAME=TEXT", help="A tag that the settings name; may be repeated."
+)
+@click.option("--visitor", help="A name that identifies this visitor; only a hash is kept.")
 @click.option("--group", "groups", multiple=True, help="A group that the hit counts in; may be repeated.")
 @with_settings("url", "token", "config")
 def send_command(settings: Settings, key: str | None, source: BinaryIO | None, **fields: Any) -> Result:
     """Send one hit of the link KEY, or a file of hits, to a running server.
 
-    Prints what was counted. Batches are sent under an id of their own and tried again when the server is behind or an
-    answer is lost, and count once all the same. Ends with 1 if hits were refused.
+    It prints what was counted. Each batch has its own id, and is sent again if the server is busy or an answer is lost;
+    it still counts once. The exit code is 1 if hits were refused.
 
     \b
     Examples:
@@ -56,7 +58,7 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
         raise Failed("send takes one KEY, or --file with many hits", USAGE)
     if source is not None and any(fields.values()):
         raise Failed(
-            "--ts, --count and the other words of a hit belong to a KEY; in a file each hit has its own", USAGE
+            "--ts, --count and the other fields of a hit are for one KEY; in a file each hit has its own", USAGE
         )
     sums: Counter[str] = Counter()
     with NamedServer(settings) as client:
@@ -65,22 +67,22 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
         else:
             for batch in _batches(source):
                 _send_hits(client, batch, "application/x-ndjson", sums)
-    found = {name: sums[name] for name in SUMS}
-    text = ", ".join(f"{name} {count:,}" for name, count in found.items())
-    return Result([text], [found], FAILED if found["refused"] else 0)
+    receipt = {name: sums[name] for name in SUMS}
+    text = ", ".join(f"{name} {count:,}" for name, count in receipt.items())
+    return Result([text], [receipt], FAILED if receipt["refused"] else 0)
 
 
-def _hit(key: str | None, ts: str | None, hit_id: str | None, bot: bool, **words: Any) -> bytes:
+def _hit(key: str | None, ts: str | None, hit_id: str | None, bot: bool, **given: Any) -> bytes:
     fields = {
         "key": key,
         "ts": None if ts is None else parse_time("ts", ts).utc_s,
         "id": hit_id,
         "bot": bot or None,
-        "source": words.pop("said_source"),
-        "utm": _pairs("utm", words.pop("utm")),
-        "tags": _pairs("tag", words.pop("tags")),
-        "groups": list(words.pop("groups")) or None,
-        **words,
+        "source": given.pop("said_source"),
+        "utm": _pairs("utm", given.pop("utm")),
+        "tags": _pairs("tag", given.pop("tags")),
+        "groups": list(given.pop("groups")) or None,
+        **given,
     }
     return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
 

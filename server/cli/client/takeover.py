@@ -14,19 +14,19 @@ from ingest.imports.products.takeover import Takeover
 from ingest.imports.retry import Sender
 
 
-async def take_over(sender: Sender, found: Takeover, product: str, label: str) -> tuple[ImportSummary, ImportSummary]:
+async def take_over(sender: Sender, history: Takeover, product: str, label: str) -> tuple[ImportSummary, ImportSummary]:
     """Imports what was read of an export; returns what came of what has dates, and of what has none."""
     # Without a name: what visits say must not be left behind by a kill.
     with tempfile.TemporaryFile(prefix="clickcurve-") as lines:
-        await asyncio.to_thread(lines.writelines, found.history())
+        await asyncio.to_thread(lines.writelines, history.history())
         lines.flush()
         importer = Importer(
             sender, AccessLog(lambda agent: False), asyncio.sleep, SourceKind.history, f"{product}:{label}"
         )
         dated = await importer.run(Path(f"/proc/self/fd/{lines.fileno()}"))
-    dated.bad += found.bad
-    dated.first_bad += found.first_bad
+    dated.bad += history.bad
+    dated.first_bad += history.first_bad
     undated = ImportSummary(kind=SourceKind.history)
     name = f"openings-{product}-{blake2b(label.encode(), digest_size=8).hexdigest()}"
-    await send_openings(sender, name, found.openings(), undated)
+    await send_openings(sender, name, history.openings(), undated)
     return dated, undated

@@ -22,14 +22,16 @@ EVERY_S = 2
 
 @reports("watch")
 @with_parameters("last", "limit", "tz", "bots")
-@click.option("--every", type=click.IntRange(1, 3_600), default=EVERY_S, show_default=True, help="Seconds in between.")
-@click.option("--times", type=click.IntRange(1), help="End after so many looks; without it, at Ctrl-C.")
+@click.option(
+    "--every", type=click.IntRange(1, 3_600), default=EVERY_S, show_default=True, help="Seconds between two looks."
+)
+@click.option("--times", type=click.IntRange(1), help="End after this many looks. Without it, run until Ctrl-C.")
 @with_settings("url", "token", "config")
 def watch_command(settings: Settings, every: int, times: int | None, **flags: Any) -> None:
     """Show the links with the most hits of the last hour, again every two seconds, until Ctrl-C.
 
-    On a terminal the list stays in place. Into a file or another program each look is a line of time and sum, then the
-    list; with --json an object a look.
+    On a terminal the list is renewed in place. In a file or a pipe each look is a line with the time and the sum, then
+    the list; with --json it is one object.
 
     \b
     Examples:
@@ -53,18 +55,18 @@ def _watch(
     in_place: Callable[[list[str]], None] | None,
 ) -> None:
     """Looks again and again. A server that does not answer is said in the first line, and asked again."""
-    found, trouble, looks = first, "", 0
+    answer, trouble, looks = first, "", 0
     while True:
         if in_place is None:
-            show(Result([*_lines_of(found, trouble), ""], [{**found, "trouble": trouble or None}]))
+            show(Result([*_lines_of(answer, trouble), ""], [{**answer, "trouble": trouble or None}]))
         else:
-            in_place(_lines_of(found, trouble))
+            in_place(_lines_of(answer, trouble))
         looks += 1
         if looks == times:
             return
         clock.pause(every)
         try:
-            found, trouble = _look(client, query), ""
+            answer, trouble = _look(client, query), ""
         except Failed as error:
             trouble = error.format_message()
 
@@ -77,8 +79,8 @@ def _look(client: NamedServer, query: Mapping[str, Any]) -> dict[str, Any]:
     return {"at": int(clock.now()), "url": client.url, **query, "total": total["at_most"], "links": ranking["links"]}
 
 
-def _lines_of(found: Mapping[str, Any], trouble: str) -> list[str]:
-    title = f"{found['total']:,} hits in the last {found['last']} at {found['url']}"
-    state = f"{draw.clock_time(found['at'], found['tz'] or 'UTC')} {found['tz'] or 'UTC'}"
-    lines = draw.top_lines(found["links"], screen().columns, lacks_unicode())
+def _lines_of(answer: Mapping[str, Any], trouble: str) -> list[str]:
+    title = f"{answer['total']:,} hits in the last {answer['last']} at {answer['url']}"
+    state = f"{draw.clock_time(answer['at'], answer['tz'] or 'UTC')} {answer['tz'] or 'UTC'}"
+    lines = draw.top_lines(answer["links"], screen().columns, lacks_unicode())
     return [title, f"{state}: {trouble}" if trouble else state, "", *(lines or ["no hits in this range"])]

@@ -22,15 +22,15 @@ from server.settings.table import Settings
 @reports("why")
 @click.argument("key", required=False)
 @with_parameters("last", "from", "to", "tz", "limit", "group")
-@click.option("--before-from", help="Start of the range to compare with. Default: as long, and just before.")
+@click.option("--before-from", help="Start of the range to compare with. Default: the equally long range just before.")
 @click.option("--before-to", help="End of that range, not included.")
 @click.option("--csv", "as_csv", is_flag=True, help="dimension,value,change,at_least,at_most,before,after")
 @with_settings("url", "token", "config")
 def why_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any) -> Result:
-    """Say why the hits of the link KEY, or of a group, changed; without either, those of all links.
+    """Explain why the hits of the link KEY, or of a group, changed; without either, those of all links.
 
-    Compares a range, 7 days without one, with the range before it. A value is listed if its change is certain and
-    goes beyond what it would be had all hits changed alike.
+    Compares a range, 7 days without one, with the range before it. A value is listed if its change is certain, and
+    greater than if all values had changed by the same factor.
 
     \b
     Examples:
@@ -47,8 +47,8 @@ def why_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any)
         path = subject_path(key, group, "why")
         if as_csv:
             return Result(client.get(path, query, "text/csv").text.splitlines(), ())
-        found = client.ask(path, query)
-    return Result(list(_lines(found, ZoneInfo(query["tz"] or "UTC"))), [found])
+        answer = client.ask(path, query)
+    return Result(list(_lines(answer, ZoneInfo(query["tz"] or "UTC"))), [answer])
 
 
 def _lines(answer: Any, zone: ZoneInfo) -> Iterator[str]:

@@ -30,15 +30,15 @@ LONGEST_S = 600  # for one flush, where others write: four million counts take a
 
 @reports("backup")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--partial", is_flag=True, help="Copy even if a flush that never ends is under way.")
+@click.option("--partial", is_flag=True, help="Copy even if an unfinished flush is under way that never ends.")
 @with_settings("data", "store", "config")
 def backup_command(settings: Settings, file: Path, partial: bool) -> Result:
     """Copy the SQLite database to FILE while a server goes on writing it.
 
-    The copy is a database of its own, as it stood between two flushes: a flush that is under way is waited for. Hits
-    that were not flushed are in the journal, not in it. FILE must not exist; only you can read it (mode 0600).
-    `clickcurve restore FILE` puts it in place. Never copy it over a database by hand: the write-ahead log that a killed
-    server leaves beside that belongs to the old one.
+    The copy is a complete database between two flushes: the command waits for a flush that is under way. Hits that were
+    not flushed are in the journal, not in the copy. FILE must not exist; only you can read it (mode 0600). `clickcurve
+    restore FILE` puts it in place. Never copy it over a database by hand: a killed server may have left a write-ahead
+    log there, which belongs to the old database.
 
     \b
     Examples:
@@ -60,8 +60,8 @@ def backup_command(settings: Settings, file: Path, partial: bool) -> Result:
         _clear_screen()
     size = file.stat().st_size
     owners = f"{len(included)} owner{'' if len(included) == 1 else 's'}"
-    found = {"file": str(file), "bytes": size, "owners": [asdict(owner) for owner in included]}
-    return Result([f"{file}: {size:,} bytes, all flushes of {owners} so far"], [found])
+    object_ = {"file": str(file), "bytes": size, "owners": [asdict(owner) for owner in included]}
+    return Result([f"{file}: {size:,} bytes, all flushes of {owners} so far"], [object_])
 
 
 class FlushWait:
@@ -92,12 +92,12 @@ class FlushWait:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @with_settings("data", "store", "ladder", "config")
 def restore_command(settings: Settings, file: Path) -> Result:
-    """Put the backup FILE in the place of the SQLite database. No server may hold the data folder.
+    """Replace the SQLite database by the backup FILE. No server may hold the data folder.
 
-    FILE is checked first, and copied. The database that is there is kept under another name, with its write-ahead log,
-    and so is what was stored after the backup was made. Journals and tokens stay as they are: what a journal holds
-    that was not stored yet counts at the next start, unless it may be in the backup already; the output says which.
-    If the command is broken off, give it again.
+    FILE is checked first, and copied. The old database is kept under another name, with its write-ahead log; it has
+    what was stored after the backup. Journals and tokens stay as they are. Hits in a journal that were not stored yet
+    count at the next start, unless they may be in the backup already; the output says which. If the command was
+    interrupted, run it again.
 
     \b
     Examples:
@@ -114,14 +114,14 @@ def restore_command(settings: Settings, file: Path) -> Result:
         with closing(open_store(settings.store, settings.ladder, read_only=True)) as store:
             owners = store.owners()
         journals = [_outlook(settings, number, owners) for number in data_folder.journal_numbers(settings.data)]
-    found = {
+    object_ = {
         "file": str(file),
         "database": str(path),
         "bytes": restored.size,
         "moved_to": [str(name) for name in restored.moved],
         "journals": [asdict(journal) for journal in journals],
     }
-    return Result(_restored_lines(file, path, restored, journals), [found])
+    return Result(_restored_lines(file, path, restored, journals), [object_])
 
 
 def _database(settings: Settings, what: str) -> Path:

@@ -34,9 +34,9 @@ REPORT_EVERY = 50_000  # keys
 def copy_command(settings: Settings, source: str, target: str) -> Result:
     """Copy everything of one store into another: rows, owners, ids, the offsets of imports.
 
-    Stop the server first: a store with an open owner is refused. A copy that was broken off goes on where it stood when
-    the same command is given again; one that is complete says so and changes nothing. In the end every row is read back
-    and compared byte for byte; ends with 1 if one differs. The source is not changed. A target that is there must have
+    Stop the server first: a store with an open owner is refused. If the copy was interrupted, the same command goes on
+    where it stopped. If it is complete, the command says so and changes nothing. At the end every row is read back and
+    compared byte for byte; the exit code is 1 if one differs. The source is not changed. An existing target must have
     the ladder of the source; a new SQLite database gets it.
 
     Then start the server with --store and the new URI, on the same data folder.
@@ -61,7 +61,7 @@ def copy_command(settings: Settings, source: str, target: str) -> Result:
 @contextmanager
 def _opened(uri: str, ladder: Ladder | None, read_only: bool = False) -> Iterator[Store]:
     if uri.startswith("memory:"):
-        raise SettingInvalid("memory:// lives inside the server; there is nothing to copy from or to", field="store")
+        raise SettingInvalid("memory:// is inside the server only: it cannot be copied", field="store")
     with closing(open_store(uri, ladder, read_only=read_only)) as store:
         yield store
 

@@ -19,13 +19,13 @@ from server.settings.table import Settings
 
 
 @reports("fold")
-@click.option("--dry-run", is_flag=True, help="Only say what would be folded; a server may run meanwhile.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be folded; a server may run meanwhile.")
 @with_settings("data", "store", "ladder", "journal_mib", "config")
 def fold_command(settings: Settings, dry_run: bool) -> Result | None:
     """Fold every row that is due: older buckets become coarser ones, totals stay.
 
-    A server does this by itself every day; by hand it is for data folders without one, and refuses while a server holds
-    the folder. It flushes first what the journals hold.
+    A server does this by itself every day. The command is for data folders without a server, and refuses while a server
+    holds the folder. It first flushes what the journals hold.
 
     \b
     Examples:
@@ -35,8 +35,8 @@ def fold_command(settings: Settings, dry_run: bool) -> Result | None:
     day = fold_day(int(clock.now()))
     if dry_run:
         with reading(settings) as (store, ladder):
-            found = preview(store.walk, day, ladder)
-        return Result(found.lines(), [asdict(found)], FAILED if found.changed_totals else 0)
+            due = preview(store.walk, day, ladder)
+        return Result(due.lines(), [asdict(due)], FAILED if due.changed_totals else 0)
     if not data_folder.journal_numbers(settings.data):  # before the folder is held, which makes it
         raise Failed(f"there is no journal in {settings.data}; --data DIR names another folder")
     with data_folder.held(settings.data, settings.store, "clickcurve fold"):

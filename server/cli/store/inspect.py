@@ -35,7 +35,7 @@ from storage.tools.verify import Report, verify
 def reading(settings: Settings) -> Iterator[tuple[Store, Ladder]]:
     """Opens the store of the settings for reading, with its ladder."""
     if settings.store.startswith("memory:"):
-        raise SettingInvalid("memory:// lives inside the server; there is nothing to read from outside", field="store")
+        raise SettingInvalid("memory:// is inside the server only: it cannot be read from outside", field="store")
     require_database(settings.store)
     store = open_store(settings.store, settings.ladder, read_only=True)
     try:
@@ -55,10 +55,10 @@ def require_database(store: str) -> None:
 @reports("verify")
 @with_settings("data", "store", "ladder", "config")
 def verify_command(settings: Settings) -> Result:
-    """Walk every row and check that it keeps its totals.
+    """Read every row and check that its totals are right.
 
-    Lifetime equals opening plus the sum of the buckets, and all links together equal the row of all links. Prints what
-    was checked and every row that breaks a law; ends with 1 if one does. A server may run meanwhile.
+    The lifetime must be the opening plus the sum of the buckets, and the row of all links the sum of the links. It
+    prints what was checked and every row that breaks a law; the exit code is then 1. A server may run meanwhile.
 
     \b
     Examples:
@@ -98,9 +98,9 @@ def stored_keys(key: str | None, all_links: bool, group: str | None) -> list[str
 @click.option("--group", help="The row of this group, instead of a KEY.")
 @with_settings("data", "store", "ladder", "config")
 def dump_command(settings: Settings, key: str | None, all_links: bool, group: str | None) -> Result:
-    """Show the stored rows of the link KEY, and its breakdowns: per owner what a row says of itself, then its buckets.
+    """Show the stored rows and breakdowns of the link KEY: for each owner the head of the row, then its buckets.
 
-    Hits that a running server has not flushed yet are not in it.
+    Hits that a running server has not flushed yet are missing.
 
     \b
     Examples:
@@ -112,9 +112,9 @@ def dump_command(settings: Settings, key: str | None, all_links: bool, group: st
         raise click.UsageError("dump takes a KEY, --all-links or --group")
     (stored,) = named
     with reading(settings) as (store, ladder):
-        found, breakdown_rows = (asyncio.run(read_rows(store, each)) for each in (stored, breakdown_of(stored)))
-    lines = chain(dump_lines(found, ladder), breakdown_lines(breakdown_rows))
-    return Result(lines, [dump_object(found, ladder) | {"breakdowns": breakdown_objects(breakdown_rows)}])
+        counts, breakdown_rows = (asyncio.run(read_rows(store, each)) for each in (stored, breakdown_of(stored)))
+    lines = chain(dump_lines(counts, ladder), breakdown_lines(breakdown_rows))
+    return Result(lines, [dump_object(counts, ladder) | {"breakdowns": breakdown_objects(breakdown_rows)}])
 
 
 @reports("export")
@@ -127,7 +127,7 @@ def export_command(settings: Settings, out: TextIO | None) -> Result:
     One line a link, and one a group, with "group" in the place of "key":
       {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
 
-    Where hits said something, "by" has [start, end, {value: count}, other, slack] for each dimension. Hits that a
+    If hits had attributes, "by" has [start, end, {value: count}, other, slack] for each dimension. Hits that a
     running server has not flushed yet are not in it.
 
     \b
@@ -166,4 +166,4 @@ def _exported(
     with reading(settings) as (store, ladder):
         yield from export(store, ladder, int(clock.now()), damaged.append, on_progress)
     if damaged:
-        raise LeftOut(f"what has damaged rows is left out ({len(damaged):,}), first {damaged[0]}")
+        raise LeftOut(f"{len(damaged):,} links or groups with damaged rows are left out; the first: {damaged[0]}")

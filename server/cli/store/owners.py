@@ -31,7 +31,7 @@ COLUMNS = ("owner", "state", "epoch", "flush", "begun", "lag", "host", "folder",
 
 @click.group("owners", cls=ReportingGroup)
 def owners_command() -> None:
-    """Show who writes a store, and retire an owner whose machine is lost.
+    """List the owners of a store, and retire the owner of a lost machine.
 
     An owner is a journal and the one process that holds it; it alone writes its rows.
 
@@ -49,12 +49,12 @@ def list_owners(settings: Settings) -> Result:
     """List owners: state, epoch, last flush, host and folder, journal.
 
     \b
-    flush  the number of the flush that began last, in its epoch (12 of 3: number 12 in epoch 3)
+    flush  the number of the last flush that began, in its epoch (12 of 3: number 12 in epoch 3)
     begun  when that was, or when the owner was claimed (UTC); lag: how long ago, of an open owner
     state  open: a process holds it, or held it when it died
            closed: all it accepted is in the store; a new journal may go on with its rows
            copied: this store is a backup, and the owner's journal stayed with the original
-           retired: somebody has said that its machine is lost
+           retired: somebody has reported its machine as lost
     """
     now = int(clock.now())
     with reading(settings) as (store, _):
@@ -71,13 +71,13 @@ def _owner_lines(records: Iterable[OwnerRecord], now: int) -> Iterator[str]:
 
 @owners_command.command("retire")
 @click.argument("owner", metavar="N", type=int)
-@click.option("--disk-is-lost", is_flag=True, help="Retire it though it flushed in the last ten minutes.")
+@click.option("--disk-is-lost", is_flag=True, help="Retire it although it flushed in the last ten minutes.")
 @with_settings("data", "store", "ladder", "config")
 def retire_owner(settings: Settings, owner: int, disk_is_lost: bool) -> Result:
     """Give up owner N, whose machine or disk is lost for good.
 
     What it has counted stays. What it had accepted and not flushed is lost with its disk. Its imports may go on at
-    other owners. Should it come back, it cannot go on as this owner.
+    other owners. If the machine comes back, it cannot go on as this owner.
 
     \b
     Examples:

@@ -47,18 +47,18 @@ class DamagedRow:
 @click.argument("key", required=False)
 @click.option("--all-links", is_flag=True, help="The row of all links together, instead of a KEY.")
 @click.option("--group", help="The row of this group, instead of a KEY.")
-@click.option("--drop", is_flag=True, help="Give up what the damaged row held.")
-@click.option("--ranking", is_flag=True, help="Read all rows, and say anew which lead in rankings.")
+@click.option("--drop", is_flag=True, help="Drop the damaged row, with its older hits.")
+@click.option("--ranking", is_flag=True, help="Read all rows, and choose the candidates of rankings anew.")
 @with_settings("data", "store", "ladder", "journal_mib", "config")
 def repair_command(
     settings: Settings, key: str | None, all_links: bool, group: str | None, drop: bool, ranking: bool
 ) -> Result:
-    """Show the damaged rows that flushes met, and the hits that are quarantined for each.
+    """List the damaged rows that flushes found, and the hits that are quarantined for each.
 
-    Ends with 1 if there are any. As soon as such a row can be read again, or its link is deleted, the next flush adds
-    what is quarantined, once. With --drop the row of KEY begins anew with the quarantined hits: what it held before is
-    given up, in the curves and totals of that link alone. It is for a folder that no server holds. `verify` finds
-    damaged rows that no flush has met. With --ranking it mends what `verify` says of rankings; a server may run
+    The exit code is 1 if there are any. When such a row can be read again, or its link is deleted, the next flush adds
+    the quarantined hits, once. With --drop the row of KEY begins anew with the quarantined hits: its older hits are
+    lost, from the curves and totals of that link alone. --drop needs a folder that no server holds. `verify` finds
+    damaged rows that no flush has found. --ranking corrects what `verify` reports about rankings; a server may run
     meanwhile.
 
     \b
@@ -69,22 +69,22 @@ def repair_command(
     named = stored_keys(key, all_links, group)
     if ranking:
         if named or drop:
-            raise click.UsageError("--ranking takes nothing else")
+            raise click.UsageError("--ranking cannot be combined with other arguments")
         return Result([_rank_anew(settings)], [])
     if len(named) != drop:
-        raise click.UsageError("repair takes nothing, or --drop and one of KEY, --all-links and --group")
+        raise click.UsageError("give repair no arguments, or --drop and one of KEY, --all-links and --group")
     stored = named[0] if named else None
     if stored is not None:
         asyncio.run(_drop(settings, stored))
     with reading(settings) as (store, _):
-        found = [row for row in _damaged(store) if stored in (None, counts_key(row.key))]
+        waiting = [row for row in _damaged(store) if stored in (None, counts_key(row.key))]
         both = () if stored is None else (stored, breakdown_of(stored))
         left = [row_name(each, owner) for each in both for owner in _faults(store, each)]
     if left:
-        raise Failed(f"{', '.join(left)}: damaged still; repair where the journal of that owner is")
-    if not found:
+        raise Failed(f"still damaged: {', '.join(left)}; run repair on the machine that has the journal of that owner")
+    if not waiting:
         return Result(["no row keeps anything waiting"], [])
-    return Result((row.line() for row in found), [asdict(row) for row in found], FAILED)
+    return Result((row.line() for row in waiting), [asdict(row) for row in waiting], FAILED)
 
 
 def _rank_anew(settings: Settings) -> str:
@@ -104,13 +104,13 @@ def _damaged(store: Store) -> Iterator[DamagedRow]:
 
 def _faults(store: Store, key: str) -> dict[int, str]:
     """Returns why rows of this key cannot be read, by owner."""
-    found = {}
+    reasons = {}
     for each in asyncio.run(store.rows(key)).rows:
         try:
             (separate_parts if is_breakdown(key) else decode)(each.data)
         except RowCorrupt as error:
-            found[each.owner] = error.detail
-    return found
+            reasons[each.owner] = error.detail
+    return reasons
 
 
 async def _drop(settings: Settings, key: str) -> None:

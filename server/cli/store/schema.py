@@ -23,7 +23,7 @@ _replication = click.option(
     type=click.IntRange(min=1),
     default=REPLICATION,
     show_default=True,
-    help="Replicas of each row in each data centre, for a keyspace that is not there yet.",
+    help="Replicas of each row in each data centre, for a new keyspace.",
 )
 
 
@@ -31,7 +31,7 @@ _replication = click.option(
 def schema_command() -> None:
     """Make, show and check the tables of a Cassandra keyspace.
 
-    A server needs them; it never makes them by itself. SQLite databases are made by the server that uses them.
+    A server needs them and never makes them by itself. (It makes an SQLite database by itself.)
 
     \b
     Examples:
@@ -45,9 +45,9 @@ def schema_command() -> None:
 @_replication
 @with_settings("store", "ladder", "config")
 def make_tables(settings: Settings, replication: int) -> Result:
-    """Make the keyspace and its tables, or whatever of them is missing or has other options. May be repeated.
+    """Make the keyspace and its tables, or only what is missing or has other options. May be repeated.
 
-    Rows stay as they are, and so does the replication of a keyspace that exists.
+    Rows are not changed, nor is the replication of an existing keyspace.
 
     \b
     Examples:
@@ -58,9 +58,9 @@ def make_tables(settings: Settings, replication: int) -> Result:
         done = apply_schema(cluster, settings.ladder, replication)
         findings = check_schema(cluster, settings.ladder)
     keyspace = cluster.address.keyspace
-    said = done or [f"nothing to do: keyspace {keyspace} has everything"]
-    found = {"keyspace": keyspace, "done": done, "findings": [asdict(one) for one in findings]}
-    return Result((*said, *map(_finding_text, findings)), [found])
+    steps = done or [f"nothing to do: keyspace {keyspace} has everything"]
+    object_ = {"keyspace": keyspace, "done": done, "findings": [asdict(one) for one in findings]}
+    return Result((*steps, *map(_finding_text, findings)), [object_])
 
 
 @schema_command.command("show")
@@ -84,9 +84,9 @@ def show_tables(settings: Settings, replication: int) -> Result:
 @schema_command.command("check")
 @with_settings("store", "ladder", "config")
 def check_tables(settings: Settings) -> Result:
-    """Say what is not as it should be, and what mends it; ends with 1 if there is anything.
+    """List what is wrong, and what corrects it; the exit code is 1 if anything is wrong.
 
-    With an error no server starts; with a warning it does, and says so too.
+    If there is an error no server starts. If there are only warnings it starts, and logs them.
 
     \b
     Examples:
@@ -96,8 +96,8 @@ def check_tables(settings: Settings) -> Result:
         findings = check_schema(cluster, settings.ladder)
     keyspace = cluster.address.keyspace
     lines = [_finding_text(one) for one in findings] or [f"keyspace {keyspace} is as it should be"]
-    found = {"keyspace": keyspace, "findings": [asdict(one) for one in findings]}
-    return Result(lines, [found], FAILED if findings else 0)
+    object_ = {"keyspace": keyspace, "findings": [asdict(one) for one in findings]}
+    return Result(lines, [object_], FAILED if findings else 0)
 
 
 def _finding_text(finding: Finding) -> str:

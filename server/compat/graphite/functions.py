@@ -51,7 +51,9 @@ class Evaluation:
         if isinstance(target, PathTarget):
             return await self.reader.read(target.text, span)
         if not isinstance(target, CallTarget):
-            raise ParameterInvalid(f"{target!r} is no series", field="target", value=target, rule="a name or function")
+            raise ParameterInvalid(
+                f"{target!r} is not a series", field="target", value=target, rule="a name or function"
+            )
         function = FUNCTIONS.get(target.function)
         if function is None:
             names = ", ".join(FUNCTIONS)
@@ -62,7 +64,7 @@ class Evaluation:
     async def first(self, call: CallTarget, span: AskedSpan) -> Found:
         """Returns the series of the first argument."""
         if not call.arguments:
-            raise _wrong(call, "its first argument is missing", "series first")
+            raise _wrong(call, "the first argument is missing", "series first")
         return await self.series(call.arguments[0], span)
 
     async def each(self, call: CallTarget, span: AskedSpan) -> Found:
@@ -112,13 +114,13 @@ async def _alias(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> F
 
 
 async def _alias_by_node(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
-    found = await evaluation.first(call, span)
+    each_series = await evaluation.first(call, span)
     at = [_argument(call, i, "nodes", int) for i in range(1, len(call.arguments))]
     if not at:
-        raise _wrong(call, "its second argument is missing", "numbers of nodes, from 0")
+        raise _wrong(call, "the second argument is missing", "numbers of nodes, from 0")
     if len(at) > _MOST_NODES:
         raise _wrong(call, f"{len(at):,} nodes are too many", f"at most {_MOST_NODES} nodes")
-    return [series.renamed(_named_by(series.path, at)) for series in found]
+    return [series.renamed(_named_by(series.path, at)) for series in each_series]
 
 
 def _named_by(path: str, at: Sequence[int]) -> str:
@@ -134,27 +136,27 @@ async def _alias_by_metric(evaluation: Evaluation, call: CallTarget, span: Asked
 async def _alias_sub(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
     search, replacement = _argument(call, 1, "search", str), _argument(call, 2, "replace", str)
     expression = await Expression.compiled("target", search, captures=True)
-    found = await evaluation.first(call, span)
-    return [series.renamed(await expression.replaced(series.name, replacement, _MOST_NAME)) for series in found]
+    each_series = await evaluation.first(call, span)
+    return [series.renamed(await expression.replaced(series.name, replacement, _MOST_NAME)) for series in each_series]
 
 
 # --- counts ---------------------------------------------------------------------------------------------------------
 async def _sum_series(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
-    found = await evaluation.each(call, span)
-    if not found:
+    summed = await evaluation.each(call, span)
+    if not summed:
         return []
     sums: dict[int, float | None] = {}
-    for series in found:
+    for series in summed:
         await spend(POINTS, len(series.starts))
         for start, value in zip(series.starts, series.values, strict=True):
             before = sums.get(start)
             sums[start] = before if value is None else value + (before or 0)
     starts = tuple(sorted(sums))
-    paths = ",".join(dict.fromkeys(series.path for series in found[:11]))
-    path = paths if len(found) <= 10 and len(paths) <= _MOST_NAME else found[0].path
-    tiers = [series.tier for series in found if series.tier is not None]
+    paths = ",".join(dict.fromkeys(series.path for series in summed[:11]))
+    path = paths if len(summed) <= 10 and len(paths) <= _MOST_NAME else summed[0].path
+    tiers = [series.tier for series in summed if series.tier is not None]
     return [
-        CountSeries(call.text, path, starts, tuple(sums[t] for t in starts), found[0].step, max(tiers, default=None))
+        CountSeries(call.text, path, starts, tuple(sums[t] for t in starts), summed[0].step, max(tiers, default=None))
     ]
 
 
@@ -176,8 +178,8 @@ async def _summarize(evaluation: Evaluation, call: CallTarget, span: AskedSpan) 
     if length < 1 or not fitting:
         raise _wrong(call, f"there is no step of {interval!r}", "1min to 1y")
     least = min(fitting, key=lambda step: step.average_s)
-    found = await evaluation.first(call, replace(span, least=least))
-    return [series.renamed(f'summarize({series.name}, "{interval}", "sum")') for series in found]
+    summarized = await evaluation.first(call, replace(span, least=least))
+    return [series.renamed(f'summarize({series.name}, "{interval}", "sum")') for series in summarized]
 
 
 async def _consolidate_by(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
@@ -232,8 +234,8 @@ async def _ranked(evaluation: Evaluation, call: CallTarget, span: AskedSpan, by:
     ranked: list[tuple[float, CountSeries]] = []
     for series in await evaluation.first(call, span):
         await spend(POINTS, len(series.values))
-        if known := series.known():
-            ranked.append((_RANKS[by](known), series))
+        if numbers := series.known():
+            ranked.append((_RANKS[by](numbers), series))
     return [series for _, series in sorted(ranked, key=lambda each: -each[0])[:n]]
 
 

@@ -30,7 +30,7 @@ def length_s(field: str, text: str) -> int:
     written = text.strip()
     length = parse_length(written.removeprefix(written[:1] if written[:1] in ("+", "-") else ""), _UNITS_S)
     if length is None:
-        raise ParameterInvalid(f"{field} {text!r} is no length of time", field=field, value=text, rule=LENGTH_RULE)
+        raise ParameterInvalid(f"{field} {text!r} is not a length of time", field=field, value=text, rule=LENGTH_RULE)
     return length[0] * length[1] * (-1 if written[0] == "-" else 1)
 
 

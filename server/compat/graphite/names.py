@@ -56,12 +56,12 @@ def nodes_of(path: str) -> list[str]:
         detail = f"a name has at most {MOST_NAME:,} characters, this one {len(path):,}"
         raise ParameterInvalid(detail, field="target", value=path, rule=f"at most {MOST_NAME} characters")
     nodes, begin, depth = [], 0, 0
-    for found in _OF_NODES.finditer(path):
-        if (sign := found[0]) != ".":
+    for match in _OF_NODES.finditer(path):
+        if (sign := match[0]) != ".":
             depth += 1 if sign == "{" else -1
         elif depth <= 0:
-            nodes.append(path[begin : found.start()])
-            begin = found.end()
+            nodes.append(path[begin : match.start()])
+            begin = match.end()
     return [*nodes, path[begin:]]
 
 
@@ -98,14 +98,14 @@ class NodePattern:
             raise
         except ParameterInvalid:  # such as [z-a]
             rule = "*, ?, [abc], [a-z] and {one,two}"
-            detail = f"{shown(self.text)!r} is no pattern, or too long a one"
+            detail = f"{shown(self.text)!r} is not a pattern, or is too long"
             raise ParameterInvalid(detail, field="target", value=self.text, rule=rule) from None
 
 
 def _glob_expression(glob: str) -> str:
     """Returns a pattern as a regular expression. What opens and is never closed stands for itself."""
     last_bracket, last_brace = glob.rfind("]"), glob.rfind("}")
-    found: list[str] = []
+    pieces: list[str] = []
     at = plain_from = 0
     depth = 0
     while at < len(glob):
@@ -121,10 +121,10 @@ def _glob_expression(glob: str) -> str:
         elif sign in ",}" and depth:
             depth, expression = int(sign == ","), "|" if sign == "," else ")"
         if expression is not None:
-            found += (_literal(glob[plain_from:at]), expression)
+            pieces += (_literal(glob[plain_from:at]), expression)
             plain_from = after
         at = after
-    return "".join((*found, _literal(glob[plain_from:])))
+    return "".join((*pieces, _literal(glob[plain_from:])))
 
 
 def _literal(text: str) -> str:

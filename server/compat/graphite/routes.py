@@ -52,13 +52,13 @@ def graphite_routes(reader: SeriesReader) -> APIRouter:
         for text in texts:
             await spend(SIGNS, len(text))
             targets.append(parse_target(text))
-        found: list[CountSeries] = []
+        selected: list[CountSeries] = []
         for target in targets:
-            found += await evaluation.series(target, span)
-            if sum(len(series.starts) for series in found) > MOST_ANSWERED:
+            selected += await evaluation.series(target, span)
+            if sum(len(series.starts) for series in selected) > MOST_ANSWERED:
                 rule = f"at most {MOST_ANSWERED:,} points of all series together"
-                raise ParameterInvalid("that is too much for one answer", field="target", rule=rule)
-        return await _written(reader, form, found)
+                raise ParameterInvalid("the answer would have too many points", field="target", rule=rule)
+        return await _written(reader, form, selected)
 
     @router.api_route("/metrics/find", methods=_BOTH)
     @router.api_route("/metrics/find/", methods=_BOTH)
@@ -99,7 +99,7 @@ def _asked_span(form: Form, now: int) -> AskedSpan:
     where = zone(form.get("tz")) if form.get("tz") else UTC_ZONE
     if form.get("format", FORMATS[0]) not in FORMATS:
         raise ParameterInvalid(
-            "this format is not made here", field="format", value=form.get("format"), rule="json, csv"
+            "this format is not supported", field="format", value=form.get("format"), rule="json, csv"
         )
     start = moment_of("from", form.get("from") or "-24h", now, where)
     end = moment_of("until", form.get("until") or "now", now, where)
@@ -110,13 +110,13 @@ def _asked_span(form: Form, now: int) -> AskedSpan:
     return AskedSpan(start, end, where, min(points, MOST_POINTS))
 
 
-async def _written(reader: SeriesReader, form: Form, found: Sequence[CountSeries]) -> Response:
+async def _written(reader: SeriesReader, form: Form, selected: Sequence[CountSeries]) -> Response:
     """Returns the answer. It is written piece by piece: as a whole, the most points would take 0.1 s."""
     if form.get("format") == "csv":
-        return Response(await _series_csv(found), headers={"content-type": "text/csv; charset=utf-8"})
+        return Response(await _series_csv(selected), headers={"content-type": "text/csv; charset=utf-8"})
     is_with_meta = form.get("meta") == "true"
     objects = []
-    for series in found:
+    for series in selected:
         await spend(POINTS, _WRITING * len(series.starts))
         objects.append(encode(_with_resolution(reader, series) if is_with_meta else _series_object(series)))
     listed = b"[" + b",".join(objects) + b"]"
@@ -141,9 +141,9 @@ def _whole(value: float | None) -> float | None:
 
 def _with_resolution(reader: SeriesReader, series: CountSeries) -> dict[str, Any]:
     """Returns a series with how fine it is and what is kept, as Grafana shows it for the type Metrictank."""
-    found = _series_object(series)
+    series_object = _series_object(series)
     if series.tier is None:
-        return found
+        return series_object
     width_s = reader.tier_width_s(series.tier, series.starts[0])
     step_s = STEPS[series.step].average_s
     resolution = {
@@ -157,13 +157,13 @@ def _with_resolution(reader: SeriesReader, series: CountSeries) -> dict[str, Any
         "consolidator-rc": "SumConsolidator",
         "count": 1,
     }
-    return {**found, "meta": [resolution]}
+    return {**series_object, "meta": [resolution]}
 
 
-async def _series_csv(found: Sequence[CountSeries]) -> str:
+async def _series_csv(selected: Sequence[CountSeries]) -> str:
     written = io.StringIO()
     lines = csv.writer(written, lineterminator="\r\n")
-    for series in found:
+    for series in selected:
         for number, (start, value) in enumerate(zip(series.starts, series.values, strict=True)):
             if number % _CSV_LINES == 0:
                 await spend(POINTS, _WRITING * _CSV_LINES)
@@ -179,7 +179,7 @@ async def _nodes(reader: SeriesReader, query: str) -> list[dict[str, Any]]:
     if len(patterns) == 1:
         tops = [text for text in (CLICKS, GROUPS, TOTAL) if await patterns[0].matches(text)]
         return [_node(text, text, leaf=text == TOTAL) for text in tops]
-    found: list[dict[str, Any]] = []
+    nodes: list[dict[str, Any]] = []
     places = 1 if await patterns[0].matches(TOTAL) else 2
     if len(patterns) in (places + 1, places + 2) and all(pattern.is_plain for pattern in patterns[:places]):
         return await _breakdown_nodes(reader, patterns, places)
@@ -187,10 +187,10 @@ async def _nodes(reader: SeriesReader, query: str) -> list[dict[str, Any]]:
         if len(patterns) == 2 and await patterns[0].matches(kind):
             keys, more = await reader.keys(kind, patterns[1], MOST_FOUND)
             opens = bool(reader.dimensions)
-            found += [_node(node_name(key), f"{kind}.{node_name(key)}", leaf=True, expandable=opens) for key in keys]
+            nodes += [_node(node_name(key), f"{kind}.{node_name(key)}", leaf=True, expandable=opens) for key in keys]
             if more:
-                found.append(_node(f"(more than {len(keys)}: write how the key begins, such as spr*)", "", leaf=True))
-    return found
+                nodes.append(_node(f"(more than {len(keys)}: write how the key begins, such as spr*)", "", leaf=True))
+    return nodes
 
 
 async def _breakdown_nodes(reader: SeriesReader, patterns: Sequence[NodePattern], places: int) -> list[dict[str, Any]]:
@@ -199,13 +199,13 @@ async def _breakdown_nodes(reader: SeriesReader, patterns: Sequence[NodePattern]
     dimensions = [each for each in reader.dimensions if await patterns[places].matches(each)]
     if len(patterns) == places + 1:
         return [_node(node_name(each), f"{prefix}.{node_name(each)}", leaf=False) for each in dimensions]
-    found: list[dict[str, Any]] = []
+    nodes: list[dict[str, Any]] = []
     for each in dimensions:
         for _, stored in await reader.subjects([pattern.text for pattern in patterns[:places]], prefix):
             values = await reader.values(stored, each, patterns[-1])
             below = f"{prefix}.{node_name(each)}"
-            found += [_node(node_name(value), f"{below}.{node_name(value)}", leaf=True) for value in values]
-    return found
+            nodes += [_node(node_name(value), f"{below}.{node_name(value)}", leaf=True) for value in values]
+    return nodes
 
 
 def _node(text: str, name: str, *, leaf: bool, expandable: bool | None = None) -> dict[str, Any]:

@@ -107,8 +107,8 @@ class SeriesReader:
         keys, more = await self.keys(nodes[0], NodePattern(nodes[1]), MOST_SERIES)
         if more:
             raise ParameterInvalid(
-                f"{path} means more than {MOST_SERIES} {'links' if nodes[0] == CLICKS else GROUPS}: name fewer, take "
-                f"the greatest of all links with highest({CLICKS}.*, 10, 'sum'), or {TOTAL} for the sum of all links",
+                f"{path} stands for more than {MOST_SERIES} {'links' if nodes[0] == CLICKS else GROUPS}: name fewer,"
+                f" rank all links with highest({CLICKS}.*, 10, 'sum'), or take {TOTAL} for the sum of all links",
                 field="target",
                 value=path,
                 rule=f"at most {MOST_SERIES}",
@@ -122,21 +122,21 @@ class SeriesReader:
         """Returns the series of values of a dimension: what is certain of each."""
         breakdowns = self._known_breakdowns(node_text(node))
         window = await self._window(span, breakdowns.ladder)
-        found: list[CountSeries] = []
+        selected: list[CountSeries] = []
         for name, stored in subjects:
             if pattern.is_plain:
                 curves = [await breakdowns.value_curve_in(stored, node_text(node), node_text(pattern.text), window)]
             else:
-                most = MOST_SERIES - len(found) + 1
+                most = MOST_SERIES - len(selected) + 1
                 curves = await breakdowns.value_curves_in(stored, node_text(node), window, pattern.matches, most)
-            if len(found) + len(curves) > MOST_SERIES:
+            if len(selected) + len(curves) > MOST_SERIES:
                 rule = f"at most {MOST_SERIES}"
-                raise ParameterInvalid(f"{path} means too many series", field="target", value=path, rule=rule)
+                raise ParameterInvalid(f"{path} stands for too many series", field="target", value=path, rule=rule)
             for curve in curves:
                 certain = [bounds.at_least for bounds in curve.bounds]
                 named = f"{name}.{node}.{node_name(curve.value)}"
-                found.append(self._series_of(named, curve.grid, certain, curve.first, span.most_points))
-        return found
+                selected.append(self._series_of(named, curve.grid, certain, curve.first, span.most_points))
+        return selected
 
     @property
     def dimensions(self) -> Sequence[str]:
@@ -165,24 +165,24 @@ class SeriesReader:
             return None
         n = min(n, MAX_TOP)
         await spend(ROWS, max(LEAST_RANKED, n))
-        found = await self._queries.top(Parameters(start=span.start, end=span.end, limit=n))
-        return await self._counts([(f"{CLICKS}.{node_name(key)}", link_key(key)) for key, _ in found.links], span)
+        ranking = await self._queries.top(Parameters(start=span.start, end=span.end, limit=n))
+        return await self._counts([(f"{CLICKS}.{node_name(key)}", link_key(key)) for key, _ in ranking.links], span)
 
     async def keys(self, kind: str, pattern: NodePattern, most: int) -> tuple[list[str], bool]:
         """Returns the first links or groups that a node means, in their order, and whether there may be more."""
         if pattern.is_plain:
             return [node_text(pattern.text)], False
-        found: list[str] = []
+        matching: list[str] = []
         after: str | None = None
         for _ in range(MOST_KEYS // MAX_TOP):
             asked = Parameters(sort=BY_KEY, prefix=pattern.prefix, after=after, limit=MAX_TOP)
             await spend(KEYS, MAX_TOP)
             page = await self._queries.key_page(asked, of_groups=kind == GROUPS)
-            found += [key for key, _ in page.links if await pattern.matches(key)]
+            matching += [key for key, _ in page.links if await pattern.matches(key)]
             after = page.after
-            if after is None or len(found) > most:
+            if after is None or len(matching) > most:
                 break
-        return found[:most], after is not None or len(found) > most
+        return matching[:most], after is not None or len(matching) > most
 
     async def _window(self, span: AskedSpan, coarser: Ladder | None = None) -> Window:
         """Returns the range with the finest step that all of it has, in this ladder too, and that fits.
@@ -205,10 +205,10 @@ class SeriesReader:
 
     def _series(self, name: str, curve: Curve, most_points: int) -> CountSeries:
         """Returns a curve as a series: without a value before the link's first hit, and after now."""
-        found = self._series_of(name, curve.grid, curve.counts, curve.first, most_points)
-        if not found.starts:
-            return found
-        return replace(found, tier=self._queries.ladder.tier_of(found.starts[0], curve.grid.fold_day))
+        series = self._series_of(name, curve.grid, curve.counts, curve.first, most_points)
+        if not series.starts:
+            return series
+        return replace(series, tier=self._queries.ladder.tier_of(series.starts[0], curve.grid.fold_day))
 
     def _series_of(
         self, name: str, grid: Grid, counts: Sequence[int], first: int | None, most_points: int
@@ -227,5 +227,5 @@ class SeriesReader:
 
 
 def _sum_of_known(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None

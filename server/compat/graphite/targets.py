@@ -54,11 +54,11 @@ def parse_target(text: str) -> Target:
         detail = f"the target has {len(text):,} characters, {MOST_CHARACTERS:,} at most"
         raise TargetUnreadable(detail, field="target", value=text, rule=TARGET_RULE)
     reader = _TargetReader(text)
-    found = reader.expression(0)
+    target = reader.expression(0)
     reader.skip_space()
     if reader.at < len(text):
-        raise reader.unreadable("something follows the end")
-    return found
+        raise reader.unreadable("there is text after the end")
+    return target
 
 
 class _TargetReader:
@@ -76,15 +76,15 @@ class _TargetReader:
         return TargetUnreadable(detail, field="target", value=self._text, rule=TARGET_RULE)
 
     def _found(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self._text, self.at)
-        if found is not None:
-            self.at = found.end()
-        return found
+        match = pattern.match(self._text, self.at)
+        if match is not None:
+            self.at = match.end()
+        return match
 
     def expression(self, depth: int) -> Target:
         self.skip_space()
         if depth > _MOST_DEPTH:
-            raise self.unreadable(f"functions stand in one another more than {_MOST_DEPTH} deep")
+            raise self.unreadable(f"functions are nested more than {_MOST_DEPTH} deep")
         if text := self._found(_TEXT):
             return re.sub(r"\\([\"'])", r"\1", text[1] if text[1] is not None else text[2])
         if number := self._found(_NUMBER):
@@ -96,7 +96,7 @@ class _TargetReader:
             return self._call(call[1], begin, depth)
         if path := self._found(_PATH):
             return _WORDS.get(path[0].lower(), PathTarget(path[0]))
-        raise self.unreadable("a name, a function, a text or a number should stand here")
+        raise self.unreadable("a name, a function, a text or a number is expected here")
 
     def _call(self, function: str, begin: int, depth: int) -> CallTarget:
         arguments: list[Target] = []
@@ -105,7 +105,7 @@ class _TargetReader:
         while not self._ends(")"):
             if arguments or keywords:
                 if not self._ends(","):
-                    raise self.unreadable("a comma or a closing bracket should stand here")
+                    raise self.unreadable("a comma or a closing bracket is expected here")
                 self.skip_space()
             if keyword := self._found(_KEYWORD):
                 keywords[keyword[1]] = self.expression(depth + 1)

@@ -102,9 +102,9 @@ class Increases:
         named = [label for label in (*(each.label for each in matchers), *labels) if label != KEY]
         for label in named:
             if label not in self._dimensions:
-                known = ", ".join((KEY, *self._dimensions))
+                labels_known = ", ".join((KEY, *self._dimensions))
                 raise NotUnderstood(
-                    f"there is no label {label}; known: {known}", field="query", value=label, rule=known
+                    f"there is no label {label}; known: {labels_known}", field="query", value=label, rule=labels_known
                 )
             if label != named[0]:
                 detail = f"an expression may name one dimension, this one names {named[0]} and {label}"
@@ -116,16 +116,16 @@ class Increases:
         if isinstance(vector.of, Increase):
             dimension = self.dimension_of(vector.of.matchers, vector.labels)
             is_of_all = KEY not in {*vector.labels, *(each.label for each in vector.of.matchers)}
-            found = await self._selected(vector.of, dimension, is_of_all)
+            summed = await self._selected(vector.of, dimension, is_of_all)
         else:
             self.dimension_of((), vector.labels)
-            found = await self.series(vector.of)
+            summed = await self.series(vector.of)
             if missing := set(vector.labels) - {KEY} - self._labels_of(vector.of):
                 label = min(missing)
                 detail = f"what is added up has no label {label}: write it in the inner sum by (...) too"
                 raise NotUnderstood(detail, field="query", value=label, rule="sum by (country) (increase(...))")
         sums: dict[tuple[str | None, ...], LabelledSamples] = {}
-        for one in found:
+        for one in summed:
             labels = {label: one.labels[label] for label in vector.labels if label in one.labels}
             of = tuple([labels.get(label) for label in vector.labels])
             into = sums.setdefault(of, LabelledSamples(labels)).samples
@@ -144,11 +144,11 @@ class Increases:
         of = vector.of.of if isinstance(vector.of, SumBy) and vector.of.labels == (KEY,) else vector.of
         if isinstance(of, Increase) and not of.matchers and len(self._moments) == 1:
             return await self._ranked_links(of.over_s, vector.k)
-        found = await self.series(vector.of)
-        kept = [LabelledSamples(one.labels) for one in found]
+        candidates = await self.series(vector.of)
+        kept = [LabelledSamples(one.labels) for one in candidates]
         for at in range(len(self._moments)):
-            await spend(POINTS, len(found))
-            there = ((one.samples[at], -number) for number, one in enumerate(found) if at in one.samples)
+            await spend(POINTS, len(candidates))
+            there = ((one.samples[at], -number) for number, one in enumerate(candidates) if at in one.samples)
             for count, number in nlargest(vector.k, there):
                 kept[-number].samples[at] = count
         if len(self._moments) == 1:
@@ -173,15 +173,15 @@ class Increases:
         window = self._window(vector.over_s)
         if window is None:
             return []
-        found = []
+        selected = []
         for labels, stored in [({}, ALL_LINKS)] if is_of_all else subjects:
             if dimension is None:
                 curve = await self._queries.curve_in(stored, window)
                 self._warn(curve.grid, vector.over_s, self._queries.ladder)
-                found.append(LabelledSamples(labels, await self._gathered(curve.grid, curve.counts, curve.first)))
+                selected.append(LabelledSamples(labels, await self._gathered(curve.grid, curve.counts, curve.first)))
                 continue
-            found += await self._values(vector, labels, stored, dimension, window)
-        return found
+            selected += await self._values(vector, labels, stored, dimension, window)
+        return selected
 
     async def _values(
         self, vector: Increase, labels: dict[str, str], stored: str, dimension: str, window: Window
@@ -190,13 +190,13 @@ class Increases:
         assert self._breakdowns is not None
         is_wanted = await self.selector(vector.matchers, dimension)
         curves = await self._breakdowns.value_curves_in(stored, self._dimensions[dimension], window, is_wanted, MAX_TOP)
-        found = []
+        samples = []
         for curve in curves:
             self._warn(curve.grid, vector.over_s, self._breakdowns.ladder)
             certain = [bounds.at_least for bounds in curve.bounds]
             of_value = labels | ({dimension: curve.value} if curve.value else {})
-            found.append(LabelledSamples(of_value, await self._gathered(curve.grid, certain, curve.first)))
-        return found
+            samples.append(LabelledSamples(of_value, await self._gathered(curve.grid, certain, curve.first)))
+        return samples
 
     def _window(self, over_s: int) -> Window | None:
         """Returns the range that all moments need; None if it is empty. Raises NotUnderstood for another length."""
@@ -217,15 +217,15 @@ class Increases:
     async def _gathered(self, grid: Grid, counts: Sequence[int], first: int | None) -> dict[int, int]:
         """Returns the counts by moment: that of a bucket belongs to the first moment at or after its end."""
         now, edges = self._queries.now(), grid.edges
-        found: dict[int, int] = {}
+        by_moment: dict[int, int] = {}
         if first is None:
-            return found
+            return by_moment
         await spend(POINTS, _GATHERING * len(counts))
         for start, end, count in zip(edges, edges[1:], counts, strict=False):
             at = max(0, self._moments.first_after(min(end, max(now, start))))
             if end > first and start <= now and at < len(self._moments):
-                found[at] = found.get(at, 0) + count
-        return found
+                by_moment[at] = by_moment.get(at, 0) + count
+        return by_moment
 
     def _warn(self, grid: Grid, over_s: int, ladder: Ladder) -> None:
         if grid.edges and grid.edges[0] < grid.window.start:
@@ -251,16 +251,16 @@ class Increases:
         await wanted.compile()
         if wanted.named is not None:
             return self._few([key for key in sorted(wanted.named) if key and await wanted.selects(key)], most)
-        found: list[str] = []
+        keys: list[str] = []
         after: str | None = None
         for _ in range(MOST_LOOKED_AT // MAX_TOP):
             await spend(KEYS, MAX_TOP)
             page = await self._queries.key_page(Parameters(sort=BY_KEY, after=after, limit=MAX_TOP))
-            found += [key for key, _ in page.links if await wanted.selects(key)]
+            keys += [key for key, _ in page.links if await wanted.selects(key)]
             after = page.after
-            if after is None or len(found) > most:
+            if after is None or len(keys) > most:
                 break
-        return self._few(found, most, are_all=after is None)
+        return self._few(keys, most, are_all=after is None)
 
     def _few(self, keys: list[str], most: int, are_all: bool = True) -> list[str]:
         if not are_all or len(keys) > most:

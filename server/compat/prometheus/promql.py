@@ -88,9 +88,9 @@ def parse_promql(text: str) -> Vector | float:
 def parse_selector(text: str) -> tuple[Matcher, ...]:
     """Reads `clicks{...}`, as `match[]` has it; raises as `parse_promql`."""
     reader = _PromReader(text)
-    found = reader.selector()
+    matchers = reader.selector()
     reader.require_end()
-    return found
+    return matchers
 
 
 class _PromReader:
@@ -100,17 +100,17 @@ class _PromReader:
         self._text = text
         self._tokens: list[tuple[str, str]] = []
         if len(text) > MOST_CHARACTERS:
-            raise self._refused(f"it has {len(text):,} characters, {MOST_CHARACTERS:,} are read")
+            raise self._refused(f"it has {len(text):,} characters, {MOST_CHARACTERS:,} at most")
         at, text = 0, text.rstrip()
         while at < len(text):
             if len(self._tokens) == MOST_TOKENS:
                 raise self._refused(f"it has more than {MOST_TOKENS:,} words and signs")
-            found = _TOKEN.match(text, at)
-            if found is None:
+            match = _TOKEN.match(text, at)
+            if match is None:
                 raise self._refused(f"at {text[at : at + 20]!r}")
-            kind = str(found.lastgroup)
-            self._tokens.append((kind, found[kind]))
-            at = found.end()
+            kind = str(match.lastgroup)
+            self._tokens.append((kind, match[kind]))
+            at = match.end()
         self._at = 0
 
     def _refused(self, why: str) -> NotUnderstood:
@@ -122,8 +122,8 @@ class _PromReader:
 
     def _next(self, kind: str, value: str | None = None) -> str:
         """Returns the next token, which must be this one."""
-        found, text = self._peek()
-        if found != kind or (value is not None and text != value):
+        next_kind, text = self._peek()
+        if next_kind != kind or (value is not None and text != value):
             raise self._refused(f"at {shown(text)!r}" if text else "it ends too early")
         self._at += 1
         return text
@@ -141,31 +141,31 @@ class _PromReader:
 
     def whole(self) -> Vector | float:
         kind, text = self._peek()
-        found: Vector | float
-        found = self._numbers() if kind == "number" or text in ("-", "+") else self._vector(0)
+        expression: Vector | float
+        expression = self._numbers() if kind == "number" or text in ("-", "+") else self._vector(0)
         self.require_end()
-        return found
+        return expression
 
     # --- numbers ------------------------------------------------------------------------------------------------------
     def _numbers(self) -> float:
         """Reads a sum of products of numbers."""
-        found = self._product()
+        number = self._product()
         while (sign := self._peek()[1]) in ("+", "-"):
             self._at += 1
-            found = found + self._product() if sign == "+" else found - self._product()
-        if not math.isfinite(found):
+            number = number + self._product() if sign == "+" else number - self._product()
+        if not math.isfinite(number):
             raise self._refused("the number is too large")
-        return found
+        return number
 
     def _product(self) -> float:
-        found = self._number()
+        number = self._number()
         while (sign := self._peek()[1]) in ("*", "/"):
             self._at += 1
             by = self._number()
             if sign == "/" and by == 0:
                 raise self._refused("a division by 0")
-            found = found * by if sign == "*" else found / by
-        return found
+            number = number * by if sign == "*" else number / by
+        return number
 
     def _number(self) -> float:
         sign = 1
@@ -178,9 +178,9 @@ class _PromReader:
         if depth > 10:
             raise self._refused("too deep")
         if self._has("("):
-            found = self._vector(depth + 1)
+            vector = self._vector(depth + 1)
             self._next("sign", ")")
-            return found
+            return vector
         function = self._next("word")
         if function == "increase":
             return self._increase()
@@ -190,11 +190,11 @@ class _PromReader:
             self._next("sign", "(")
             k = float(self._next("number"))
             self._next("sign", ",")
-            found = self._vector(depth + 1)
+            vector = self._vector(depth + 1)
             self._next("sign", ")")
             if not (1 <= k <= 1_000 and k == int(k)):
                 raise self._refused("topk takes a whole number from 1 to 1000")
-            return TopK(found, int(k))
+            return TopK(vector, int(k))
         raise self._refused(f"at {shown(function)!r}")
 
     def _increase(self) -> Increase:

@@ -105,11 +105,11 @@ async def _expression_in(form: Form) -> Vector | float:
 
 
 async def _selectors_in(form: Form) -> list[tuple[Matcher, ...]]:
-    found = []
+    selectors = []
     for text in form.all("match[]"):
         await spend(SIGNS, len(text))
-        found.append(parse_selector(text))
-    return found
+        selectors.append(parse_selector(text))
+    return selectors
 
 
 async def _at_one_moment(sources: Sources, form: Form, name: str) -> Answer:
@@ -118,8 +118,8 @@ async def _at_one_moment(sources: Sources, form: Form, name: str) -> Answer:
     if isinstance(vector, float):
         return {"resultType": "scalar", "result": [t, _number_text(vector)]}, []
     evaluated = Increases(sources, Moments(t, t, 1))
-    found = await evaluated.series(vector)
-    result = [{"metric": one.labels, "value": [t, str(one.samples[0])]} for one in found if 0 in one.samples]
+    series = await evaluated.series(vector)
+    result = [{"metric": one.labels, "value": [t, str(one.samples[0])]} for one in series if 0 in one.samples]
     return {"resultType": "vector", "result": result}, evaluated.warnings
 
 
@@ -130,12 +130,12 @@ async def _along_moments(sources: Sources, form: Form, name: str) -> Answer:
         values = [[moments.at(i), _number_text(vector)] for i in range(len(moments))]
         return {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}, []
     evaluated = Increases(sources, moments)
-    found = await evaluated.series(vector)
-    if sum(len(one.samples) for one in found) > MOST_SAMPLES:
+    series = await evaluated.series(vector)
+    if sum(len(one.samples) for one in series) > MOST_SAMPLES:
         rule = f"at most {MOST_SAMPLES:,} samples"
-        raise ParameterInvalid("that is too much for one answer", field="query", rule=rule)
+        raise ParameterInvalid("the answer would have too many samples", field="query", rule=rule)
     result = []
-    for one in found:
+    for one in series:
         if one.samples:
             await spend(POINTS, _WRITING * len(one.samples))
             values = [[moments.at(i), str(one.samples[i])] for i in sorted(one.samples)]
@@ -153,8 +153,8 @@ async def _label_values(sources: Sources, form: Form, name: str) -> Answer:
         return await _keys(sources, form)
     if name in sources.dimensions():
         pickers = _Pickers(sources, form)
-        found = {value for each in await pickers.selectors() for _, value in await pickers.values(each, name)}
-        return sorted(found - {""})[: pickers.most], pickers.warnings
+        values = {value for each in await pickers.selectors() for _, value in await pickers.values(each, name)}
+        return sorted(values - {""})[: pickers.most], pickers.warnings
     return [METRIC] if name == "__name__" else [], []
 
 
@@ -162,21 +162,21 @@ async def _series_of(sources: Sources, form: Form, name: str) -> Answer:
     if not form.all("match[]"):
         raise ParameterInvalid("match[] is missing", field="match[]", rule=f'{METRIC}{{key="..."}}')
     pickers = _Pickers(sources, form)
-    found: list[dict[str, str]] = []
+    series: list[dict[str, str]] = []
     for matchers in await pickers.selectors():
         label = pickers.dimension_of(matchers)
         if label is None:
             keys = await pickers.keys(matchers)
             await spend(NAMES, len(keys))
-            found += [{KEY: key} for key in keys]
+            series += [{KEY: key} for key in keys]
             continue
-        found += [
+        series += [
             ({KEY: key} if key else {}) | ({label: value} if value else {})
             for key, value in await pickers.values(matchers, label)
         ]
-    if len(found) > pickers.most:
+    if len(series) > pickers.most:
         pickers.warnings.append("there are more series")
-    return [{"__name__": METRIC, **labels} for labels in found[: pickers.most]], pickers.warnings
+    return [{"__name__": METRIC, **labels} for labels in series[: pickers.most]], pickers.warnings
 
 
 async def _metadata(sources: Sources, form: Form, name: str) -> Answer:
@@ -218,10 +218,10 @@ class _Pickers:
 
     async def selectors(self) -> list[tuple[Matcher, ...]]:
         """Returns what each `match[]` says, nothing where there is none; raises NotUnderstood."""
-        found = await _selectors_in(self._form)
-        for matchers in found:
+        selectors = await _selectors_in(self._form)
+        for matchers in selectors:
             self._wanted.dimension_of(matchers)
-        return found or [()]
+        return selectors or [()]
 
     def dimension_of(self, matchers: Sequence[Matcher]) -> str | None:
         return self._wanted.dimension_of(matchers)
@@ -237,14 +237,14 @@ class _Pickers:
         of_all = all(each.label != KEY for each in matchers)
         keys = [""] if of_all else await self._wanted.keys(matchers, MOST_WITH_BREAKDOWNS)
         is_wanted = await self._wanted.selector(matchers, label)
-        found: list[tuple[str, str]] = []
+        values: list[tuple[str, str]] = []
         for key in keys:
             stored = link_key(key) if key else ALL_LINKS
             listed = await breakdowns.values_in(stored, dimension, Parameters(limit=MAX_TOP))
-            found += [(key, each.value) for each in listed.values if await is_wanted(each.value)]
+            values += [(key, each.value) for each in listed.values if await is_wanted(each.value)]
             if listed.not_shown.values and not self.warnings:
                 self.warnings.append(f"of the values the {MAX_TOP:,} greatest are here")
-        return found
+        return values
 
 
 def _moments(form: Form) -> Moments:
@@ -283,7 +283,7 @@ def _floored(name: str, text: str) -> int:
     try:
         number = Decimal(text)
     except InvalidOperation:
-        raise ParameterInvalid(f"{name} {text!r} is no number", field=name, value=text, rule="seconds") from None
+        raise ParameterInvalid(f"{name} {text!r} is not a number", field=name, value=text, rule="seconds") from None
     if not (number.is_finite() and abs(number) < 10**15):
         raise ParameterInvalid(f"{name} {text!r} is out of range", field=name, value=text, rule="seconds")
     return int(number // 1)

@@ -105,27 +105,27 @@ class DayIndex:
 
     def _page(self, statement: Statement, lists: Sequence[tuple[int, ...]], after: str | None, limit: int) -> list[str]:
         """Returns up to `limit` partition keys after the stored key `after`, each once, of all these lists."""
-        found: list[str] = []
+        keys: list[str] = []
         first = 0 if after is None else shard_of(partition_key(after))
         last = "" if after is None else partition_key(after)
         for shard in range(first, SHARDS):
-            left = limit - len(found)
+            left = limit - len(keys)
             pages = self._cql.run_each(statement, [(*each, shard, last, left) for each in lists])
-            found += sorted({key for page in pages for (key,) in page})[:left]
-            if len(found) == limit:
+            keys += sorted({key for page in pages for (key,) in page})[:left]
+            if len(keys) == limit:
                 break
             last = ""
-        return found
+        return keys
 
 
 def not_listed(
-    rows: Mapping[str, SavedRow], known: Mapping[str, CachedRow | None]
+    rows: Mapping[str, SavedRow], cached: Mapping[str, CachedRow | None]
 ) -> tuple[list[KeyOnDay], list[KeyOnDay]]:
     """Returns which rows are not on the right lists yet: of due rows, and of touched ones."""
     due: list[KeyOnDay] = []
     touched: list[KeyOnDay] = []
     for key, row in sorted(rows.items()):
-        kept = known[key]
+        kept = cached[key]
         if row.due_day is not None and (kept is None or kept.due_day != row.due_day):
             due.append((partition_key(key), row.due_day))
         if row.touched_day is not None and (kept is None or kept.touched_day != row.touched_day):

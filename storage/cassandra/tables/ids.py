@@ -73,7 +73,7 @@ class IdsTable:
         taken: set[str] = set()
 
         def undecided(some: Sequence[str], stored: Iterator[list[Claim]]) -> dict[str, list[Claim]]:
-            """Returns the claims of those that belong to nobody yet. A claim that anybody has seen stays."""
+            """Returns the claims of ids that belong to nobody yet. A claim that was read once never disappears."""
             left: dict[str, list[Claim]] = {}
             for id_, claims in zip(some, stored, strict=True):
                 if _is_claimed_by(owner, flush, claims):
@@ -84,30 +84,30 @@ class IdsTable:
                     left[id_] = claims
             return left
 
-        known: dict[str, list[Claim]] = {id_: [] for id_ in ids}  # the claims that each is thought to have
+        claims_of: dict[str, list[Claim]] = {id_: [] for id_ in ids}  # the claims that each is thought to have
         if begun:
-            known = undecided(list(ids), self._stored(CLAIMED, ids))
+            claims_of = undecided(list(ids), self._stored(CLAIMED, ids))
         for attempt in range(ATTEMPTS):
-            wanted = {id_: (owner, flush, ids[id_]) for id_ in known}
-            left = self._add_claims(known, wanted, kept_us, attempt)
-            known = undecided(left, self._stored(CLAIMS, left))
-            if not known:
+            wanted = {id_: (owner, flush, ids[id_]) for id_ in claims_of}
+            left = self._add_claims(claims_of, wanted, kept_us, attempt)
+            claims_of = undecided(left, self._stored(CLAIMS, left))
+            if not claims_of:
                 return taken
-        raise StoreUnavailable(f"{len(known)} ids could not be claimed in {ATTEMPTS} attempts")
+        raise StoreUnavailable(f"{len(claims_of)} ids could not be claimed in {ATTEMPTS} attempts")
 
     def _add_claims(
-        self, known: Mapping[str, list[Claim]], wanted: Mapping[str, Claim], kept_us: int, attempt: int
+        self, claims_of: Mapping[str, list[Claim]], wanted: Mapping[str, Claim], kept_us: int, attempt: int
     ) -> list[str]:
         """Adds a claim to each id; returns the ids for which it was refused or its outcome is unknown."""
         ttl_s = kept_us // SECOND_US
-        new = [id_ for id_, claims in known.items() if not claims]
-        again = [id_ for id_, claims in known.items() if claims]
+        new = [id_ for id_, claims in claims_of.items() if not claims]
+        again = [id_ for id_, claims in claims_of.items() if claims]
         inserted = self._cql.apply_each_if(CLAIM_ID, [(id_, [wanted[id_]], ttl_s) for id_ in new], attempt)
         updates = []
         for id_ in again:
             # Claims that no repeat can meet any more are dropped, so that an id which is used for ever keeps few.
-            kept = [claim for claim in known[id_] if claim[2] >= wanted[id_][2] - kept_us]
-            updates.append((ttl_s, [*kept, wanted[id_]], id_, known[id_]))
+            kept = [claim for claim in claims_of[id_] if claim[2] >= wanted[id_][2] - kept_us]
+            updates.append((ttl_s, [*kept, wanted[id_]], id_, claims_of[id_]))
         updated = self._cql.apply_each_if(CLAIM_ID_AGAIN, updates, attempt)
         outcomes = zip([*new, *again], [*inserted, *updated], strict=True)
         return [id_ for id_, applied in outcomes if not applied]
@@ -118,7 +118,7 @@ class IdsTable:
 
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
         """Returns those with a claim accepted at or after since_us; reads ASKED_AT_ONCE at once."""
-        found: set[str] = set()
+        claimed: set[str] = set()
         failed: list[ClickcurveError] = []
         waiting = iter(ids)
 
@@ -132,17 +132,17 @@ class IdsTable:
                     failed.append(error)
                     return
                 if rows and any(accepted_us >= since_us for _, _, accepted_us in _claims(rows[0][0])):
-                    found.add(id_)
+                    claimed.add(id_)
 
         await asyncio.gather(*(ask() for _ in range(min(len(ids), ASKED_AT_ONCE))))
         if failed:
             raise failed[0]
-        return found
+        return claimed
 
     def page(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Returns up to `limit` ids after `after`, each with the newest accept stamp of its claims."""
-        found = partitions(self._cql, IDS_FIRST, IDS_FROM, after, limit + 1)
-        return [(id_, max(at for _, _, at in _claims(rows[0][2]))) for id_, rows in islice(found, limit)]
+        page = partitions(self._cql, IDS_FIRST, IDS_FROM, after, limit + 1)
+        return [(id_, max(at for _, _, at in _claims(rows[0][2]))) for id_, rows in islice(page, limit)]
 
 
 def _is_claimed_by(owner: int, flush: int, claims: Sequence[Claim]) -> bool:

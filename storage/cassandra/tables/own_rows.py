@@ -44,7 +44,7 @@ class OwnRows:
     # --- reading --------------------------------------------------------------------------------------------------
     def load(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         self._look_for_erasures(owner)
-        found: dict[str, OwnRow] = {}
+        rows: dict[str, OwnRow] = {}
         erased_at: dict[str, int] = {}
         missing: list[str] = []
         for key in keys:
@@ -52,16 +52,16 @@ class OwnRows:
             if kept is None:
                 missing.append(key)
             else:
-                found[key] = OwnRow(kept.data, kept.erased_at)
+                rows[key] = OwnRow(kept.data, kept.erased_at)
         for key, link in self._read(owner, missing):
             erased_at[key] = link.erased_at
             if link.rows:
                 self._cache.put(owner, key, CachedRow(link.rows[0].data, link.erased_at))
-                found[key] = OwnRow(link.rows[0].data, link.erased_at)
+                rows[key] = OwnRow(link.rows[0].data, link.erased_at)
             elif link.erased_at:
-                found[key] = OwnRow(None, link.erased_at)
+                rows[key] = OwnRow(None, link.erased_at)
         self._erased_at.setdefault(owner, {}).update(erased_at)
-        return dict(_knowing_erasures(found, erased_at)) if any(erased_at.values()) else found
+        return dict(_knowing_erasures(rows, erased_at)) if any(erased_at.values()) else rows
 
     def _read(self, owner: int, keys: Sequence[str]) -> Iterator[tuple[str, StoredLink]]:
         """Yields these rows of an owner. A breakdown is read together with its row of counts."""
@@ -134,13 +134,13 @@ class OwnRows:
         }
 
 
-def _knowing_erasures(found: Mapping[str, OwnRow], erased_at: Mapping[str, int]) -> Iterator[tuple[str, OwnRow]]:
+def _knowing_erasures(rows: Mapping[str, OwnRow], erased_at: Mapping[str, int]) -> Iterator[tuple[str, OwnRow]]:
     """Yields these rows, with the newer of the erasures that a link's counts and its breakdown know of.
 
     One of them may have been in the cache. Else a link that is erased in the middle of a flush kept hits in its
     breakdown that its counts had lost.
     """
-    for key, row in found.items():
+    for key, row in rows.items():
         other = breakdown_of(key) if counts_key(key) == key else counts_key(key)
-        known = erased_at.get(other, 0)
-        yield key, row if known <= row.erased_at else OwnRow(row.data, known)
+        other_erased_at = erased_at.get(other, 0)
+        yield key, row if other_erased_at <= row.erased_at else OwnRow(row.data, other_erased_at)

@@ -126,7 +126,7 @@ def test_a_delta_knows_its_oldest_time() -> None:
     ],
 )
 def test_a_ladder_that_a_breakdown_cannot_have_is_refused(ladder: str, caps: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"a breakdown's|caps"):
+    with pytest.raises(ValueError, match=r"breakdown|caps"):
         BoundedLadder(Ladder.parse(ladder), caps)
 
 

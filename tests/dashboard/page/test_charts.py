@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from clickcurve.answers import CurveAnswer, PointAnswer, VisitorDay, VisitorsAnswer
+from dashboard.page.audience.visits import visitor_curve
 from dashboard.page.subject import LINK
-from dashboard.page.values import visitor_curve
 from dashboard.page.view import view_of
 from dashboard.pictures.curve_picture import draw_curve
 from dashboard.pictures.shapes import Box, Label

@@ -16,7 +16,7 @@ import pytest
 
 from server.http.tokens import Scope, add_token
 from testing.axe import axe_script, violations
-from testing.browser import Browser, Page
+from testing.browser import Browser, BrowserFailed, Page
 from testing.client import http_client
 from testing.server import RunningServer
 from tests.conftest import Serve
@@ -41,7 +41,7 @@ def query(page: Page) -> dict[str, list[str]]:
 def row_of(page: Page, number: int) -> list[str]:
     """The cells of a line of the first curve's table."""
     cells: list[str] = page.js(
-        f"[...document.querySelectorAll('tr[data-s]')[{number}].cells].map((each) => each.textContent.trim())"
+        f"[...document.querySelectorAll('.points tbody tr')[{number}].cells].map((each) => each.textContent.trim())"
     )
     return cells
 
@@ -117,7 +117,7 @@ def test_a_pointer_reads_the_curve(page: Page, pages: RunningServer, shots: Path
     page.mouse("mouseMoved", left + width * 0.45, top + height / 2)
     tip = page.js("document.querySelector('.tip').innerText")
     row = row_of(page, 13)
-    assert tip == f"{row[1]}, {row[0]}" and tip.startswith("10, ")
+    assert tip == f"{row[1]}\n{row[0]}, 3\u00a0%" and tip.startswith("10\n")
     keep(page, shots, "hover")
     page.mouse("mouseMoved", 5, 5)
     assert page.js("document.querySelector('.tip').hidden")
@@ -131,7 +131,7 @@ def test_dragging_zooms_and_going_back_goes_back(page: Page, pages: RunningServe
     page.mouse("mouseMoved", left + width * 0.42, top + height / 2)
     picked = page.js("document.querySelector('.tip').innerText")
     first, last = row_of(page, 6)[0], row_of(page, 12)[0]
-    assert picked == f"70, {first} - {last}", "what is picked, added up"
+    assert picked == f"70\n{first} - {last}", "what is picked, added up"
     keep(page, shots, "drag")
     page.mouse("mouseReleased", left + width * 0.42, top + height / 2)
     page.until("location.search.includes('from=')")
@@ -139,18 +139,23 @@ def test_dragging_zooms_and_going_back_goes_back(page: Page, pages: RunningServe
     assert set(found) == {"from", "to", "tz"}
     days = (int(found["to"][0]) - int(found["from"][0])) / 86_400
     assert 6 <= days <= 8
-    page.until("document.querySelectorAll('main > figure tr[data-s]').length > 100")  # hours now
+    page.until("document.querySelectorAll('main > figure .points tbody tr').length > 100")  # hours now
     keep(page, shots, "zoomed")
     page.js("history.back()")
     page.until("location.search.includes('last=30d')")
-    page.until("document.querySelectorAll('main > figure tr[data-s]').length < 80")
+    page.until("document.querySelectorAll('main > figure .points tbody tr').length < 80")
 
 
-def test_a_click_is_no_drag(page: Page, pages: RunningServer) -> None:
+def test_a_click_on_a_day_shows_it_and_one_on_minutes_does_not(page: Page, pages: RunningServer) -> None:
     page.open(f"{pages.url}/links/launch")
     page.click(CURVE)
+    page.until("location.search.includes('from=')")
+    page.until("/\\d hits?, \\d+ \\w+ \\d+$/.test(document.querySelector('figcaption').innerText)")
+    assert int(query(page)["to"][0]) - int(query(page)["from"][0]) == 86_400
+    page.open(f"{pages.url}/links/launch?last=60m")
+    page.click(CURVE)
     page.js("new Promise((done) => requestAnimationFrame(done))")
-    assert query(page) == {}
+    assert query(page) == {"last": ["60m"]}
 
 
 def test_keys_read_the_curve_zoom_and_search(page: Page, pages: RunningServer) -> None:
@@ -162,7 +167,7 @@ def test_keys_read_the_curve_zoom_and_search(page: Page, pages: RunningServer) -
     page.press("ArrowRight")
     said = page.js("document.getElementById('said').innerText")
     row = row_of(page, 1)
-    assert said == f"{row[1]}, {row[0]}", "a screen reader hears the point"
+    assert said == f"{row[1]}, {row[0]}, 1\u00a0%", "a screen reader hears the point"
     page.press("Enter")
     page.until("location.search.includes('from=')")
     page.until("document.querySelector('a.out') && !document.querySelector('.at')")
@@ -181,7 +186,7 @@ def test_what_is_read_of_a_curve_stays_when_its_numbers_are_renewed(page: Page, 
     page.press("ArrowRight")
     said = page.js("document.getElementById('said').innerText")
     row = row_of(page, 2)
-    assert said == f"{row[1]}, {row[0]}", "the third point, not the first again"
+    assert said == f"{row[1]}, {row[0]}, 3\u00a0%", "the third point, not the first again"
     page.js("document.activeElement.blur()")
     left, top, width, height = page.box("figure.chart:nth-of-type(2) svg")
     page.mouse("mouseMoved", left + width * 0.45, top + height / 2)
@@ -240,6 +245,28 @@ def test_last_month_from_where_compared_to_the_month_before(
             }
         assert violations(scripted, axe_script()) == []
         keep(scripted, shots, "compared")
+        for page in (scripted, plain):
+            page.open(
+                page.js("[...document.querySelectorAll('.values a')].find((a) => /^news/.test(a.innerText)).href")
+            )
+            value = http.get(f"/v1/groups/spring/by/ref/curve?{asked}&step=1w&value=news.example").json()
+            text = re.sub(r"\s+", " ", page.text())
+            assert f"Referrer news.example: {value['at_least']:,} hits, {first.day} {first:%b} - " in text
+            assert value["exact"] and "how often two values come together is not kept" in text
+            assert query(page)["value"] == ["news.example"] and query(page)["compare"] == ["before"]
+        assert violations(scripted, axe_script()) == []
+        keep(scripted, shots, "filtered")
+        scripted.js("document.querySelector('a.chip').focus()")
+        scripted.press("Enter")
+        scripted.until("!location.search.includes('by=') && document.querySelector('.values a')")
+        assert "What changed" in scripted.text(), "why it was more or less than the month before"
+
+
+def test_a_browser_that_hangs_is_told_apart_from_one_that_talks(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testing.browser._ANSWER_S", 0.5)
+    page.js("setInterval(() => console.log('on and on'), 20)")
+    with pytest.raises(BrowserFailed, match=r"no Runtime\.evaluate from the browser within 0\.5 s"):
+        page.js("new Promise(() => {})")
 
 
 # --- readers, screens, strangers --------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer, ValuesAnswer
 from clickcurve.buckets.errors import ParameterInvalid, StoreUnavailable
+from dashboard.page.audience.values import value_table
 from dashboard.page.cards import Card
 from dashboard.page.changes import Change, Count, about, change_of, count_of
 from dashboard.page.page_routes import page_routes
@@ -24,9 +25,9 @@ from dashboard.page.periods import YEAR, Length, after_last_day, length_of, offe
 from dashboard.page.rankings import MOST, Rankings
 from dashboard.page.subject import GROUP, LINK, link_or_group
 from dashboard.page.templates import Templates
-from dashboard.page.values import value_table
 from dashboard.page.view import EVER, PageView, view_of
 from dashboard.questions import BrokenDown, Questions
+from query.breakdowns.why import ChangeQueries
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import QueriedNodes
 
@@ -47,6 +48,11 @@ def pages_of(nodes: Any, broken_down: BrokenDown | None = None) -> Pages:
         raise AssertionError("no rule, no question")
 
     return Pages(nodes.queries, limit_curve, dict, lambda: NodeFacts({}, {}, "memory", "0"), lambda: 0.0, broken_down)
+
+
+def broken_down_of(nodes: AttributeNodes, visitors: bool) -> BrokenDown:
+    why = ChangeQueries(nodes.queries, nodes.breakdowns).why
+    return BrokenDown(nodes.breakdowns, why, nodes.breakdowns.dimensions, visitors)
 
 
 def one(pages: Pages, kind: str, name: str, view: PageView, now: int) -> Awaitable[Any]:
@@ -367,7 +373,7 @@ def rendered(values: dict[str, Any], **more: Any) -> str:
 def test_a_page_shows_what_hits_said_when_the_server_divides_them(
     attribute_nodes: AttributeNodes, kind: str, name: str
 ) -> None:
-    broken_down = BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), True)
+    broken_down = broken_down_of(attribute_nodes, True)
     values: Any = run(one(pages_of(attribute_nodes, broken_down), kind, name, PageView(), NOW))
     assert [table.title for table in values["audience"].tables] == ["Referrers", "Countries", "Devices"]
     text = rendered(values)
@@ -377,7 +383,7 @@ def test_a_page_shows_what_hits_said_when_the_server_divides_them(
 
 
 def test_parts_of_a_table_are_the_total(attribute_nodes: AttributeNodes) -> None:
-    broken_down = BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), False)
+    broken_down = broken_down_of(attribute_nodes, False)
     values: Any = run(one(pages_of(attribute_nodes, broken_down), LINK, "k", PageView(), NOW))
     asked = attribute_nodes.by("k", "ref", "last=30d&limit=10")
     (table,) = [each for each in values["audience"].tables if each.dimension == "ref"]
@@ -387,7 +393,7 @@ def test_parts_of_a_table_are_the_total(attribute_nodes: AttributeNodes) -> None
 
 
 def test_without_divisions_or_words_there_is_no_such_section(attribute_nodes: AttributeNodes) -> None:
-    broken_down = BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), False)
+    broken_down = broken_down_of(attribute_nodes, False)
     for pages, name in ((pages_of(attribute_nodes), "k"), (pages_of(attribute_nodes, broken_down), "silent")):
         values: Any = run(one(pages, LINK, name, PageView(), NOW))
         assert values["audience"].tables == [] and "Audience" not in rendered(values)
@@ -425,7 +431,7 @@ def test_a_share_claims_neither_all_nor_nothing_of_what_is_nearly_so(count: int,
 
 
 def test_all_links_together_show_what_hits_said_but_not_beside_a_search(attribute_nodes: AttributeNodes) -> None:
-    pages = pages_of(attribute_nodes, BrokenDown(attribute_nodes.breakdowns, tuple(SINCE), True))
+    pages = pages_of(attribute_nodes, broken_down_of(attribute_nodes, True))
     values: Any = run(pages.overview(PageView(), NOW))
     assert [table.title for table in values["audience"].tables] == ["Referrers", "Countries", "Devices"]
     assert values["audience"].visits.count.text != "0"

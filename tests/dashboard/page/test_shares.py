@@ -209,4 +209,4 @@ def test_a_backup_and_a_copy_keep_addresses_good(tmp_path: Path) -> None:
 
 def test_a_store_in_memory_shares_nothing(tmp_path: Path) -> None:
     refused = ask("share", "launch", "--store", "memory://", "--data", str(tmp_path))
-    assert refused.exit_code != 0 and "lives inside the server" in refused.output
+    assert refused.exit_code != 0 and "is inside the server only" in refused.output

@@ -164,7 +164,10 @@ def test_a_key_stays_text(key: str) -> None:
 def test_a_page_gets_places_in_parts_of_its_width_and_no_style() -> None:
     picture = draw_curve(curve([point(0, 60, 1), point(60, 120, 2)], "1m"), 800, 300, titled=False)
     written = svg_inline(picture, "curve")
-    assert 'x="50%"' in written and "style" not in written and "viewBox" not in written
+    assert 'x="25%"' in written and "style" not in written
+    assert '<path class="bar" d="M0 278H0V' in written and 'viewBox="0 0 3200 278"' in written, "bars are one path"
+    alone = draw_curve(curve([point(0, 60, 1), point(60, 120, 2, "open")], "1m"), 800, 300, titled=False)
+    assert "viewBox" not in svg_inline(alone, "curve"), "and with an edge, or alone, elements"
     spark = svg_inline(draw_spark(curve([point(0, 60, 1)], "1m"), 100, 24), "spark")
     assert "aria-hidden=true" in spark and "<text" not in spark
 

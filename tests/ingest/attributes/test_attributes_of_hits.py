@@ -18,7 +18,7 @@ from ingest.attributes.country import address_of, country_of_field, country_read
 from ingest.attributes.dimensions import dimensions_of
 from ingest.attributes.language import language_of
 from ingest.attributes.profile import AttributeFields, Profile, ProfileReader, pairs_of
-from ingest.attributes.referrer import ALIASES, host_of, own_hosts_of, referrer_of
+from ingest.attributes.referrer import ALIASES, ReferrerReader, host_of
 from ingest.attributes.text import VALUE_BYTES, cut, text_of
 from ingest.reading.bots import bot_namer
 
@@ -51,8 +51,19 @@ IPHONE = (
         ("<b>", ""),
     ],
 )
-def test_a_referrer_is_kept_as_its_host(referrer: str, host: str) -> None:
-    assert host_of(referrer) == host
+def test_a_referrer_is_kept_as_its_site(referrer: str, host: str) -> None:
+    assert ReferrerReader().site(referrer) == host
+
+
+def test_without_aliases_each_host_is_kept_and_asked_for_as_it_is() -> None:
+    reader = ReferrerReader(["t.co"], with_aliases=False)
+    assert [reader.site(f"https://{host}/x") for host in ("www.youtu.be", "m.facebook.com", "t.co", "x.com")] == [
+        "youtu.be",
+        "m.facebook.com",
+        "",
+        "x.com",
+    ]
+    assert reader.kept_value("ref", "t.co") == "t.co"
 
 
 def test_the_docs_list_every_host_that_is_kept_as_another() -> None:
@@ -62,8 +73,8 @@ def test_the_docs_list_every_host_that_is_kept_as_another() -> None:
 
 
 def test_own_hosts_are_no_referrers_whatever_their_spelling() -> None:
-    own = own_hosts_of(["https://WWW.Short.example/", "lnkd.in", "-"])
-    assert [host_of(name, own) for name in ("short.example", "http://linkedin.com/x", "lnkd.in", "a.example")] == [
+    reader = ReferrerReader(["https://WWW.Short.example/", "lnkd.in", "-"])
+    assert [reader.site(name) for name in ("short.example", "http://linkedin.com/x", "lnkd.in", "a.example")] == [
         "",
         "",
         "",
@@ -76,9 +87,19 @@ def test_no_alias_names_a_site_that_is_an_alias_itself() -> None:
 
 
 @given(st.text(max_size=200))
-def test_whatever_a_referrer_holds_a_host_is_short_and_without_spaces(text: str) -> None:
-    host = host_of(text)
-    assert len(host.encode("utf-8", "surrogatepass")) <= VALUE_BYTES and not re.search(r"[\s/?#@]", host)
+def test_whatever_a_referrer_holds_a_site_is_short_and_without_spaces(text: str) -> None:
+    site = ReferrerReader().site(text)
+    assert len(site.encode("utf-8", "surrogatepass")) <= VALUE_BYTES and not re.search(r"[\s/?#@]", site)
+
+
+@pytest.mark.parametrize("with_aliases", [False, True])
+@pytest.mark.parametrize(
+    "referrer",
+    ["https://WWW.t.co:80/x", "http://[2001:db8::1]:80/", "Bücher.example/", f"http://{'ü' * 5_000}.example/"],
+)
+def test_the_host_of_a_referrer_is_a_referrer_of_the_same_site(referrer: str, with_aliases: bool) -> None:
+    reader, host = ReferrerReader(with_aliases=with_aliases), host_of(referrer)
+    assert host and reader.site_of_field(host) == reader.site_of_field(host_of(host)) == reader.site(referrer)
 
 
 @given(
@@ -93,7 +114,7 @@ def test_the_host_of_a_url_is_the_one_that_the_standard_library_finds(
 ) -> None:
     url = f"{scheme}://{user}{'.'.join(labels)}{port}{rest}"
     host = (urlsplit(url).hostname or "").removeprefix("www.")
-    assert host_of(url) == cut(ALIASES.get(host, host))
+    assert host_of(url) == host and ReferrerReader().site(url) == cut(ALIASES.get(host, host))
 
 
 # --- agents -----------------------------------------------------------------------------------------------------------
@@ -244,7 +265,7 @@ def test_control_characters_refuse(sign: str) -> None:
 
 # --- profiles ---------------------------------------------------------------------------------------------------------
 def reader(*dimensions: str) -> ProfileReader:
-    return ProfileReader(dimensions, country_reader("builtin"), own_hosts_of(["short.example"]))
+    return ProfileReader(dimensions, country_reader("builtin"), ReferrerReader(["short.example"]))
 
 
 def values(profile: Profile | None) -> tuple[str, ...] | None:
@@ -309,7 +330,7 @@ def test_tags_are_those_that_the_settings_know_and_say_something() -> None:
 
 def test_a_bots_profile_is_its_name_if_bots_are_divided() -> None:
     assert reader("ref").bot("Googlebot/2.1") is None
-    found = ProfileReader(("ref", "bot"), country_reader("off"), frozenset(), bot_namer())
+    found = ProfileReader(("ref", "bot"), country_reader("off"), ReferrerReader(), bot_namer())
     assert found.bot("Mozilla/5.0 (compatible; Googlebot/2.1)") == Profile(("bot",), ("Googlebot",))
     assert found.bot(None) == found.bot("Mozilla/5.0") == Profile(("bot",), ("",))
 
@@ -327,9 +348,9 @@ def test_an_address_is_read_as_the_standard_library_does(text: str) -> None:
 
 
 def test_referrers_are_texts_to_2048_bytes() -> None:
-    assert referrer_of("https://a.example/" + "x" * 2_000) == "a.example"
+    assert ReferrerReader().site_of_field("https://a.example/" + "x" * 2_000) == "a.example"
     with pytest.raises(HitRejected, match="ref"):
-        referrer_of(["https://a.example/"])
+        ReferrerReader().site_of_field(["https://a.example/"])
 
 
 def test_the_names_of_dimensions_are_known_and_stand_once() -> None:

@@ -16,6 +16,7 @@ from ingest.attributes import profile
 from ingest.attributes.agent import AgentReader
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, Profile, ProfileReader
+from ingest.attributes.referrer import ReferrerReader
 from ingest.attributes.visitor import visitor_hash, who_of
 from ingest.batch import (
     AttributeCounts,
@@ -34,7 +35,7 @@ from ingest.reading.request_sums import RequestSums
 from tests.ingest.http_kit import DAY, MOMENT, NOW, Client, law, people_of, summed
 
 DIVIDED = ("ref", "country", "device", "source", "lang", "utm_campaign", "tag.t")
-READER = ProfileReader((*DIVIDED, "bot"), country_reader("builtin"), frozenset({"own.example"}), bot_namer())
+READER = ProfileReader((*DIVIDED, "bot"), country_reader("builtin"), ReferrerReader(["own.example"]), bot_namer())
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari"
 GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"
 HOUR = NOW - NOW % 3_600
@@ -227,8 +228,8 @@ def test_with_nothing_divided_the_batch_is_that_of_hits_without_words(elements: 
 
 
 SALTS = {DAY: b"salt of today", DAY - 86_400: b"salt of yesterday"}
-COUNTING = ProfileReader((*DIVIDED, "bot"), country_reader("builtin"), frozenset(), bot_namer(), SALTS)
-COUNTING_ONE = ProfileReader(("utm_campaign",), country_reader("off"), frozenset(), salts=SALTS)
+COUNTING = ProfileReader((*DIVIDED, "bot"), country_reader("builtin"), ReferrerReader(), bot_namer(), SALTS)
+COUNTING_ONE = ProfileReader(("utm_campaign",), country_reader("off"), ReferrerReader(), salts=SALTS)
 
 
 def parts_of(batch: Batch | None) -> Iterator[tuple[AttributeCounts, GroupCounts]]:
@@ -348,7 +349,7 @@ def test_what_names_a_person_is_never_repeated(name: str, value: object) -> None
 def test_fields_that_say_nothing_of_what_is_divided_are_counted() -> None:
     said = {"ref": "a.example", "ip": "127.0.0.1", "lang": "de", "source": "qr", "visitor": "v", "groups": ["g"]}
     for values in ([{"key": "a", **said}, {"key": "b", "lang": "en"}], {"key": "a", **said}):
-        client = Client(reader=ProfileReader(("ref", "source"), country_reader("off"), frozenset()))
+        client = Client(reader=ProfileReader(("ref", "source"), country_reader("off"), ReferrerReader()))
         client.send(values)
         languages = 2 if isinstance(values, list) else 1
         assert client.routes.counters.ignored == {"ip": 1, "lang": languages, "visitor": 1}
@@ -385,7 +386,7 @@ def test_the_first_agent_is_read_by_no_code_of_the_event_loop(sent: object, monk
             super().__init__()
 
     monkeypatch.setattr(profile, "AgentReader", Noted)
-    client = Client(reader=ProfileReader(("device",), country_reader("off"), frozenset()))
+    client = Client(reader=ProfileReader(("device",), country_reader("off"), ReferrerReader()))
     client.send({"key": "a"})
     assert loaded == []
     client.send(sent)

@@ -166,7 +166,7 @@ def test_a_caller_that_people_name_is_the_one_that_was_counted() -> None:
 
 @pytest.mark.parametrize("text", ["", "ann", "=ann", "user=", "user=ann x", "user='ann"])
 def test_what_names_no_caller_is_refused(text: str) -> None:
-    with pytest.raises(ParameterInvalid, match="names no caller"):
+    with pytest.raises(ParameterInvalid, match="is not written as feature=value"):
         parse_caller(text)
 
 

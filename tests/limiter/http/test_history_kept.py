@@ -177,7 +177,7 @@ def test_an_event_without_a_rule_is_answered_if_it_has_a_history(tmp_path: Path)
             queries = recorded.queries()
             answer = await total_of(queries, "login", f"outcome={outcome}".encode(), Limits())
             assert answer.total == total
-        with pytest.raises(EventUnknown, match=r"'shorten'.*known: other"):
+        with pytest.raises(EventUnknown, match=r"'shorten'.*events with rules: other"):
             await recorded.queries().limit_subject("shorten", b"", Limits("other"), LIMIT_TOTAL)
 
     asyncio.run(story())

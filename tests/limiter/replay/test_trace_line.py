@@ -59,8 +59,8 @@ def test_blank_lines_and_comments_are_nothing(text: str) -> None:
         ("1772000040 cost=1.5", "'1.5' is not a whole number"),
         ("1772000040 cost=-1", "'-1' is not a whole number"),
         ("1772000040 user='ann", "quotes do not match"),
-        (LOG.replace("Feb", "Fev"), "its time cannot be"),
-        (LOG.replace("25/", "31/"), "its time cannot be"),
+        (LOG.replace("Feb", "Fev"), "its time is not valid"),
+        (LOG.replace("25/", "31/"), "its time is not valid"),
     ],
 )
 def test_an_unparsable_line_is_refused_with_the_reason(text: str, why: str) -> None:

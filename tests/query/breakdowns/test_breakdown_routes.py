@@ -185,6 +185,11 @@ def test_visitors_are_those_of_utc_days(served: Served, nodes: AttributeNodes) -
         "days": [before, day],
         "unknown": 8,
     }
+    csv = served.get("/v1/links/a%2Fb/visitors?last=1d&format=csv&times=iso")
+    assert (
+        csv.text == "start,end,visitors,at_least,at_most\n2026-03-01T00:00:00+00:00,2026-03-02T00:00:00+00:00,2,2,2\n"
+    )
+    assert csv.headers["content-disposition"] == 'attachment; filename="a-b_visitors_2026-03-01.csv"'
     today = served.get("/v1/links/a%2Fb/visitors?last=1d").json()
     assert (today["days"], today["unknown"]) == ([day], 2)
 

@@ -109,6 +109,16 @@ def test_an_open_week_is_compared_by_whole_days(served: Served) -> None:
     assert answer["same_length"]
 
 
+def test_ranges_of_ones_own_that_cut_buckets_are_cut_alike(served: Served) -> None:
+    """Days are kept whole, so that both begin with the next midnight."""
+    at = TODAY - 3 * DAY_S - 2 * HOUR_S
+    before = f"before_from={at - 10 * DAY_S}&before_to={at - 5 * DAY_S}"
+    answer = served.get(f"/v1/links/k/why?from={at - 5 * DAY_S}&to={at}&{before}").json()
+    assert answer["before"] == {"from": TODAY - 13 * DAY_S, "to": TODAY - 9 * DAY_S}
+    assert (answer["from"], answer["to"]) == (TODAY - 8 * DAY_S, TODAY - 4 * DAY_S)
+    assert answer["same_length"] and not answer["exact"]
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [

@@ -70,7 +70,7 @@ def test_a_wrong_alert_stops_the_start_in_a_sentence(tmp_path: Path, hooks: Hook
     file = settings_file(tmp_path, hooks)
     file.write_text(file.read_text().replace("over 2", "above 2"))
     text = said("serve", "--config", str(file), code=2)
-    assert "alert 1: when 'above 2 in 1h' is no condition" in text
+    assert "alert 1: when 'above 2 in 1h' is not a condition" in text
     assert SECRET not in text
 
 
@@ -91,7 +91,7 @@ def test_a_test_message_goes_on_every_way(tmp_path: Path, hooks: Hooks, box: Mai
     hooks.refusing = 1
     assert "hot, by url: the answer was 503" in said("alerts", "test", "hot", "--config", str(file), code=1)
     assert "no alert 'cold'" in said("alerts", "test", "cold", "--config", str(file), code=2)
-    assert "name no alerts" in said("alerts", "test", code=2)
+    assert "have no alerts" in said("alerts", "test", code=2)
 
 
 def test_a_mail_is_written_as_it_should_be(box: MailBox) -> None:

@@ -136,7 +136,7 @@ def test_a_port_that_is_taken_is_refused_with_one_sentence(data: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         assert refused(data, "--port", str(port), code=2) == (
-            f"127.0.0.1:{port} cannot be listened on: Address already in use; --port names another port, 0 a free one"
+            f"cannot listen on 127.0.0.1:{port}: Address already in use; --port names another port, 0 a free one"
         )
 
 
@@ -144,10 +144,10 @@ def test_a_port_that_is_taken_is_refused_with_one_sentence(data: Path) -> None:
     ("flags", "sentence"),
     [
         ({"host": "0.0.0.0"}, "host 0.0.0.0 can be reached by others and there are no tokens"),
-        ({"store": "memory://", "workers": "2"}, "memory:// lives in one process: workers must be 1 with it"),
+        ({"store": "memory://", "workers": "2"}, "memory:// works in one process only: set workers to 1"),
         ({"ladder": "60:1,90:2,month"}, "ladder (flag --ladder) is '60:1,90:2,month': it must be a ladder: "),
         ({"weekly_report": "ann@example.org"}, "weekly_report goes by mail, and the setting smtp names no server"),
-        ({"host": "192.0.2.1", "insecure": "on"}, "192.0.2.1:8080 cannot be listened on: Cannot assign requested"),
+        ({"host": "192.0.2.1", "insecure": "on"}, "cannot listen on 192.0.2.1:8080: Cannot assign requested"),
     ],
 )
 def test_what_cannot_be_served_is_refused_with_one_sentence(data: Path, flags: dict[str, str], sentence: str) -> None:

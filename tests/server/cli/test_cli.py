@@ -109,11 +109,11 @@ def test_a_file_of_hits_is_sent_and_refusals_are_printed(shared: RunningServer) 
 def test_a_refused_question_is_printed_in_the_servers_words(shared: RunningServer) -> None:
     text = said("curve", "--last", "7x", "--url", shared.url, code=2)
     assert text.startswith("Error: the server says: invalid parameter: ")
-    assert "last '7x' is not a span (rule: a whole number from 1 and a unit" in text
+    assert "last '7x' is not a length of time (rule: a whole number from 1 and a unit" in text
     here = said("send", "launch", "--ts", "yesterday", "--url", shared.url, code=2)
     assert here.startswith("Error: ts 'yesterday' is not a time (rule: epoch seconds, or ISO 8601")
     unknown = said("by", "launch", "refs", "--url", shared.url, code=1)
-    assert unknown.endswith("known: ref, country, device, source\n"), "said once"
+    assert unknown.endswith("dimensions: ref, country, device, source\n"), "said once"
 
 
 def test_a_time_means_the_same_in_a_flag_and_in_a_hit(shared: RunningServer) -> None:

@@ -80,7 +80,7 @@ def test_the_agent_of_the_request_tells_a_bot(node: CompatIntake) -> None:
     ("event", "said"),
     [
         (b"not json", "the body is not JSON"),
-        ([], "the body is no event"),
+        ([], "the body is not an event"),
         (EVENT | {"n": "Outbound Link"}, "only page views are hits"),
         (EVENT | {"u": "https://s.example/"}, "the url names no link"),
         (EVENT | {"u": 7}, "the url names no link"),

@@ -183,6 +183,7 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/metrics": {"get"},
         "/v1/import/{source}": {"get", "post"},
         "/v1/limit/{event}": {"post"},
+        "/v1/limit/{event}/check": {"get", "post"},
         "/v1/limit/{event}/{reservation}/commit": {"post"},
         "/v1/limit/{event}/{reservation}/cancel": {"post"},
         "/v1/limits": {"get"},

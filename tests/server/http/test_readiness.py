@@ -20,7 +20,7 @@ OPEN = OwnerStatus(owner=7, state="open")
 
 
 def ready(status: OwnerStatus, check_room: Callable[[], None] = lambda: None) -> Readiness:
-    return Readiness(lambda: status, 15.0, MemoryStore().rows, lambda: False, check_room)
+    return Readiness(lambda: status, 15.0, MemoryStore().rows, lambda: None, check_room)
 
 
 def test_a_flush_is_called_stuck_after_four_intervals_and_hits_are_still_accepted() -> None:

@@ -80,6 +80,22 @@ def test_a_value_is_asked_for_by_any_host_of_its_site(serve: Serve) -> None:
             assert (curve["value"], curve["at_least"]) == ("x.com", 3)
 
 
+def test_without_aliases_each_host_is_a_value_in_hits_imports_and_questions(serve: Serve, tmp_path: Path) -> None:
+    server = serve(*FLAGS, "--breakdown-ref-aliases", "off")
+    log = tmp_path / "access.log"
+    log.write_text(
+        '192.0.2.1 - - [25/Feb/2026:06:14:00 +0000] "GET /a HTTP/1.1" 302 12 "https://twitter.com/x" "Firefox"\n'
+    )
+    with Clickcurve(server.url) as client:
+        assert client.send([{"key": "a", "ref": "https://t.co/x", "count": 3}])["counted"] == 3
+    assert run("import", str(log), "--url", server.url).returncode == 0
+    assert divided(server) == {"t.co": 3, "twitter.com": 1}
+    with Clickcurve(server.url, fresh=True) as client:
+        for value, count in (("t.co", 3), ("twitter.com", 1), ("x.com", 0)):
+            found = client.http.get(f"/v1/links/a/by/ref?value={value}").json()["values"]
+            assert found == [{"value": value, "at_least": count, "at_most": count}]
+
+
 def test_answers_are_the_same_while_hits_wait_after_a_kill_and_when_they_are_stored(serve: Serve, data: Path) -> None:
     server = serve(*FLAGS, data=data)
     with Clickcurve(server.url) as client:

@@ -86,7 +86,7 @@ def test_the_database_lies_in_the_data_folder_unless_a_store_is_named() -> None:
             {},
             "it must be known names, each once (refs is not a dimension): ref, ",
         ),
-        ({"breakdown_dimensions": "ref,ref"}, {}, "it must be known names, each once (a dimension stands twice)"),
+        ({"breakdown_dimensions": "ref,ref"}, {}, "it must be known names, each once (a dimension is named twice)"),
         ({"breakdown_caps": "1,2,3"}, {}, "it must be 4 whole numbers from 1 to 1,000"),
         ({"breakdown_caps": "1,2,3,0"}, {}, "it must be 4 whole numbers from 1 to 1,000"),
         ({"breakdown_caps": "1,2,3,1001"}, {}, "it must be 4 whole numbers from 1 to 1,000"),
@@ -116,7 +116,7 @@ def test_a_wrong_or_unknown_setting_is_refused_in_one_sentence(
         ("port = [1]\n", "port in {file} is a list: it must be a text, a number, true or false, or a list of texts"),
         ("port = 1.5\n", "port in {file} is a float"),
         ("port =\n", "the settings file {file} is not TOML"),
-        ('config = "b.toml"\n', "{file} names a further settings file"),
+        ('config = "b.toml"\n', "{file} names another settings file"),
         ("breakdown = 1\n", "breakdown in {file} must be a table: [breakdown]"),
         ("[breakdown]\nrefs = 1\n", "breakdown_refs is not a setting (name in {file})"),
         ("[breakdown]\ncaps = [1, 2.5]\n", "breakdown_caps in {file} is a list"),
@@ -154,11 +154,12 @@ def test_hits_are_divided_by_four_dimensions_where_nothing_else_is_said() -> Non
 def test_the_table_of_breakdowns_is_read_as_flags_and_variables_are(tmp_path: Path) -> None:
     config = tmp_path / "clickcurve.toml"
     table = 'dimensions = ["ref", "tag.team"]\ncaps = [10, 9, 8, 7]\nown_hosts = ["a.example"]\nvisitors = false\n'
+    table += 'ref_aliases = "off"\n'
     config.write_text(f'port = 9000\n[breakdown]\n{table}country_data = "off"\n')
     found = read_settings({"config": str(config)}, {})
     assert (found.port, found.breakdown_dimensions, found.breakdown_caps) == (9_000, ("ref", "tag.team"), (10, 9, 8, 7))
     assert (found.breakdown_own_hosts, found.breakdown_visitors) == (("a.example",), False)
-    assert found.breakdown_country_data == "off"
+    assert (found.breakdown_country_data, found.breakdown_ref_aliases) == ("off", False)
     assert ("breakdown_caps", "10, 9, 8, 7", f"file {config}") in found.listing()
     both = read_settings(
         {"breakdown_dimensions": "lang", "config": str(config)}, {"CLICKCURVE_BREAKDOWN_CAPS": "1,1,1,1"}

@@ -56,7 +56,9 @@ def test_a_list_has_the_hits_of_all_workers_whatever_is_flushed_meanwhile(
     async def elsewhere() -> Sequence[WorkerPending]:
         answers = [said(each, ALL_GROUPS)[0] for each in neighbours]
         play(steps_between)
-        held = [each.held(f"journal-{n}", 1) for n, each in enumerate(answers) if isinstance(each, PendingGroups)]
+        held = [
+            each.worker_pending(f"journal-{n}", 1) for n, each in enumerate(answers) if isinstance(each, PendingGroups)
+        ]
         assert len(held) == 2
         return held
 
@@ -91,7 +93,7 @@ def test_what_a_worker_holds_of_groups_is_bounded_and_says_why_it_cannot_be_read
     nodes.hit("k", NOW, 3, groups=("g",))
     (found,) = said(owner, ALL_GROUPS)
     assert isinstance(found, PendingGroups)
-    assert [(part.flush, part.people) for part in found.said[group_key("g")]] == [(1, {NOW: 3})]
+    assert [(part.flush, part.people) for part in found.rows[group_key("g")]] == [(1, {NOW: 3})]
     owner.damaged = True
     assert said(owner, ALL_GROUPS) == ["this link's row is damaged"]
     owner.damaged = False

@@ -23,7 +23,7 @@ from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
 from query.lists.key_kind import GROUP
 from query.reader import Reader
 from server.workers import peers
-from server.workers.messages import NUMBERS_MOST, Asked, Said, answer_of
+from server.workers.messages import NUMBERS_MOST, Asked, KeyAnswer, answer_of
 from server.workers.peers import Peers
 from storage.contract import StoredLink
 from testing.client import Clickcurve
@@ -69,9 +69,9 @@ class Neighbour:
         return self.owner.flushes
 
 
-def said(owner: Neighbour, *keys: str) -> list[Said]:
+def said(owner: Neighbour, *keys: str) -> list[KeyAnswer]:
     """What an owner says, as it comes over the socket."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(answer_of(owner, keys)), type=list[Said])
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(answer_of(owner, keys)), type=list[KeyAnswer])
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(("hit", "begin", "complete", "flush"))), max_size=8)

@@ -143,12 +143,12 @@ def test_kutts_hours_divide_as_far_as_they_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ({"x_csv": "some,other,table\n1,2,3\n"}, "is no export of"),
-        ({"x_json": {"hello": 1}}, "is no export of"),
+        ({"x_csv": "some,other,table\n1,2,3\n"}, "is not a known export of"),
+        ({"x_json": {"hello": 1}}, "is not a known export of"),
         ({"x_csv": b"\x1f\x8bnothing"}, "is damaged"),
         ({"x_zip": b"PK\x03\x04nothing"}, "is damaged"),
         ({"x_json": '{"a": 1}\n{"b": '}, "neither JSON nor lines of JSON"),
-        ({"x_csv": ""}, "is no export of"),
+        ({"x_csv": ""}, "is not a known export of"),
     ],
 )
 def test_another_file_is_refused_by_name(tmp_path: Path, product: str, file: dict[str, Any], said: str) -> None:

@@ -35,7 +35,7 @@ def test_a_hit_says_everything_and_every_command_asks_for_it(divided: RunningSer
         assert said("by", dimension, *url).split()[:2] == [value, "3"]
         assert said("by", "--group", "g/h", dimension, *url).split()[:2] == [value, "3"]
     assert json.loads(said("by", "launch", "ref", "--json", *url))["total"] == 4
-    assert "known: ref, country" in said("by", "launch", "weather", *url, code=1)
+    assert "dimensions: ref, country" in said("by", "launch", "weather", *url, code=1)
     assert said("visitors", "launch", *url).splitlines()[-1] == "visitor-days 2"
     assert json.loads(said("visitors", "--group", "ü", "--json", *url))["visitor_days"] == 1
     assert said("total", "--group", "ü", "--last", "1d", *url) == "3\n"
@@ -46,4 +46,4 @@ def test_a_word_that_cannot_be_sent_is_named(divided: RunningServer) -> None:
     url = ("--url", divided.url)
     assert "--utm campaign is not NAME=TEXT" in said("send", "launch", "--utm", "campaign", *url, code=2)
     assert "country" in said("send", "launch", "--country", "FRA", *url, code=1)
-    assert "belong to a KEY" in said("send", "--file", "-", "--ref", "a.example", *url, code=2)
+    assert "are for one KEY" in said("send", "--file", "-", "--ref", "a.example", *url, code=2)

@@ -115,8 +115,8 @@ def test_into_a_folder_that_no_server_holds(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--from", "shlink", "--follow", "x.csv"), "neither --follow"),
-        (("--from", "shlink", "-"), "--from takes files"),
+        (("--from", "shlink", "--follow", "x.csv"), "cannot be combined with --follow"),
+        (("--from", "shlink", "-"), "--from takes files and no standard input"),
         (("--from", "nobody", "x.csv"), "nobody"),
         (("--from", "kutt", "none.csv"), "none.csv cannot be read"),
     ],

@@ -93,8 +93,8 @@ def test_a_server_moves_to_another_store(serve: Serve, data: Path, target: str, 
 def test_what_cannot_be_copied_is_refused_and_nothing_made(tmp_path: Path) -> None:
     new = uri(tmp_path / "new.db")
     assert "there is no database at" in said("copy", "--from", uri(tmp_path / "none.db"), "--to", new, code=3)
-    assert "memory:// lives inside the server" in said("copy", "--from", "memory://", "--to", new, code=2)
-    assert "names no store" in said("copy", "--from", "file:///x", "--to", new, code=2)
+    assert "memory:// is inside the server only" in said("copy", "--from", "memory://", "--to", new, code=2)
+    assert "is not the address of a store" in said("copy", "--from", "file:///x", "--to", new, code=2)
     assert "Missing option '--to'" in said("copy", "--from", new, code=2)
     assert not (tmp_path / "new.db").exists()
 
@@ -110,4 +110,4 @@ def test_stores_of_different_ladders_are_refused(tmp_path: Path) -> None:
         assert str(made.ladder()) == "60:2,3600:31,month"
     empty = ("copy", "--from", uri(tmp_path / "old.db"), "--to", uri(tmp_path / "third.db"))
     assert said(*empty) == "nothing to copy: the source is empty\n"
-    assert "one and the same" in said("copy", *empty[1:3], "--to", uri(tmp_path / "old.db"), code=1)
+    assert "are the same store" in said("copy", *empty[1:3], "--to", uri(tmp_path / "old.db"), code=1)

@@ -132,7 +132,7 @@ def test_an_owner_that_goes_on_meanwhile_is_not_retired(store: str, monkeypatch:
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     for command in (("owners", "list"), ("owners", "retire", "1")):
         assert "there is no database" in said(*command, "--data", str(tmp_path / "none"), code=3)
-        assert "memory:// lives inside the server" in said(*command, "--store", "memory://", code=2)
+        assert "memory:// is inside the server only" in said(*command, "--store", "memory://", code=2)
     assert not (tmp_path / "none").exists()
 
 

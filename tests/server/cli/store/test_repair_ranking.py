@@ -22,4 +22,4 @@ def test_what_verify_says_of_rankings_is_mended(tmp_path: Path) -> None:
     assert "link 'b', owner 1: it is ranked by" in said("verify", *folder, code=1)
     assert said("repair", "--ranking", *folder) == "all rows were read for rankings\n"
     assert "0 rows break a law" in said("verify", *folder)
-    assert "--ranking takes nothing else" in said("repair", "--ranking", "b", *folder, code=2)
+    assert "--ranking cannot be combined with other arguments" in said("repair", "--ranking", "b", *folder, code=2)

@@ -1,0 +1,137 @@
+"""Why a range differs from the one before: a sentence with both totals, and the values that certainly moved it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from clickcurve.answers import CauseAnswer, CurveAnswer, WhyAnswer
+from clickcurve.buckets.ladder import HOUR_S
+from clickcurve.visible import visible
+from dashboard.page.audience.values import dimension_name, value_text
+from dashboard.page.cards import Compared
+from dashboard.page.changes import Count, signed
+from dashboard.page.chart import in_path
+from dashboard.page.view import PageView
+from dashboard.pictures.axes import PERCENT, is_midnight, range_words, wall, with_commas
+
+_CAUSES = 3  # of a dimension, and links
+_DIMENSIONS = 2  # those that explain most
+_NOTABLE = 0.5  # the part of a change from which a dimension is named in the sentence
+
+
+@dataclass(frozen=True, slots=True)
+class CauseRow:
+    """What changed, and by how much. way: up or down; address: of its own view, empty where there is none."""
+
+    text: str
+    before: str
+    after: str
+    change: Count
+    way: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two totals in a sentence, what explains most of their difference, and causes by the name of their dimension."""
+
+    said: str
+    explained: str
+    causes: dict[str, list[CauseRow]]
+
+
+def why_query(view: PageView, curve: CurveAnswer, compared: Compared | None, now: int) -> bytes | None:
+    """Returns what to ask for the causes of a view's difference; None where none are known: of bots, of a value.
+
+    What goes on is asked for up to the hour, whose buckets are the finest, so that an hour's questions are one.
+    """
+    if compared is None or view.by or view.bots not in ("", "exclude"):
+        return None
+    end, until = curve.end, compared.until
+    if end > now:
+        end, until = now - now % HOUR_S, until - now % HOUR_S
+    if end <= curve.start or until <= compared.start:
+        return None
+    spans = {"from": curve.start, "to": end, "before_from": compared.start, "before_to": until}
+    return urlencode({**spans, "tz": curve.tz, "limit": _CAUSES}).encode()
+
+
+def difference_of(answer: WhyAnswer, view: PageView, zone: ZoneInfo) -> Difference | None:
+    """Says why a range differs from the one before; None where nothing was before, or nothing is certain."""
+    causes = {
+        dimension_name(each.dimension, plural=True): [_cause_row(each.dimension, cause, view) for cause in each.causes]
+        for each in [each for each in answer.dimensions if each.causes][:_DIMENSIONS]
+    }
+    if answer.by_link:
+        causes["Links"] = [
+            CauseRow(
+                visible(each.key),
+                with_commas(each.before),
+                with_commas(each.after),
+                Count(signed(each.change)),
+                _way(each.change),
+                f"links/{in_path(each.key)}{view.address(q='', after='')}" if in_path(each.key) else "",
+            )
+            for each in answer.by_link
+        ]
+    if not answer.total.before or not causes or answer.before.end > answer.start:
+        return None
+    return Difference(totals_sentence(answer, zone), explained_sentence(answer), causes)
+
+
+def totals_sentence(answer: WhyAnswer, zone: ZoneInfo) -> str:
+    """Says both totals: `17 Feb - 22 Feb 2026 had 570 hits, 500 more than 10 Feb - 15 Feb 2026.`"""
+    total = answer.total
+    hits = f"{with_commas(total.after)} {'hit' if total.after == 1 else 'hits'}"
+    before = range_words(answer.before.start, answer.before.end, zone)
+    than = f"{with_commas(abs(total.change))} {'more' if total.change > 0 else 'fewer'} than"
+    said = (
+        f"{range_words(answer.start, answer.end, zone)} had {hits}, {than if total.change else 'as many as'} {before}."
+    )
+    if not answer.same_length and not _are_months(answer, zone):
+        said += " The two ranges are not equally long: old days are kept as weeks or months."
+    return said
+
+
+def explained_sentence(answer: WhyAnswer) -> str:
+    """Says which dimension explains most: `Referrers explain 92 % of it: news.example +380.` Empty if none does."""
+    most = max(answer.dimensions, key=lambda each: each.explains, default=None)
+    if most is None or most.explains < _NOTABLE:
+        return ""
+    causes = [
+        f"{value_text(most.dimension, each.value)} {_bounds(each).text}"
+        for each in most.causes[:_CAUSES]
+        if each.change * answer.total.change > 0
+    ]
+    name = dimension_name(most.dimension, plural=True)
+    return f"{name} explain {most.explains * 100:.0f}{PERCENT} of it: {', '.join(causes)}."
+
+
+def _are_months(answer: WhyAnswer, zone: ZoneInfo) -> bool:
+    edges = (answer.start, answer.end, answer.before.start, answer.before.end)
+    return all(wall(t, zone).day == 1 and is_midnight(wall(t, zone)) for t in edges)
+
+
+def _cause_row(dimension: str, cause: CauseAnswer, view: PageView) -> CauseRow:
+    return CauseRow(
+        value_text(dimension, cause.value),
+        with_commas(cause.before),
+        with_commas(cause.after),
+        _bounds(cause),
+        _way(cause.change),
+        view.filtered(dimension, cause.value),
+    )
+
+
+def _bounds(cause: CauseAnswer) -> Count:
+    if cause.at_least == cause.at_most:
+        return Count(signed(cause.change))
+    return Count(
+        f"about {signed((cause.at_least + cause.at_most) // 2)}", f"{signed(cause.at_least)} to {signed(cause.at_most)}"
+    )
+
+
+def _way(change: int) -> str:
+    return "up" if change > 0 else "down"

@@ -1,0 +1,141 @@
+"""What hits said, as tables for a page: values with their bounds, and the rest, so that parts are the total."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+from clickcurve.answers import ValueAnswer, ValuesAnswer
+from clickcurve.visible import visible
+from dashboard.page.changes import NO_CHANGE, Change, Count, certain_change, count_of
+from dashboard.page.subject import PageSubject
+from dashboard.page.view import PageView
+from dashboard.pictures.axes import PERCENT, with_commas
+from dashboard.questions import BrokenDown
+
+SHOWN = 10
+_NAMES = {  # of one, and of several
+    "ref": ("Referrer", "Referrers"),
+    "country": ("Country", "Countries"),
+    "device": ("Device", "Devices"),
+    "source": ("Source", "Sources"),
+    "browser": ("Browser", "Browsers"),
+    "os": ("Operating system", "Operating systems"),
+    "lang": ("Language", "Languages"),
+    "utm_source": ("Campaign source", "Campaign sources"),
+    "utm_medium": ("Campaign medium", "Campaign media"),
+    "utm_campaign": ("Campaign", "Campaigns"),
+    "bot": ("Bot", "Bots"),
+}
+_NOT_GIVEN = {"ref": "Direct or unknown"}
+TimeSpan = tuple[int, int]  # [start, end), epoch seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRow:
+    """One line: a value or, with `rest`, what is of none.
+
+    part: of the greatest line, 0 to 100; share: of all hits; change: since the period before; chosen: it is the filter.
+    """
+
+    text: str
+    count: Count
+    part: float
+    share: str
+    rest: bool = False
+    value: str = ""
+    change: Change = NO_CHANGE
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ValueTable:
+    """One dimension. total: hits of the kept buckets that the range touches; spoken: whether any said anything."""
+
+    dimension: str
+    title: str
+    total: str
+    rows: list[ValueRow]
+    spoken: bool
+
+
+def dimension_name(dimension: str, plural: bool = False) -> str:
+    """Names a dimension for people."""
+    own = dimension.removeprefix("tag.")
+    return _NAMES.get(dimension, (own, own))[plural]
+
+
+def value_text(dimension: str, value: str) -> str:
+    """Writes a value for people, also the one of hits that gave none."""
+    return visible(value) or _NOT_GIVEN.get(dimension, "(not given)")
+
+
+async def value_tables(
+    broken_down: BrokenDown, subject: PageSubject, view: PageView, before: TimeSpan | None
+) -> list[ValueTable]:
+    """Asks for each dimension, in the order of the settings, beside the span before if there is one.
+
+    Raises what the questions raise.
+    """
+    asked = (_value_table(broken_down, subject, view, each, before) for each in broken_down.dimensions)
+    return await asyncio.gather(*asked)
+
+
+async def _value_table(
+    broken_down: BrokenDown, subject: PageSubject, view: PageView, dimension: str, before: TimeSpan | None
+) -> ValueTable:
+    questions = broken_down.questions
+    answer = await questions.by(subject.asked, dimension, view.total_query + b"&limit=%d" % SHOWN)
+    changes: Sequence[Change] = ()
+    if before is not None and answer.total:
+        values = [each.value for each in answer.values]
+        was = await questions.bounds_in(subject.asked, dimension, values, before)
+        now = ((each.at_least, each.at_most) for each in answer.values)
+        changes = list(map(certain_change, was, now))
+    return value_table(answer, changes, view.value if view.by == dimension else None)
+
+
+def value_table(answer: ValuesAnswer, changes: Sequence[Change] = (), chosen: str | None = None) -> ValueTable:
+    """Makes a table of values, greatest first, and of the rest. changes: of each value; chosen: the filter's."""
+    most = max((each.at_most for each in answer.values), default=1) or 1
+
+    def row(each: ValueAnswer, change: Change) -> ValueRow:
+        share = share_text(each.at_least, answer.total) if each.at_least == each.at_most else ""
+        return ValueRow(
+            value_text(answer.dimension, each.value),
+            count_of(each.at_least, each.at_most),
+            each.at_least * 100 / most,
+            share,
+            value=each.value,
+            change=change,
+            chosen=each.value == chosen,
+        )
+
+    rows = list(map(row, answer.values, changes or repeat(NO_CHANGE)))
+    rest = (
+        (f"{answer.not_shown.values:,} more", answer.not_shown.count),
+        ("other", answer.other),
+        ("before this was recorded", answer.unrecorded),
+    )
+    rows += [
+        ValueRow(text, count_of(count, count), 0, share_text(count, answer.total), rest=True)
+        for text, count in rest
+        if count
+    ]
+    return ValueTable(
+        answer.dimension,
+        dimension_name(answer.dimension, plural=True),
+        with_commas(answer.total),
+        rows,
+        any(each.value for each in answer.values) or bool(answer.other),
+    )
+
+
+def share_text(count: int, total: int) -> str:
+    """Writes a part of a total in percent, without claiming all or nothing of what is only nearly so."""
+    part = count * 100 / total if total else 0
+    if 0 < part < 1:
+        return f"<1{PERCENT}"
+    return f"{min(int(part + 0.5), 99) if part < 100 else 100}{PERCENT}"

@@ -1,0 +1,170 @@
+"""The form that shares a link or a group: makes addresses that show it to anybody, lists them, and revokes them.
+
+Where tokens are in use the form asks for one with the scope admin, also of readers who are signed in: their cookie goes
+along with whatever a page of another site sends, a token that is typed does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from typing import Protocol
+
+from fastapi import APIRouter, Request, Response
+
+from clickcurve.asgi import Scope
+from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
+from clickcurve.raw_path_routes import group_of_path, key_of_path
+from clickcurve.visible import visible
+from dashboard.page.chart import in_path
+from dashboard.page.login_routes import read_form
+from dashboard.page.page_routes import html, page_route
+from dashboard.page.subject import GROUP, LINK, PageSubject, link_or_group
+from dashboard.page.templates import Templates
+from dashboard.page.view import PageView
+
+USUAL_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAddress:
+    """An address that shows something. until: its last day, as 20261222; signed: the last part of the address."""
+
+    id: str
+    until: str
+    signed: str
+
+
+class Sharing(Protocol):
+    """What can be shared, and by whom."""
+
+    max_days: int
+
+    def needs_token(self) -> bool:
+        """Tells whether only a token allows to share."""
+
+    def check(self, token: str) -> None:
+        """Passes a token that may share; raises ClickcurveError for any other text."""
+
+    async def addresses(self, kind: str, name: str) -> Sequence[SharedAddress]:
+        """Returns the addresses that show it now, oldest first. Raises StoreUnavailable."""
+
+    async def share(self, kind: str, name: str, days: int) -> SharedAddress:
+        """Makes an address. Raises SettingInvalid if there are too many, and StoreUnavailable."""
+
+    async def revoke(self, share_id: str) -> None:
+        """Ends an address. Raises StoreUnavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRow:
+    """An address on the page: what follows the server's own address, its last day, and what embeds it elsewhere.
+
+    curve and badge are HTML in two parts, between which the server's address stands.
+    """
+
+    id: str
+    path: str
+    until: str
+    curve: tuple[str, str]
+    badge: tuple[str, str]
+
+
+def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callable[[Scope], bool]) -> APIRouter:
+    """Makes the router. signed_in: whether a request came with a token that it can give up."""
+    router = APIRouter(route_class=page_route(templates))
+
+    async def form(
+        request: Request, subject: PageSubject, said: str = "", refusal: ClickcurveError | None = None
+    ) -> Response:
+        may_see = not sharing.needs_token() or (request.method == "POST" and refusal is None)
+        found = await sharing.addresses(subject.kind, subject.name) if may_see else []
+        text = templates.render(
+            "share.html",
+            kind=subject.kind,
+            name=visible(subject.name),
+            path=in_path(subject.name),
+            shares=[_row(each, subject) for each in found],
+            may_see=may_see,
+            asks_token=sharing.needs_token(),
+            days=USUAL_DAYS,
+            max_days=sharing.max_days,
+            said=said,
+            refusal="" if refusal is None else refusal.detail,
+            view=PageView(),
+            root="../../",
+            signed_in=signed_in(request.scope),
+            shared=False,
+            base=str(request.base_url).rstrip("/"),
+        )
+        return html(request, text, 200 if refusal is None else refusal.status)
+
+    async def change(request: Request, subject: PageSubject) -> Response:
+        fields = await read_form(request)
+        try:
+            sharing.check(fields.get("token", "").strip())
+            said = await _changed(sharing, subject, fields)
+        except ClickcurveError as error:
+            if error.status >= 500:
+                raise
+            return await form(request, subject, refusal=error)
+        return await form(request, subject, said)
+
+    @router.get("/links/{key}/share", include_in_schema=False)
+    async def ask_for_link(request: Request) -> Response:
+        return await form(request, link_or_group(LINK, key_of_path(request)))
+
+    @router.get("/groups/{name}/share", include_in_schema=False)
+    async def ask_for_group(request: Request) -> Response:
+        return await form(request, link_or_group(GROUP, group_of_path(request)))
+
+    @router.post("/links/{key}/share", include_in_schema=False)
+    async def change_of_link(request: Request) -> Response:
+        return await change(request, link_or_group(LINK, key_of_path(request)))
+
+    @router.post("/groups/{name}/share", include_in_schema=False)
+    async def change_of_group(request: Request) -> Response:
+        return await change(request, link_or_group(GROUP, group_of_path(request)))
+
+    return router
+
+
+async def _changed(sharing: Sharing, subject: PageSubject, fields: Mapping[str, str]) -> str:
+    """Makes or revokes an address, as a form says, and returns what was done as a sentence, empty for nothing."""
+    if share_id := fields.get("revoke"):
+        found = await sharing.addresses(subject.kind, subject.name)
+        if share_id not in {each.id for each in found}:
+            return "This address had ended already."
+        await sharing.revoke(share_id)
+        return "Revoked: the address shows nothing any more."
+    if "days" in fields and fields.get("do") == "share":
+        made = await sharing.share(subject.kind, subject.name, _days(fields["days"], sharing.max_days))
+        return f"Shared until {_day(made.until)}. The address is the last one below."
+    return ""
+
+
+def _days(text: str, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= most):
+        rule = f"a whole number from 1 to {most:,}"
+        raise ParameterInvalid(
+            f"{visible(text)!r} is not a number of days: {rule}", field="days", value=text, rule=rule
+        )
+    return int(text)
+
+
+def _day(until: str) -> str:
+    return f"{datetime.strptime(until, '%Y%m%d'):%-d %b %Y}"
+
+
+def _row(shared: SharedAddress, subject: PageSubject) -> ShareRow:
+    path = f"/share/{shared.signed}"
+    alt = f'alt="Hits of {escape(visible(subject.name))}"'
+    return ShareRow(
+        shared.id,
+        path,
+        _day(shared.until),
+        ('<img src="', f'{path}/curve.svg?last=30d" width="800" height="300" {alt}>'),
+        ('<img src="', f'{path}/badge.svg" {alt}>'),
+    )
