@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from statistics import median
 from time import perf_counter
 
 import httpx
 
+from bench import servers
+from bench.command import Options
 from bench.measure import Line
-from bench.workload import Workload
+from bench.reads import loaded
 from testing.client import http_client
-from testing.server import RunningServer
 
 AIM_MS, AIM_KB = 1_000, 20
 _FILES = ("/static/page.css", "/static/page.js", "/static/icon.svg")
 _RANKED = 'table class="links"'
 
 
-def pages(server: RunningServer, workload: Workload, rounds: int) -> list[Line]:
+def page(options: Options) -> Iterator[Line]:
     """The first view of all links, which must rank them, then each kind of page; on a server that was just started."""
-    with http_client(server.url) as http:
+    workload, data = options.workload(), options.folder / "data"
+    loaded(data, workload)
+    with servers.clickcurve(data) as server, http_client(server.url) as http:
         begun = perf_counter()
         first_ms, answer = _asked(http, "/")
         while _RANKED not in answer.text:
             _, answer = _asked(http, "/")
-        ranked_s = perf_counter() - begun
-        lines = [Line("page of all links, first", f"{first_ms:.0f} ms", f"ranked after {ranked_s:.1f} s", _aim())]
-        key = workload.draw(1, seed=3)[0]
-        views = {
-            "all links": "/",
-            "search": "/?q=a",
-            "a link": f"/links/{key}",
-            "a link, 48 h": f"/links/{key}?last=48h",
-        }
+        ranked = f"ranked after {perf_counter() - begun:.1f} s"
+        yield Line("page of all links, first", f"{first_ms:.0f} ms", ranked, f"< {AIM_MS:,} ms")
+        link = f"/links/{workload.draw(1, seed=3)[0]}"
+        views = {"all links": "/", "search": "/?q=a", "a link": link, "a link, 48 h": f"{link}?last=48h"}
         files = sum(_sent(http.get(path)) for path in _FILES)
         for what, path in views.items():
-            found = [_asked(http, path) for _ in range(20 * rounds)]
-            kb = (_sent(found[-1][1]) + files) / 1_000
-            sent = f"{kb:.1f} kB with style and script"
-            lines.append(Line(f"page of {what}, c1", f"{median(ms for ms, _ in found):.1f} ms", sent, f"< {AIM_KB} kB"))
-    return lines
-
-
-def _aim() -> str:
-    return f"< {AIM_MS:,} ms"
+            found = [_asked(http, path) for _ in range(20 * min(options.rounds, 3))]
+            sent = f"{(_sent(found[-1][1]) + files) / 1_000:.1f} kB with style and script"
+            yield Line(f"page of {what}, c1", f"{median(ms for ms, _ in found):.1f} ms", sent, f"< {AIM_KB} kB")
 
 
 def _asked(http: httpx.Client, path: str) -> tuple[float, httpx.Response]:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from time import sleep, time
 
 from bench import servers
+from bench.command import Options
 from bench.connection import Connection, Sample, request
-from bench.measure import Line, spread
+from bench.measure import Line, Percentiles, in_turn, spread
 from bench.workload import Workload, batch
 from bench.wrk import Requests, drive
 from testing.client import Clickcurve
-from testing.server import RunningServer
+from testing.server import ROOT
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 QUERIES = {
@@ -26,54 +32,92 @@ QUERIES = {
     "curve 30 d": "curve?last=30d",
     "curve 12 mo": "curve?last=12mo",
 }
-P50_AIM_MS, P99_AIM_MS, FLUSH_AIM = 0.4, 1.0, 3.0
+AIM, FLUSH_AIM = "p50 < 0.4 p99 < 1.0 ms", 3.0
 FILE_AIM_MB = 7.0
 FLUSH_KEYS = 30_000
-FLUSH_WITHIN_S = 60  # an interval of 15 seconds, and the flush
+FLUSH_WITHIN_S, LOADED_WITHIN_S = 60, 600  # an interval of 15 seconds, and the flush; a whole workload
 POST = "POST /v1/hits/{key}"
+# A loaded store is kept for later runs as long as the code that writes it and the hour stay the same.
+WRITERS = ("clickcurve/buckets", "ingest", "storage", "bench/workload.py")
 
 
-def load(data: Path, workload: Workload) -> list[Line]:
-    """Post the whole workload to a fresh server and stop it, unless the folder is loaded already; the file's size."""
-    done = data.parent / f"{data.name}.loaded"
+def reads(options: Options) -> Iterator[Line]:
+    """The size of the file; p50 and p99 of each query at one connection, quiet and beside flushes."""
+    folder, workload, rounds = options.folder, options.workload(), min(options.rounds, 3)
+    yield loaded(folder / "data", workload)
+    with servers.clickcurve(folder / "data") as server:
+        for what, requests in queries_of(folder, workload).items():
+            (runs,) = in_turn(rounds, partial(drive, server.url, requests, 1, options.seconds))
+            within = f"p99 within {spread([run.took.p99_ms for run in runs])}"
+            compared = f"{median(run.per_s for run in runs):,.0f} /s, {within}"
+            yield Line(f"{what}, c1, quiet", str(Percentiles.middle(run.took for run in runs)), compared, AIM)
+        with Clickcurve(server.url) as client, closing(Connection(server.port)) as connection:
+            turns = _turns(workload)
+            flushes, samples = sampled(client, connection, workload, rounds, partial(_send_hits, client), turns)
+    took_s, rows = median(flush.took_s for flush in flushes), flushes[0].rows
+    yield Line(f"flush of {rows:,} rows", f"{took_s:.2f} s", f"{rows / took_s:,.0f} rows/s, next to requests at c1")
+    yield from (compared_with_quiet(kind, flushes, samples) for kind in (POST, *QUERIES))
+
+
+def queries_of(folder: Path, workload: Workload) -> dict[str, Requests]:
+    """Returns the requests of each query, keys by popularity."""
+    keys, named = workload.draw(5_000, seed=2), {}
+    for what, query in QUERIES.items():
+        paths = (f"/v1/links/{key}/{query}" for key in keys)
+        named[what] = Requests.paths("GET", folder / f"{what.replace(' ', '-')}.txt", paths)
+    return named
+
+
+def loaded(data: Path, workload: Workload) -> Line:
+    """Copies the loaded store into a folder, and loads it first if no earlier run did; returns its size."""
+    kept = Path(tempfile.gettempdir()) / f"clickcurve-workload-{_fingerprint(workload)}"
+    done = kept.with_name(f"{kept.name}.loaded")
     if not done.exists():
         begun = time()
-        with servers.clickcurve(data, settings={"CLICKCURVE_FLUSH_S": "1"}) as server, Clickcurve(server.url) as client:
-            for body in workload.bodies(100_000):
-                post(client, body)
-            while client.metric("clickcurve_buffered_entries"):
-                sleep(0.2)
-            total = client.total()["total"]
-        if total != workload.hits:
-            raise RuntimeError(f"{workload.hits} hits were posted, {total} counted")
+        with servers.clickcurve(kept, {"CLICKCURVE_FLUSH_S": "1"}) as server:
+            post_all(server.url, workload)
         done.write_text(f"{time() - begun:.0f}\n")
-    database = data / "clickcurve.db"
+    shutil.copytree(kept, data)
     size_mb = sum(file.stat().st_size for file in data.glob("clickcurve.db*")) / 1e6
+    a_link = (data / "clickcurve.db").stat().st_size / workload.links
     what = f"file of {workload.links:,} links, {workload.hits:,} hits, {workload.days} days"
-    compared = f"{database.stat().st_size / workload.links:.0f} B a link; loaded in {done.read_text().strip()} s"
-    return [Line(what, f"{size_mb:.2f} MB", compared, f"<= {FILE_AIM_MB:.0f} MB")]
+    compared = f"{a_link:.0f} B a link; loaded in {done.read_text().strip()} s"
+    return Line(what, f"{size_mb:.2f} MB", compared, f"<= {FILE_AIM_MB:.0f} MB")
+
+
+def post_all(url: str, workload: Workload) -> None:
+    """Posts the whole workload; returns when all of it is in the store. Raises RuntimeError if it is not all there."""
+    until = time() + LOADED_WITHIN_S
+    with Clickcurve(url) as client:
+        for body in workload.bodies(100_000):
+            post(client, body)
+        while client.metric("clickcurve_buffered_entries"):
+            if time() > until:
+                raise RuntimeError(f"{workload.hits:,} hits were not flushed within {LOADED_WITHIN_S} s")
+            sleep(0.2)
+        total = client.total()["total"]
+    if total != workload.hits:
+        raise RuntimeError(f"{workload.hits} hits were posted, {total} counted")
 
 
 def post(client: Clickcurve, body: bytes) -> None:
-    """One batch; a server that is behind counted nothing and is asked again after a moment."""
+    """Posts one batch; a server that is behind counted nothing and is asked again after a moment."""
     while (answer := client.send_body(body, NDJSON)).status_code in (429, 503):
         sleep(0.1)
     answer.raise_for_status()
 
 
-def quiet(folder: Path, server: RunningServer, workload: Workload, rounds: int, seconds: int) -> list[Line]:
-    """p50 and p99 of each query at one connection, keys by popularity."""
-    lines = []
-    keys = workload.draw(5_000, seed=2)
-    for what, query in QUERIES.items():
-        paths = folder / f"{what.replace(' ', '-')}.txt"
-        paths.write_text("".join(f"/v1/links/{key}/{query}\n" for key in keys))
-        runs = [drive(server.url, Requests.paths("GET", paths), 1, seconds) for _ in range(rounds)]
-        p50s, p99s = [run.p50_ms for run in runs], [run.p99_ms for run in runs]
-        figure = f"p50 {median(p50s):.2f} p99 {median(p99s):.2f} ms"
-        compared = f"{median(run.per_s for run in runs):,.0f} /s, p99 within {spread(p99s)}"
-        lines.append(Line(f"{what}, c1, quiet", figure, compared, f"p50 < {P50_AIM_MS} p99 < {P99_AIM_MS} ms"))
-    return lines
+def _send_hits(client: Clickcurve, keys: list[str]) -> None:
+    post(client, "\n".join(batch(keys, int(time()))).encode())
+
+
+def _fingerprint(workload: Workload) -> str:
+    digest = hashlib.sha256(repr(workload).encode())
+    for name in WRITERS:
+        place = ROOT / name
+        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +138,6 @@ class Flush:
         return self.begun_at <= at < self.begun_at + self.took_s
 
 
-def during_flush(server: RunningServer, workload: Workload, rounds: int) -> list[Line]:
-    """p99 of POST and queries while a flush of 30,000 keys runs, next to the same requests outside of flushes."""
-    with Clickcurve(server.url) as client, Connection(server.port) as connection:
-
-        def send(keys: list[str]) -> None:
-            post(client, "\n".join(batch(keys, int(time()))).encode())
-
-        flushes, samples = sampled(client, connection, workload, rounds, send, _turns(workload))
-    return [_flush_line(flushes), *(compared(kind, flushes, samples) for kind in (POST, *QUERIES))]
-
-
 def sampled(
     client: Clickcurve,
     connection: Connection,
@@ -117,51 +150,38 @@ def sampled(
     flushes: list[Flush] = []
     samples: list[Sample] = []
     keys = min(FLUSH_KEYS, workload.links)
-    in_turn = cycle(turns)
+    requests = cycle(turns)
     for number in range(rounds):
         send(workload.distinct(keys, seed=50 + number))
         sent_at = time()
         gc.disable()
         while not flushes or flushes[-1].begun_at < sent_at:
-            samples += [connection.time(*next(in_turn)) for _ in range(1_200)]
-            found = Flush.last(client)
+            samples += [connection.time(*next(requests)) for _ in range(1_200)]
+            last = Flush.last(client)
             if time() > sent_at + FLUSH_WITHIN_S:
                 raise RuntimeError(f"{keys} keys were not flushed within {FLUSH_WITHIN_S} s")
-            if found.begun_at >= sent_at and found.rows >= keys:
-                flushes.append(found)
+            if last.begun_at >= sent_at and last.rows >= keys:
+                flushes.append(last)
         gc.enable()
     return flushes, samples
 
 
-def _flush_line(flushes: list[Flush]) -> Line:
-    took_s, rows = median(flush.took_s for flush in flushes), flushes[0].rows
-    return Line(f"flush of {rows:,} rows", f"{took_s:.2f} s", f"{rows / took_s:,.0f} rows/s, next to requests at c1")
-
-
-def compared(kind: str, flushes: list[Flush], samples: list[Sample]) -> Line:
+def compared_with_quiet(kind: str, flushes: Sequence[Flush], samples: Sequence[Sample]) -> Line:
     """Returns the percentiles of the requests of a kind during these flushes, beside those outside of them."""
-    during = [sample.took_ms for sample in samples if sample.kind == kind and _in_any(flushes, sample)]
-    outside = [sample.took_ms for sample in samples if sample.kind == kind and not _in_any(flushes, sample)]
-    (p50, p99), (quiet_p50, quiet_p99) = percentiles(during), percentiles(outside)
-    beside = f"{p99 / quiet_p99:.1f} times the p99 outside flushes (p50 {quiet_p50:.2f} p99 {quiet_p99:.2f} ms)"
+    parted: dict[bool, list[float]] = {True: [], False: []}
+    for sample in samples:
+        if sample.kind == kind:
+            parted[any(flush.holds(sample.at) for flush in flushes)].append(sample.took_ms)
+    if min(map(len, parted.values())) < 20:
+        raise RuntimeError(f"only {len(parted[True])} requests fell into flushes, {len(parted[False])} beside them")
+    during, quiet = Percentiles.of(parted[True]), Percentiles.of(parted[False])
+    beside = f"{during.p99_ms / quiet.p99_ms:.1f} times the p99 outside flushes ({quiet})"
     aim = f"p99 < {FLUSH_AIM:.0f} times" if kind == POST else ""
-    return Line(f"{kind}, c1, during a flush", f"p50 {p50:.2f} p99 {p99:.2f} ms", beside, aim)
-
-
-def _in_any(flushes: list[Flush], sample: Sample) -> bool:
-    return any(flush.holds(sample.at) for flush in flushes)
-
-
-def percentiles(values_ms: list[float]) -> tuple[float, float]:
-    """Returns p50 and p99."""
-    if len(values_ms) < 20:
-        raise RuntimeError(f"only {len(values_ms)} requests fell there: no percentiles")
-    cuts = quantiles(values_ms, n=100)
-    return cuts[49], cuts[98]
+    return Line(f"{kind}, c1, during a flush", str(during), beside, aim)
 
 
 def _turns(workload: Workload) -> list[tuple[str, bytes]]:
-    """Requests of every kind in turn, keys by popularity."""
+    """Returns requests of every kind in turn, keys by popularity."""
     turns = []
     for key in workload.draw(4_000, seed=3):
         turns.append((POST, request("POST", f"/v1/hits/{key}")))

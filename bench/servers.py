@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NoReturn
 
 import httpx
 
-from testing.server import ROOT, RunningServer, free_port, plain_environment
+from testing.server import TRIES, TRY_EVERY_S, RunningServer, command, free_port, plain_environment
 
 # What Clickcurve runs uvicorn with, as options of its command line.
 UVICORN = (
@@ -26,21 +27,19 @@ CORES = sorted(os.sched_getaffinity(0))
 
 
 @contextmanager
-def cores(mine: int, theirs: int) -> Iterator[None]:
-    """Processes started inside run on core `theirs`, this one and what it starts later on `mine`; no-op on one core."""
-    if len(CORES) < 2:
-        yield
-        return
-    os.sched_setaffinity(0, {CORES[theirs]})
+def second_core() -> Iterator[None]:
+    """Puts processes that are started inside on the second core, and later ones on the first; no-op on one core."""
+    if len(CORES) > 1:
+        os.sched_setaffinity(0, {CORES[1]})
     try:
         yield
     finally:
-        os.sched_setaffinity(0, {CORES[mine]})
+        os.sched_setaffinity(0, {CORES[0]} if len(CORES) > 1 else CORES)
 
 
 @contextmanager
 def any_core() -> Iterator[None]:
-    """Undoes `cores` at the end."""
+    """Undoes `second_core` at the end."""
     before = os.sched_getaffinity(0)
     try:
         yield
@@ -50,11 +49,11 @@ def any_core() -> Iterator[None]:
 
 @contextmanager
 def clickcurve(data: Path, settings: Mapping[str, str] | None = None, pinned: bool = False) -> Iterator[RunningServer]:
-    """Clickcurve with one worker; pinned = on the second core, the load on the first."""
+    """Runs Clickcurve with one worker; pinned = on the second core, the load on the first."""
     server = RunningServer(data, settings=settings)
     with any_core():
         if pinned:
-            with cores(0, 1):
+            with second_core():
                 server.launch()
         else:
             server.launch()
@@ -66,15 +65,85 @@ def clickcurve(data: Path, settings: Mapping[str, str] | None = None, pinned: bo
                 server.stop(timeout_s=120.0)
 
 
-class Bare(NamedTuple):
-    """The process of the bare answer."""
+class Started:
+    """A program as a process of its own, with its log: ready when `ready` says so, ended by its own process id."""
 
-    url: str
-    pid: int
+    def __init__(
+        self, command: Sequence[str], log: Path, ready: Callable[[], bool], settings: Mapping[str, str] | None = None
+    ) -> None:
+        self._command, self._log, self._ready, self._settings = [*command], log, ready, settings
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError(f"{self._command[0]} does not run")
+        return self._process.pid
+
+    def start(self) -> None:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # where Debian has servers
+        settings = {"PATH": path, **(self._settings or {})}
+        with self._log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [shutil.which(self._command[0], path=path) or self._command[0], *self._command[1:]],
+                cwd=self._log.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=plain_environment(settings),
+            )
+        for _ in range(TRIES):
+            if self._ready():
+                return
+            try:
+                self._fail(self._process.wait(TRY_EVERY_S))
+            except subprocess.TimeoutExpired:
+                continue
+        self.end(signal.SIGKILL)
+        raise RuntimeError(f"{self._command[0]} was never ready")
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        """Sends this signal and waits. Raises RuntimeError for a program that breaks down: its data may be gone."""
+        if self._process is not None:
+            os.kill(self._process.pid, number)
+            status = self._process.wait(120)
+            self._process = None
+            if status not in (0, -number):
+                self._fail(status)
+
+    def _fail(self, status: int) -> NoReturn:
+        printed = self._log.read_text(errors="replace")[-4_000:]
+        raise RuntimeError(f"{self._command[0]} ended with {status}:\n{printed}")
+
+
+@contextmanager
+def bare(body: str, media: str, log: Path) -> Iterator[tuple[str, int]]:
+    """Runs the bare answer, pinned like Clickcurve; yields its address and process."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    start = command("bench.bare:app", "--port", str(port), *UVICORN, module="uvicorn")
+    started = Started(start, log, lambda: answers(url), {"BARE_BODY": body, "BARE_TYPE": media})
+    with any_core():
+        with second_core():
+            started.start()
+        try:
+            yield url, started.pid
+        finally:
+            started.end()
+
+
+def answers(url: str) -> bool:
+    """Says whether anybody answers at this address."""
+    try:
+        httpx.get(url, trust_env=False)
+    except httpx.TransportError:
+        return False
+    return True
 
 
 def processor_s(pid: int) -> float:
-    """Processor time that a process and its children have taken so far, of the threads that they have now; exact."""
+    """Returns the processor time of a process and its children, of the threads that they have now; exact."""
     threads = list(Path(f"/proc/{pid}/task").iterdir())
     children = [int(child) for thread in threads for child in (thread / "children").read_text().split()]
     mine = sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
@@ -82,38 +151,12 @@ def processor_s(pid: int) -> float:
 
 
 def used_s(pid: int) -> float:
-    """Processor time that a process has used, threads that have ended included; in steps of 10 ms."""
+    """Returns the processor time that a process has used, ended threads included; in steps of 10 ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-@contextmanager
-def bare(body: str, media: str) -> Iterator[Bare]:
-    """The bare answer, pinned like Clickcurve."""
-    port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "bench.bare:app", "--port", str(port), *UVICORN]
-    environment = plain_environment({"BARE_BODY": body, "BARE_TYPE": media})
-    with any_core():
-        with cores(0, 1):
-            process = subprocess.Popen(command, cwd=ROOT, env=environment)
-        try:
-            url = f"http://127.0.0.1:{port}"
-            _wait(process, url)
-            yield Bare(url, process.pid)
-        finally:
-            process.terminate()
-            process.wait(20)
-
-
-def _wait(process: subprocess.Popen[bytes], url: str) -> None:
-    for _ in range(500):
-        try:
-            httpx.get(url, trust_env=False)
-        except httpx.TransportError:
-            try:
-                process.wait(0.02)
-            except subprocess.TimeoutExpired:
-                continue
-            raise RuntimeError("the bare server ended") from None
-        return
-    raise RuntimeError("the bare server never answered")
+def rss_mb(pids: Sequence[int]) -> float:
+    """Returns the resident memory of these processes."""
+    pages = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+    return sum(pages) * 4_096 / 1e6

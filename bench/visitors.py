@@ -13,10 +13,10 @@ import json
 import random
 import re
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.workload import zipf
 from clickcurve.buckets.breakdowns.vocabulary import VOCABULARIES
 
 LINKS = 100_000
@@ -66,11 +66,6 @@ class Taste(NamedTuple):
     none: float
     own: int
     own_share: float
-
-
-def zipf(n: int, skew: float) -> list[float]:
-    """The sums of weights of n things by popularity."""
-    return list(accumulate(1 / (rank + 1) ** skew for rank in range(n)))
 
 
 def _host(number: int) -> str:

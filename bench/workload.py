@@ -29,14 +29,14 @@ class Workload:
 
     def shares(self) -> list[int]:
         """Hits of each link by rank; `hits` in all."""
-        weights = list(accumulate(1 / (rank + 1) ** self.skew for rank in range(self.links)))
+        weights = zipf(self.links, self.skew)
         sums = [round(weight * self.hits / weights[-1]) for weight in weights]
         return [upto - before for before, upto in pairwise([0, *sums])]
 
     def draw(self, count: int, seed: int = 0) -> list[str]:
         """Keys by popularity, `count` draws."""
         chance = random.Random(self.seed + seed)
-        sums = list(accumulate(1 / (rank + 1) ** self.skew for rank in range(self.links)))
+        sums = zipf(self.links, self.skew)
         return [self.key(bisect(sums, chance.random() * sums[-1])) for _ in range(count)]
 
     def distinct(self, count: int, seed: int = 0) -> list[str]:
@@ -75,6 +75,11 @@ class Workload:
         day, minutes = fold_day(self.end), self.days * DAY_S // 60
         ages = (int(minutes * ((turn + 0.5) / 65_536) ** 1.35) + 1 for turn in range(65_536))
         return [CLICKS.kept(self.end - age * 60, day)[0] for age in ages]
+
+
+def zipf(n: int, skew: float) -> list[float]:
+    """Returns the sums of the weights of n things by popularity."""
+    return list(accumulate(1 / (rank + 1) ** skew for rank in range(n)))
 
 
 def batch(keys: list[str], at: int) -> list[str]:

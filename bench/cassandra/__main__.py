@@ -1,29 +1,27 @@
-"""Measure the Cassandra store: `make bench ARGS=cassandra`, or a part by its own name:
+"""Measures the Cassandra store on nodes that are started for it: `make bench ARGS=cassandra`, or parts by their names:
 
 python -m bench.cassandra flush hot_link --rounds 3
 """
 
 from __future__ import annotations
 
-import argparse
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+from bench.cassandra.flush import attributes, flush, ring
+from bench.cassandra.hot_link import hot_link
+from bench.cassandra.month import month
+from bench.cassandra.node import on_one_node
+from bench.cassandra.reads import reads
+from bench.cassandra.writes import writes
+from bench.command import Part, run
 
-from bench.cassandra.parts import PARTS, measure
-from bench.measure import render
-from bench.options import add_parts
-
-
-def main(words: Sequence[str] | None = None) -> None:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_parts(asked, PARTS)
-    asked.add_argument("--rounds", type=int, default=3, help="rounds of each measurement, 3 at most")
-    asked.add_argument("--seconds", type=int, default=2, help="seconds of each round of reads")
-    arguments = asked.parse_args(words)
-    with tempfile.TemporaryDirectory(prefix="clickcurve-bench-") as folder:
-        print(render(measure(Path(folder), arguments.rounds, arguments.seconds, arguments.parts or PARTS)))
-
+PARTS: dict[str, Part] = {
+    "flush": on_one_node(flush),
+    "hot_link": on_one_node(hot_link),
+    "attributes": on_one_node(attributes),
+    "reads": on_one_node(reads),
+    "writes": writes,
+    "month": on_one_node(month),
+    "ring": ring,
+}
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, PARTS)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle
 from pathlib import Path
 from random import Random
-from statistics import median, quantiles
+from statistics import median
 from time import perf_counter, process_time, time
+from typing import Any
 
 from bench.cassandra.node import make_keyspace
-from bench.measure import Line, spread
-from bench.micro.queries import queries_over
+from bench.command import Options
+from bench.measure import Line, Percentiles, in_turn, spread
+from bench.micro.inside import queries_over
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
 from clickcurve.buckets.row import Delta, apply
 from clickcurve.keys import link_subject
 from ingest.batch import Batch
 from ingest.owner import Owner
-from query.reader import MergedLinks, Reader, stored
+from query.reader import MergedLinks, stored
 from storage.contract import Store, StoredLink, StoredRow
 from storage.from_uri import open_store
 from testing.cassandra.node import Node
@@ -35,36 +37,44 @@ QUERIES = {"lifetime": b"", "curve 24 h": b"last=24h", "curve 30 d": b"last=30d"
 SUMMED = {"24 h": 1, "30 d": 30, "12 mo": 360}  # spans, in days
 
 
-def hot_link(node: Node, folder: Path, rounds: int) -> list[Line]:
+def hot_link(node: Node, options: Options) -> Iterator[Line]:
     """The costs of both links, in turn."""
-    return asyncio.run(_hot_link(make_keyspace(node, "hot_link"), folder, rounds))
-
-
-async def _hot_link(uri: str, folder: Path, rounds: int) -> list[Line]:
-    now = int(time()) // 60 * 60
-    store = open_store(uri, CLICKS)
-    try:
-        owners = [
-            OwnerProcess(folder / f"owner-{number}", store, lambda: now, alone=False, disk=TrackedDisk()).owner
-            for number in range(OWNERS)
-        ]
-        await _fill(owners, now)
-        row_bytes = {key: [len(row.data) for row in (await store.rows(key)).rows] for key in (HOT, QUIET)}
-        if [len(sizes) for sizes in row_bytes.values()] != [OWNERS, 1]:
-            raise RuntimeError(f"rows of {row_bytes} bytes, not those of {OWNERS} owners and of one")
-        lines = [*await _flush_lines(owners, now, rounds), *await _read_lines(store, now, rounds)]
-        hot, quiet = await store.rows(HOT), await store.rows(QUIET)
-        lines += [_sum_line(what, days, hot, quiet, now) for what, days in SUMMED.items()]
-        for owner in owners:
-            await owner.close()
-    finally:
-        store.close()
+    now, rounds = int(time()) // 60 * 60, min(options.rounds, 3)
+    store = open_store(make_keyspace(node, "hot_link"), CLICKS)
+    options.closing.callback(store.close)
+    run = options.closing.enter_context(asyncio.Runner()).run
+    folders = [options.folder / f"owner-{number}" for number in range(OWNERS)]
+    owners = [_owner(folder, store, now) for folder in folders]
+    run(_fill(owners, now))
+    hot, quiet = (run(_rows_of(store, key)) for key in (HOT, QUIET))
+    hot_bytes, quiet_bytes = ([len(row.data) for row in link.rows] for link in (hot, quiet))
+    if (len(hot_bytes), len(quiet_bytes)) != (OWNERS, 1):
+        raise RuntimeError(f"rows of {hot_bytes} and {quiet_bytes} bytes, not those of {OWNERS} owners and of one")
     what = f"link counted by {OWNERS} owners, 1,000 hits a minute each for 500 days"
-    return [Line(what, f"{sum(row_bytes[HOT]):,} B", f"by 1 owner {sum(row_bytes[QUIET]):,} B"), *lines]
+    yield Line(what, f"{sum(hot_bytes):,} B", f"by 1 owner {sum(quiet_bytes):,} B")
+    turns = [lambda: run(_flushes_ms(owners, HOT, now)), lambda: run(_flushes_ms(owners[:1], QUIET, now))]
+    hot_ms, quiet_ms = in_turn(rounds, *turns)
+    beside = f"{median(hot_ms) / median(quiet_ms):.1f} times 1 owner's {median(quiet_ms):.1f} ms"
+    apart = f"rounds within {spread(hot_ms)}"
+    yield Line(f"a hit and a flush of {OWNERS} owners at once", f"{median(hot_ms):.1f} ms", f"{beside}, {apart}")
+    for what, query in QUERIES.items():
+        ask = partial(_reads_ms, store, now, what == "lifetime", query)
+        of_hot, of_quiet = in_turn(rounds, lambda ask=ask: run(ask(HOT)), lambda ask=ask: run(ask(QUIET)))  # type: ignore[misc]
+        took, beside_it = (Percentiles.of([ms for turn in of for ms in turn]) for of in (of_hot, of_quiet))
+        compared = f"{took.p50_ms / beside_it.p50_ms:.1f} times 1 owner's ({beside_it})"
+        apart = f"rounds within {spread([median(turn) for turn in of_hot])}"
+        yield Line(f"{what} of {OWNERS} rows, in process", str(took), f"{compared}, {apart}")
+    hot, quiet = (run(_rows_of(store, key)) for key in (HOT, QUIET))
+    yield from (_sum_line(what, days, hot, quiet, now) for what, days in SUMMED.items())
+    run(_close(owners))
+
+
+def _owner(folder: Path, store: Store, now: int) -> Owner:
+    return OwnerProcess(folder, store, lambda: now, alone=False, disk=TrackedDisk()).owner
 
 
 async def _fill(owners: Sequence[Owner], now: int) -> None:
-    """About 1,000 hits a minute for 500 days in each row."""
+    """Counts about 1,000 hits a minute for 500 days in each row."""
     chance = Random(1)
     people: dict[int, dict[str, int]] = {}
     at, day = now - 500 * DAY_S, fold_day(now)
@@ -72,64 +82,52 @@ async def _fill(owners: Sequence[Owner], now: int) -> None:
         start, at = CLICKS.kept(at, day)
         count = max(1, round(chance.gauss(1_000, 32) * (at - start) / 60))
         people[start] = {HOT: count, QUIET: count}
-    for number, owner in enumerate(owners):
+    for owner in owners:
         await owner.accept(Batch(people=people))
         await owner.flush()
-        if not number:
-            people = {start: {HOT: counts[HOT]} for start, counts in people.items()}
+        people = {start: {HOT: counts[HOT]} for start, counts in people.items()}
 
 
-async def _flush_lines(owners: Sequence[Owner], now: int, rounds: int) -> list[Line]:
-    """A hit and a flush of all owners that count the link, at once, as machines of their own would; beside one owner.
+async def _rows_of(store: Store, key: str) -> StoredLink:
+    return await store.rows(key)
+
+
+async def _close(owners: Sequence[Owner]) -> None:
+    for owner in owners:
+        await owner.close()
+
+
+async def _flushes_ms(owners: Sequence[Owner], key: str, now: int) -> float:
+    """Has these owners count a hit and flush it, at once, as machines of their own would; returns the mean time.
 
     All run in this process, so a time is that of ten only as far as the cores allow.
     """
 
-    async def count(owner: Owner, key: str) -> None:
+    async def count(owner: Owner) -> None:
         await owner.accept(Batch(people={now: {key: 1}}))
         await owner.flush()
 
-    spent_ms: dict[str, list[float]] = {HOT: [], QUIET: []}
-    for _ in range(rounds):
-        for key, counting in ((HOT, owners), (QUIET, owners[:1])):
-            begun = perf_counter()
-            for _ in range(FLUSHES):
-                await asyncio.gather(*(count(owner, key) for owner in counting))
-            spent_ms[key].append((perf_counter() - begun) * 1000 / FLUSHES)
-    hot, quiet = median(spent_ms[HOT]), median(spent_ms[QUIET])
-    compared = f"{hot / quiet:.1f} times 1 owner's {quiet:.1f} ms, rounds within {spread(spent_ms[HOT])}"
-    return [Line(f"a hit and a flush of {OWNERS} owners at once", f"{hot:.1f} ms", compared)]
+    begun = perf_counter()
+    for _ in range(FLUSHES):
+        await asyncio.gather(*map(count, owners))
+    return (perf_counter() - begun) * 1000 / FLUSHES
 
 
-async def _read_lines(store: Store, now: int, rounds: int) -> list[Line]:
-    queries = queries_over(Reader(store.rows, lambda key: [], lambda keys: None, lambda: CLICKS), store, now)
-    lines = []
-    for what, query in QUERIES.items():
-        ask = queries.total if what == "lifetime" else queries.curve
-        runs: dict[str, list[list[float]]] = {HOT: [], QUIET: []}
-        for _ in range(rounds):
-            for key, of_key in runs.items():
-                of_key.append([])
-                gc.disable()
-                for _ in range(READS):
-                    begun = perf_counter()
-                    await ask(link_subject(key), query)
-                    of_key[-1].append((perf_counter() - begun) * 1000)
-                gc.enable()
-        (p50, p99), (single50, single99) = (
-            (cuts[49], cuts[98])
-            for of_key in runs.values()
-            for cuts in [quantiles([ms for run in of_key for ms in run], n=100)]
-        )
-        compared = f"{p50 / single50:.1f} times 1 owner's (p50 {single50:.2f} p99 {single99:.2f} ms)"
-        apart = f"rounds within {spread([median(run) for run in runs[HOT]])}"
-        figure = f"p50 {p50:.2f} p99 {p99:.2f} ms"
-        lines.append(Line(f"{what} of {OWNERS} rows, in process", figure, f"{compared}, {apart}"))
-    return lines
+async def _reads_ms(store: Store, now: int, lifetime: bool, query: bytes, key: str) -> list[float]:
+    queries = queries_over(store.rows, store, now)
+    ask: Callable[..., Any] = queries.total if lifetime else queries.curve
+    took_ms = []
+    gc.disable()
+    for _ in range(READS):
+        begun = perf_counter()
+        await ask(link_subject(key), query)
+        took_ms.append((perf_counter() - begun) * 1000)
+    gc.enable()
+    return took_ms
 
 
 def _sum_line(what: str, days: int, hot: StoredLink, quiet: StoredLink, now: int) -> Line:
-    """Processor time of what a read makes of the rows: all new, one changed since the last read, none changed."""
+    """Returns processor times of a read's sum of the rows: all new, one changed since the last read, none changed."""
     since, same, merged = now - days * DAY_S, MergedLinks(), MergedLinks()
     later = [StoredLink(0, (*hot.rows[:-1], _with_a_hit(hot.rows[-1], now - MINUTE_S * age))) for age in range(2)]
     turns = cycle(later)
@@ -150,13 +148,14 @@ def _with_a_hit(row: StoredRow, at: int) -> StoredRow:
 
 
 def _processor_ms(*calls: Callable[[], object]) -> list[float]:
-    """The medians of each, in turn."""
-    spent: list[list[float]] = [[] for _ in calls]
+    """Returns the medians of each, in turn."""
+
+    def timed(call: Callable[[], object]) -> float:
+        begun = process_time()
+        call()
+        return (process_time() - begun) * 1000
+
     gc.disable()
-    for _ in range(READS):
-        for call, times in zip(calls, spent, strict=True):
-            begun = process_time()
-            call()
-            times.append((process_time() - begun) * 1000)
+    spent = in_turn(READS, *(partial(timed, call) for call in calls))
     gc.enable()
     return [median(times) for times in spent]

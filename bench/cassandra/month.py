@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from collections.abc import Iterator
 from time import perf_counter
 
 from bench.cassandra.node import connection, make_keyspace
+from bench.command import Options
 from bench.measure import Line
 from clickcurve.keys import link_key
 from storage.cassandra.store import CassandraStore
 from testing.cassandra.counted import Counted
 from testing.cassandra.month import VIRAL, Month, Plan
 from testing.cassandra.node import Node
-from testing.cassandra.tables import TableStats, table_stats, tables_with_deletions
+from testing.cassandra.tables import table_stats, tables_with_deletions
 
 KEYSPACE = "month"
 PLAN = Plan()
 
 
-def month(node: Node, folder: Path) -> list[Line]:
+def month(node: Node, options: Options) -> Iterator[Line]:
     """The month, flushed and compacted. Raises RuntimeError if `rows` holds a tombstone."""
     with connection(make_keyspace(node, KEYSPACE)) as connected:
         counted = Counted(connected)
         begun = perf_counter()
-        done = asyncio.run(Month(PLAN, folder / "month", lambda: counted).pass_by())
+        done = asyncio.run(Month(PLAN, options.folder / "month", lambda: counted).pass_by())
         took_s = perf_counter() - begun
         node.nodetool("flush", KEYSPACE)
         flushed = table_stats(node, KEYSPACE)["rows"]
@@ -34,26 +35,18 @@ def month(node: Node, folder: Path) -> list[Line]:
     deleted_in = tables_with_deletions(node, KEYSPACE, "rows", "due")
     if "rows" in deleted_in:
         raise RuntimeError("rows holds tombstones")
-    return [
-        Line(
-            f"a month of {PLAN.owners} owners, {PLAN.links:,} links and one that all count",
-            f"{took_s:.0f} s",
-            f"{done.flushes:,} flushes, {done.visited:,} quiet rows visited by {PLAN.days * PLAN.owners} passes",
-        ),
-        Line("... bytes of that link's rows", f"{sum(row_bytes):,} B", f"{max(row_bytes):,} B the largest"),
-        _files("... rows, flushed to disk", flushed),
-        _files("... rows, compacted", compacted),
-        Line(
-            "... largest partition of rows",
-            f"{compacted.largest_bytes:,} B",
-            f"mean {compacted.mean_bytes:,} B, {compacted.partitions:,} partitions",
-        ),
-        Line(
-            "... tombstones a slice, all links read (1 is the least shown)",
-            f"mean {compacted.tombstones_mean:.1f} max {compacted.tombstones_max}",
-            f"files with tombstones by sstablemetadata: {', '.join(sorted(deleted_in)) or 'none'}, not rows",
-        ),
-    ]
+    visited = f"{done.flushes:,} flushes, {done.visited:,} quiet rows visited by {PLAN.days * PLAN.owners} passes"
+    yield Line(
+        f"a month of {PLAN.owners} owners, {PLAN.links:,} links and one that all count", f"{took_s:.0f} s", visited
+    )
+    yield Line("... bytes of that link's rows", f"{sum(row_bytes):,} B", f"{max(row_bytes):,} B the largest")
+    for what, stats in (("flushed to disk", flushed), ("compacted", compacted)):
+        yield Line(f"... rows, {what}", f"{stats.disk_bytes / 1e6:.2f} MB", f"{stats.files} files")
+    partitions = f"mean {compacted.mean_bytes:,} B, {compacted.partitions:,} partitions"
+    yield Line("... largest partition of rows", f"{compacted.largest_bytes:,} B", partitions)
+    tombstones = f"mean {compacted.tombstones_mean:.1f} max {compacted.tombstones_max}"
+    where = f"files with tombstones by sstablemetadata: {', '.join(sorted(deleted_in)) or 'none'}, not rows"
+    yield Line("... tombstones a slice, all links read (1 is the least shown)", tombstones, where)
 
 
 def _read_all(store: CassandraStore) -> list[int]:
@@ -62,7 +55,3 @@ def _read_all(store: CassandraStore) -> list[int]:
     while page := store.walk(after, 1_000):
         after = page[-1][0]
     return [len(row.data) for row in asyncio.run(store.rows(link_key(VIRAL))).rows]
-
-
-def _files(what: str, stats: TableStats) -> Line:
-    return Line(what, f"{stats.disk_bytes / 1e6:.2f} MB", f"{stats.files} files")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from bench.command import Options, Part
+from bench.measure import Line
 from clickcurve.buckets.ladder import CLICKS
 from storage.cassandra.requests import Requests
 from storage.cassandra.schema import apply_schema
@@ -28,6 +30,16 @@ def one_node(folder: Path) -> Iterator[Node]:
     prepare()
     with running([place_one(folder, "group", settings=POOLS)]) as ring:
         yield ring.nodes[0]
+
+
+def on_one_node(measured: Callable[[Node, Options], Iterable[Line]]) -> Part:
+    """Returns a part that starts a node for what it measures."""
+
+    def part(options: Options) -> Iterator[Line]:
+        with one_node(options.folder / "node") as node:
+            yield from measured(node, options)
+
+    return part
 
 
 @contextmanager

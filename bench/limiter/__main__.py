@@ -1,26 +1,22 @@
-"""Measure the limiter next to three libraries: `make bench ARGS=limiter`, or parts by their own names:
+"""Measures the limiter next to three libraries: `make bench ARGS=limiter`, or parts by their own names:
 
-python -m bench.limiter memory redis memcached bytes --rounds 9 --seconds 0.1
+python -m bench.limiter memory redis memcached bytes --rounds 9
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from functools import partial
 
-from bench.limiter.parts import PARTS, measure
-from bench.measure import render
-from bench.options import add_parts
+from bench.command import Part, run
+from bench.limiter.bytes_per_key import bytes_per_key
+from bench.limiter.decisions import decisions
 
-
-def main(words: Sequence[str] | None = None) -> None:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_parts(asked, PARTS)
-    asked.add_argument("--rounds", type=int, default=9, help="rounds of each measurement; the table has medians")
-    asked.add_argument("--seconds", type=float, default=0.1, help="seconds of each turn in a round")
-    arguments = asked.parse_args(words)
-    print(render(measure(arguments.rounds, arguments.seconds, arguments.parts or tuple(PARTS))))
-
+PARTS: dict[str, Part] = {
+    "memory": partial(decisions, "memory"),
+    "redis": partial(decisions, "redis"),
+    "memcached": partial(decisions, "memcached"),
+    "bytes": bytes_per_key,
+}
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, PARTS)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
 from time import time
 
 import redis
 from pymemcache.client.base import Client
 
+from bench.command import Options
 from bench.limiter.contenders import GROUPS, OURS, Place, Rates, contenders, limiter_at
+from bench.limiter.decisions import place_of
 from bench.measure import Line
 from clickcurve.buckets.ladder import DAY_S
 
@@ -20,23 +21,19 @@ CASES: Mapping[str, tuple[int, Rates]] = {"100/d": (200, [(100, DAY_S)]), "70,00
 STRATEGIES = {"fixed window": "fixed", "exact sliding window": "tiered", "token bucket": "token_bucket"}
 
 
-def measure(place_of: Callable[[str], AbstractContextManager[Place]]) -> list[Line]:
-    lines = []
+def bytes_per_key(_: Options) -> Iterator[Line]:
+    """What the callers of each library take who have used their limit up."""
     for name in ("memory", "redis", "memcached"):
         for guarantee in GROUPS:
             for case, (keys, rates) in CASES.items():
                 if case != "100/d" and (name != "memory" or guarantee != "exact sliding window"):
                     continue  # of the others it does not depend on the limit, and over a network it takes long
                 with place_of(name) as place:
-                    sizes = {
-                        library: _per_key(place, guarantee, library, keys, rates)
-                        for library in contenders(place, guarantee)
-                    }
+                    libraries = contenders(place, guarantee)
+                    sizes = {library: _per_key(place, guarantee, library, keys, rates) for library in libraries}
                     place.close()
                 compared = "; ".join(f"{library} {size:,.0f}" for library, size in sizes.items() if library != OURS)
-                if sizes:
-                    lines.append(Line(f"{name}, {guarantee}, {case} used up", f"{sizes[OURS]:,.0f} B a key", compared))
-    return lines
+                yield Line(f"{name}, {guarantee}, {case} used up", f"{sizes[OURS]:,.0f} B a key", compared)
 
 
 def _per_key(place: Place, guarantee: str, library: str, keys: int, rates: Rates) -> float:

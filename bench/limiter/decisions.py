@@ -1,4 +1,4 @@
-"""Measure the limiter's decisions a second next to three libraries', in process and on servers that are started for it.
+"""Measures the limiter's decisions a second next to three libraries', in process and on servers started for it.
 
 One thread, 10,000 keys; each group has the same guarantee. In each round all of a group have their turn, and so has the
 bare operation that they are held against.
@@ -10,6 +10,7 @@ import gc
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import cycle
 from statistics import median
 from time import perf_counter, process_time
@@ -17,8 +18,9 @@ from time import perf_counter, process_time
 import redis
 from pymemcache.client.base import Client
 
+from bench.command import Options
 from bench.limiter.contenders import GROUPS, OURS, Hit, Place, Rates, contenders
-from bench.measure import Line, rate, spread
+from bench.measure import Line, in_turn, rate, spread
 from clickcurve.buckets.ladder import DAY_S
 from testing.backend_servers import memcached_server, redis_server
 
@@ -78,41 +80,31 @@ def per_s(hit: Hit, keys: Iterator[str], seconds: float, timer: Callable[[], flo
     return decided / (now - begun)
 
 
-def decisions(name: str, rounds: int, seconds: float) -> list[Line]:
-    """In process by the processor's time, of which others on the machine take nothing; on servers by the clock."""
-    lines = []
+def decisions(name: str, options: Options) -> Iterator[Line]:
+    """In process by the processor's time, of which others on the machine take nothing; on servers by the clock.
+
+    Every key has been seen before. A turn takes a twentieth of `--seconds`.
+    """
     timer = process_time if name == "memory" else perf_counter
     keys = list(map(str, random.Random(1).sample(range(KEYS), KEYS)))
     for guarantee in GROUPS:
         for case, rates in CASES.items():
             with place_of(name) as place:
+                what, operation = bare(place)
                 hits = {library: make(place, rates) for library, make in contenders(place, guarantee).items()}
-                if hits:
-                    what, operation = bare(place)
-                    figures = _measure({**hits, what: operation}, keys, rounds, seconds, timer)
-                    lines.append(_line(f"{name}, {guarantee}, {case}", figures, what))
+                hits[what] = operation
+                for hit in hits.values():
+                    if not all([hit(key) for key in keys]):  # noqa: C419  each is hit
+                        raise RuntimeError("a first hit was refused")
+                gc.collect()
+                turns = [partial(per_s, hit, cycle(keys), options.seconds / 20, timer) for hit in hits.values()]
+                figures = dict(zip(hits, in_turn(options.rounds, *turns), strict=True))
+                yield _line(f"{name}, {guarantee}, {case}", figures, what)
                 place.close()
-    return lines
 
 
-def _measure(
-    hits: Mapping[str, Hit], keys: Sequence[str], rounds: int, seconds: float, timer: Callable[[], float]
-) -> dict[str, list[float]]:
-    """The figures of each in each round. Every key has been seen before."""
-    for hit in hits.values():
-        if not all([hit(key) for key in keys]):  # noqa: C419  each is hit
-            raise RuntimeError("a first hit was refused")
-    figures: dict[str, list[float]] = {library: [] for library in hits}
-    turns = {library: cycle(keys) for library in hits}
-    gc.collect()
-    for _ in range(rounds):
-        for library, hit in hits.items():
-            figures[library].append(per_s(hit, turns[library], seconds, timer))
-    return figures
-
-
-def _line(what: str, figures: Mapping[str, list[float]], operation: str) -> Line:
-    """Clickcurve's figure, and next to it what part that is of the bare operation, and those of the others."""
+def _line(what: str, figures: Mapping[str, Sequence[float]], operation: str) -> Line:
+    """Returns Clickcurve's figure, what part that is of the bare operation, and the figures of the others."""
     medians = {library: median(rates) for library, rates in figures.items()}
     mine, least = medians.pop(OURS), medians.pop(operation)
     compared = [f"1/{least / mine:.1f} of {operation}, rounds within {spread(figures[OURS])}"]

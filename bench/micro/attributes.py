@@ -10,9 +10,9 @@ import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from bench.command import Options
 from bench.measure import Measure
 from bench.micro.inside import begun_flush, owned_store, read, read_group, single_routes
-from bench.options import Options
 from bench.visitors import Visitors
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader

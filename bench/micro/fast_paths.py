@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
-from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any
-from unittest.mock import patch
 
-from bench.limiter.contenders import Rates, limiter_at
+from bench.command import Options
+from bench.limiter.contenders import Place, Rates, limiter_at
 from bench.limiter.decisions import place_of
-from bench.measure import Line, shown
-from bench.micro import breakdown, queries
+from bench.measure import Measure, ready
+from bench.micro import breakdown
 from bench.micro.attributes import ALL, DIMENSIONS, NOW, reader_of
 from bench.micro.growth import moments
-from bench.micro.inside import begun_flush, owned_store, read
-from bench.micro.reading import body
-from bench.options import Options
+from bench.micro.inside import begun_flush, owned_store, queries_over, read
+from bench.micro.reading import plain_bodies
+from bench.micro.rows import row_of
 from bench.visitors import Visitors
 from clickcurve.buckets import codec
 from clickcurve.buckets.breakdowns import closed_part
@@ -35,7 +33,8 @@ from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.columns import ColumnTier
 from clickcurve.buckets.breakdowns.parts import decode_parts
-from clickcurve.buckets.ladder import CLICKS, DAY_S
+from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.keys import link_subject
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Question
 from clickcurve.limiter.backends import redis
@@ -51,65 +50,26 @@ from clickcurve.limiter.rule import Rule
 from ingest.attributes.memo import Memo
 from ingest.buffer import Buffer
 from ingest.flush import Flush
+from ingest.imports import access_log
 from ingest.reading import body as reading
 from ingest.reading import request_sums
-from ingest.reading.body import Media
 from query import curve
+from storage.contract import StoredLink, StoredRow
 from storage.memory_store import MemoryStore
 
-LEAST = 1.1  # a fast path wins so much where a user sees it, or it goes
+CURVES_NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
 ONE, FOUR = [(70_000, DAY_S)], [(5_000, 1), (20_000, 60), (50_000, 3_600), (70_000, DAY_S)]
 AT_ONCE = 2_000  # decisions
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A call, and what makes it slow: an attribute of something, and what stands there instead.
-
-    apart: each way has something of its own, made in its own way. fresh: each call has something newly made.
-    """
-
-    name: str
-    make: Callable[[], Any]
-    call: Callable[[Any], object]
-    unit: str
-    per: float
-    replaced: tuple[Any, str, Any]
-    timer: Callable[[], float] = process_time
-    fresh: bool = False
-    apart: bool = False
-
-    def line(self, rounds: int) -> Line:
-        """Measures both ways in turn, five pairs at least for a round."""
-        ways: list[Callable[[], AbstractContextManager[Any]]] = [nullcontext, lambda: patch.object(*self.replaced)]
-        made, took = list[Any](), [list[float](), list[float]()]
-        for way in ways:
-            with way():
-                made.append(self.make() if self.apart or self.fresh or not made else made[0])
-                self.call(made[-1])
-        for _ in range(5 * rounds):
-            for number, way in enumerate(ways):
-                with way():
-                    what = self.make() if self.fresh else made[number]
-                    begun = self.timer()
-                    self.call(what)
-                    took[number].append((self.timer() - begun) / self.per * 1e6)
-        times = sorted(slow / fast for fast, slow in zip(*took, strict=True))
-        middle = times[len(times) // 4 : len(times) - len(times) // 4]
-        compared = f"slow way {shown(median(took[1]))} {self.unit}, {median(times):.2f} times"
-        spread = f"middle half of {len(times)} pairs {middle[0]:.2f} to {middle[-1]:.2f}"
-        return Line(
-            self.name, f"{shown(median(took[0]))} {self.unit}", f"{compared}, {spread}", f">= {LEAST:.2f} times"
-        )
-
-
-def fast_paths(options: Options) -> Iterator[Line]:
+def fast_paths(options: Options) -> Iterator[Measure]:
     """Those of one process: the limiter in memory, readings of hits, flushes, queries."""
-    for pair in (*_in_memory(options), *_of_hits(options), *_of_queries(options)):
-        yield pair.line(options.rounds)
+    yield from _in_memory(options)
+    yield from _of_hits(options)
+    yield from _of_queries(options)
 
 
-def fast_paths_remote(options: Options) -> Iterator[Line]:
+def fast_paths_remote(options: Options) -> Iterator[Measure]:
     """Those of the limiter's clients of Redis and memcached, on servers that are started; by the wall."""
     remote: Mapping[str, tuple[str, tuple[Any, str, Any]]] = {
         "encode_question": ("redis", (ScriptCodec, "encode_question", _encoded_as_any)),
@@ -119,17 +79,15 @@ def fast_paths_remote(options: Options) -> Iterator[Line]:
     for name, (place_name, replaced) in remote.items():
         for strategy in ("fixed", "tiered", "token_bucket"):
             with place_of(place_name) as place:
-                decide = _decisions(options.of(AT_ONCE))
-                make = partial(limiter_at, place, ONE, strategy)
+                limiter = partial(limiter_at, place, ONE, strategy)
                 what = f"{name}, {strategy}, {place_name}"
-                unit, per = "us a decision", options.of(AT_ONCE)
                 apart = name == "RedisSocket"  # of which a connection is one for good
-                yield Pair(what, make, decide, unit, per, replaced, perf_counter, apart=apart).line(options.rounds)
+                yield _decisions(options, what, limiter, replaced, timer=perf_counter, apart=apart)
                 place.close()
 
 
 # --- the limiter ------------------------------------------------------------------------------------------------------
-def _in_memory(options: Options) -> Iterator[Pair]:
+def _in_memory(options: Options) -> Iterator[Measure]:
     paths: tuple[tuple[str, str, Rates, tuple[Any, str, Any]], ...] = (
         ("Windows.hit", "fixed", ONE, (Windows, "hit", _weighed_and_charged)),
         ("Tokens.hit", "token_bucket", ONE, (Tokens, "hit", _weighed_and_charged)),
@@ -140,19 +98,21 @@ def _in_memory(options: Options) -> Iterator[Pair]:
         ("Limiter.hit", "tiered", ONE, (Limiter, "hit", blocking(AsyncLimiter.hit))),
     )
     for name, strategy, rates, replaced in paths:
-        with place_of("memory") as place:
-            make, many = partial(limiter_at, place, rates, strategy), options.of(AT_ONCE)
-            yield Pair(f"{name}, {strategy}", make, _decisions(many), "us a decision", many, replaced)
+        limiter = partial(limiter_at, Place("memory"), rates, strategy)
+        yield _decisions(options, f"{name}, {strategy}", limiter, replaced)
 
 
-def _decisions(many: int) -> Callable[[Limiter], None]:
-    keys = [{"ip": str(number)} for number in range(1_000)]
+def _decisions(
+    options: Options, name: str, limiter: Callable[[], Limiter], slow: tuple[Any, str, Any], **more: Any
+) -> Measure:
+    """Decisions for one caller out of a thousand."""
+    keys, many = [{"ip": str(number)} for number in range(1_000)], options.of(AT_ONCE)
 
     def decide(limiter: Limiter) -> None:
         for features in islice(cycle(keys), many):
             limiter.hit("e", features)
 
-    return decide
+    return Measure(name, limiter, decide, "us a decision", many, slow=slow, **more)
 
 
 def _weighed_and_charged(meter: Meter, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
@@ -180,25 +140,24 @@ class _LibraryConnection(RedisSocket):
 
 
 # --- hits and queries -------------------------------------------------------------------------------------------------
-def _of_hits(options: Options) -> Iterator[Pair]:
-    visitors, hits = Visitors(), options.of(1_000)
-    bodies = visitors.bodies(20, hits, ALL, NOW)
-    for name, apart, replaced in (
-        ("columns of hits", False, (request_sums, "IN_COLUMNS", 10**9)),
-        ("memos of texts", True, (Memo, "__missing__", lambda memo, key: memo._of(key))),
-    ):
-        reader = partial(reader_of, *DIMENSIONS)
-        read_all = partial(_read_all, bodies)
-        yield Pair(f"{name}, batches of {hits:,}", reader, read_all, "us a hit", 20 * hits, replaced, apart=apart)
-    plain = [body("plain", Media.json, hits)] * 20
-    json_hits = (reading, "WAYS", reading.WAYS[1:])
-    yield Pair(
-        f"plain hits, batches of {hits:,}", reader_of, partial(_read_all, plain), "us a hit", 20 * hits, json_hits
+def _of_hits(options: Options) -> Iterator[Measure]:
+    hits, links = options.of(1_000), options.of(10_000)
+    of, read_all = f"batches of {hits:,}", partial(_read_all, Visitors().bodies(20, hits, ALL, NOW))
+    columns = (request_sums, "IN_COLUMNS", 10**9)
+    memos = (Memo, "__missing__", lambda memo, key: memo._of(key))
+    make_reader, per = partial(reader_of, *DIMENSIONS), 20 * hits
+    yield Measure(f"columns of hits, {of}", make_reader, read_all, "us a hit", per, slow=columns)
+    yield Measure(f"memos of texts, {of}", make_reader, read_all, "us a hit", per, slow=memos, apart=True)
+    plain, json_hits = partial(_read_all, plain_bodies(hits, 20)), (reading, "WAYS", reading.WAYS[1:])
+    yield Measure(f"plain hits, {of}", reader_of, plain, "us a hit", per, slow=json_hits)
+    lines, alone = options.of(20_000), (access_log, "_PLAIN_LINE", re.compile("^.*()()()()()()()()$", re.MULTILINE))
+    log = "".join(map(_log_line, Visitors().hits(lines, ("ref", "ip", "ua"), NOW))).encode()
+    yield Measure(
+        f"{lines:,} lines of a log", _log_reader, lambda reader: reader.read(log), "us a line", lines, slow=alone
     )
-    links = options.of(10_000)
-    lazily = (codec, "decode_lazily", codec.decode)
-    flush = _flushes(options, links)
-    yield Pair(f"lazy rows, flush of {links:,} links", flush, Flush.write, "us a row", links, lazily, fresh=True)
+    flush, lazily = _flushes(options, links), (codec, "decode_lazily", codec.decode)
+    what = f"lazy rows, flush of {links:,} links"
+    yield Measure(what, flush, Flush.write, "us a row", links, slow=lazily, fresh=True)
 
 
 def _read_all(bodies: list[bytes], reader: Any) -> None:
@@ -224,25 +183,49 @@ def _flushes(options: Options, links: int) -> Callable[[], Flush]:
     return make
 
 
-def _of_queries(options: Options) -> Iterator[Pair]:
+def _log_line(hit: Mapping[str, Any]) -> str:
+    said = f'"{hit.get("ref", "-")}" "{hit.get("ua", "-")}"'
+    return f'{hit["ip"]} - - [01/Jan/2026:11:50:00 +0000] "GET /{hit["key"]} HTTP/1.1" 302 0 {said}\n'
+
+
+def _log_reader() -> access_log.AccessLog:
+    reader = access_log.AccessLog(lambda agent: "bot" in agent)
+    reader.use(("ip", "ref", "ua", "source"))
+    return reader
+
+
+def _of_queries(options: Options) -> Iterator[Measure]:
     asked = options.of(300)
-    data = queries.row_data(queries.NOW, 10)
-    make = lambda: queries.queries_over(queries.row_reader(data), MemoryStore(CLICKS), queries.NOW)  # noqa: E731
+    data = _row_data()
+
+    async def rows(key: str) -> StoredLink:
+        return StoredLink(0, (StoredRow(1, data),))
+
+    make = partial(queries_over, rows, MemoryStore(CLICKS), CURVES_NOW)
     for what, query in (("24 h", b"last=24h"), ("30 d", b"last=30d")):
-        call = partial(_ask_curves, asked, query)
-        yield Pair(f"kept grids, curve of {what}", make, call, "us", asked, (curve, "_CACHED_POINTS", 0), apart=True)
-    parts, _ = breakdown.link(options.of(7_800), ("ref", "country"), seed=7_800)
-    start = (breakdown.DAY - 30) * DAY_S
-    for what, since in (("life", 0), ("30 d", start)):
+        call, anew = partial(_ask_curves, asked, query), (curve, "_CACHED_POINTS", 0)
+        yield Measure(f"kept grids, curve of {what}", make, call, "us", asked, slow=anew, apart=True)
+    parts = breakdown.link(options.of(7_800), ("ref", "country"), seed=7_800)
+    by_bucket = (closed_part, "ColumnTier", lambda *columns: dict(ColumnTier(*columns)))
+    for what, since in (("life", 0), ("30 d", (breakdown.DAY - 30) * DAY_S)):
         call = partial(_answer_values, asked, since)
-        replaced = (closed_part, "ColumnTier", lambda *columns: dict(ColumnTier(*columns)))
-        yield Pair(f"columns of breakdowns, by ref, {what}", lambda: parts, call, "us", asked, replaced)
+        yield Measure(f"columns of breakdowns, by ref, {what}", ready(parts), call, "us", asked, slow=by_bucket)
+
+
+def _row_data() -> bytes:
+    """Returns a row with a hit in every tenth kept bucket of four years."""
+    day = fold_day(CURVES_NOW)
+    at, minutes = CURVES_NOW - 4 * 366 * DAY_S, {}
+    while at < CURVES_NOW:
+        start, at = CLICKS.kept(at, day)
+        minutes[start] = 1 + start // 60 % 100
+    return codec.encode(row_of(dict([*minutes.items()][::10]), day=day))
 
 
 def _ask_curves(asked: int, query: bytes, made: Any) -> None:
     async def ask() -> None:
         for _ in range(asked):
-            await made.curve(queries.K, query)
+            await made.curve(link_subject("k"), query)
 
     asyncio.run(ask())
 

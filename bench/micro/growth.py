@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time, time
 
+from bench.command import Options
+from bench.measure import Line
+from bench.micro.rows import row_of
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
-from clickcurve.buckets.row import EMPTY, Delta, apply, next_due
+from clickcurve.buckets.row import next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
 from ingest.batch import Batch
 from ingest.owner import Owner
@@ -35,11 +38,18 @@ class Grown:
     fold_us: tuple[float, float]
     made_s: float
 
-    def line(self, links: int, size: float) -> tuple[str, str]:
-        processor, wall = (median(each) for each in zip(*self.flush_us, strict=True))
-        fold = f"fold {self.fold_us[0]:.1f} us, {self.fold_us[1]:.1f} by the wall"
-        compared = f"{wall:.1f} by the wall; {fold}; {size / links:.1f} B a link; made in {self.made_s:.0f} s"
-        return f"flush {processor:.1f} us a row", compared
+
+def growth(options: Options) -> Iterator[Line]:
+    """A flush and a fold among few links and many, each with three minutes of hits."""
+    for links in options.links or [options.of(50_000), options.of(1_000_000)]:
+        data = options.folder / str(links)
+        data.mkdir()
+        grown = asyncio.run(grow(data, links, three_minutes, 20_000, options.rounds))
+        processor, wall = (median(each) for each in zip(*grown.flush_us, strict=True))
+        fold = f"fold {grown.fold_us[0]:.1f} us, {grown.fold_us[1]:.1f} by the wall"
+        size = (data / "clickcurve.db").stat().st_size / links
+        compared = f"{wall:.1f} by the wall; {fold}; {size:.1f} B a link; made in {grown.made_s:.0f} s"
+        yield Line(f"{links:,} links", f"flush {processor:.1f} us a row", compared)
 
 
 def three_minutes(_: int, now: int) -> dict[int, int]:
@@ -97,7 +107,7 @@ def _fill(store: SqliteStore, links: int, now: int, minutes: Minutes) -> None:
     (record,) = store.owners()
 
     def saved(number: int) -> SavedRow:
-        row = apply(EMPTY, Delta(minutes(number, now), {}), record.begun, fold_day(now), 0, CLICKS)
+        row = row_of(minutes(number, now), day=fold_day(now), mark=record.begun)
         return SavedRow(encode(row), next_due(row, CLICKS), upper_bounds=upper_bounds_of(row, CLICKS))
 
     alike = saved(0) if minutes is three_minutes else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
@@ -18,7 +18,11 @@ from ingest.reading.body import Media, read_hits
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.request_sums import RequestSums
-from storage.contract import OPEN, Held, OwnerRecord, Store
+from query.lists.key_kind import GROUP, LINK
+from query.lists.listing import Listing
+from query.queries import Queries
+from query.reader import Reader
+from storage.contract import OPEN, Held, OwnerRecord, Store, StoredLink
 from storage.sqlite.store import SqliteStore
 
 JUDGE = bot_judge()
@@ -62,6 +66,12 @@ def owned_store(path: Path) -> SqliteStore:
     store = SqliteStore(path, CLICKS)
     store.create_owner(OwnerRecord(1, 1, "bench", "bench", "bench", OPEN, 0, 0))
     return store
+
+
+def queries_over(rows: Callable[[str], Awaitable[StoredLink]], store: Store, now: int) -> Queries:
+    """Makes what a server answers from, without a server."""
+    links, groups = (Listing(kind, store, lambda key: [], tuple, lambda: 0) for kind in (LINK, GROUP))
+    return Queries(Reader(rows, lambda key: [], lambda keys: None, lambda: CLICKS), links, groups, lambda: now)
 
 
 def begun_flush(store: Store, number: int, taken: Buffer, now: int, revisit: frozenset[str] = frozenset()) -> Flush:

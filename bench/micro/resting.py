@@ -10,8 +10,8 @@ from statistics import median
 from time import perf_counter, sleep
 from typing import NamedTuple
 
+from bench.command import Options
 from bench.measure import Line
-from bench.options import Options
 from bench.servers import processor_s
 from testing.server import ROOT, RunningServer, plain_environment
 

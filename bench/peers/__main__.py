@@ -1,4 +1,4 @@
-"""`make bench-peers`: Clickcurve beside other stores, into a file of figures; `render` makes the page and plots of it.
+"""Measures Clickcurve beside other stores, into a file of figures; `render` makes the page and plots of it.
 
 python -m bench.peers --links 1000 --hits 100000 --rounds 1 --out FIGURES.json
 python -m bench.peers render FIGURES.json docs/
@@ -6,24 +6,24 @@ python -m bench.peers render FIGURES.json docs/
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 from typing import Any
 
+from bench.command import machine
 from bench.peers import growth, measure
 from bench.peers.graphite import Graphite, Statsd
-from bench.peers.hits import Feed, prepare
+from bench.peers.hits import prepare
 from bench.peers.in_process import ClickHouse, DuckDb, SqliteHours, SqliteRows
 from bench.peers.own import OwnPeer
-from bench.peers.peer import Missing, Peer
+from bench.peers.peer import Peer
 from bench.peers.report import render
 from bench.peers.time_series import Influx, Victoria
 from bench.workload import Workload
@@ -39,18 +39,17 @@ PEERS: dict[str, type[Peer]] = {
     "graphite": Graphite,
     "statsd": Statsd,
 }
-PARTS = ("rates", "stores", "growth")
 DAYS = 400
+Figures = dict[str, Any]
 
 
 def main() -> None:
     if sys.argv[1:2] == ["render"]:
-        _render(sys.argv[2:])
+        sheet, docs = map(Path, sys.argv[2:])
+        print(*render(json.loads(sheet.read_text()), docs), sep="\n")
         return
-    asked = argparse.ArgumentParser(
-        prog="make bench-peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    asked.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    asked = ArgumentParser(prog="make bench-peers", description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    asked.add_argument("--parts", nargs="+", choices=PARTS, default=tuple(PARTS))
     asked.add_argument("--peers", nargs="+", choices=tuple(PEERS), default=tuple(PEERS))
     asked.add_argument("--links", type=int, default=100_000)
     asked.add_argument("--hits", type=int, default=10_000_000)
@@ -58,114 +57,79 @@ def main() -> None:
     asked.add_argument("--seconds", type=float, default=1.0, help="of each round")
     asked.add_argument("--growth", type=int, nargs="+", default=growth.SIZES, help="numbers of links, 10000000 at most")
     asked.add_argument("--out", type=Path, default=Path("peers.json"), help="where the figures go")
-    arguments = asked.parse_args()
-    kinds = [PEERS[name] for name in arguments.peers] if set(arguments.parts) - {"growth"} else []
-    _check(kinds, asked)
-    figures, begun = _read(arguments.out, kinds), time()
-    with tempfile.TemporaryDirectory(prefix="clickcurve-peers-") as folder:
-        for part in arguments.parts:
-            for step in _PARTS[part](Path(folder), arguments, figures):
-                arguments.out.write_text(json.dumps(figures, indent=1) + "\n")
-                print(f"{time() - begun:4.0f} s  {step}", flush=True)
-    print(f"figures: {arguments.out}; page and plots: python -m bench.peers render {arguments.out} docs/")
-
-
-def _check(kinds: Sequence[type[Peer]], asked: argparse.ArgumentParser) -> None:
-    if shutil.which("wrk") is None:
-        asked.exit(1, "wrk is missing: install the Debian package of that name.\n")
-    for kind in kinds:
-        try:
-            kind.check()
-        except Missing as missing:
-            asked.exit(1, f"{missing}\n")
-
-
-def _read(out: Path, kinds: Sequence[type[Peer]]) -> dict[str, Any]:
-    """The figures of earlier parts, or the beginning of new ones; versions of these are asked anew."""
-    found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {"peers": {}}
-    for kind in kinds:
-        found["peers"].get(kind.name, {}).pop("version", None)
-    return found
-
-
-def _rates(folder: Path, arguments: argparse.Namespace, figures: dict[str, Any]) -> Iterator[str]:
-    kinds = [PEERS[name] for name in arguments.peers]
+    given = asked.parse_args()
+    figures: Figures = json.loads(given.out.read_text()) if given.out.exists() else {"peers": {}}
     begun = time()
-    found = measure.rates(folder, kinds, _workload(arguments), arguments.rounds, arguments.seconds)
+    with tempfile.TemporaryDirectory(prefix="clickcurve-peers-") as folder:
+        for part in given.parts:
+            started = time()
+            for step in PARTS[part](Path(folder), given, figures):
+                figures[part] = _circumstances(given, started)
+                given.out.write_text(json.dumps(figures, indent=1) + "\n")
+                print(f"{time() - begun:4.0f} s  {step}", flush=True)
+    print(f"figures: {given.out}; page and plots: python -m bench.peers render {given.out} docs/")
+
+
+def _rates(folder: Path, given: Namespace, figures: Figures) -> Iterator[str]:
+    kinds, workload = [PEERS[name] for name in given.peers], _workload(given)
+    found = measure.rates(folder, kinds, workload, given.rounds, given.seconds)
     for number, kind in enumerate(kinds):
-        found[kind.name]["counted"] = measure.singles_counted(folder / f"counted-{number}", kind, _workload(arguments))
+        found[kind.name]["counted"] = measure.singles_counted(folder / f"counted-{number}", kind, workload)
         _keep(figures, kind, folder / f"version-{number}", found[kind.name])
-    figures["rates"] = _circumstances(arguments, begun)
     yield "rates of all, in turn"
 
 
-def _stores(folder: Path, arguments: argparse.Namespace, figures: dict[str, Any]) -> Iterator[str]:
-    begun = time()
-    workload = _workload(arguments)
-    feed: Feed = prepare(folder / "feed", workload)
+def _stores(folder: Path, given: Namespace, figures: Figures) -> Iterator[str]:
+    workload = _workload(given)
+    feed = prepare(folder / "feed", workload)
     yield f"{workload.hits:,} hits of {workload.links:,} links, in files"
-    for name in arguments.peers:
+    for name in given.peers:
         place = folder / name
-        found = measure.store(place, PEERS[name], feed, arguments.rounds, arguments.seconds)
-        _keep(figures, PEERS[name], place, found)
+        _keep(figures, PEERS[name], place, measure.store(place, PEERS[name], feed, given.rounds, given.seconds))
         shutil.rmtree(place)
-        figures["stores"] = _circumstances(arguments, begun)
         yield f"store of {name}"
 
 
-def _growth(folder: Path, arguments: argparse.Namespace, figures: dict[str, Any]) -> Iterator[str]:
-    begun = time()
+def _growth(folder: Path, given: Namespace, figures: Figures) -> Iterator[str]:
     figures["sizes"] = []
-    for links in arguments.growth:
-        figures["sizes"].append(growth.measure(folder / f"growth-{links}", links, arguments.rounds, arguments.seconds))
-        figures["growth"] = _circumstances(arguments, begun)
+    for links in given.growth:
+        figures["sizes"].append(growth.measure(folder / f"growth-{links}", links, given.rounds, given.seconds))
         yield f"growth, {links:,} links"
 
 
-_PARTS: dict[str, Callable[[Path, argparse.Namespace, dict[str, Any]], Iterator[str]]] = {
+PARTS: dict[str, Callable[[Path, Namespace, Figures], Iterator[str]]] = {
     "rates": _rates,
     "stores": _stores,
     "growth": _growth,
 }
 
 
-def _keep(figures: dict[str, Any], kind: type[Peer], folder: Path, found: dict[str, Any]) -> None:
+def _keep(figures: Figures, kind: type[Peer], folder: Path, found: Figures) -> None:
     """Adds what was found of a peer to what is known of it, with its version and its doors."""
-    known = figures["peers"].setdefault(kind.name, {})
-    if "version" not in known:
-        with measure.running(kind(folder)) as peer:
-            known["version"] = peer.version()
-    doors = {name: getattr(kind, name) for name in ("writes", "reads", "synced", "sends")}
-    known.update(doors | found)
+    with measure.running(kind(folder)) as peer:
+        found["version"] = peer.version()
+    found |= {name: getattr(kind, name) for name in ("writes", "reads", "synced", "sends")}
+    figures["peers"].setdefault(kind.name, {}).update(found)
 
 
-def _workload(arguments: argparse.Namespace) -> Workload:
-    return Workload(arguments.links, arguments.hits, DAYS, int(time()) // 3_600 * 3_600)
+def _workload(given: Namespace) -> Workload:
+    return Workload(given.links, given.hits, DAYS, int(time()) // 3_600 * 3_600)
 
 
-def _circumstances(arguments: argparse.Namespace, begun: float) -> dict[str, Any]:
-    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+def _circumstances(given: Namespace, begun: float) -> Figures:
+    processors, _, python = machine().rpartition(", Python ")
     return {
         "day": datetime.fromtimestamp(begun, UTC).date().isoformat(),
         "took_s": round(time() - begun),
-        "machine": f"{len(models) or 1} x {models[0].partition(':')[2].strip() if models else platform.machine()}",
-        "python": platform.python_version(),
+        "machine": processors,
+        "python": python,
         "load": round(float(Path("/proc/loadavg").read_text().split()[0]), 1),
-        "links": arguments.links,
-        "hits": arguments.hits,
+        "links": given.links,
+        "hits": given.hits,
         "days": DAYS,
-        "rounds": arguments.rounds,
-        "seconds": arguments.seconds,
+        "rounds": given.rounds,
+        "seconds": given.seconds,
     }
-
-
-def _render(arguments: list[str]) -> None:
-    asked = argparse.ArgumentParser(prog="python -m bench.peers render")
-    asked.add_argument("figures", type=Path)
-    asked.add_argument("docs", type=Path)
-    names = asked.parse_args(arguments)
-    for path in render(json.loads(names.figures.read_text()), names.docs):
-        print(path)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,22 @@
-"""Stores that are called in process, each in a process of its own: `python -m bench.peers.engines NAME FOLDER`.
+"""Stores that are called in process, each in a process of its own: `python -m bench.peers.engines NAME FOLDER PORT`.
 
 That process may have another environment, so nothing of ours is imported here, and libraries only where they are used.
-A line of JSON, a verb and its arguments, is answered by a line of JSON.
+It is told a verb and its arguments over a connection to the port, and answers what the engine returns.
 """
 
 from __future__ import annotations
 
 import gc
-import json
+import signal
 import sqlite3
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from itertools import cycle, groupby, islice
+from multiprocessing.connection import Listener
 from pathlib import Path
 from time import perf_counter, time
 from typing import Any, ClassVar
@@ -44,11 +46,11 @@ class Engine(ABC):
 
     @abstractmethod
     def load(self, raw: str, summed: str) -> None:
-        """Load the CSV files of raw hits, or of those summed by link and time."""
+        """Loads the CSV files of raw hits, or of those summed by link and time."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Bring what was loaded into the form in which it stays."""
+        """Brings what was loaded into the form in which it stays."""
 
     @abstractmethod
     def counts(self, key: str, start: int, end: int, step_s: int) -> list[int] | None: ...
@@ -58,79 +60,113 @@ class Engine(ABC):
 
     @abstractmethod
     def add_many(self, keys: Sequence[str], moments: Sequence[int]) -> None:
-        """A batch of hits, as durable as the engine can."""
+        """Adds a batch of hits, as durable as the engine can."""
 
     def add(self, key: str, ts: int) -> None:
-        """One hit, as durable as the engine can."""
+        """Adds one hit, as durable as the engine can."""
         self.add_many([key], [ts])
 
     def counted(self) -> int | None:
-        """All hits; None: it cannot say."""
+        """Returns all hits; None: it cannot say."""
         return None
 
     def loaded_s(self, raw: str, summed: str) -> float:
-        """Seconds of a load."""
+        """Returns the seconds of a load."""
         begun = perf_counter()
         self.load(raw, summed)
         return perf_counter() - begun
 
     def latency(self, keys: Sequence[str], seconds: float, start: int, end: int, step_s: int) -> list[float]:
-        """Milliseconds of each question within so many seconds."""
+        """Returns the milliseconds of each question within so many seconds."""
         took_ms: list[float] = []
-        until = perf_counter() + seconds
-        for key in cycle(keys):
-            begun = perf_counter()
-            self.counts(key, start, end, step_s)
-            done = perf_counter()
-            took_ms.append((done - begun) * 1_000)
-            if done > until:
-                break
+        _repeat(keys, lambda key: self.counts(key, start, end, step_s), seconds, took_ms)
         return took_ms
 
     def singles(self, keys: Sequence[str], seconds: float) -> float:
-        """Hits a second, each by itself."""
+        """Returns hits a second, each by itself."""
         now = int(time()) // 60 * 60
-        return _per_s(keys, lambda key: self.add(key, now), seconds)
+        return _repeat(keys, lambda key: self.add(key, now), seconds, [])
 
     def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
-        """Hits a second in batches."""
+        """Returns hits a second in batches."""
         pairs = [(some, [at - index % 240 for index in range(len(some))]) for some in keys]
-        return _per_s(pairs, lambda pair: self.add_many(*pair), seconds) * len(keys[0])
+        return _repeat(pairs, lambda pair: self.add_many(*pair), seconds, []) * len(keys[0])
 
 
-def _per_s(turns: Sequence[Any], do: Callable[[Any], None], seconds: float) -> float:
-    begun, done = perf_counter(), 0
+def _repeat(turns: Sequence[Any], do: Callable[[Any], object], seconds: float, took_ms: list[float]) -> float:
+    """Does it with each turn again and again, for so long; notes each time, and returns how often a second."""
+    first = begun = perf_counter()
     for turn in cycle(turns):
         do(turn)
-        done += 1
-        if perf_counter() - begun > seconds:
+        done = perf_counter()
+        took_ms.append((done - begun) * 1_000)
+        if done - first > seconds:
             break
-    return done / (perf_counter() - begun)
+        begun = done
+    return len(took_ms) / (perf_counter() - first)
 
 
 def _lines_of(path: str) -> Iterator[list[str]]:
-    """The cells of each line of a CSV file of ours."""
+    """Yields the cells of each line of a CSV file of ours."""
     with Path(path).open() as lines:
         for line in lines:
             yield line.rstrip("\n").split(",")
 
 
-def _filled(found: Sequence[tuple[int, int]], points: int) -> list[int]:
-    """Counts given by the number of their step, with zeros between them."""
-    counts = [0] * points
-    for step, count in found:
-        counts[step] += count
-    return counts
+class _Sql(Engine):
+    """A database with a row for each link and time; each kind says in its dialect what it is asked."""
+
+    table: ClassVar[str] = "hits"
+    at: ClassVar[str] = "ts"
+    unit_s: ClassVar[int] = 1  # of the times
+    total: ClassVar[str] = "sum(n)"
+    step: ClassVar[str]  # the number of a time's step
+    best: ClassVar[str] = "SELECT key, {total} AS s FROM {of} GROUP BY key ORDER BY s DESC, key LIMIT {most}"
+
+    @abstractmethod
+    def rows(self, select: str) -> Sequence[Sequence[Any]]: ...
+
+    def link(self, key: str) -> str:
+        """Returns the condition of a link's rows."""
+        return f"key = '{key}'"
+
+    def _of(self, since: int, until: int, condition: str = "") -> str:
+        first, end = since // self.unit_s, until // self.unit_s
+        return f"{self.table} WHERE {condition}{self.at} >= {first} AND {self.at} < {end}"
+
+    def counts(self, key: str, start: int, end: int, step_s: int) -> list[int] | None:
+        if step_s < self.unit_s:
+            return None
+        of = self._of(start, end, f"{self.link(key)} AND ")
+        if end - start == step_s:
+            return [int(self.rows(f"SELECT {self.total} FROM {of}")[0][0] or 0)]
+        step = self.step.format(at=self.at, start=start // self.unit_s, step=step_s // self.unit_s)
+        counts = [0] * ((end - start) // step_s)
+        for number, count in self.rows(f"SELECT {step}, {self.total} FROM {of} GROUP BY 1"):
+            counts[int(number)] += int(count)
+        return counts
+
+    def top(self, since: int, until: int, most: int) -> list[tuple[str, int]]:
+        best = self.best.format(total=self.total, of=self._of(since, until), most=most)
+        return [(key, int(count)) for key, count in self.rows(best)]
+
+    def counted(self) -> int | None:
+        return int(self.rows(f"SELECT {self.total} FROM {self.table}")[0][0] or 0)
 
 
-class _Sqlite(Engine):
-    schema: str
+class _Sqlite(_Sql):
+    schema: ClassVar[str]
     synced = "each commit after a sync (WAL, synchronous=FULL)"
+    step = "({at} - {start}) / {step}"
+    best = """
+        SELECT key, s FROM (SELECT link, {total} AS s FROM {of} GROUP BY link) JOIN links ON links.id = link
+        ORDER BY s DESC, key LIMIT {most}"""
 
     def __init__(self, folder: str) -> None:
         self._db = sqlite3.connect(f"{folder}/hits.db", isolation_level=None)
         self._db.executescript(
-            f"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-65536; {self.schema}"
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-65536;"
+            f"CREATE TABLE IF NOT EXISTS links (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE); {self.schema}"
         )
         self._links: dict[str, int] = dict(self._db.execute("SELECT key, id FROM links"))
 
@@ -140,72 +176,11 @@ class _Sqlite(Engine):
     def settle(self) -> None:
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def _link(self, key: str) -> int:
-        found = self._links.get(key)
-        if found is None:
-            found = len(self._links) + 1
-            self._db.execute("INSERT INTO links VALUES (?, ?)", (found, key))
-            self._links[key] = found
-        return found
+    def rows(self, select: str) -> Sequence[Sequence[Any]]:
+        return self._db.execute(select).fetchall()
 
-    def _asked(self, select: str, start: int, end: int, step_s: int) -> list[int]:
-        return _filled(self._db.execute(select).fetchall(), (end - start) // step_s)
-
-
-class Rows(_Sqlite):
-    """A row for each hit; the index holds all that is asked."""
-
-    name = "SQLite, a row a hit"
-    sends = "each hit by itself, the index made afterwards"
-
-    schema = """
-        CREATE TABLE IF NOT EXISTS links (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
-        CREATE TABLE IF NOT EXISTS hits (link INTEGER NOT NULL, ts INTEGER NOT NULL);
-        CREATE INDEX IF NOT EXISTS by_link ON hits (link, ts);"""
-
-    def load(self, raw: str, summed: str) -> None:
-        del summed
-        self._db.executescript("DROP INDEX by_link")
-        lines = _lines_of(raw)
-        while some := list(islice(lines, BATCH)):
-            self._db.execute("BEGIN")
-            rows = [(self._link(key), int(ts)) for key, ts in some]
-            self._db.executemany("INSERT INTO hits VALUES (?, ?)", rows)
-            self._db.execute("COMMIT")
-        self._db.executescript(self.schema)
-
-    def counts(self, key: str, start: int, end: int, step_s: int) -> list[int] | None:
-        link = self._links.get(key, 0)
-        where = f"FROM hits WHERE link = {link} AND ts >= {start} AND ts < {end}"
-        if end - start == step_s:
-            return [self._db.execute(f"SELECT count(*) {where}").fetchone()[0]]
-        return self._asked(f"SELECT (ts - {start}) / {step_s}, count(*) {where} GROUP BY 1", start, end, step_s)
-
-    def top(self, since: int, until: int, most: int) -> list[tuple[str, int]]:
-        sums = f"SELECT link, count(*) AS n FROM hits WHERE ts >= {since} AND ts < {until} GROUP BY link"
-        best = f"SELECT key, n FROM ({sums}) JOIN links ON links.id = link ORDER BY n DESC, key LIMIT {most}"
-        return self._db.execute(best).fetchall()
-
-    def add_many(self, keys: Sequence[str], moments: Sequence[int]) -> None:
-        self._db.execute("BEGIN")
-        self._db.executemany("INSERT INTO hits VALUES (?, ?)", list(zip(map(self._link, keys), moments, strict=True)))
-        self._db.execute("COMMIT")
-
-    def counted(self) -> int | None:
-        found: int = self._db.execute("SELECT count(*) FROM hits").fetchone()[0]
-        return found
-
-
-class Hours(_Sqlite):
-    """A counter for each link and hour, raised by upsert; minutes are not kept."""
-
-    name = "SQLite, a counter an hour"
-    sends = "each hit by itself, summed by the caller in batches of 100,000"
-
-    schema = """
-        CREATE TABLE IF NOT EXISTS links (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
-        CREATE TABLE IF NOT EXISTS hours
-            (link INTEGER, hour INTEGER, n INTEGER, PRIMARY KEY (link, hour)) WITHOUT ROWID;"""
+    def link(self, key: str) -> str:
+        return f"link = {self._links.get(key, 0)}"
 
     def load(self, raw: str, summed: str) -> None:
         del summed
@@ -213,40 +188,62 @@ class Hours(_Sqlite):
         while some := list(islice(lines, BATCH)):
             self.add_many([key for key, _ in some], [int(ts) for _, ts in some])
 
-    def counts(self, key: str, start: int, end: int, step_s: int) -> list[int] | None:
-        if step_s < HOUR_S:
-            return None
-        first, last, hours = start // HOUR_S, end // HOUR_S, step_s // HOUR_S
-        where = f"FROM hours WHERE link = {self._links.get(key, 0)} AND hour >= {first} AND hour < {last}"
-        if end - start == step_s:
-            return [self._db.execute(f"SELECT coalesce(sum(n), 0) {where}").fetchone()[0]]
-        return self._asked(f"SELECT (hour - {first}) / {hours}, sum(n) {where} GROUP BY 1", start, end, step_s)
+    def _insert(self, statement: str, keys: Iterable[str], *columns: Iterable[int]) -> None:
+        """Inserts in one transaction; links are numbered as they come."""
+        self._db.execute("BEGIN")
+        self._db.executemany(statement, list(zip(map(self._number, keys), *columns, strict=True)))
+        self._db.execute("COMMIT")
 
-    def top(self, since: int, until: int, most: int) -> list[tuple[str, int]]:
-        within = f"hour >= {since // HOUR_S} AND hour < {until // HOUR_S}"
-        sums = f"SELECT link, sum(n) AS n FROM hours WHERE {within} GROUP BY link"
-        best = f"SELECT key, n FROM ({sums}) JOIN links ON links.id = link ORDER BY n DESC, key LIMIT {most}"
-        return self._db.execute(best).fetchall()
+    def _number(self, key: str) -> int:
+        number = self._links.get(key)
+        if number is None:
+            number = self._links[key] = len(self._links) + 1
+            self._db.execute("INSERT INTO links VALUES (?, ?)", (number, key))
+        return number
+
+
+class Rows(_Sqlite):
+    """A row for each hit; the index holds all that is asked."""
+
+    name = "SQLite, a row a hit"
+    sends = "each hit by itself, the index made afterwards"
+    total = "count(*)"
+    schema = """
+        CREATE TABLE IF NOT EXISTS hits (link INTEGER NOT NULL, ts INTEGER NOT NULL);
+        CREATE INDEX IF NOT EXISTS by_link ON hits (link, ts);"""
+
+    def load(self, raw: str, summed: str) -> None:
+        self._db.executescript("DROP INDEX by_link")
+        super().load(raw, summed)
+        self._db.executescript(self.schema)
+
+    def add_many(self, keys: Sequence[str], moments: Sequence[int]) -> None:
+        self._insert("INSERT INTO hits VALUES (?, ?)", keys, moments)
+
+
+class Hours(_Sqlite):
+    """A counter for each link and hour, raised by upsert; minutes are not kept."""
+
+    name = "SQLite, a counter an hour"
+    sends = "each hit by itself, summed by the caller in batches of 100,000"
+    table, at, unit_s = "hours", "hour", HOUR_S
+    schema = """
+        CREATE TABLE IF NOT EXISTS hours
+            (link INTEGER, hour INTEGER, n INTEGER, PRIMARY KEY (link, hour)) WITHOUT ROWID;"""
 
     def add_many(self, keys: Sequence[str], moments: Sequence[int]) -> None:
         sums = Counter((key, ts // HOUR_S) for key, ts in zip(keys, moments, strict=True))
-        self._db.execute("BEGIN")
-        rows = [(self._link(key), hour, n) for (key, hour), n in sums.items()]
         upsert = "INSERT INTO hours VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n"
-        self._db.executemany(upsert, rows)
-        self._db.execute("COMMIT")
-
-    def counted(self) -> int | None:
-        found: int = self._db.execute("SELECT coalesce(sum(n), 0) FROM hours").fetchone()[0]
-        return found
+        self._insert(upsert, (key for key, _ in sums), (hour for _, hour in sums), sums.values())
 
 
-class Duck(Engine):
+class Duck(_Sql):
     """DuckDB: rows sorted at loading, so that a link's lie in one row group; later hits are rows of their own."""
 
     name, package = "DuckDB", "duckdb"
     synced = "each commit after a sync"
     sends = "each hit by itself, one CSV file, summed and sorted by the database"
+    step = "({at} - {start}) // {step}"
 
     def __init__(self, folder: str) -> None:
         import duckdb
@@ -264,20 +261,9 @@ class Duck(Engine):
     def settle(self) -> None:
         self._db.execute("CHECKPOINT")
 
-    def counts(self, key: str, start: int, end: int, step_s: int) -> list[int] | None:
-        where = "FROM hits WHERE key = ? AND ts >= ? AND ts < ?"
-        if end - start == step_s:
-            return [int(self._all(f"SELECT coalesce(sum(n), 0) {where}", key, start, end)[0][0])]
-        found = self._all(f"SELECT (ts - {start}) // {step_s}, sum(n) {where} GROUP BY 1", key, start, end)
-        return _filled([(int(step), int(count)) for step, count in found], (end - start) // step_s)
-
-    def _all(self, select: str, *values: object) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = self._db.execute(select, values).fetchall()
+    def rows(self, select: str) -> Sequence[Sequence[Any]]:
+        found: Sequence[Sequence[Any]] = self._db.execute(select).fetchall()
         return found
-
-    def top(self, since: int, until: int, most: int) -> list[tuple[str, int]]:
-        best = "SELECT key, sum(n) FROM hits WHERE ts >= ? AND ts < ? GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ?"
-        return [(key, int(n)) for key, n in self._db.execute(best, [since, until, most]).fetchall()]
 
     def add(self, key: str, ts: int) -> None:
         self._db.execute("INSERT INTO hits VALUES (?, ?, 1)", [key, ts])
@@ -289,16 +275,15 @@ class Duck(Engine):
         self._db.register("batch", batch)
         self._db.execute("INSERT INTO hits SELECT key, ts, 1 FROM batch")
 
-    def counted(self) -> int | None:
-        return int(self._db.execute("SELECT coalesce(sum(n), 0) FROM hits").fetchall()[0][0])
 
-
-class ClickHouse(Engine):
+class ClickHouse(_Sql):
     """ClickHouse by chdb: a SummingMergeTree adds up equal links and times when it merges; inserts are synced."""
 
     name, package = "ClickHouse (chdb)", "chdb"
     synced = "each insert after a sync (fsync_after_insert)"
     sends = "each hit by itself, one CSV file"
+    table = "c.hits"
+    step = "intDiv({at} - {start}, {step})"
 
     def __init__(self, folder: str) -> None:
         from chdb.session import Session
@@ -312,7 +297,7 @@ class ClickHouse(Engine):
         )
 
     def version(self) -> str:
-        return f"{version('chdb')} (ClickHouse {self._rows('SELECT version()')[0][0]})"
+        return f"{version('chdb')} (ClickHouse {self.rows('SELECT version()')[0][0]})"
 
     def load(self, raw: str, summed: str) -> None:
         del summed
@@ -324,27 +309,12 @@ class ClickHouse(Engine):
     def settle(self) -> None:
         self._db.query("OPTIMIZE TABLE c.hits FINAL")
 
-    def counts(self, key: str, start: int, end: int, step_s: int) -> list[int] | None:
-        where = f"FROM c.hits WHERE key = '{key}' AND ts >= {start} AND ts < {end}"
-        if end - start == step_s:
-            return [int(self._rows(f"SELECT sum(n) {where}")[0][0])]
-        found = self._rows(f"SELECT intDiv(ts - {start}, {step_s}), sum(n) {where} GROUP BY 1")
-        return _filled([(int(step), int(count)) for step, count in found], (end - start) // step_s)
-
-    def _rows(self, select: str) -> list[list[str]]:
+    def rows(self, select: str) -> Sequence[Sequence[Any]]:
         return [line.split("\t") for line in str(self._db.query(select, "TabSeparated")).splitlines()]
-
-    def top(self, since: int, until: int, most: int) -> list[tuple[str, int]]:
-        within = f"ts >= {since} AND ts < {until}"
-        best = f"SELECT key, sum(n) AS s FROM c.hits WHERE {within} GROUP BY key ORDER BY s DESC, key LIMIT {most}"
-        return [(key, int(n)) for key, n in self._rows(best)]
 
     def add_many(self, keys: Sequence[str], moments: Sequence[int]) -> None:
         lines = "\n".join(f"{key}\t{ts}\t1" for key, ts in zip(keys, moments, strict=True))
         self._db.query(f"INSERT INTO c.hits FORMAT TabSeparated\n{lines}\n")
-
-    def counted(self) -> int | None:
-        return int(self._rows("SELECT sum(n) FROM c.hits")[0][0])
 
 
 class Whisper(Engine):
@@ -409,14 +379,17 @@ class Whisper(Engine):
             self._whisper.update_many(str(self._file(key)), points)
 
 
-def main(name: str, folder: str) -> None:
-    kinds: tuple[type[Engine], ...] = (Rows, Hours, Duck, ClickHouse, Whisper)
-    engine = next(kind for kind in kinds if kind.__name__ == name)(folder)
+KINDS: tuple[type[Engine], ...] = (Rows, Hours, Duck, ClickHouse, Whisper)
+
+
+def main(name: str, folder: str, port: str) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    engine = next(kind for kind in KINDS if kind.__name__ == name)(folder)
     gc.freeze()
-    print(json.dumps("ready"), flush=True)
-    for line in sys.stdin:
-        verb, arguments = json.loads(line)
-        print(json.dumps(getattr(engine, verb)(*arguments)), flush=True)
+    with suppress(EOFError), Listener(("127.0.0.1", int(port))) as listener, listener.accept() as asked:
+        while True:
+            verb, arguments = asked.recv()
+            asked.send(getattr(engine, verb)(*arguments))
 
 
 if __name__ == "__main__":

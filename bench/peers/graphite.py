@@ -13,11 +13,12 @@ from itertools import cycle
 from pathlib import Path
 from time import perf_counter, time
 
+from bench.measure import Percentiles
 from bench.peers import engines
 from bench.peers.hits import Feed, Question
 from bench.peers.in_process import ENVIRONMENT, InProcess
-from bench.peers.peer import Latency, Missing, Peer
-from bench.peers.started import Started, debian_version, program
+from bench.peers.peer import Peer, debian_version
+from bench.servers import Started
 from testing.server import free_port
 
 LINKS = 2_000  # a file takes 45 kB, and loading a popular one some 20 ms
@@ -48,6 +49,7 @@ LOG_CACHE_QUEUE_SORTS = False
 ENABLE_LOGROTATION = False
 WHISPER_AUTOFLUSH = False
 """
+_STATSD = ENVIRONMENT / "node_modules" / "statsd"
 _SCHEMAS = "[all]\npattern = .*\nretentions = 60s:25h,5m:74h,1h:35d,1d:500d\n"
 _AGGREGATION = "[all]\npattern = .*\nxFilesFactor = 0\naggregationMethod = sum\n"
 
@@ -63,37 +65,19 @@ class Graphite(InProcess):
         super().__init__(folder)
         self._lines, self._queries = free_port(), free_port()
         self._added, self._before = "", 0
+        ports = {"lines": self._lines, "queries": self._queries, "pickles": free_port()}
+        texts = {"carbon": _CARBON.format(folder=folder, **ports), "storage-schemas": _SCHEMAS}
+        for name, text in {**texts, "storage-aggregation": _AGGREGATION}.items():
+            (folder / f"{name}.conf").write_text(text)
         command = ["carbon-cache", f"--config={folder}/carbon.conf", f"--pidfile={folder}/pid", "--nodaemon", "start"]
-        self._carbon = Started(command, folder, self._listens)
-
-    @classmethod
-    def check(cls) -> None:
-        super().check()
-        program("carbon-cache", "graphite-carbon")
+        self.programs = [*self.programs, Started(command, self.log, self._listens)]
 
     def version(self) -> str:
         return f"carbon {debian_version('graphite-carbon')}, whisper {super().version()}"
 
-    def start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        ports = {"lines": self._lines, "queries": self._queries, "pickles": free_port()}
-        texts = {"carbon": _CARBON.format(folder=self.folder, **ports), "storage-schemas": _SCHEMAS}
-        for name, text in {**texts, "storage-aggregation": _AGGREGATION}.items():
-            (self.folder / f"{name}.conf").write_text(text)
-        super().start()
-        self._carbon.start()
-
-    def stop(self) -> None:
-        super().stop()
-        self._carbon.stop()
-
     def kill(self) -> None:
         super().kill()
-        self._carbon.kill()
         self._added = ""
-
-    def pids(self) -> list[int]:
-        return [*super().pids(), self._carbon.pid]
 
     def _listens(self) -> bool:
         with suppress(OSError):
@@ -105,15 +89,15 @@ class Graphite(InProcess):
     def load(self, feed: Feed) -> float:
         loaded = self.folder / "links.txt"
         loaded.write_text("\n".join(map(feed.workload.key, range(min(LINKS, feed.workload.links)))))
-        return float(self._told("loaded_s", str(loaded), str(feed.summed)))
+        return float(self.tell("loaded_s", str(loaded), str(feed.summed)))
 
     def size(self) -> int:
         return sum(file.stat().st_size for file in (self.folder / "whisper").glob("*.wsp"))
 
-    def singles(self, keys: Sequence[str], seconds: float) -> float | None:
+    def singles(self, keys: Sequence[str], seconds: float) -> float:
         return self._sent([[key] for key in keys], seconds)
 
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float | None:
+    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
         return self._sent(keys, seconds, at)
 
     def _sent(self, batches: Sequence[Sequence[str]], seconds: float, at: int | None = None) -> float:
@@ -175,38 +159,22 @@ class Statsd(Peer):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._packets, self._desk = free_port(), free_port()
-        script = str(ENVIRONMENT / "node_modules" / "statsd" / "stats.js")
-        self._process = Started(["node", script, str(folder / "statsd.js")], folder, self._listens)
-
-    @classmethod
-    def check(cls) -> None:
-        program("node", "nodejs")
-        if not (ENVIRONMENT / "node_modules" / "statsd").exists():
-            raise Missing("statsd is missing: make bench-peers installs it with npm.")
+        self._desk = free_port()
+        ports = f"port: {self.port}, mgmt_port: {self._desk}, address: '127.0.0.1', mgmt_address: '127.0.0.1'"
+        (folder / "statsd.js").write_text(f"{{{ports}, flushInterval: 3600000, backends: []}}\n")
+        command = ["node", str(_STATSD / "stats.js"), str(folder / "statsd.js")]
+        self.programs = [Started(command, self.log, self._listens)]
 
     def version(self) -> str:
-        return str(json.loads((ENVIRONMENT / "node_modules" / "statsd" / "package.json").read_text())["version"])
-
-    def start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        ports = f"port: {self._packets}, mgmt_port: {self._desk}, address: '127.0.0.1', mgmt_address: '127.0.0.1'"
-        (self.folder / "statsd.js").write_text(f"{{{ports}, flushInterval: 3600000, backends: []}}\n")
-        self._process.start()
-
-    def stop(self) -> None:
-        self._process.stop()
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def pids(self) -> list[int]:
-        return [self._process.pid]
+        return str(json.loads((_STATSD / "package.json").read_text())["version"])
 
     def _listens(self) -> bool:
         with suppress(OSError):
             return self._told("health", b"\n").startswith("health")
         return False
+
+    def disconnect(self) -> None:
+        return
 
     def _told(self, command: str, until: bytes = b"END\n\n") -> str:
         with socket.create_connection(("127.0.0.1", self._desk), timeout=30) as desk:
@@ -220,10 +188,10 @@ class Statsd(Peer):
         """The sum of its counters of links."""
         return sum(map(int, re.findall(r"['\"]?k\d+['\"]?: (\d+)", self._told("counters"))))
 
-    def singles(self, keys: Sequence[str], seconds: float) -> float | None:
+    def singles(self, keys: Sequence[str], seconds: float) -> float:
         return self._sent([f"{key}:1|c".encode() for key in keys], seconds)
 
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float | None:
+    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
         """Packets hold 40 hits: some 500 bytes, which every network lets through whole."""
         del at
         flat = [key for some in keys for key in some]
@@ -233,22 +201,20 @@ class Statsd(Peer):
     def _sent(self, packets: Sequence[bytes], seconds: float) -> float:
         """Hits a second that it counted, of those sent as fast as it goes; the others are lost."""
         before = self.counted() or 0
-        begun, hits = perf_counter(), 0
+        begun = perf_counter()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
-            out.connect(("127.0.0.1", self._packets))
+            out.connect(("127.0.0.1", self.port))
             for packet in cycle(packets):
                 out.send(packet)
-                hits += packet.count(b"|c")
                 if perf_counter() - begun > seconds:
                     break
         counted = (self.counted() or 0) - before
-        self.sent, self.arrived = hits, counted
         return counted / (perf_counter() - begun)
 
     def add(self, key: str, ts: int) -> None:
         del ts
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
-            out.sendto(f"{key}:1|c".encode(), ("127.0.0.1", self._packets))
+            out.sendto(f"{key}:1|c".encode(), ("127.0.0.1", self.port))
 
     def load(self, feed: Feed) -> float:
         raise NotImplementedError
@@ -264,7 +230,7 @@ class Statsd(Peer):
     def top(self, since: int, until: int) -> list[tuple[str, int]]:
         raise NotImplementedError
 
-    def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Latency:
+    def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Percentiles:
         raise NotImplementedError
 
 

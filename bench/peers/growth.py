@@ -13,7 +13,8 @@ from time import perf_counter
 from typing import Any
 
 from bench.micro.growth import grow, key_of, moments
-from bench.peers.peer import on_disk, rss_mb
+from bench.peers.peer import on_disk
+from bench.servers import rss_mb
 from bench.wrk import Requests, drive
 from testing.server import RunningServer
 
@@ -23,23 +24,19 @@ FLUSHED = 10_000  # links of a flush that is measured
 
 
 def measure(folder: Path, links: int, rounds: int, seconds: float) -> dict[str, Any]:
-    """Fill a store with so many links, flush some of them again, start a server on it and ask it for curves."""
+    """Fills a store with so many links, flushes some of them again, starts a server on it and asks it for curves."""
     data = folder / "data"
     data.mkdir(parents=True)
     grown = asyncio.run(grow(data, links, moments(MOMENTS), FLUSHED, rounds))
     size = sum(map(on_disk, data.glob("clickcurve.db*")))
-    starts, p50s, p99s = [], [], []
-    paths = folder / "paths.txt"
-    chance = random.Random(3)
+    chance, starts, took = random.Random(3), [], []
     keys = [key_of(chance.randrange(links), links) for _ in range(20_000)]
-    paths.write_text("".join(f"/v1/links/{key}/curve?last=30d\n" for key in keys))
+    curves = Requests.paths("GET", folder / "paths.txt", (f"/v1/links/{key}/curve?last=30d" for key in keys))
     for _ in range(rounds):
         begun = perf_counter()
         with RunningServer(data) as server:
             starts.append(perf_counter() - begun)
-            run = drive(server.url, Requests.paths("GET", paths), 1, max(1, round(seconds)))
-            p50s.append(run.p50_ms)
-            p99s.append(run.p99_ms)
+            took.append(drive(server.url, curves, 1, seconds).took)
             rss = rss_mb([server.pid])
     shutil.rmtree(folder)
     return {
@@ -48,7 +45,7 @@ def measure(folder: Path, links: int, rounds: int, seconds: float) -> dict[str, 
         "bytes_a_link": size / links,
         "flush_us": [processor for processor, _ in grown.flush_us],
         "start_s": starts,
-        "p50": p50s,
-        "p99": p99s,
+        "p50": [each.p50_ms for each in took],
+        "p99": [each.p99_ms for each in took],
         "rss_mb": rss,
     }

@@ -1,23 +1,22 @@
-"""A peer that is a library: it runs in a process and an environment of its own, and is told what to do by a pipe."""
+"""A peer that is a library: it runs in a process and an environment of its own, and is told what to do."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
+from bench.measure import Percentiles
 from bench.peers import engines
 from bench.peers.hits import TOP, Feed, Question
-from bench.peers.peer import Latency, Missing, Peer
+from bench.peers.peer import Peer
+from bench.servers import Started
 from testing.server import ROOT
 
 ENVIRONMENT = ROOT / ".venv" / "peers"
-LOCK = "bench/peers/requirements.lock"
 
 
 class InProcess(Peer):
@@ -31,99 +30,61 @@ class InProcess(Peer):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._process: subprocess.Popen[str] | None = None
+        self._told: Connection | None = None
+        python = str(ENVIRONMENT / "bin" / "python") if self.engine.package else sys.executable
+        arguments = ("-m", "bench.peers.engines", self.engine.__name__, str(folder), str(self.port))
+        self.programs = [Started([python, *arguments], self.log, self._connects)]
 
-    @classmethod
-    def check(cls) -> None:
-        package = cls.engine.package
-        if package and not list(ENVIRONMENT.glob(f"lib/python3*/site-packages/{package}*")):
-            raise Missing(f"{package} is missing: make bench-peers installs it from {LOCK}.")
+    def _connects(self) -> bool:
+        with suppress(ConnectionRefusedError):
+            self._told = Client(("127.0.0.1", self.port))
+        return self._told is not None
+
+    def disconnect(self) -> None:
+        if self._told is not None:
+            self._told.close()
+            self._told = None
+
+    def tell(self, verb: str, *arguments: object) -> Any:
+        """Has the engine do it; returns its answer."""
+        if self._told is None:
+            raise RuntimeError(f"{self.name} does not run")
+        try:
+            self._told.send((verb, arguments))
+            return self._told.recv()
+        except EOFError:
+            raise RuntimeError(f"{self.name} ended:\n{self.log.read_text(errors='replace')[-2_000:]}") from None
 
     def version(self) -> str:
-        return str(self._told("version"))
-
-    def start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        python = str(ENVIRONMENT / "bin" / "python") if self.engine.package else sys.executable
-        log = (self.folder / "output.log").open("ab")
-        with log:
-            self._process = subprocess.Popen(
-                [python, "-m", "bench.peers.engines", self.engine.__name__, str(self.folder)],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        self._answer()
-
-    def _told(self, verb: str, *arguments: object) -> Any:
-        if self._process is None or self._process.stdin is None:
-            raise RuntimeError(f"{self.name} does not run")
-        self._process.stdin.write(json.dumps((verb, arguments)) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> Any:
-        assert self._process is not None and self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            said = (self.folder / "output.log").read_text(errors="replace")
-            raise RuntimeError(f"{self.name} ended:\n{said[-2000:]}")
-        return json.loads(line)
-
-    def stop(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._gone()
-
-    def kill(self) -> None:
-        if self._process is not None:
-            os.kill(self._process.pid, signal.SIGKILL)
-            self._gone()
-
-    def _gone(self) -> None:
-        assert self._process is not None
-        self._process.wait(120)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None and not pipe.closed:
-                pipe.close()
-        self._process = None
-
-    def pids(self) -> list[int]:
-        return [self._process.pid] if self._process is not None else []
+        return str(self.tell("version"))
 
     def load(self, feed: Feed) -> float:
-        return float(self._told("loaded_s", str(feed.raw), str(feed.summed)))
+        return float(self.tell("loaded_s", str(feed.raw), str(feed.summed)))
 
     def settle(self) -> None:
-        self._told("settle")
-        self.stop()
-        self.start()
+        self.tell("settle")
+        self.restart()
 
-    def ask(self, question: Question, key: str) -> list[int] | None:
-        found: list[int] | None = self._told("counts", key, question.start, question.end, question.step_s)
-        return found
+    def ask(self, question: Question, key: str) -> Any:
+        return self.tell("counts", key, question.start, question.end, question.step_s)
 
-    def top(self, since: int, until: int) -> list[tuple[str, int]]:
-        return [(key, count) for key, count in self._told("top", since, until, TOP)]
+    def top(self, since: int, until: int) -> Any:
+        return self.tell("top", since, until, TOP)
 
-    def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Latency:
-        asked = (question.start, question.end, question.step_s)
-        return Latency.of(self._told("latency", list(keys), seconds, *asked))
+    def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Percentiles:
+        return Percentiles.of(self.tell("latency", keys, seconds, question.start, question.end, question.step_s))
 
     def add(self, key: str, ts: int) -> None:
-        self._told("add", key, ts)
+        self.tell("add", key, ts)
 
-    def singles(self, keys: Sequence[str], seconds: float) -> float | None:
-        return float(self._told("singles", list(keys), seconds))
+    def singles(self, keys: Sequence[str], seconds: float) -> Any:
+        return self.tell("singles", keys, seconds)
 
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float | None:
-        return float(self._told("batches", [list(some) for some in keys], at, seconds))
+    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> Any:
+        return self.tell("batches", keys, at, seconds)
 
-    def counted(self) -> int | None:
-        found: int | None = self._told("counted")
-        return found
+    def counted(self) -> Any:
+        return self.tell("counted")
 
 
 class SqliteRows(InProcess):

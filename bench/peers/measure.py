@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter, sleep, time
 from typing import Any
 
+from bench.measure import in_turn
 from bench.peers.hits import Feed, Question, compared_keys, questions, week
 from bench.peers.over_http import HttpPeer
-from bench.peers.peer import Peer, rss_mb
-from bench.peers.started import pause
-from bench.servers import any_core, cores
+from bench.peers.peer import Peer
+from bench.servers import any_core, rss_mb, second_core
 from bench.workload import Workload
 
 Figures = dict[str, Any]
@@ -23,65 +23,52 @@ SLOW_MS = 3_000  # a list of the top that takes so long is asked for once
 
 
 @contextmanager
-def running(peer: Peer, pinned: bool = False) -> Iterator[Peer]:
-    """The peer, started; pinned: its processes on the second core."""
-    with cores(0, 1) if pinned else nullcontext():
-        peer.start()
+def running(peer: Peer) -> Iterator[Peer]:
+    """Runs the peer; yields it."""
     try:
+        peer.start()
         yield peer
     finally:
         peer.stop()
 
 
 def rates(folder: Path, kinds: Sequence[type[Peer]], workload: Workload, rounds: int, seconds: float) -> Figures:
-    """Hits a second of each peer by its name, from empty folders; in each round all have their turn alone."""
+    """Returns hits a second of each peer by its name, from empty folders; in each round all have their turn alone."""
     now = int(time()) // 60 * 60
     keys = workload.draw(20_000, seed=1)
     bodies = {size: [workload.draw(size, seed=10 + n) for n in range(files)] for size, files in BATCHES}
-    found: Figures = {
-        kind.name: {"singles": [], "counted": [], "batches": {str(size): [] for size, _ in BATCHES}} for kind in kinds
-    }
+
+    def turn(peer: Peer) -> tuple[float, dict[int, float]]:
+        peer.pause(stopped=False)
+        try:
+            return peer.singles(keys, seconds), {
+                size: peer.batches(some, now, seconds) for size, some in bodies.items()
+            }
+        finally:
+            peer.pause(stopped=True)
+
     with ExitStack() as stack:
         stack.enter_context(any_core())
-        peers = [stack.enter_context(running(kind(folder / f"rates-{n}"), pinned=True)) for n, kind in enumerate(kinds)]
-        with _standing_still(peers):
-            for _ in range(rounds):
-                for peer in peers:
-                    with _going(peer):
-                        figures = found[peer.name]
-                        _note(figures["singles"], peer.singles(keys, seconds))
-                        for size, some in bodies.items():
-                            _note(figures["batches"][str(size)], peer.batches(some, now, seconds))
-    return found
-
-
-def _note(into: list[float], figure: float | None) -> None:
-    if figure is not None:
-        into.append(figure)
-
-
-@contextmanager
-def _standing_still(peers: Sequence[Peer]) -> Iterator[None]:
-    for peer in peers:
-        pause(peer.pids(), stopped=True)
-    try:
-        yield
-    finally:
+        peers = []
+        for number, kind in enumerate(kinds):
+            with second_core():
+                peers.append(stack.enter_context(running(kind(folder / f"rates-{number}"))))
         for peer in peers:
-            pause(peer.pids(), stopped=False)
-
-
-@contextmanager
-def _going(peer: Peer) -> Iterator[None]:
-    pause(peer.pids(), stopped=False)
-    try:
-        yield
-    finally:
-        pause(peer.pids(), stopped=True)
+            peer.pause(stopped=True)
+            stack.callback(peer.pause, stopped=False)
+        runs = in_turn(rounds, *(lambda peer=peer: turn(peer) for peer in peers))
+    return {
+        kind.name: {
+            "singles": [single for single, _ in of],
+            "counted": [],
+            "batches": {str(size): [batches[size] for _, batches in of] for size in bodies},
+        }
+        for kind, of in zip(kinds, runs, strict=True)
+    }
 
 
 def singles_counted(folder: Path, kind: type[Peer], workload: Workload) -> tuple[int, int] | None:
-    """How many of the single hits that a peer answered it counts, and how many were answered; None: it cannot say.
+    """Returns how many of the single hits that a peer answered it counts, and their number; None: it cannot say.
 
     It is asked until all are there, for SEEN_WITHIN_S at most: some show new links late, which is no loss.
     """
@@ -96,7 +83,7 @@ def singles_counted(folder: Path, kind: type[Peer], workload: Workload) -> tuple
 
 
 def store(folder: Path, kind: type[Peer], feed: Feed, rounds: int, seconds: float) -> Figures:
-    """One peer with the whole workload: load, bytes, answers, latencies, memory, and what becomes of single hits."""
+    """Measures one peer with the whole workload: load, bytes, answers, latencies, memory, and what becomes of hits."""
     asked = questions(feed.workload)
     with running(kind(folder)) as peer:
         figures: Figures = {}
@@ -109,7 +96,7 @@ def store(folder: Path, kind: type[Peer], feed: Feed, rounds: int, seconds: floa
             figures["bytes"] = peer.size()
             figures["answers"] = answers(peer, feed, asked)
             figures |= _reads(peer, feed.workload, asked, rounds, seconds)
-        figures["rss_mb"] = rss_mb(peer.pids())
+        figures["rss_mb"] = rss_mb(peer.pids)
         figures["late"] = late(peer, feed, asked[0])
         figures["twice"] = twice(peer, feed.workload, asked[0])
         figures["killed"] = sum(survives(peer, feed.workload, asked[0], number) for number in range(KILLS))
@@ -117,36 +104,40 @@ def store(folder: Path, kind: type[Peer], feed: Feed, rounds: int, seconds: floa
 
 
 def answers(peer: Peer, feed: Feed, asked: Sequence[Question]) -> Figures:
-    """Wrong answers of each question: how many of how many, and by how many hits at most; `not kept`: it has none."""
+    """Returns wrong answers of each question: how many of how many, by how many hits at most; None: not kept."""
     found: Figures = {}
-    keys = [key for key in compared_keys(feed.workload) if _loaded(peer, feed.workload, key)]
+    keys = _loaded(peer, feed.workload, compared_keys(feed.workload))
     for question in asked:
-        off = []
-        kept = True
-        for key in keys:
-            answer = peer.ask(question, key)
-            kept = kept and answer is not None
-            right = question.counts(feed.truth.hits[key])
-            off.append(sum(abs(mine - true) for mine, true in zip(answer or [], right, strict=False)))
-        wrong = {"asked": len(keys), "wrong": sum(map(bool, off)), "by": max(off)}
-        found[question.name] = wrong if kept else None
+        got = [peer.ask(question, key) for key in keys]
+        right = [question.counts(feed.truth.hits[key]) for key in keys]
+        off = [
+            sum(abs(mine - true) for mine, true in zip(answer or [], counts, strict=False))
+            for answer, counts in zip(got, right, strict=True)
+        ]
+        found[question.name] = None if None in got else _wrong(off, len(keys))
     tops = (("top, life", (asked[0].start, asked[0].end), False), ("top, 7 d", week(feed.workload), True))
     for name, (since, until), of_week in tops:
-        got, best = peer.top(since, until), feed.truth.top(of_week)
-        apart = [abs(mine[1] - true[1]) for mine, true in zip(got, best, strict=False)]
-        missing = len(best) - len(got)
-        found[name] = {"asked": len(best), "wrong": sum(map(bool, apart)) + missing, "by": max([*apart, 0])}
+        listed, best = peer.top(since, until), feed.truth.top(of_week)
+        off = [abs(mine[1] - true[1]) for mine, true in zip(listed, best, strict=False)]
+        found[name] = _wrong(off, len(best))
     return found
 
 
-def _loaded(peer: Peer, workload: Workload, key: str) -> bool:
+def _wrong(off: Sequence[int], asked: int) -> Figures:
+    """Returns the figures of answers that were off by so much; those that are missing are wrong too."""
+    return {"asked": asked, "wrong": sum(map(bool, off)) + asked - len(off), "by": max(off, default=0)}
+
+
+def _loaded(peer: Peer, workload: Workload, keys: Sequence[str]) -> list[str]:
+    """Returns those of the keys that the peer was loaded with."""
     if peer.most_links is None or peer.most_links >= workload.links:
-        return True
-    return key in {workload.key(rank) for rank in range(peer.most_links)}
+        return list(keys)
+    loaded = {workload.key(rank) for rank in range(peer.most_links)}
+    return [key for key in keys if key in loaded]
 
 
 def _reads(peer: Peer, workload: Workload, asked: Sequence[Question], rounds: int, seconds: float) -> Figures:
-    keys = [key for key in workload.draw(5_000, seed=2) if _loaded(peer, workload, key)]
+    keys = _loaded(peer, workload, workload.draw(5_000, seed=2))
     reads: Figures = {}
     for question in asked:
         if peer.ask(question, keys[0]) is not None:
@@ -155,12 +146,10 @@ def _reads(peer: Peer, workload: Workload, asked: Sequence[Question], rounds: in
     tops: Figures = {}
     for name, (since, until) in (("life", (asked[0].start, asked[0].end)), ("7 d", week(workload))):
         tops[name] = []
-        for _ in range(rounds):
+        while len(tops[name]) < rounds and max(tops[name], default=0) < SLOW_MS:
             begun = perf_counter()
             peer.top(since, until)
             tops[name].append((perf_counter() - begun) * 1_000)
-            if tops[name][-1] > SLOW_MS:
-                break
     return {"latencies": reads, "tops": tops}
 
 
@@ -171,7 +160,7 @@ def _counted(peer: Peer, total: Question, key: str) -> int:
 
 
 def late(peer: Peer, feed: Feed, total: Question) -> int | None:
-    """By how much the total of a popular link grows with a hit of three days ago, where it has some; right is 1."""
+    """Returns by how much the total of a popular link grows with a hit of three days ago, where it has some."""
     if not peer.keeps:
         return None
     key = feed.workload.key(0)
@@ -182,14 +171,14 @@ def late(peer: Peer, feed: Feed, total: Question) -> int | None:
 
 
 def twice(peer: Peer, workload: Workload, total: Question) -> int:
-    """How many of two hits of one link and moment are counted."""
+    """Returns how many of two hits of one link and moment are counted."""
     for _ in range(2):
         peer.add(_new(workload, 8), workload.end - 120)
     return _counted(peer, total, _new(workload, 8))
 
 
 def survives(peer: Peer, workload: Workload, total: Question, number: int) -> bool:
-    """Whether a hit is there after a kill that follows its answer at once."""
+    """Says whether a hit is there after a kill that follows its answer at once."""
     peer.add(_new(workload, number), workload.end - 120)
     peer.kill()
     peer.start()
@@ -197,5 +186,5 @@ def survives(peer: Peer, workload: Workload, total: Question, number: int) -> bo
 
 
 def _new(workload: Workload, number: int) -> str:
-    """A link that the workload does not have."""
+    """Returns a link that the workload does not have."""
     return f"k{workload.links * 10 + number}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -11,46 +10,29 @@ from typing import Any
 
 from bench.ingest import NDJSON
 from bench.peers.hits import TOP, Feed, Question
-from bench.peers.over_http import HttpPeer
+from bench.peers.over_http import HttpPeer, json_line
 from bench.reads import post
 from bench.workload import batch
 from bench.wrk import Requests
 from testing.client import Clickcurve
-from testing.server import RunningServer
+from testing.server import command
 
 
 class OwnPeer(HttpPeer):
     """The server as users run it, one worker."""
 
     name = "Clickcurve"
-    writes = reads = "HTTP"
     synced = "each answer after a sync"
     sends = "each hit by itself, NDJSON in batches of 100,000"
+    batch_door = ("/v1/hits", NDJSON)
+    alive = "/readyz"
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._server = RunningServer(folder / "data", port=self.port)
-
-    @classmethod
-    def check(cls) -> None:
-        return
+        self.runs(*command("serve", "--data", str(folder / "data"), "--port", str(self.port)))
 
     def version(self) -> str:
         return version("clickcurve")
-
-    def start(self) -> None:
-        self._server.start()
-
-    def stop(self) -> None:
-        self.disconnect()
-        self._server.stop(timeout_s=120.0)
-
-    def kill(self) -> None:
-        self.disconnect()
-        self._server.kill()
-
-    def pids(self) -> list[int]:
-        return [self._server.pid]
 
     def load(self, feed: Feed) -> float:
         begun = perf_counter()
@@ -60,14 +42,13 @@ class OwnPeer(HttpPeer):
         return perf_counter() - begun
 
     def settle(self) -> None:
-        self.stop()
-        self.start()
+        self.restart()
         with Clickcurve(self.url) as client:
             while client.metric("clickcurve_buffered_entries"):
                 sleep(0.1)
 
     def size(self) -> int:
-        """The database and what is left of the journal after a clean stop; a running journal is allocated ahead."""
+        """Returns the bytes of database and journal after a clean stop; a running journal is allocated ahead."""
         self.stop()
         size = super().size()
         self.start()
@@ -90,14 +71,10 @@ class OwnPeer(HttpPeer):
         return [(link["key"], link["count"]) for link in self.get(f"/v1/links?sort=hits&limit={TOP}{last}")["links"]]
 
     def add(self, key: str, ts: int) -> None:
-        self.post("/v1/hits", json.dumps({"key": key, "ts": ts}).encode())
+        self.post("/v1/hits", json_line({"key": key, "ts": ts}))
 
     def single_requests(self, file: Path, keys: Sequence[str]) -> Requests:
-        file.write_text("".join(f"/v1/hits/{key}\n" for key in keys))
-        return Requests.paths("POST", file)
-
-    def batch_door(self) -> tuple[str, str]:
-        return "/v1/hits", NDJSON
+        return Requests.paths("POST", file, (f"/v1/hits/{key}" for key in keys))
 
     def batch_body(self, keys: Sequence[str], at: int) -> str:
         return "\n".join(batch(list(keys), at))

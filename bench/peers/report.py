@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from string import Template
 from typing import Any
 
-from bench.measure import spread
+from bench.measure import markdown, spread
 from bench.peers.growth import MOMENTS
 from bench.peers.hits import POPULAR, QUIET
 from bench.peers.measure import KILLS
@@ -35,25 +35,28 @@ def render(figures: Figures, docs: Path) -> list[Path]:
 
 
 def page(figures: Figures) -> str:
-    """The page as Markdown."""
+    """Returns the page as Markdown."""
     peers: dict[str, Figures] = figures["peers"]
     of = figures["stores"]
-    tables = {
-        "doors": _table(("", "version", "is written to", "is asked", "synced", "the workload is sent"), _doors(peers)),
-        "writing": _table(
-            ("", "one by one", "batches of 1,000", "batches of 100,000", "whole workload"), _writing(peers, of)
+    doors = ("version", "writes", "reads", "synced", "sends")
+    stored = {name: peer for name, peer in peers.items() if "latencies" in peer}
+    tables: dict[str, tuple[str, Iterable[Sequence[str]]]] = {
+        "doors": (
+            "|version|is written to|is asked|synced|the workload is sent",
+            ((name, *(peer[each] for each in doors)) for name, peer in peers.items()),
         ),
-        "size": _table(("", "on disk", "a link", "memory"), _size(peers)),
-        "reading": _table(("", *QUESTIONS, "top 20, life", "top 20, 7 d"), _reading(peers)),
-        "answers": _table(("", "wrong answers", "late hit", "two at once", "after a kill", "singles"), _answers(peers)),
-        "growth": _table(
-            ("links", "bytes a link", "flush of a row", "start", "curve p50", "curve p99", "memory"),
-            _growth(figures["sizes"]),
+        "writing": ("|one by one|batches of 1,000|batches of 100,000|whole workload", _by_peer(_writing, peers, of)),
+        "size": ("|on disk|a link|memory", _by_peer(_size, peers, of)),
+        "reading": (f"|{'|'.join(QUESTIONS)}|top 20, life|top 20, 7 d", _by_peer(_reading, stored, of)),
+        "answers": ("|wrong answers|late hit|two at once|after a kill|singles", _by_peer(_answers, peers, of)),
+        "growth": (
+            "links|bytes a link|flush of a row|start|curve p50|curve p99|memory",
+            map(_growth, figures["sizes"]),
         ),
     }
     numbers = {
         "circumstances": _circumstances(figures),
-        "sentences": "\n".join(_sentences(peers)),
+        "sentences": "\n".join(_fate(name, peer) for name, peer in peers.items() if "killed" in peer),
         "hits": f"{of['hits']:,}",
         "links": f"{of['links']:,}",
         "days": of["days"],
@@ -65,7 +68,14 @@ def page(figures: Figures) -> str:
         "kills": KILLS,
         "moments": MOMENTS,
     }
-    return Template(PAGE.read_text()).substitute(tables | numbers)
+    made = {name: markdown(head.split("|"), rows) for name, (head, rows) in tables.items()}
+    return Template(PAGE.read_text()).substitute(made | numbers)
+
+
+def _by_peer(
+    cells: Callable[[Figures, Figures], Iterable[str]], peers: dict[str, Figures], of: Figures
+) -> Iterator[Sequence[str]]:
+    return ((name, *cells(peer, of)) for name, peer in peers.items())
 
 
 def _circumstances(figures: Figures) -> str:
@@ -79,48 +89,26 @@ def _circumstances(figures: Figures) -> str:
     return "\n".join(sentences)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+def _writing(peer: Figures, of: Figures) -> Iterator[str]:
+    batches = peer.get("batches", {})
+    for values in (peer.get("singles"), batches.get("1000"), batches.get("100000")):
+        yield f"{median(values):,.0f} ± {spread(values)}" if values else NONE
+    part = "" if peer.get("links") == of["links"] else f" ({peer.get('links', 0):,} links)"
+    yield f"{peer['load_s']:,.1f} + {peer['settle_s']:,.1f} s{part}" if "load_s" in peer else NONE
 
 
-def _doors(peers: dict[str, Figures]) -> Iterable[Sequence[str]]:
-    for name, peer in peers.items():
-        yield name, peer["version"], peer["writes"], peer["reads"], peer["synced"], peer["sends"]
+def _size(peer: Figures, _: Figures) -> Iterator[str]:
+    size = peer.get("bytes")
+    yield NONE if size is None else f"{size / 1e6:,.1f} MB"
+    yield NONE if size is None else f"{size / peer['links']:,.0f} B"
+    yield f"{peer['rss_mb']:,.0f} MB" if "rss_mb" in peer else NONE
 
 
-def _writing(peers: dict[str, Figures], of: Figures) -> Iterable[Sequence[str]]:
-    for name, peer in peers.items():
-        batches = peer.get("batches", {})
-        load = f"{peer['load_s']:,.1f} + {peer['settle_s']:,.1f} s{_of_links(peer, of)}" if "load_s" in peer else NONE
-        yield name, _rate(peer.get("singles")), _rate(batches.get("1000")), _rate(batches.get("100000")), load
-
-
-def _of_links(peer: Figures, of: Figures) -> str:
-    return "" if peer["links"] == of["links"] else f" ({peer['links']:,} links)"
-
-
-def _rate(values: Sequence[float] | None) -> str:
-    return f"{median(values):,.0f} ± {spread([*values])}" if values else NONE
-
-
-def _size(peers: dict[str, Figures]) -> Iterable[Sequence[str]]:
-    for name, peer in peers.items():
-        size = peer.get("bytes")
-        disk = NONE if size is None else f"{size / 1e6:,.1f} MB"
-        a_link = NONE if size is None else f"{size / peer['links']:,.0f} B"
-        yield name, disk, a_link, f"{peer['rss_mb']:,.0f} MB" if "rss_mb" in peer else NONE
-
-
-def _reading(peers: dict[str, Figures]) -> Iterable[Sequence[str]]:
-    for name, peer in peers.items():
-        if "latencies" in peer:
-            tops = [_ms(peer["tops"][span]) for span in ("life", "7 d")]
-            yield name, *(_latency(peer["latencies"].get(question)) for question in QUESTIONS), *tops
-
-
-def _latency(found: Figures | None) -> str:
-    return f"{_ms(found['p50'])} / {_ms(found['p99'])}" if found else "not kept"
+def _reading(peer: Figures, _: Figures) -> Iterator[str]:
+    for question in QUESTIONS:
+        found = peer["latencies"].get(question)
+        yield f"{_ms(found['p50'])} / {_ms(found['p99'])}" if found else "not kept"
+    yield from (_ms(peer["tops"][span]) for span in ("life", "7 d"))
 
 
 def _ms(values: Sequence[float]) -> str:
@@ -128,22 +116,17 @@ def _ms(values: Sequence[float]) -> str:
     return f"{middle:.3f}" if middle < 0.1 else f"{middle:.2f}" if middle < 10 else f"{middle:,.0f}"
 
 
-def _answers(peers: dict[str, Figures]) -> Iterable[Sequence[str]]:
-    for name, peer in peers.items():
-        late = peer.get("late")
-        grown = NONE if late is None else "1" if late == 1 else f"{late}: wrong by {abs(late - 1)}"
-        counted = peer.get("counted")
-        missing = counted[1] - counted[0] if counted else 0
-        singles = NONE if not counted else "all" if missing <= 0 else f"wrong by {missing:,} of {counted[1]:,}"
-        twice = peer.get("twice")
-        two = NONE if twice is None else "2" if twice == 2 else f"{twice}: wrong by {2 - twice}"
-        killed = f"{peer['killed']} of {KILLS}" if "killed" in peer else NONE
-        yield name, _wrong(peer.get("answers")), grown, two, killed, singles
+def _answers(peer: Figures, _: Figures) -> Iterator[str]:
+    yield _wrong(peer["answers"]) if "answers" in peer else NONE
+    for figure, right in (("late", 1), ("twice", 2)):
+        got = peer.get(figure)
+        yield NONE if got is None else str(right) if got == right else f"{got}: wrong by {abs(got - right)}"
+    yield f"{peer['killed']} of {KILLS}" if "killed" in peer else NONE
+    counted, sent = peer.get("counted") or (0, 0)
+    yield NONE if not sent else "all" if counted >= sent else f"wrong by {sent - counted:,} of {sent:,}"
 
 
-def _wrong(answers: Figures | None) -> str:
-    if answers is None:
-        return NONE
+def _wrong(answers: Figures) -> str:
     kept = {name: each for name, each in answers.items() if each is not None}
     wrong = [
         f"{name}: {each['wrong']} of {each['asked']}, by up to {each['by']:,} hits"
@@ -155,29 +138,16 @@ def _wrong(answers: Figures | None) -> str:
     return said + (f"; not kept: {', '.join(absent)}" if absent else "")
 
 
-def _sentences(peers: dict[str, Figures]) -> Iterable[str]:
-    """What became of single hits, in a sentence each."""
-    for name, peer in peers.items():
-        if "killed" not in peer:
-            continue
-        there = peer["killed"]
-        fate = (
-            "was there every time"
-            if there == KILLS
-            else "was never there"
-            if not there
-            else f"was there {there} of {KILLS} times"
-        )
-        yield f"- {name}: a hit {fate} after a `kill -9` right behind {_behind(peer)}."
+def _fate(name: str, peer: Figures) -> str:
+    """Says what became of single hits, in a sentence."""
+    there = peer["killed"]
+    often = {KILLS: "was there every time", 0: "was never there"}.get(there, f"was there {there} of {KILLS} times")
+    answered = "its answer" if "no answer" not in peer["writes"] else "its arrival in memory; there is no answer"
+    return f"- {name}: a hit {often} after a `kill -9` right behind {answered}."
 
 
-def _behind(peer: Figures) -> str:
-    return "its arrival in memory; there is no answer" if "no answer" in peer["writes"] else "its answer"
-
-
-def _growth(sizes: Sequence[Figures]) -> Iterable[Sequence[str]]:
-    for size in sizes:
-        flush = f"{median(size['flush_us']):.1f} µs ± {spread(size['flush_us'])}"
-        start = f"{median(size['start_s']):.2f} s"
-        ms = (f"{_ms(size['p50'])} ms", f"{_ms(size['p99'])} ms")
-        yield f"{size['links']:,}", f"{size['bytes_a_link']:.1f}", flush, start, *ms, f"{size['rss_mb']:.0f} MB"
+def _growth(size: Figures) -> Sequence[str]:
+    flush = f"{median(size['flush_us']):.1f} µs ± {spread(size['flush_us'])}"
+    start = f"{median(size['start_s']):.2f} s"
+    ms = (f"{_ms(size['p50'])} ms", f"{_ms(size['p99'])} ms")
+    return f"{size['links']:,}", f"{size['bytes_a_link']:.1f}", flush, start, *ms, f"{size['rss_mb']:.0f} MB"

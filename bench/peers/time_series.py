@@ -16,50 +16,26 @@ from urllib.parse import quote
 
 from bench.peers.hits import MONDAY_S, TOP, WEEK_S, Feed, Question
 from bench.peers.over_http import HttpPeer, grouped, json_line
-from bench.peers.started import Started, debian_version, program
+from bench.peers.peer import debian_version
 from bench.wrk import Requests
 from testing.server import free_port
 
 LOAD_LINES = 10_000
 
 
-class _Database(HttpPeer):
-    """A server that is somebody else's program."""
-
-    writes = reads = "HTTP"
-    process: Started
-
-    def start(self) -> None:
-        self.process.start()
-
-    def stop(self) -> None:
-        self.disconnect()
-        self.process.stop()
-
-    def kill(self) -> None:
-        self.disconnect()
-        self.process.kill()
-
-    def pids(self) -> list[int]:
-        return [self.process.pid]
-
-
-class Victoria(_Database):
+class Victoria(HttpPeer):
     """VictoriaMetrics, single node. A window of its is open at its start: moments are stored 1 ms later."""
 
     name = "VictoriaMetrics"
     synced = "not synced: what was answered is in memory for some seconds"
     sends = "summed by link and bucket, JSON lines of its own import"
+    batch_door = ("/api/v1/import", "application/json")
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         flags = ("-retentionPeriod=36", "-search.latencyOffset=0s", "-loggerLevel=ERROR", "-selfScrapeInterval=0")
         place = (f"-storageDataPath={folder / 'data'}", f"-httpListenAddr=127.0.0.1:{self.port}")
-        self.process = Started(["victoria-metrics", *place, *flags], folder, self.answers)
-
-    @classmethod
-    def check(cls) -> None:
-        program("victoria-metrics", "victoria-metrics")
+        self.runs("victoria-metrics", *place, *flags)
 
     def version(self) -> str:
         return debian_version("victoria-metrics")
@@ -75,8 +51,7 @@ class Victoria(_Database):
         sleep(0.5)  # the merge is answered before it has begun
         while "vm_active_force_merges 0\n" not in self.get_text("/metrics"):
             sleep(0.1)
-        self.stop()
-        self.start()
+        self.restart()
 
     def get_text(self, path: str) -> str:
         return self.http.get(path).raise_for_status().text
@@ -103,14 +78,11 @@ class Victoria(_Database):
         return [(each["metric"]["key"], int(each["value"][1])) for each in found]
 
     def add(self, key: str, ts: int) -> None:
-        self.post("/api/v1/import", _series(key, [(ts * 1_000 + 1, 1)]).encode())
+        self.post("/api/v1/import", _series(key, [(ts * 1_000 + 1, 1)]))
 
     def single_requests(self, file: Path, keys: Sequence[str]) -> Requests:
-        file.write_text("".join(f'hits{{key="{key}"}} 1\n' for key in keys))
-        return Requests.lines("/api/v1/import/prometheus", "text/plain", file)
-
-    def batch_door(self) -> tuple[str, str]:
-        return "/api/v1/import", "application/json"
+        lines = (f'hits{{key="{key}"}} 1' for key in keys)
+        return Requests.lines("/api/v1/import/prometheus", "text/plain", file, lines)
 
     def batch_body(self, keys: Sequence[str], at: int) -> str:
         return "".join(_series(key, [(moment, 1) for moment in moments]) for key, moments in grouped(keys, at))
@@ -123,28 +95,22 @@ class Victoria(_Database):
         return int(found[0]["value"][1]) if found else 0
 
 
-class Influx(_Database):
+class Influx(HttpPeer):
     """InfluxDB 1.x. It syncs its log before it answers, as it comes."""
 
     name = "InfluxDB"
     synced = "each answer after a sync, as it comes"
     sends = "summed by link and bucket, line protocol, 10,000 lines a batch"
+    batch_door = ("/write?db=c&precision=ms", "text/plain")
+    alive = "/ping"
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / "influx.conf").write_text(_CONFIGURATION.format(folder=folder, port=self.port, backup=free_port()))
-        self.process = Started(["influxd", "-config", str(folder / "influx.conf")], folder, self.answers)
-
-    @classmethod
-    def check(cls) -> None:
-        program("influxd", "influxdb")
+        self.runs("influxd", "-config", str(folder / "influx.conf"))
 
     def version(self) -> str:
         return debian_version("influxdb")
-
-    def alive(self) -> str:
-        return "/ping"
 
     def start(self) -> None:
         super().start()
@@ -157,8 +123,7 @@ class Influx(_Database):
         return self.post_each("/write?db=c&precision=s", _chunks(lines, LOAD_LINES))
 
     def settle(self) -> None:
-        self.stop()
-        self.start()
+        self.restart()
 
     def _select(self, asked: str) -> str:
         return f"/query?db=c&epoch=s&q={quote(asked)}"
@@ -183,14 +148,10 @@ class Influx(_Database):
         return [(key, count) for _, count, key in rows]
 
     def add(self, key: str, ts: int) -> None:
-        self.post("/write?db=c&precision=s", f"hits,key={key} n=1i {ts}".encode())
+        self.post("/write?db=c&precision=s", f"hits,key={key} n=1i {ts}")
 
     def single_requests(self, file: Path, keys: Sequence[str]) -> Requests:
-        file.write_text("".join(f"hits,key={key} n=1i\n" for key in keys))
-        return Requests.lines("/write?db=c", "text/plain", file)
-
-    def batch_door(self) -> tuple[str, str]:
-        return "/write?db=c&precision=ms", "text/plain"
+        return Requests.lines("/write?db=c", "text/plain", file, (f"hits,key={key} n=1i" for key in keys))
 
     def batch_body(self, keys: Sequence[str], at: int) -> str:
         return "".join(f"hits,key={key} n=1i {each}\n" for key, moments in grouped(keys, at) for each in moments)
@@ -232,10 +193,10 @@ def _series(key: str, samples: Sequence[tuple[int, int]]) -> str:
     return json_line({"metric": {"__name__": "hits", "key": key}, "values": counts, "timestamps": moments})
 
 
-def _chunks(lines: Iterable[str], size: int) -> Iterable[bytes]:
+def _chunks(lines: Iterable[str], size: int) -> Iterable[str]:
     lines = iter(lines)
     while some := "".join(islice(lines, size)):
-        yield some.encode()
+        yield some
 
 
 def _rows(answer: Any) -> list[Any]:

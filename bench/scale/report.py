@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from bench.measure import markdown
 from bench.scale.reckoning import Assumed, Needed, needed
 from bench.scale.share import OWNERS
 from bench.scale.traffic import Traffic
@@ -29,13 +30,13 @@ def page(figures: Figures) -> str:
         top=f"{traffic.rate(1):,.0f}",
         last=f"{traffic.rate(traffic.links) * DAY_S:.1f}",
         row_bytes=f"{figures['row_bytes']:,.0f}",
-        costs=_table(("what", "figure", "measured by"), _costs(figures)),
+        costs=markdown(("what", "figure", "measured by"), _costs(figures)),
         assumed=_assumed(assumed),
-        needed=_table(("a flush every", *(f"{each.flush_s} s" for each in found)), _needed(found, traffic)),
+        needed=markdown(("a flush every", *(f"{each.flush_s} s" for each in found)), _needed(found, traffic)),
         first="; ".join(f"with a flush every {each.flush_s} s {each.first}" for each in found) + ".",
         part=f"{figures['part']:,}",
         owners=OWNERS,
-        simulated=_table(SIMULATED, _simulated(figures, traffic)),
+        simulated=markdown(SIMULATED, _simulated(figures, traffic)),
         curve_us=f"{server['curve_us']:.0f}",
         curves=f"{server['curve_us'] / 1_000:.2f}",
         top_batched=f"{traffic.rate(1) * server['batched_us'] / 1e6:.2f}",
@@ -52,10 +53,6 @@ SIMULATED = (
     "bytes of a row",
     "µs of a row",
 )
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
 
 
 def _costs(figures: Figures) -> Iterable[Sequence[str]]:

@@ -46,8 +46,15 @@ def page_routes(
     @router.get("/", include_in_schema=False)
     async def overview(request: Request) -> Response:
         view = view_of(raw_query(request))
+        if view.q:  # addresses from before searches had a page
+            return Response(status_code=303, headers={"Location": f"links{view.address()}"})
         values = await pages.overview(view, int(clock()))
         return page(request, "overview.html", "", view=view, **values)
+
+    @router.get("/links", include_in_schema=False)
+    async def table(request: Request) -> Response:
+        view = view_of(raw_query(request))
+        return page(request, "table.html", "", view=view, **await pages.table(view, int(clock())))
 
     @router.get("/links/{key}", include_in_schema=False)
     async def link(request: Request) -> Response:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from zoneinfo import ZoneInfo
 
-from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer, TotalAnswer
+from clickcurve.answers import CurveAnswer, TotalAnswer
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from dashboard.page.audience.differences import Difference, difference_of, why_query
@@ -16,11 +16,12 @@ from dashboard.page.audience.filter import filter_of, filtered_curve
 from dashboard.page.audience.values import ValueTable, value_tables
 from dashboard.page.audience.visits import Visits, visits
 from dashboard.page.cards import Card, Compared, filtered_cards, hits_card, other_cards, period_before
-from dashboard.page.changes import NO_CHANGE, Change, certain_change
-from dashboard.page.chart import LOW, Chart, fitting_step, in_path, make_chart, spark
+from dashboard.page.chart import LOW, Chart, fitting_step, in_path, make_chart
+from dashboard.page.lists.names import Beside, name_rows
+from dashboard.page.lists.rankings import Rankings
+from dashboard.page.lists.table import RANKED, table_page
 from dashboard.page.periods import Period, offered_periods
-from dashboard.page.rankings import Rankings
-from dashboard.page.subject import ALL_LINKS, GROUP, LINK, PageSubject, link_or_group
+from dashboard.page.subject import ALL_LINKS, GROUP, LINK, PageSubject
 from dashboard.page.view import EVER, PageView
 from dashboard.pictures.axes import day_and_time, with_commas
 from dashboard.pictures.curve_picture import period_words
@@ -28,20 +29,6 @@ from dashboard.questions import AskCurve, AskTotal, BrokenDown, Questions
 
 SHOWN = 20
 Values = dict[str, object]  # of a template
-
-
-@dataclass(frozen=True, slots=True)
-class NameRow:
-    """A link or group of a list, with its curve as safe markup.
-
-    path: its name in a path, empty for one that no browser can ask for. name: as text.
-    """
-
-    path: str
-    name: str
-    count: str
-    spark: str
-    change: Change = NO_CHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +74,14 @@ class _Shown:
     now: int
 
     @property
-    def beside(self) -> tuple[int, int] | None:
+    def before(self) -> tuple[int, int] | None:
         """The span that lists are compared with: only where the reader asks to compare."""
         return (self.compared.start, self.compared.until) if self.compared and self.view.compare else None
+
+    @property
+    def beside(self) -> Beside:
+        """What the lines of lists stand beside; under a filter the curve is not that of all hits."""
+        return Beside(None if self.view.by else self.curve.total, self.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,24 +120,47 @@ class Pages:
         self._why_all = None if broken_down is None else Rankings(partial(broken_down.why, ALL_LINKS.asked), clock)
 
     async def overview(self, view: PageView, now: int) -> Values:
-        """Returns all links together, and a list: the links with the most hits, or those that begin as searched for."""
+        """Returns all links together, and the links and groups with the most hits."""
         shown = await self._shown(ALL_LINKS, view, now)
         view, curve = shown.view, shown.curve
-        if curve.first_hit is None and not view.q and not await self._has_any():
+        if curve.first_hit is None and not await self._has_any():
             return {"first_run": True}
         ranking = view.ranking_query(SHOWN)
-        audience = Audience([]) if view.q else await self._audience(shown)
+        audience = await self._audience(shown)
         links, groups, common = await asyncio.gather(
-            self._listed(view), self._groups.ranking(ranking), self._common(shown, audience)
+            self._links.ranking(ranking), self._groups.ranking(ranking), self._common(shown, audience)
         )
-        after = links.after if links is not None else None
+        rows = partial(name_rows, self._questions, view=view, beside=shown.beside)
         return {
             "first_run": False,
             **common,
             "range": period_words(curve, ZoneInfo(curve.tz)),
-            "links": None if links is None else await self._rows(LINK, links.links, shown),
-            "groups": [] if groups is None else await self._rows(GROUP, groups.groups, shown),
-            "more": view.address(after=after) if isinstance(after, str) else "",
+            "links": None if links is None else await rows(LINK, links.links),
+            "groups": [] if groups is None else await rows(GROUP, groups.groups),
+            "ranking": view.ranking_query(RANKED).decode(),
+        }
+
+    async def table(self, view: PageView, now: int) -> Values:
+        """Returns a page of the table of all links."""
+        shown = await self._shown(ALL_LINKS, replace(view, by="", value=""), now)
+        view, curve = shown.view, shown.curve
+        page = await table_page(view, self._questions.links, self._links)
+        before = None if shown.compared is None else (shown.compared.start, shown.compared.until)
+        beside = Beside(curve.total, before)
+        rows = None
+        if page.links is not None:
+            rows = await name_rows(self._questions, LINK, page.links, view, beside, page.is_ranking)
+        return {
+            "chart": make_chart(curve, view, now),
+            "periods": _periods(curve, now),
+            "range": period_words(curve, ZoneInfo(curve.tz)),
+            "links": rows,
+            "by_key": not page.is_ranking,
+            "changes": before is not None,
+            "previous": page.previous,
+            "following": page.following,
+            "note": page.note,
+            "csv": f"v1/links?{view.ranking_query(RANKED).decode()}&format=csv" if page.is_ranking else "",
         }
 
     def curve_of(self, subject: PageSubject) -> AskCurve:
@@ -159,25 +174,6 @@ class Pages:
     async def _has_any(self) -> bool:
         """Returns whether any link has a hit, of bots or imported without a date too."""
         return bool((await self._questions.links(b"sort=key&limit=1&bots=include")).links)
-
-    async def _listed(self, view: PageView) -> LinksAnswer | None:
-        if view.q:
-            return await self._questions.links(view.search_query(SHOWN))
-        return await self._links.ranking(view.ranking_query(SHOWN))
-
-    async def _rows(self, kind: str, names: Sequence[KeyCount], shown: _Shown) -> list[NameRow]:
-        view, span = replace(shown.view, by=""), shown.beside
-        subjects = [link_or_group(kind, each.key) for each in names]
-        curves = await asyncio.gather(*(self.curve_of(subject)(view.curve_query) for subject in subjects))
-        changes = [NO_CHANGE] * len(names)
-        if span is not None:
-            before = await asyncio.gather(*(self.total_of(subject)(view.count_query(*span)) for subject in subjects))
-            counts = ((curve.at_least, curve.at_most) for curve in curves)
-            changes = list(map(certain_change, ((each.at_least, each.at_most) for each in before), counts))
-        return [
-            NameRow(in_path(each.key), visible(each.key), with_commas(each.count), spark(curve), change)
-            for each, curve, change in zip(names, curves, changes, strict=True)
-        ]
 
     async def one(self, subject: PageSubject, view: PageView, now: int) -> Values:
         """Returns a link or a group: its life, its curve, its bots, and what its hits said."""
@@ -248,7 +244,7 @@ class Pages:
         """
         if self._broken_down is None:
             return Audience([])
-        asked = value_tables(self._broken_down, shown.subject, shown.view, shown.beside)
+        asked = value_tables(self._broken_down, shown.subject, shown.view, shown.before)
         tables = [each for each in await asked if each.spoken]
         if shown.view.by:
             return Audience(tables)

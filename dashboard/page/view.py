@@ -15,7 +15,7 @@ from clickcurve.buckets.ladder import DAY_S
 from clickcurve.visible import visible
 from dashboard.page.periods import after_last_day
 
-NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after", "compare", "by", "value")
+NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after", "compare", "by", "value", "sort", "page")
 _AS_WRITTEN = ("q", "after", "compare", "value")  # spaces at their ends are kept
 USUAL = "30d"
 EVER = "0"  # `from` of all time
@@ -49,6 +49,8 @@ class PageView:
     compare: str = ""
     by: str = ""  # the dimension of the filter
     value: str = ""  # the one that the filter shows, empty: hits that gave none
+    sort: str = ""  # of the table of links
+    page: str = ""  # the number of a page of it
     begun: str = ""  # what questions say in the place of EVER; in no address
     page_step: str = ""  # that the page chooses where the address has none; in no address
 
@@ -94,9 +96,9 @@ class PageView:
         span = {} if self.is_ever else self._range()
         return _encoded({**span, "limit": str(limit), "tz": self.tz, "bots": self.bots})
 
-    def search_query(self, limit: int) -> bytes:
-        """Returns what to ask for the links that begin as the view searches."""
-        asked = {"sort": "key", "prefix": self.q, "after": self.after, "limit": str(limit), "bots": self.bots}
+    def keys_query(self, limit: int) -> bytes:
+        """Returns what to ask for links in the order of their keys: for those that the view searches, or for all."""
+        asked = {"sort": "key", "contains": self.q, "after": self.after, "limit": str(limit), "bots": self.bots}
         return _encoded(asked)
 
     def begun_at(self, first_hit: int | None, now: int) -> PageView:
@@ -130,10 +132,11 @@ class PageView:
         """Returns the query of the view with changes, with its question mark, for links of the page."""
         changed = replace(self, **changes)
         if {"last", "start", "end"} & changes.keys():
-            kept = {name: changes.get(name, "") for name in ("last", "start", "end")}
+            kept = {name: changes.get(name, "") for name in ("last", "start", "end", "page")}
             changed = replace(changed, **kept)
         values = (changed.last, changed.start, changed.end, changed.step, changed.tz, changed.bots, changed.q)
         written = dict(zip(NAMES, (*values, changed.after, changed.compare, changed.by), strict=False))
+        written |= {"sort": changed.sort, "page": changed.page}
         return "?" + _encoded({**written, "value": changed.value} if changed.by else written).decode()
 
 

@@ -1,14 +1,18 @@
-"""The weekly report: how many hits the last week had, beside the week before, and the links with the most."""
+"""The weekly report: how many hits the last week had, beside the week before, what changed, and the greatest links."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
+from clickcurve.answers import WhyAnswer
 from clickcurve.buckets.errors import ImportElsewhere, ImportOutOfStep
 from clickcurve.buckets.ladder import HOUR_S
-from clickcurve.keys import ALL_LINKS, link_key
+from clickcurve.keys import ALL, ALL_LINKS, Subject, link_key
 from clickcurve.visible import visible
+from dashboard.page.audience.differences import difference_of
+from dashboard.page.view import PageView
 from query.parameters import Parameters
 from query.queries import Queries
 from query.zones import UTC_ZONE, WEEK
@@ -19,16 +23,28 @@ from server.alerts.watch import Mailer
 SOURCE = "weekly-report"
 SENT_AT_S = 6 * HOUR_S  # after Monday's midnight, UTC
 LISTED = 20
+CAUSES = 3
+UTC = ZoneInfo("UTC")
 
 
 class WeeklyReport:
-    """Sends each week's report once. The first one is of the week in which the server begins to send them."""
+    """Sends each week's report once. The first one is of the week in which the server begins to send them.
+
+    why: the question why a total changed, None where hits are not broken down.
+    """
 
     def __init__(
-        self, to: Sequence[str], queries: Queries, ledger: Ledger, mails: Mailer, clock: Callable[[], float]
+        self,
+        to: Sequence[str],
+        queries: Queries,
+        why: Callable[[Subject, bytes], Awaitable[WhyAnswer]] | None,
+        ledger: Ledger,
+        mails: Mailer,
+        clock: Callable[[], float],
     ) -> None:
         self._to = tuple(to)
         self._queries = queries
+        self._why = why
         self._ledger = ledger
         self._mails = mails
         self._clock = clock
@@ -53,12 +69,27 @@ class WeeklyReport:
         hits, hits_before = await self._hits(ALL_LINKS, start, end), await self._hits(ALL_LINKS, before, start)
         top = await self._queries.top(Parameters(start=start, end=end, limit=LISTED))
         lines = [f"Hits of people from {week} (UTC): {hits}; the week before: {hits_before}.", ""]
+        lines += await self._what_changed(before, start, end)
         lines += [
             f"{count:>12,}  {visible(key)}  (the week before: {await self._hits(link_key(key), before, start)})"
             for key, count in top.links
         ]
         text = "\n".join(lines if top.links else [*lines, "No link was hit."]) + "\n"
         return Mail(f"report-{start}", self._to, f"Clickcurve: hits from {week}", text, end)
+
+    async def _what_changed(self, before: int, start: int, end: int) -> list[str]:
+        """Returns a sentence and the values and links that moved the total; nothing where that is not certain."""
+        if self._why is None:
+            return []
+        query = f"from={start}&to={end}&before_from={before}&before_to={start}&limit={CAUSES}"
+        found = difference_of(await self._why(ALL, query.encode()), PageView(), UTC)
+        if found is None:
+            return []
+        causes = [
+            f"{name}: {', '.join(f'{cause.text} {cause.change.text}' for cause in each)}"
+            for name, each in found.causes.items()
+        ]
+        return ["What changed", *filter(None, [found.explained]), *causes, ""]
 
     async def _hits(self, stored: str, start: int, end: int) -> str:
         span = await self._queries.total_in(stored, start, end)

@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Iterator
 
 from ingest.owner import Owner
+from query.breakdowns.queries import BreakdownQueries
+from query.breakdowns.why import ChangeQueries
 from query.queries import Queries
 from server import clock
 from server.alerts.ledger import Ledger
@@ -25,13 +27,16 @@ def mail_server(settings: Settings) -> MailServer:
     return MailServer(settings.smtp, settings.mail_from, settings.smtp_password)
 
 
-def make_watch(settings: Settings, owner: Owner, queries: Queries) -> tuple[AlertWatch, WeeklyReport]:
+def make_watch(
+    settings: Settings, owner: Owner, queries: Queries, breakdowns: BreakdownQueries | None
+) -> tuple[AlertWatch, WeeklyReport]:
     """Returns the watch over the alerts, and the weekly report; each is idle where the settings name none."""
+    why = None if breakdowns is None else ChangeQueries(queries, breakdowns).why
     ledger, mails = Ledger(owner), mail_server(settings)
     watch = AlertWatch(
         settings.alerts, queries, ledger, Webhooks(webhook_client, clock.now), mails, clock.now, new_message_id
     )
-    return watch, WeeklyReport(settings.weekly_report, queries, ledger, mails, clock.now)
+    return watch, WeeklyReport(settings.weekly_report, queries, why, ledger, mails, clock.now)
 
 
 def samples_of_alerts(watch: AlertWatch) -> Iterator[Sample]:

@@ -90,13 +90,14 @@ def create_app(
     pending: PendingHits,
     attributes: Attributes,
     queries: Queries,
+    breakdowns: BreakdownQueries | None,
     page: PageSources,
     peers: Peers | None,
 ) -> Gateway:
     """Joins the parts into the application that uvicorn runs.
 
-    pending: what the worker holds that the store may lack. attributes: by what hits are broken down. page: what the
-    page shows besides answers. peers: this machine's other workers, if any.
+    pending: what the worker holds that the store may lack. attributes: by what hits are broken down. breakdowns: None
+    where they are not. page: what the page shows besides answers. peers: this machine's other workers, if any.
     """
     room = BodyBudget(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=attributes.reader, room=room)
@@ -113,9 +114,7 @@ def create_app(
     app = _without_routes()
     counting.problems.install(app)
     app.include_router(query_routes(queries, erase))
-    breakdowns: BreakdownQueries | None = None
-    if attributes.dimensions:
-        breakdowns = _breakdowns(pending, store, clock, attributes, peers)
+    if breakdowns is not None:
         why = ChangeQueries(queries, breakdowns).why
         page = replace(page, broken_down=BrokenDown(breakdowns, why, attributes.dimensions, attributes.visitors))
     app.include_router(picture_routes(queries))
@@ -190,9 +189,12 @@ def make_queries(
     )
 
 
-def _breakdowns(
+def make_breakdowns(
     pending: PendingHits, store: Store, clock: Callable[[], float], attributes: Attributes, peers: Peers | None
-) -> BreakdownQueries:
+) -> BreakdownQueries | None:
+    """Joins what answers about breakdowns are made of; None where hits are not broken down."""
+    if not attributes.dimensions:
+        return None
     readers = pending.pending, pending.pending_breakdowns
     reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, peers)
     return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock, attributes.referrers.kept_value)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from clickcurve.asgi import Application
 from clickcurve.buckets.errors import SettingInvalid
 from ingest.owner import Owner
+from query.breakdowns.queries import BreakdownQueries
 from query.queries import Queries
 from server.alerts.watching import make_watch, samples_of_alerts
 from server.compat.hit_sender import HitSender
@@ -20,10 +21,18 @@ from server.settings.values import is_loopback
 class BackgroundRequests:
     """Idle where the settings ask for nothing, and in all workers but the first. hits: the write routes."""
 
-    def __init__(self, settings: Settings, number: int, owner: Owner, queries: Queries, hits: Application) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        number: int,
+        owner: Owner,
+        queries: Queries,
+        breakdowns: BreakdownQueries | None,
+        hits: Application,
+    ) -> None:
         self._settings = settings
         self._is_first = number == 1
-        self._watch, self._report = make_watch(settings, owner, queries)
+        self._watch, self._report = make_watch(settings, owner, queries, breakdowns)
         self._statsd = StatsdReceiver(HitSender(hits))
 
     def jobs(self) -> dict[str, Callable[[], Awaitable[None]]]:

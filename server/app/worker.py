@@ -78,6 +78,7 @@ class Worker:
         )
         peers = self.peers if settings.workers > 1 else None
         queries = application.make_queries(self.owner, self.pending, store, clock.now, peers)
+        breakdowns = application.make_breakdowns(self.pending, store, clock.now, self.attributes, peers)
         self.gateway = application.create_app(
             self.owner,
             store,
@@ -92,12 +93,13 @@ class Worker:
             self.pending,
             self.attributes,
             queries,
+            breakdowns,
             PageSources(
                 self.gate, Shares(store), self.metrics, settings.store.partition(":")[0], float(settings.flush_s)
             ),
             peers,
         )
-        self.background = BackgroundRequests(settings, number, self.owner, queries, self.gateway.hits)
+        self.background = BackgroundRequests(settings, number, self.owner, queries, breakdowns, self.gateway.hits)
         self.schedule = self._schedule()
 
     def _ending(self) -> str | None:

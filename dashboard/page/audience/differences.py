@@ -35,11 +35,15 @@ class CauseRow:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two totals in a sentence, what explains most of their difference, and causes by the name of their dimension."""
+    """Two totals in a sentence, what explains most of their difference, and causes by the name of their dimension.
+
+    query: what to ask for all of it.
+    """
 
     said: str
     explained: str
     causes: dict[str, list[CauseRow]]
+    query: str
 
 
 def why_query(view: PageView, curve: CurveAnswer, compared: Compared | None, now: int) -> bytes | None:
@@ -78,7 +82,9 @@ def difference_of(answer: WhyAnswer, view: PageView, zone: ZoneInfo) -> Differen
         ]
     if not answer.total.before or not causes or answer.before.end > answer.start:
         return None
-    return Difference(totals_sentence(answer, zone), explained_sentence(answer), causes)
+    before = {"before_from": answer.before.start, "before_to": answer.before.end}
+    query = urlencode({"from": answer.start, "to": answer.end, **before, "tz": zone.key})
+    return Difference(totals_sentence(answer, zone), explained_sentence(answer), causes, query)
 
 
 def totals_sentence(answer: WhyAnswer, zone: ZoneInfo) -> str:

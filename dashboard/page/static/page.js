@@ -35,8 +35,8 @@ function place(element) {
   return at < 0 ? null : at;
 }
 async function renew() {
-  const form = document.querySelector("details.more[open]");
-  if (document.hidden || pressed || form) return plan();
+  const busy = document.querySelector("details.more[open],#found:not([hidden])");
+  if (document.hidden || pressed || busy) return plan();
   try { await show(location.href, false); } catch { outdated(); plan(); }
 }
 function outdated() {
@@ -155,6 +155,25 @@ function prepare(figure) {
     else return;
     event.preventDefault();
   });
+}
+
+// --- finding links while one types: the list of the table's page, which the overview shows above its cards ---
+let pause, asked = 0;
+addEventListener("input", ({ target }) => {
+  if (target.id !== "q") return;
+  clearTimeout(pause);
+  pause = setTimeout(() => find(target).catch(outdated), 200);
+});
+async function find(input) {
+  const number = ++asked, box = document.getElementById("found"), list = document.getElementById("list");
+  if (box && !input.value) { box.hidden = true; return; }
+  const address = input.form.action + "?" + new URLSearchParams(new FormData(input.form));
+  const page = new DOMParser().parseFromString(await (await fetch(address)).text(), "text/html");
+  const found = page.getElementById("list");
+  if (number !== asked || !found) return;
+  if (list) { list.replaceWith(found); history.replaceState(null, "", address); }
+  else { box.replaceChildren(...found.childNodes); box.hidden = false; }
+  said.textContent = (list ? found : box).querySelectorAll("tbody tr").length + " links";
 }
 
 // --- keys and the list of zones ---

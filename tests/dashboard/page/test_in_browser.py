@@ -100,14 +100,14 @@ def test_numbers_that_can_no_longer_be_renewed_say_so_until_they_are(
 
 def test_without_scripts_all_of_it_is_there(browser: Browser, pages: RunningServer) -> None:
     with browser.page() as with_scripts, browser.page(scripts=False) as without:
-        for path in ("/", "/links/launch", "/links/launch?last=24h", "/limits", "/node", "/?q=link"):
+        for path in ("/", "/links/launch", "/links/launch?last=24h", "/limits", "/node", "/links?q=link"):
             for each in (with_scripts, without):
                 each.open(pages.url + path)
             words = [set(each.text().split()) for each in (with_scripts, without)]
             added = words[0] - words[1] - {"Austria"}  # a country's name, beside its letters
             assert not {word for word in added if path != "/node" or word.isalpha()}, "numbers of the node go on"
             if path != "/node":
-                assert without.js("document.querySelectorAll('svg.curve .bar, svg.curve .open').length") > 0
+                assert without.js("document.querySelectorAll('svg.curve .bar, svg.curve .open, .links td').length") > 0
 
 
 # --- the curve ------------------------------------------------------------------------------------------------------
@@ -270,7 +270,18 @@ def test_a_browser_that_hangs_is_told_apart_from_one_that_talks(page: Page, monk
 
 
 # --- readers, screens, strangers --------------------------------------------------------------------------------------
-STATES = ("/", "/links/launch", "/limits", "/node", "/?q=zzz", "/?last=wrong", "/groups/spring", "/links/none", "/none")
+STATES = (
+    "/",
+    "/links/launch",
+    "/limits",
+    "/node",
+    "/links",
+    "/links?q=zzz",
+    "/?last=wrong",
+    "/groups/spring",
+    "/links/none",
+    "/none",
+)
 
 
 @pytest.mark.parametrize(("dark", "states"), [(False, STATES), (True, STATES[:2])], ids=["light", "dark"])
@@ -288,7 +299,13 @@ def test_axe_finds_nothing(browser: Browser, pages: RunningServer, dark: bool, s
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_pages_fit_every_screen(browser: Browser, pages: RunningServer, shots: Path | None, dark: bool) -> None:
-    views = {"links": "/", "link": "/links/launch?last=12mo", "limits": "/limits", "node": "/node"}
+    views = {
+        "links": "/",
+        "table": "/links?compare=before",
+        "link": "/links/launch?last=12mo",
+        "limits": "/limits",
+        "node": "/node",
+    }
     with browser.page(dark=dark) as opened:
         for name, path in views.items():
             opened.open(pages.url + path)
@@ -301,7 +318,7 @@ def test_pages_fit_every_screen(browser: Browser, pages: RunningServer, shots: P
 def test_hostile_keys_run_nothing(browser: Browser, pages: RunningServer) -> None:
     in_paths = [f"/links/{quote(key, safe='')}" for key in HOSTILE]
     with browser.page() as opened:
-        for path in ("/", *in_paths, *(f"/?q={quote(key)}" for key in HOSTILE)):
+        for path in ("/", *in_paths, *(f"/links?q={quote(key)}" for key in HOSTILE)):
             opened.open(pages.url + path)
             assert opened.js("document.querySelectorAll('img, main script').length") == 0
         assert opened.events("Page.javascriptDialogOpening") == [] and opened.faults() == []

@@ -19,10 +19,10 @@ from clickcurve.buckets.errors import ParameterInvalid, StoreUnavailable
 from dashboard.page.audience.values import value_table
 from dashboard.page.cards import Card
 from dashboard.page.changes import Change, Count, about, change_of, count_of
+from dashboard.page.lists.rankings import MOST, Rankings
 from dashboard.page.page_routes import page_routes
 from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.periods import YEAR, Length, after_last_day, length_of, offered_periods
-from dashboard.page.rankings import MOST, Rankings
 from dashboard.page.subject import GROUP, LINK, link_or_group
 from dashboard.page.templates import Templates
 from dashboard.page.view import EVER, PageView, view_of
@@ -360,10 +360,6 @@ def attribute_nodes() -> AttributeNodes:
     return nodes
 
 
-def overview_of(pages: Pages, searched: str) -> Any:
-    return run(pages.overview(PageView(q=searched), NOW))
-
-
 def rendered(values: dict[str, Any], **more: Any) -> str:
     shown = {"root": "../", "view": PageView(), "signed_in": False, "shared": False, "base": "", **more}
     return Templates().render("one.html", **shown, **values)
@@ -430,12 +426,11 @@ def test_a_share_claims_neither_all_nor_nothing_of_what_is_nearly_so(count: int,
     assert row.share == f"{share}\u00a0%"
 
 
-def test_all_links_together_show_what_hits_said_but_not_beside_a_search(attribute_nodes: AttributeNodes) -> None:
+def test_all_links_together_show_what_hits_said(attribute_nodes: AttributeNodes) -> None:
     pages = pages_of(attribute_nodes, broken_down_of(attribute_nodes, True))
     values: Any = run(pages.overview(PageView(), NOW))
     assert [table.title for table in values["audience"].tables] == ["Referrers", "Countries", "Devices"]
     assert values["audience"].visits.count.text != "0"
-    assert overview_of(pages, "k")["audience"].tables == []
 
 
 def test_every_question_has_an_answer_in_far_years_and_zones() -> None:

@@ -10,13 +10,15 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
+from query.breakdowns.why import ChangeQueries
 from server.alerts.ledger import Ledger
 from server.alerts.report import WeeklyReport
 from server.alerts.watch import GIVE_UP_S
 from server.alerts.webhook import NotDelivered, signature
 from server.clock import now
 from server.settings.alerts import parse_alerts
-from tests.server.alerts.watched import NOW, SECRET, WatchedNode, elsewhere, unavailable
+from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
+from tests.server.alerts.watched import NOW, SECRET, MemorySteps, Receiver, WatchedNode, elsewhere, unavailable
 
 OVER = {"link": "launch", "when": "over 10 in 1h"}
 HOUR, DAY = 3_600, 86_400
@@ -232,7 +234,7 @@ def test_each_weeks_report_is_sent_once_and_the_first_one_a_week_after_the_start
     def report() -> WeeklyReport:
         ledger = Ledger(node.steps)
         return WeeklyReport(
-            ("a@example.org",), node.nodes.queries, ledger, node.receiver, lambda: float(node.nodes.now)
+            ("a@example.org",), node.nodes.queries, None, ledger, node.receiver, lambda: float(node.nodes.now)
         )
 
     asyncio.run(report().visit())
@@ -252,3 +254,22 @@ def test_each_weeks_report_is_sent_once_and_the_first_one_a_week_after_the_start
     asyncio.run(report().visit())
     assert len(node.receiver.mails) == 2
     assert "No link was hit." in node.receiver.mails[1].text
+
+
+def test_the_weekly_report_says_what_changed_where_hits_are_broken_down() -> None:
+    nodes = AttributeNodes(NOW, {"ref": 0})
+    for days, ref, count in ((10, "news.example", 40), (3, "news.example", 50), (3, "new.example", 90)):
+        nodes.accept(AttributeHit("launch", NOW - days * DAY, count, said=(("ref", ref),)))
+    nodes.owners[0].flush(NOW)
+    why = ChangeQueries(nodes.queries, nodes.breakdowns).why
+    told = []
+    for asked in (why, None):
+        nodes.now, ledger, receiver = NOW, Ledger(MemorySteps()), Receiver()
+        report = WeeklyReport(("a@b.example",), nodes.queries, asked, ledger, receiver, lambda: float(nodes.now))
+        asyncio.run(report.visit())
+        nodes.now = NOW + 7 * HOUR
+        asyncio.run(report.visit())
+        told.append(receiver.mails[0].text)
+    assert "What changed\nReferrers explain 90\u00a0% of it: new.example +90.\nReferrers: new.example +90" in told[0]
+    assert "\nLinks: launch +100\n" in told[0]
+    assert "What changed" not in told[1]

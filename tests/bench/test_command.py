@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from bench.options import add_parts
+from bench.command import add_parts
 
 
 def parts_of(*words: str) -> list[str]:

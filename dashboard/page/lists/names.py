@@ -1,0 +1,76 @@
+"""Links or groups as lines of a table: hits of the range, their share, their curve, and how they changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from clickcurve.answers import KeyCount
+from clickcurve.visible import visible
+from dashboard.page.audience.values import share_text
+from dashboard.page.changes import NO_CHANGE, Change, certain_change
+from dashboard.page.chart import in_path, spark
+from dashboard.page.subject import link_or_group
+from dashboard.page.view import PageView
+from dashboard.pictures.axes import with_commas
+from dashboard.questions import Questions
+
+
+@dataclass(frozen=True, slots=True)
+class NameRow:
+    """A link or group of a list, with its curve as safe markup.
+
+    path: its name in a path, empty for one that no browser can ask for. name: as text. part: of the greatest line, 0 to
+    100; share: of all hits, empty where that is not known.
+    """
+
+    path: str
+    name: str
+    count: str
+    spark: str
+    part: float
+    share: str
+    change: Change = NO_CHANGE
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What lines stand beside: all hits of the range, None where they are not known, and the span to compare with."""
+
+    all_hits: int | None
+    before: tuple[int, int] | None = None
+
+
+async def name_rows(
+    questions: Questions, kind: str, names: Sequence[KeyCount], view: PageView, beside: Beside, is_ranking: bool = True
+) -> list[NameRow]:
+    """Makes the lines of a list. is_ranking: the counts are those of the range; else they are of all time.
+
+    Raises what the questions raise.
+    """
+    view = replace(view, by="")
+    subjects = [link_or_group(kind, each.key).asked for each in names]
+    curves = await asyncio.gather(*(questions.curve(subject, view.curve_query) for subject in subjects))
+    changes = [NO_CHANGE] * len(names)
+    if beside.before is not None:
+        query = view.count_query(*beside.before)
+        totals = await asyncio.gather(*(questions.total(subject, query) for subject in subjects))
+        counts = ((curve.at_least, curve.at_most) for curve in curves)
+        changes = list(map(certain_change, ((each.at_least, each.at_most) for each in totals), counts))
+    hits = [
+        each.count if is_ranking or view.is_ever else curve.total for each, curve in zip(names, curves, strict=True)
+    ]
+    most = max(hits, default=1) or 1
+    return [
+        NameRow(
+            in_path(each.key),
+            visible(each.key),
+            with_commas(count),
+            spark(curve),
+            count * 100 / most,
+            share_text(count, beside.all_hits) if beside.all_hits else "",
+            change,
+        )
+        for each, count, curve, change in zip(names, hits, curves, changes, strict=True)
+    ]
