@@ -357,9 +357,9 @@ class WhyAnswer(Tabular, frozen=True):
 
     def lines(self) -> Iterator[Sequence[object]]:
         """Yields the causes for CSV."""
-        for each in self.dimensions:
-            for cause in each.causes:
-                yield each.dimension, *msgspec.structs.astuple(cause)
+        for dimension in self.dimensions:
+            for cause in dimension.causes:
+                yield dimension.dimension, *msgspec.structs.astuple(cause)
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

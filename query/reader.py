@@ -98,9 +98,9 @@ def what_it_is(key: str, noun: str) -> tuple[str, str | None]:
 
 def with_pending(row: Row, pending: Sequence[Pending], marks: Mapping[int, int], ladder: Ladder) -> Row:
     """Returns the row with those pending hits added that stored rows with these marks do not include."""
-    for each in pending:
-        if each.is_missing(marks.get(each.owner, 0)):
-            row = add(row, each.delta, ladder)
+    for hits in pending:
+        if hits.is_missing(marks.get(hits.owner, 0)):
+            row = add(row, hits.delta, ladder)
     return row
 
 

@@ -42,8 +42,8 @@ def axe_script() -> str:
 def violations(page: Page, script: str) -> list[str]:
     """What breaks a rule on a page, each as impact, rule, and the elements."""
     page.js(script + ";0")
-    found: list[dict[str, Any]] = page.js(
+    shown: list[dict[str, Any]] = page.js(
         "axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.map((v) =>"
         " ({impact: v.impact, id: v.id, nodes: v.nodes.map((n) => n.html.slice(0, 120))})))"
     )
-    return [f"{each['impact']} {each['id']}: {each['nodes']}" for each in found]
+    return [f"{each['impact']} {each['id']}: {each['nodes']}" for each in shown]

@@ -104,9 +104,9 @@ def _memcached(folder: Path, port: int) -> list[str]:
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name)
-    assert found is not None, f"{name} is missing: install the package of this name"
-    return found
+    program = shutil.which(name)
+    assert program is not None, f"{name} is missing: install the package of this name"
+    return program
 
 
 @contextmanager

@@ -90,8 +90,8 @@ class Browser:
 
     def events_of(self, method: str, session: str) -> list[dict[str, Any]]:
         """Returns the parameters of the events of a page, of one kind, so far."""
-        found = (each for each in self.events if each.get("method") == method and each.get("sessionId") == session)
-        return [each["params"] for each in found]
+        events = (each for each in self.events if each.get("method") == method and each.get("sessionId") == session)
+        return [each["params"] for each in events]
 
     def _next(self, until: float, awaited: str) -> dict[str, Any]:
         """Returns what the browser says next. It may go on to say other things, so what counts is a moment."""
@@ -103,8 +103,8 @@ class Browser:
                 raise BrowserFailed("the browser has ended")
             self._buffer += piece
         text, _, self._buffer = self._buffer.partition(b"\0")
-        found: dict[str, Any] = json.loads(text)
-        return found
+        answer: dict[str, Any] = json.loads(text)
+        return answer
 
     @contextmanager
     def page(self, width: int = 1200, height: int = 900, scripts: bool = True, dark: bool = False) -> Iterator[Page]:

@@ -265,11 +265,11 @@ def folders(root: Path) -> list[str]:
 def leftovers(root: Path) -> list[str]:
     """No word that says that something is unfinished."""
     return [
-        f"{_name(root, path)}:{number}: leftover {found.group()}"
+        f"{_name(root, path)}:{number}: leftover {match.group()}"
         for path in files(root)
         if path.name not in ("LICENSE", "requirements.lock")
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        if (found := _LEFTOVERS.search(line))
+        if (match := _LEFTOVERS.search(line))
     ]
 
 

@@ -88,9 +88,9 @@ def make_path(folder: Path) -> None:
     """Makes a folder that serves as PATH: Python and what is in BESIDE_PYTHON."""
     (folder / "python3").symlink_to(Path(sys.executable).resolve())
     for name in BESIDE_PYTHON:
-        found = shutil.which(name, path=os.defpath)
-        assert found is not None, f"{name} is in no folder of {os.defpath}"
-        (folder / name).symlink_to(found)
+        program = shutil.which(name, path=os.defpath)
+        assert program is not None, f"{name} is in no folder of {os.defpath}"
+        (folder / name).symlink_to(program)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -185,12 +185,12 @@ class _StoredBreakdowns(NamedTuple):
 
 def _stored_breakdowns(link: StoredLink, key: str) -> _StoredBreakdowns:
     owners = []
-    for each in link.rows:
+    for row in link.rows:
         try:
-            parts = separate_parts(each.data)
-            owners.append(_OwnerBreakdown(each.owner, parts, parts.head or head_of(parts.open)))
+            parts = separate_parts(row.data)
+            owners.append(_OwnerBreakdown(row.owner, parts, parts.head or head_of(parts.open)))
         except RowCorrupt as error:
-            raise _naming_breakdown(error, key, each.owner) from error
+            raise _naming_breakdown(error, key, row.owner) from error
     return _StoredBreakdowns(key, link.erased_at, owners, {each.owner: each.head.mark for each in owners})
 
 

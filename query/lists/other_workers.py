@@ -28,7 +28,7 @@ async def nobody() -> Sequence[WorkerPending]:
 def by_stored_key(workers: Iterable[WorkerPending]) -> dict[str, list[Pending]]:
     """Returns the pending hits of several workers by stored key."""
     pending_of: dict[str, list[Pending]] = {}
-    for each in workers:
-        for stored, pending in each.pending.items():
+    for worker in workers:
+        for stored, pending in worker.pending.items():
             pending_of.setdefault(stored, []).extend(pending)
     return pending_of

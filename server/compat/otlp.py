@@ -149,9 +149,9 @@ async def _read_export(body: bytes) -> _Read:
     await spend(OBJECTS, body.count(b"{"))
     export = _Read()
     try:
-        async for each in _decoded(_RESOURCE_METRICS, _EXPORT.decode(body).resource_metrics):
-            origin = _origin_of(bytes(each.resource))
-            async for scope in _decoded(_SCOPE_METRICS, each.scope_metrics):
+        async for resource in _decoded(_RESOURCE_METRICS, _EXPORT.decode(body).resource_metrics):
+            origin = _origin_of(bytes(resource.resource))
+            async for scope in _decoded(_SCOPE_METRICS, resource.scope_metrics):
                 async for metric in _decoded(_METRIC, scope.metrics):
                     await _read_points(metric, origin, export)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -296,8 +296,8 @@ class Peers:
 
     async def _ask_all(self, key: str) -> list[AnyPending]:
         waiter = Waiter(len(self._others))
-        for each in self._others:
-            each.ask(key, waiter)
+        for peer in self._others:
+            peer.ask(key, waiter)
         await waiter.done
         if waiter.damaged is not None:
             raise RowCorrupt(waiter.damaged, field="key", value=link_of(counts_key(key)))
@@ -310,8 +310,8 @@ class Peers:
     async def tell_erased(self, link: str) -> None:
         """Tells the other workers that a link was erased, so that they show what comes from now on only."""
         waiter = Waiter(len(self._others))
-        for each in self._others:
-            each.tell_erased(link, waiter)
+        for peer in self._others:
+            peer.tell_erased(link, waiter)
         await waiter.done
 
     async def close(self) -> None:

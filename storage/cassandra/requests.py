@@ -235,9 +235,9 @@ class Requests:
         driver = self._connection.open()
         updates = [(statement, values) for values in many]
         outcomes = self._send_all(updates, driver.is_certain, 0, attempt=attempt)()
-        for each in outcomes:
-            if each and each.error and driver.is_certain(each.error):
-                raise driver.as_store_error(each.error) from each.error
+        for outcome in outcomes:
+            if outcome and outcome.error and driver.is_certain(outcome.error):
+                raise driver.as_store_error(outcome.error) from outcome.error
         return [self._applied(each) for each in outcomes if each]
 
     def _applied(self, outcome: Outcome) -> bool | None:

@@ -111,10 +111,10 @@ def parse(uri: str) -> Address:
 def _hosts(uri: str, nodes: str) -> tuple[tuple[str, ...], int]:
     hosts: list[str] = []
     ports: set[int] = set()
-    for each in nodes.split(","):
-        match = _HOST.fullmatch(each)
+    for node in nodes.split(","):
+        match = _HOST.fullmatch(node)
         if match is None or not 0 < int(match["port"] or PORT) < 65_536:
-            raise _invalid(uri, f"has {each!r} where a host, or host:port, must be")
+            raise _invalid(uri, f"has {node!r} where a host, or host:port, must be")
         hosts.append(match["host"].strip("[]"))
         if match["port"]:
             ports.add(int(match["port"]))

@@ -119,5 +119,5 @@ def java() -> Path:
 def java_version(program: Path) -> str:
     """What a `java` says of itself, such as 17.0.15; empty if it does not say."""
     done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
-    said = re.search(r'version "([^"]+)"', done.stderr)
-    return said[1] if said else ""
+    match = re.search(r'version "([^"]+)"', done.stderr)
+    return match[1] if match else ""

@@ -34,7 +34,7 @@ class TableStats:
 
 def table_stats(node: Node, keyspace: str) -> dict[str, TableStats]:
     """By table, as of the last flush to disk."""
-    found = json.loads(node.nodetool("tablestats", "-F", "json", keyspace))
+    answer = json.loads(node.nodetool("tablestats", "-F", "json", keyspace))
     return {
         name: TableStats(
             files=told["sstable_count"],
@@ -45,7 +45,7 @@ def table_stats(node: Node, keyspace: str) -> dict[str, TableStats]:
             tombstones_mean=_number(told["average_tombstones_per_slice_last_five_minutes"]),
             tombstones_max=told["maximum_tombstones_per_slice_last_five_minutes"],
         )
-        for name, told in found[keyspace]["tables"].items()
+        for name, told in answer[keyspace]["tables"].items()
     }
 
 
@@ -66,9 +66,9 @@ def tables_with_deletions(node: Node, keyspace: str, *tables: str) -> set[str]:
 
 
 def _data_files(node: Node, keyspace: str, table: str) -> Iterator[Path]:
-    found = sorted((node.place.folder / "data" / keyspace).glob(f"{table}-*/*-Data.db"))
-    assert found, f"{keyspace}.{table} has no files: flush it first"
-    yield from found
+    listed = sorted((node.place.folder / "data" / keyspace).glob(f"{table}-*/*-Data.db"))
+    assert listed, f"{keyspace}.{table} has no files: flush it first"
+    yield from listed
 
 
 def _table_of(file: Path) -> str:

@@ -33,7 +33,16 @@ PRINTED["fast_paths"] = (rf"Tokens.hit, token_bucket +\S+ us a decision +{PAIR}"
 NEED_PROGRAMS = {"fast_paths_remote"}  # tests/bench/test_with_programs.py
 
 
-@pytest.mark.parametrize("part", sorted(PARTS.keys() - NEED_PROGRAMS))
+TAKE_MINUTES = {"resting"}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(part, marks=[pytest.mark.needs("minutes")] if part in TAKE_MINUTES else [])
+        for part in sorted(PARTS.keys() - NEED_PROGRAMS)
+    ],
+)
 def test_each_part_prints_its_figures(part: str, capsys: pytest.CaptureFixture[str]) -> None:
     links = ["--links", "20", "--every", "10"] if part == "breakdown_file" else []
     run("", PARTS, [part, "--scale", "0.001", "--rounds", "1", *links])

@@ -24,8 +24,8 @@ NOON = 1_790_000_000 // 86_400 * 86_400 + 43_200
 
 
 def figures() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(FIGURES.read_text())
-    return found
+    answer: dict[str, Any] = json.loads(FIGURES.read_text())
+    return answer
 
 
 @pytest.mark.parametrize("skew", [1.0, 1.2])

@@ -149,6 +149,6 @@ def test_moving_to_another_data_centre_loses_what_had_not_reached_it(
     found = (total(server, "launch"), total(server, "quiet"), total(server, "gone"))
     assert found == (1 + 4 + 16, 8, 0), "newer rows win, others come back, and so does the deletion"
     assert server.stop() == 0
-    said = run("verify", "--store", here)
-    assert said.returncode == 1
-    assert "this row counts 53 people, the links' rows together 61 (erased ones included)" in said.stdout
+    output = run("verify", "--store", here)
+    assert output.returncode == 1
+    assert "this row counts 53 people, the links' rows together 61 (erased ones included)" in output.stdout

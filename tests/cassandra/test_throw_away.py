@@ -36,11 +36,11 @@ def test_a_throw_away_node_serves_until_it_is_ended_and_leaves_nothing(
     settings = {"TMPDIR": str(tmp_path), "CASSANDRA_CACHE": str(cache().parent)}
     with running([sys.executable, "-m", "testing.cassandra"], tmp_path / "log", settings) as program:
         program.until(lambda: "serve --store" in program.output(), tries=TRIES)
-        said = re.search(r"serve --store cassandra://127\.0\.0\.1:(\d+)/clickcurve\n", program.output())
-        assert said is not None
-        assert int(said[1]) > USUAL_PORT
+        match = re.search(r"serve --store cassandra://127\.0\.0\.1:(\d+)/clickcurve\n", program.output())
+        assert match is not None
+        assert int(match[1]) > USUAL_PORT
         tables = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'clickcurve'"
-        assert [b"rows"] in question.ask("127.0.0.1", int(said[1]), tables)
+        assert [b"rows"] in question.ask("127.0.0.1", int(match[1]), tables)
         assert len(list(tmp_path.glob("clickcurve-cassandra-*"))) == 1
         assert program.stop(signal.SIGINT) == 0
         assert list(tmp_path.glob("clickcurve-cassandra-*")) == []

@@ -62,10 +62,10 @@ def test_nothing_is_lost_or_doubled_on_a_ring_that_breaks(
     chance = random.Random(seed)
     with stage(tmp_path, SHORT, chance) as on:
         found = play(on, SHORT, seed, chance)
-    said = printed(found, SHORT)
+    output = printed(found, SHORT)
     with capsys.disabled():
-        print(said)
-    assert found.wrong() == [], said
+        print(output)
+    assert found.wrong() == [], output
     assert found.auditor.sums()[Outcome.acknowledged] > 500, "too little was posted to show anything"
     assert found.readers.reads > 100 and found.readers.certain > 500, "too little was read to show anything"
     assert found.writers.sent_to_two > 50

@@ -127,9 +127,9 @@ async def all_links_at(owner: Owner) -> int | None:
 
 def verify(store: str, verdict: Verdict) -> None:
     """Add what `clickcurve verify` says of the store at rest."""
-    said = run("verify", "--store", store, timeout_s=600)
-    lines = said.stdout.splitlines()
+    output = run("verify", "--store", store, timeout_s=600)
+    lines = output.stdout.splitlines()
     verdict.verified = next((line for line in lines if "checked" in line), "nothing")
-    if said.returncode:
-        verdict.wrong.append(f"verify ended with {said.returncode}: {said.stdout}{said.stderr}")
+    if output.returncode:
+        verdict.wrong.append(f"verify ended with {output.returncode}: {output.stdout}{output.stderr}")
     verdict.wrong += [f"verify: {line}" for line in lines if "in the middle of a flush" in line]

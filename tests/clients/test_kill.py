@@ -46,7 +46,9 @@ class Load:
         self._thread.join()
 
 
-@pytest.mark.parametrize("with_spool", [False, True], ids=["memory", "spool"])
+@pytest.mark.parametrize(
+    "with_spool", [pytest.param(False, id="memory", marks=pytest.mark.needs("minutes")), pytest.param(True, id="spool")]
+)
 def test_a_server_that_is_killed_counts_all_that_was_delivered_once(
     serve: Serve, tmp_path: Path, with_spool: bool
 ) -> None:

@@ -92,8 +92,8 @@ def test_the_declarations_are_those_of_the_modules(tmp_path: Path) -> None:
 def counts(program: Program) -> dict[str, Any]:
     """The last counts that the program printed."""
     lines = [line for line in program.log.read_text().split("\n")[:-1] if line.startswith("{")]
-    found: dict[str, Any] = json.loads(lines[-1]) if lines else {"reported": 0, "delivered": 0}
-    return found
+    answer: dict[str, Any] = json.loads(lines[-1]) if lines else {"reported": 0, "delivered": 0}
+    return answer
 
 
 def test_a_server_that_is_killed_counts_all_that_node_says_was_delivered_once(serve: Serve, tmp_path: Path) -> None:

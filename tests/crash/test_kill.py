@@ -104,8 +104,8 @@ class Campaign:
 
 def _waiting(client: Clickcurve) -> list[float]:
     """How many counts each worker has that are not in the store yet."""
-    found = client.metrics()
-    return [value for name, value in found.items() if name.startswith("clickcurve_buffered_entries{")]
+    metrics = client.metrics()
+    return [value for name, value in metrics.items() if name.startswith("clickcurve_buffered_entries{")]
 
 
 def groups_of(client: Clickcurve) -> dict[str, int]:
@@ -121,9 +121,9 @@ def groups_of(client: Clickcurve) -> dict[str, int]:
 
 def exported(data: Path, *flags: str) -> list[dict[str, Any]]:
     """Every link and group as the store of a stopped server has it."""
-    said = run("export", "--data", str(data), *flags)
-    assert said.returncode == 0, said.stderr
-    return [json.loads(line) for line in said.stdout.splitlines()]
+    output = run("export", "--data", str(data), *flags)
+    assert output.returncode == 0, output.stderr
+    return [json.loads(line) for line in output.stdout.splitlines()]
 
 
 def values_of(link: dict[str, Any]) -> Values:
@@ -201,6 +201,7 @@ def test_every_acknowledged_hit_counts_once_with_the_database_elsewhere(
     play(tmp_path, seed, 5, capsys, flags=("--store", f"sqlite:///{tmp_path}/elsewhere/counts.db"))
 
 
+@pytest.mark.needs("minutes")
 def test_every_acknowledged_hit_counts_once_with_two_workers(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

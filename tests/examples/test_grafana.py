@@ -94,8 +94,8 @@ def test_every_graphite_target_of_the_boards_is_answered(served: Clickcurve, wra
 
 def test_the_boards_variable_lists_the_links(served: Clickcurve) -> None:
     (variable,) = DASHBOARDS["links"]["templating"]["list"]
-    found = served.http.post("/metrics/find?from=-24h&until=now", data={"query": variable["query"]}).json()
-    assert [node["text"] for node in found] == ["launch", "spring%2Esale"]
+    answer = served.http.post("/metrics/find?from=-24h&until=now", data={"query": variable["query"]}).json()
+    assert [node["text"] for node in answer] == ["launch", "spring%2Esale"]
 
 
 def test_every_question_in_promql_is_answered(served: Clickcurve) -> None:

@@ -64,9 +64,9 @@ def nginx(tmp_path: Path) -> Iterator[tuple[Nginx, Program]]:
 
 
 def imported(path: Path, server: RunningServer) -> str:
-    found = run("import", str(path), "--url", server.url)
-    assert found.returncode == 0, found.stderr
-    return found.stdout
+    output = run("import", str(path), "--url", server.url)
+    assert output.returncode == 0, output.stderr
+    return output.stdout
 
 
 def test_the_log_is_followed_through_a_rotation(

@@ -22,9 +22,9 @@ APPLICATION = ["python3", "-m", "http.server", "--bind", "127.0.0.1"]
 
 
 def program(name: str) -> str:
-    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
-    assert found is not None, f"{name} is missing: install the package of this name"
-    return found
+    program = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
+    assert program is not None, f"{name} is missing: install the package of this name"
+    return program
 
 
 def replaced(name: str, **values: str) -> str:

@@ -140,6 +140,7 @@ def test_a_small_packed_body_takes_little_memory_and_lets_others_run(route: str,
 
 
 @both
+@pytest.mark.needs("minutes")
 def test_a_body_of_too_many_values_is_refused_with_413_that_says_how_many_fit(route: str) -> None:
     routes = BodyRoutes()
     body = b'{"key":"a","ts":%d}\n' % TODAY * (BODY_VALUES + 1)

@@ -113,7 +113,7 @@ def test_each_route_lets_only_its_scope_pass(
     server: tuple[RunningServer, dict[str, str | None]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     running, tokens = server
-    found: Counter[int | None] = Counter()
+    counts: Counter[int | None] = Counter()
     wrong: list[str] = []
     described = httpx.get(f"{running.url}/openapi.json", trust_env=False).json()["paths"]
     with closing(HTTPConnection("127.0.0.1", running.port, timeout=30)) as http:
@@ -127,11 +127,11 @@ def test_each_route_lets_only_its_scope_pass(
             for name, token in tokens.items():
                 status = asked(http, route, token)
                 refused = status if status in REFUSED else None
-                found[refused] += 1
+                counts[refused] += 1
                 if refused != expected(needed, name) or status >= 500:
                     wrong.append(f"{route} with {name}: {status}")
     assert wrong == []
-    said = f"{found.total()} requests, {found[401]} of them {REFUSED[401]}, {found[403]} {REFUSED[403]}"
+    said = f"{counts.total()} requests, {counts[401]} of them {REFUSED[401]}, {counts[403]} {REFUSED[403]}"
     with capsys.disabled():
         print(f"\nroutes and tokens: {said}")
     assert said in (ROOT / "docs" / "promises.md").read_text()

@@ -58,8 +58,8 @@ def test_ranges_hold_every_key_once_in_order_and_each_key_adds_what_was_counted(
     assert len(ranges) > 1 or not many
     assert all(max(one) < min(other) for one, other in pairwise(filter(None, ranges)))
     for key in {*people, *late}:
-        found = {MINUTE: people.get(key, 0), MINUTE - 60: late.get(key, 0)}
-        assert turned.take(link_key(key)) == Delta({minute: count for minute, count in found.items() if count}, {})
+        answer = {MINUTE: people.get(key, 0), MINUTE - 60: late.get(key, 0)}
+        assert turned.take(link_key(key)) == Delta({minute: count for minute, count in answer.items() if count}, {})
     assert turned.people == {}, "what was asked for is let go"
     assert turned.take(ALL_LINKS) == buffer.all_links()
 

@@ -72,10 +72,10 @@ class FlickeringStore(MemoryStore):
     hidden = False
 
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
-        found = super().load_own(owner, keys)
+        rows = super().load_own(owner, keys)
         if not self.hidden:
-            return found
-        return {key: OwnRow(row.data, 0) for key, row in found.items() if row.data is not None}
+            return rows
+        return {key: OwnRow(row.data, 0) for key, row in rows.items() if row.data is not None}
 
 
 async def test_an_erasure_that_one_flush_has_seen_and_the_next_has_not_holds_in_both_rows_of_a_link(

@@ -57,11 +57,11 @@ def node_on(store: SqliteStore | MemoryStore, folder: Path, clock: Clock) -> Own
 def test_a_batch_of_a_program_that_knew_no_others_is_read() -> None:
     """The bytes are those that such a program wrote: five fields."""
     old = [counts(60, {"a": 2}), counts(60, {"b": 1}), [["id", counts(0, {"a": 1}), {}]], {"a": 7}, ["log", 0, 9, "t"]]
-    found = decode_batch(b"b" + msgspec.msgpack.encode(old))
-    assert isinstance(found, Batch)
-    assert (found.people, found.bots, found.openings) == (old[0], old[1], old[3])
-    assert (found.identified[0].id, found.source) == ("id", SourceStep("log", 0, 9, "t"))
-    assert found.others == {}
+    decoded = decode_batch(b"b" + msgspec.msgpack.encode(old))
+    assert isinstance(decoded, Batch)
+    assert (decoded.people, decoded.bots, decoded.openings) == (old[0], old[1], old[3])
+    assert (decoded.identified[0].id, decoded.source) == ("id", SourceStep("log", 0, 9, "t"))
+    assert decoded.others == {}
 
 
 def test_a_batch_with_others_is_of_another_kind_which_such_a_program_refuses() -> None:

@@ -26,9 +26,9 @@ rates = "4/h"
 
 
 def program(name: str) -> str:
-    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
-    assert found is not None, f"{name} is missing: install the package of this name"
-    return found
+    program = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
+    assert program is not None, f"{name} is missing: install the package of this name"
+    return program
 
 
 def nginx(folder: Path, port: int, server: RunningServer) -> list[str]:

@@ -24,9 +24,9 @@ DAY_S = 86_400
 
 
 def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    found = shutil.which("systemd-analyze")
-    assert found is not None, "systemd-analyze is missing: install the package systemd"
-    command = [found, *map(str, arguments)]
+    program = shutil.which("systemd-analyze")
+    assert program is not None, "systemd-analyze is missing: install the package systemd"
+    command = [program, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -90,11 +90,11 @@ def test_the_backup_s_command_copies_checks_and_keeps_two_weeks(
         (backups / name).touch()
         os.utime(backups / name, (now - days * DAY_S, now - days * DAY_S))
     command = " ".join(values("clickcurve-backup.service", "ExecStart"))
-    found = re.fullmatch(r"/bin/sh -ec '(.*)'", expanded(command, tmp_path))
-    assert found is not None
+    match = re.fullmatch(r"/bin/sh -ec '(.*)'", expanded(command, tmp_path))
+    assert match is not None
     settings = [expanded(value, tmp_path) for value in values("clickcurve-backup.service", "Environment")]
     done = subprocess.run(
-        ["/bin/sh", "-ec", found.group(1).replace(PROGRAM, str(installed.program))],
+        ["/bin/sh", "-ec", match.group(1).replace(PROGRAM, str(installed.program))],
         env={**os.environ, **dict(value.split("=", 1) for value in settings)},
         capture_output=True,
         text=True,

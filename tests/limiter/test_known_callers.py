@@ -42,10 +42,10 @@ def test_known_and_unknown_callers_have_rates_of_their_own_in_one_event(place: P
 
 def test_every_verb_skips_what_a_hit_skips(place: Place) -> None:
     limiter = place.limiter(KNOWN)
-    held = limiter.reserve("api", ANN, 5, now=T)
+    decision = limiter.reserve("api", ANN, 5, now=T)
     assert limiter.peek("api", ANN, now=T).remaining == 1
     assert limiter.peek("api", NOBODY, now=T).remaining == 2
-    limiter.cancel("api", held.reservation or "", now=T)
+    limiter.cancel("api", decision.reservation or "", now=T)
     assert limiter.peek("api", ANN, explain=True, now=T).remaining == 6
     limiter.hit("api", NOBODY, 2, now=T)
     limiter.reset("api", ANN, now=T)

@@ -85,10 +85,10 @@ def test_a_time_that_no_backend_could_keep_is_refused_in_a_sentence(now: float) 
 
 def test_a_reservation_belongs_to_its_event() -> None:
     limiter = Limiter(parse_rules({name: {"by": "ip", "rates": "5/m"} for name in ("login", "mail")}), clock=lambda: T)
-    held = limiter.reserve("login", {"ip": "a"}).reservation or ""
-    assert limiter.cancel("mail", held).value == "unknown"
+    reservation = limiter.reserve("login", {"ip": "a"}).reservation or ""
+    assert limiter.cancel("mail", reservation).value == "unknown"
     assert limiter.peek("login", {"ip": "a"}).remaining == 4
-    assert limiter.cancel("login", held).value == "done"
+    assert limiter.cancel("login", reservation).value == "done"
 
 
 def test_a_first_rule_keeps_its_counts_when_a_second_one_joins() -> None:

@@ -13,10 +13,10 @@ from tests.limiter.places import Place, on
 
 
 def reserved(limiter: Limiter, now: float, cost: int = 1) -> str:
-    held = limiter.reserve("e", ANN, cost, now=now)
-    assert held.allowed
-    assert held.reservation is not None
-    return held.reservation
+    decision = limiter.reserve("e", ANN, cost, now=now)
+    assert decision.allowed
+    assert decision.reservation is not None
+    return decision.reservation
 
 
 def quota(decision: Decision) -> tuple[object, ...]:

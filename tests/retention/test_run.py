@@ -57,8 +57,8 @@ class SmallOwner:
         rows = {}
         own = self.store.load_own(7, list(deltas))
         for key, delta in deltas.items():
-            found = own.get(key)
-            row = codec.decode(found.data) if found is not None and found.data is not None else EMPTY
+            own_row = own.get(key)
+            row = codec.decode(own_row.data) if own_row is not None and own_row.data is not None else EMPTY
             row = apply(row, delta, self.flushes, day, 0, CLICKS)
             rows[key] = SavedRow(codec.encode(row), next_due(row, CLICKS))
         self.store.save_own(HELD, self.flushes, rows, {})

@@ -192,12 +192,12 @@ class _Words:
         self.markers = 0
         at = 0
         while text[at:].strip():
-            found = _TOKEN.match(text, at)
-            if found is None:
+            match = _TOKEN.match(text, at)
+            if match is None:
                 raise NotUnderstood(f"{text[at:]!r} in {text!r}")
-            at = found.end()
-            kind = ("string", "number", "word", "sign")[(found.lastindex or 0) - 1]
-            value = found[found.lastindex or 0]
+            at = match.end()
+            kind = ("string", "number", "word", "sign")[(match.lastindex or 0) - 1]
+            value = match[match.lastindex or 0]
             self._tokens.append((kind, value.lower() if kind == "word" else value))
 
     def at_end(self) -> bool:

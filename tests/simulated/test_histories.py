@@ -26,7 +26,7 @@ from tests.simulated.history import History, Plot
 from tests.simulated.product import history_of, tell
 from tests.simulated.simulation import Simulation
 
-SEEDS = at(quick=40, full=240)
+SEEDS = at(quick=20, full=240)
 CHUNK = 40
 PLOT = Plot(steps=160)
 

@@ -106,9 +106,9 @@ def test_what_is_shown_is_of_one_moment_with_its_rows(ranking_store: Store) -> N
     with ranking_store.ranked(LIFE) as links:
         assert links is not None
         assert links.candidates() == ([("a", 5), ("b", 4)], NOBODY)
-        found = links.links(["a", "b", "none"])
-        assert found["b"].erased_at == NOON * 1_000_000
-        assert [upper_bounds_in(row.data, CLICKS)[PEOPLE] for row in found["a"].rows] == [5]
+        listed = links.links(["a", "b", "none"])
+        assert listed["b"].erased_at == NOON * 1_000_000
+        assert [upper_bounds_in(row.data, CLICKS)[PEOPLE] for row in listed["a"].rows] == [5]
 
 
 def test_a_row_is_a_leader_as_it_was_saved_last(ranking_store: Store) -> None:

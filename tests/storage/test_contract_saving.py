@@ -41,8 +41,8 @@ def test_what_the_caller_fails_with_goes_through_and_the_next_try_saves_all(stor
     with store.saving(held, 1) as save:
         save(saved(*first, data=b"again"))
         save(saved(*second, data=b"again"))
-    found = dict(store.walk(None, 1_000))
-    assert found == dict.fromkeys([*first, *second], StoredLink(0, (StoredRow(1, b"again"),)))
+    listed = dict(store.walk(None, 1_000))
+    assert listed == dict.fromkeys([*first, *second], StoredLink(0, (StoredRow(1, b"again"),)))
 
 
 def test_a_flush_that_did_not_begin_saves_no_piece(store: Store) -> None:

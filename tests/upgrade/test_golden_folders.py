@@ -34,6 +34,10 @@ from tests.upgrade.then import (
 )
 
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir())
+EACH_VERSION = [
+    pytest.param(version, marks=[pytest.mark.needs("minutes")] if version != VERSIONS[-1] else [])
+    for version in VERSIONS
+]
 THEN = BEGAN + 2 * HOUR_S
 FORMER = "60:1,300:1,3600:31,week:366,month"  # the default of 0.1.0, and of the golden folder of 0.2.0
 
@@ -47,7 +51,7 @@ class Opened:
     client: httpx.Client
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def golden(request: pytest.FixtureRequest) -> Path:
     """The folder of one version."""
     return GOLDEN / str(request.param)
@@ -59,7 +63,7 @@ def token(golden: Path, tmp_path: Path) -> str:
     return unpack(golden, tmp_path)
 
 
-@pytest.fixture(params=VERSIONS, scope="module")
+@pytest.fixture(params=EACH_VERSION, scope="module")
 def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     """This version's server on a folder of each version, two hours after the first hit; for tests that add nothing."""
     golden, folder = GOLDEN / str(request.param), tmp_path_factory.mktemp("opened")
@@ -143,6 +147,7 @@ def test_ids_are_known_flushed_or_not(opened: Opened) -> None:
     assert client.get("/v1/links/launch/total").json()["total"] == 62
 
 
+@pytest.mark.needs("minutes")
 def test_imports_go_on_where_they_stood(golden: Path, token: str, tmp_path: Path) -> None:
     """25 of the log's 30 lines were imported, 5 of them after the last flush."""
     with server_at(THEN, tmp_path) as server, client_of(server, token) as client:
@@ -161,6 +166,7 @@ def test_years_later_totals_and_whole_months_are_the_same(golden: Path, token: s
         said("verify", "--data", str(tmp_path / "data"))
 
 
+@pytest.mark.needs("minutes")
 def test_the_export_is_that_of_then_and_can_be_imported(golden: Path, token: str, tmp_path: Path) -> None:
     exported = (golden / "export.ndjson").read_text()
     with server_at(THEN, tmp_path) as server:

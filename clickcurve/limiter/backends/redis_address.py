@@ -71,8 +71,8 @@ class RedisAddress:
             try:
                 host, port = self._blocking.discover_master(self._name)
             finally:
-                for each in self._blocking.sentinels:
-                    each.connection_pool.disconnect(inuse_connections=False)
+                for sentinel in self._blocking.sentinels:
+                    sentinel.connection_pool.disconnect(inuse_connections=False)
             settings |= {"host": host, "port": port}
         return kind(**{**settings, "socket_timeout": self._timeout_s})
 
@@ -83,8 +83,8 @@ class RedisAddress:
             try:
                 host, port = await self._awaited.discover_master(self._name)
             finally:
-                for each in self._awaited.sentinels:
-                    await each.connection_pool.disconnect(inuse_connections=False)
+                for sentinel in self._awaited.sentinels:
+                    await sentinel.connection_pool.disconnect(inuse_connections=False)
             settings |= {"host": host, "port": port}
         return kind(**{**settings, "socket_timeout": None})
 

@@ -216,8 +216,8 @@ class ScriptCodec:
 def _plan(rules: tuple[Rule, ...]) -> Plan:
     parts = tuple(map(parts_of, rules))
     spans, layout, end = [], ">Bq", 2
-    for each in parts:
-        facts = "".join(map(_facts_format, each))
+    for part in parts:
+        facts = "".join(map(_facts_format, part))
         size = len(Struct(">" + facts).unpack(bytes(Struct(">" + facts).size)))
         spans.append(slice(end, end + size))
         layout, end = layout + facts, end + size

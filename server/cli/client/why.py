@@ -58,12 +58,12 @@ def _lines(answer: Any, zone: ZoneInfo) -> Iterator[str]:
     yield f"{_span(answer, zone)}: {total['after']:,} ({total['change']:+,})"
     if not answer["same_length"]:
         yield "the spans are not equally long"
-    for each in answer["dimensions"]:
-        if each["causes"]:
-            yield f"{each['dimension']} explains {each['explains']:.0%}"
-            yield from (f"  {_change(cause)}  {visible(cause['value']) or NOT_GIVEN}" for cause in each["causes"])
+    for dimension in answer["dimensions"]:
+        if dimension["causes"]:
+            yield f"{dimension['dimension']} explains {dimension['explains']:.0%}"
+            yield from (f"  {_change(cause)}  {visible(cause['value']) or NOT_GIVEN}" for cause in dimension["causes"])
         else:
-            yield f"{each['dimension']} names nothing that is certain"
+            yield f"{dimension['dimension']} names nothing that is certain"
     if answer["by_link"]:
         yield "links"
         yield from (f"  {each['change']:+,}  {visible(each['key'])}" for each in answer["by_link"])

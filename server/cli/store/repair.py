@@ -105,11 +105,11 @@ def _damaged(store: Store) -> Iterator[DamagedRow]:
 def _faults(store: Store, key: str) -> dict[int, str]:
     """Returns why rows of this key cannot be read, by owner."""
     reasons = {}
-    for each in asyncio.run(store.rows(key)).rows:
+    for row in asyncio.run(store.rows(key)).rows:
         try:
-            (separate_parts if is_breakdown(key) else decode)(each.data)
+            (separate_parts if is_breakdown(key) else decode)(row.data)
         except RowCorrupt as error:
-            reasons[each.owner] = error.detail
+            reasons[row.owner] = error.detail
     return reasons
 
 

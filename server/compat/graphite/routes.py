@@ -200,10 +200,10 @@ async def _breakdown_nodes(reader: SeriesReader, patterns: Sequence[NodePattern]
     if len(patterns) == places + 1:
         return [_node(node_name(each), f"{prefix}.{node_name(each)}", leaf=False) for each in dimensions]
     nodes: list[dict[str, Any]] = []
-    for each in dimensions:
+    for dimension in dimensions:
         for _, stored in await reader.subjects([pattern.text for pattern in patterns[:places]], prefix):
-            values = await reader.values(stored, each, patterns[-1])
-            below = f"{prefix}.{node_name(each)}"
+            values = await reader.values(stored, dimension, patterns[-1])
+            below = f"{prefix}.{node_name(dimension)}"
             nodes += [_node(node_name(value), f"{below}.{node_name(value)}", leaf=True) for value in values]
     return nodes
 

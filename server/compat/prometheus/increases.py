@@ -287,13 +287,13 @@ class _Selector:
         self._texts: list[tuple[frozenset[str], bool]] = []  # with whether a text must be one of them, or must not
         self._expressions: list[tuple[Expression, bool]] = []
         self._uncompiled: list[tuple[str, bool]] = []
-        for each in matchers:
-            if each.label != label:
+        for matcher in matchers:
+            if matcher.label != label:
                 continue
-            is_wanted = not each.sign.startswith("!")
-            texts = literals_of(each.text) if each.sign.endswith("~") else [each.text]
+            is_wanted = not matcher.sign.startswith("!")
+            texts = literals_of(matcher.text) if matcher.sign.endswith("~") else [matcher.text]
             if texts is None:
-                self._uncompiled.append((each.text, is_wanted))
+                self._uncompiled.append((matcher.text, is_wanted))
                 continue
             self._texts.append((frozenset(texts), is_wanted))
             if is_wanted and self.named is None:

@@ -21,9 +21,9 @@ NAMES = sorted(path.stem for path in GOLDEN.glob("*.json"))
 
 
 def golden(name: str) -> tuple[Breakdown, BoundedLadder, Parts]:
-    found = json.loads((GOLDEN / f"{name}.json").read_text())
-    bounded = BoundedLadder(Ladder.parse(found["ladder"]), tuple(found["caps"]))
-    return as_breakdown(found["row"]), bounded, Parts(bytes.fromhex(found["open"]), bytes.fromhex(found["closed"]))
+    answer = json.loads((GOLDEN / f"{name}.json").read_text())
+    bounded = BoundedLadder(Ladder.parse(answer["ladder"]), tuple(answer["caps"]))
+    return as_breakdown(answer["row"]), bounded, Parts(bytes.fromhex(answer["open"]), bytes.fromhex(answer["closed"]))
 
 
 def as_breakdown(row: dict[str, Any]) -> Breakdown:

@@ -165,9 +165,9 @@ def test_keys_read_the_curve_zoom_and_search(page: Page, pages: RunningServer) -
     page.js("document.querySelector('.plot').focus()")
     page.press("ArrowRight")
     page.press("ArrowRight")
-    said = page.js("document.getElementById('said').innerText")
+    shown = page.js("document.getElementById('said').innerText")
     row = row_of(page, 1)
-    assert said == f"{row[1]}, {row[0]}, 1\u00a0%", "a screen reader hears the point"
+    assert shown == f"{row[1]}, {row[0]}, 1\u00a0%", "a screen reader hears the point"
     page.press("Enter")
     page.until("location.search.includes('from=')")
     page.until("document.querySelector('a.out') && !document.querySelector('.at')")
@@ -184,9 +184,9 @@ def test_what_is_read_of_a_curve_stays_when_its_numbers_are_renewed(page: Page, 
     page.press("ArrowRight")
     page.js("renew()")
     page.press("ArrowRight")
-    said = page.js("document.getElementById('said').innerText")
+    shown = page.js("document.getElementById('said').innerText")
     row = row_of(page, 2)
-    assert said == f"{row[1]}, {row[0]}, 3\u00a0%", "the third point, not the first again"
+    assert shown == f"{row[1]}, {row[0]}, 3\u00a0%", "the third point, not the first again"
     page.js("document.activeElement.blur()")
     left, top, width, height = page.box("figure.chart:nth-of-type(2) svg")
     page.mouse("mouseMoved", left + width * 0.45, top + height / 2)

@@ -65,8 +65,8 @@ def test_a_page_is_html_under_a_strict_policy(http: httpx.Client, path: str) -> 
 
 @pytest.mark.parametrize("path", EVERY)
 def test_nothing_comes_from_elsewhere_and_nothing_is_inline(http: httpx.Client, path: str) -> None:
-    found = Found(http.get(path).text)
-    for tag, attributes in found.tags:
+    answer = Found(http.get(path).text)
+    for tag, attributes in answer.tags:
         for name in ("src", "href", "action"):
             # Relative, so that it works below a path of a proxy too.
             assert not re.match(r"(?i)\s*([a-z]+:|/)", attributes.get(name) or ""), (tag, attributes)

@@ -70,9 +70,11 @@ def test_a_curve_is_an_svg_that_says_what_the_json_says(node: QueryEndpoint, que
 
 
 def test_a_group_has_pictures_and_badges_as_a_link_has(node: QueryEndpoint) -> None:
-    found = get(node, f"{GROUP_PATH}/curve?last=7d").json()
+    answer = get(node, f"{GROUP_PATH}/curve?last=7d").json()
     tree = ElementTree.fromstring(get(node, f"{GROUP_PATH}/curve.svg?last=7d&w=500").content)
-    assert tree.attrib["aria-label"].startswith(f"{GROUP}: {found['total']:,} hits, ") and tree.attrib["width"] == "500"
+    assert (
+        tree.attrib["aria-label"].startswith(f"{GROUP}: {answer['total']:,} hits, ") and tree.attrib["width"] == "500"
+    )
     assert Image.open(BytesIO(get(node, f"{GROUP_PATH}/curve.png?w=400&h=200").content)).size == (400, 200)
     total = get(node, f"{GROUP_PATH}/total").json()["total"]
     assert get(node, f"{GROUP_PATH}/badge.json").json()["message"] == f"{total // 1000}k"
@@ -149,11 +151,11 @@ def test_a_badge_has_the_total_in_short(node: QueryEndpoint) -> None:
 
 def test_a_badge_of_a_cut_range_has_both_bounds(node: QueryEndpoint) -> None:
     span = f"from={NOW - 86_400 * 30 + 1_800}&to={NOW}"
-    found = get(node, f"{PATH}/total?{span}").json()
-    assert not found["exact"]
-    bounds = [f"{found[name] / 1000:.1f}k" for name in ("at_least", "at_most")]
+    answer = get(node, f"{PATH}/total?{span}").json()
+    assert not answer["exact"]
+    bounds = [f"{answer[name] / 1000:.1f}k" for name in ("at_least", "at_most")]
     message = get(node, f"{PATH}/badge.json?{span}").json()["message"]
-    assert message in ("-".join(bounds), f"{found['at_least'] // 1000}k")
+    assert message in ("-".join(bounds), f"{answer['at_least'] // 1000}k")
     assert get(node, f"{PATH}/badge.json?bots=only").json()["message"] == "5"
     assert get(node, "/v1/links/unknown/badge.json").json()["message"] == "0"
 

@@ -133,17 +133,17 @@ def test_bounds_are_true_for_history_that_does_not_say_when_it_began_or_ended(
     ago: list[tuple[int, bool]], with_first: bool, with_last: bool, since: int, length: int
 ) -> None:
     assume(len(ago) > 1 or with_first or with_last)
-    found = sorted((TODAY - minutes * 60, bot) for minutes, bot in ago)
+    listed = sorted((TODAY - minutes * 60, bot) for minutes, bot in ago)
     counts: dict[tuple[int, int], list[int]] = {}
-    for t, bot in found:
+    for t, bot in listed:
         counts.setdefault(CLICKS.kept(t, DAY), [0, 0])[bot] += 1
     line: dict[str, Any] = {"key": "a", "buckets": [[*bucket, *both] for bucket, both in counts.items()]}
-    line |= {"first_hit": found[0][0]} if with_first else {}
-    line |= {"last_hit": found[-1][0]} if with_last else {}
+    line |= {"first_hit": listed[0][0]} if with_first else {}
+    line |= {"last_hit": listed[-1][0]} if with_last else {}
     row = row_of(past_of(line))
     assert check(row, CLICKS) == []
     start = TODAY - since
-    raw = sum(start <= t < start + length for t, _ in found)
+    raw = sum(start <= t < start + length for t, _ in listed)
     span = total(row, start, start + length, Bots.include, CLICKS)
     assert span.at_least <= raw <= span.at_most
 

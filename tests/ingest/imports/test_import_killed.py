@@ -7,6 +7,8 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from ingest.imports.fingerprint import Beginning
 from testing.client import Clickcurve
 from testing.program import running
@@ -56,6 +58,7 @@ def test_every_line_counts_once_through_kills_of_either_side(serve: Serve, tmp_p
     assert "counted 0" in run(*arguments).stdout
 
 
+@pytest.mark.needs("minutes")
 def test_several_workers_on_one_port_count_a_log_once(serve: Serve, tmp_path: Path) -> None:
     server = serve("--workers", "3")
     log = tmp_path / "access.log"

@@ -43,11 +43,11 @@ def said(text: str, *wanted: str, only: list[str] | None = None) -> Counter[str]
     log.use(wanted or OF_LINES)
     sums = log.read(text.encode())
     assert sums.people_hits + sums.bot_hits + sums.bad + sum(sums.skipped.values()) == sums.lines
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for hit in dated_hits(sums):
         given = msgspec.to_builtins(hit)
-        found[json.dumps({name: given[name] for name in OF_LINES if name in given}, sort_keys=True)] += hit.count or 1
-    return found
+        counts[json.dumps({name: given[name] for name in OF_LINES if name in given}, sort_keys=True)] += hit.count or 1
+    return counts
 
 
 def fields(**expected: object) -> Counter[str]:

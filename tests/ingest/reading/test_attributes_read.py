@@ -113,22 +113,22 @@ def sent(hit: tuple[dict[str, Any], dict[str, tuple[Any, Any]]]) -> dict[str, An
 
 def divided(batch: Batch | None) -> Counter[tuple[int, Profile, str]]:
     """Counts of a batch by hour, profile and key, those under ids too."""
-    found: Counter[tuple[int, Profile, str]] = Counter()
+    counts: Counter[tuple[int, Profile, str]] = Counter()
     if batch is not None and batch.attributes is not None:
         table = batch.attributes.table()
         assert len(set(table)) == len(table)
         for attributes, _ in parts_of(batch):
             for hour, said in attributes.hours.items():
                 for key, number, count in said.cells():
-                    found[hour, table[number], key] += count
-    return found
+                    counts[hour, table[number], key] += count
+    return counts
 
 
 def expected(
     elements: list[tuple[dict[str, Any], dict[str, tuple[Any, Any]]]],
 ) -> tuple[Counter[tuple[int, Profile, str]], list[tuple[int, str]], bool]:
     """What a reader finds that goes hit by hit: counts, refused hits with the field to blame, any in a group."""
-    found: Counter[tuple[int, Profile, str]] = Counter()
+    counts: Counter[tuple[int, Profile, str]] = Counter()
     refused, ids, grouped = [], set(), False
     for index, (hit, words) in enumerate(elements):
         broken = next((name for name in VALUES if name in words and words[name][1] is False), None)
@@ -150,8 +150,8 @@ def expected(
             if not says:
                 continue
             profile = Profile(DIVIDED, tuple(says.get(name, "") for name in DIVIDED))
-        found[at - at % 3_600, profile, hit["key"]] += hit.get("count", 1)
-    return found, refused, grouped
+        counts[at - at % 3_600, profile, hit["key"]] += hit.get("count", 1)
+    return counts, refused, grouped
 
 
 @law
@@ -241,12 +241,12 @@ def parts_of(batch: Batch | None) -> Iterator[tuple[AttributeCounts, GroupCounts
 
 def visitors_in(batch: Batch | None) -> Counter[tuple[int, str, int]]:
     """Visitors of a batch by day, key and hash: keys of links, and stored keys of groups."""
-    found: Counter[tuple[int, str, int]] = Counter()
+    counts: Counter[tuple[int, str, int]] = Counter()
     for words, groups in parts_of(batch):
         for said in (words, groups.attributes):
             for day, by_key in said.visitors.items():
-                found.update((day, key, visitor) for key, visitors in by_key.items() for visitor in visitors)
-    return found
+                counts.update((day, key, visitor) for key, visitors in by_key.items() for visitor in visitors)
+    return counts
 
 
 def in_groups(batch: Batch | None) -> Counter[tuple[str, str, int]]:
@@ -291,10 +291,10 @@ def test_visitors_and_groups_are_those_of_the_hits_one_by_one(
     assert visitors_in(batch) == visitors
     assert in_groups(batch) == groups
     if reader is COUNTING_ONE:
-        found: Counter[bool] = Counter()
+        counts: Counter[bool] = Counter()
         for (_, profile, _), count in divided(batch).items():
-            found[profile.known] += count
-        assert found == Counter({True: known, False: others})
+            counts[profile.known] += count
+        assert counts == Counter({True: known, False: others})
     if batch is not None:
         assert decode_batch(encode_batch(batch)) == batch
 

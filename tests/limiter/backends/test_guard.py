@@ -198,21 +198,21 @@ def test_trap_14_what_was_decided_without_it_is_not_sent_again(make: Make) -> No
 def test_a_reservation_that_a_fallback_made_is_settled_where_it_was_made(make: Make) -> None:
     setup = make({"on_failure": "local"})
     setup.shaky.down = True
-    held = setup.act("reserve", ANN, 3)
-    assert (held.allowed, held.fallback) == (True, True)
+    decision = setup.act("reserve", ANN, 3)
+    assert (decision.allowed, decision.fallback) == (True, True)
     assert not setup.hits(1)[0].allowed
-    assert setup.act("cancel", held.reservation) is Settled.done
-    assert setup.act("cancel", held.reservation) is Settled.ended
+    assert setup.act("cancel", decision.reservation) is Settled.done
+    assert setup.act("cancel", decision.reservation) is Settled.ended
     assert setup.hits(1)[0].remaining == 2
 
 
 def test_one_that_was_counted_there_and_here_is_taken_back_there_and_here(make: Make) -> None:
     setup = make({"on_failure": "local"})
     setup.shaky.down = setup.shaky.charges = True
-    held = setup.act("reserve", ANN, 3)
+    decision = setup.act("reserve", ANN, 3)
     setup.shaky.down = False
     assert setup.act("peek", ANN).remaining == 0
-    assert setup.act("cancel", held.reservation) is Settled.done
+    assert setup.act("cancel", decision.reservation) is Settled.done
     assert setup.act("peek", ANN).remaining == 3
     setup.shaky.down = True
     assert setup.act("peek", ANN).remaining == 3
@@ -221,16 +221,16 @@ def test_one_that_was_counted_there_and_here_is_taken_back_there_and_here(make: 
 def test_one_that_was_counted_nowhere_is_unknown(make: Make) -> None:
     setup = make({"on_failure": "open"})
     setup.shaky.down = True
-    held = setup.act("reserve", ANN)
+    decision = setup.act("reserve", ANN)
     setup.shaky.down = False
-    assert setup.act("cancel", held.reservation) is Settled.unknown
+    assert setup.act("cancel", decision.reservation) is Settled.unknown
 
 
 def test_one_that_was_made_there_is_unknown_while_it_does_not_answer(make: Make) -> None:
     setup = make({"on_failure": "closed"})
-    held = setup.act("reserve", ANN, 2)
+    decision = setup.act("reserve", ANN, 2)
     setup.shaky.down = True
-    assert setup.act("cancel", held.reservation) is Settled.unknown
+    assert setup.act("cancel", decision.reservation) is Settled.unknown
     assert setup.measured("settles_lost_total") == 1
     setup.shaky.down = False
     assert setup.act("peek", ANN).remaining == 1

@@ -122,11 +122,11 @@ def test_trap_4_a_count_that_is_not_there_is_begun_in_the_same_step(server: Serv
 def test_trap_4_what_is_given_back_never_falls_below_nothing(server: Served, place: Place) -> None:
     """What was reserved is gone; what others have counted since is not taken for it."""
     limiter = ten(place, "fixed")
-    held = limiter.reserve("e", ANN, 5, now=T).reservation or ""
+    reservation = limiter.reserve("e", ANN, 5, now=T).reservation or ""
     counted = next(name for name in items(server) if name.endswith("|a"))
     assert server.ask(b"md " + counted.encode()) == b"HD\r\n"
     hits(limiter, 2, T)
-    assert limiter.cancel("e", held, now=T) is Settled.done
+    assert limiter.cancel("e", reservation, now=T) is Settled.done
     assert free(limiter, T) == 8
 
 
@@ -157,9 +157,9 @@ def test_trap_11_every_name_has_an_end(server: Served, place: Place) -> None:
     for now in (T, T + 0.2, T + 0.4, T + 9):
         limiter.hit("e", ANN, now=now)
         limiter.peek("e", BEN, now=now)
-        held = [limiter.reserve("e", ANN, now=now).reservation or "" for _ in range(3)]
-        limiter.cancel("e", held[0], now=now)
-        limiter.commit("e", held[1], now=now)
+        reservations = [limiter.reserve("e", ANN, now=now).reservation or "" for _ in range(3)]
+        limiter.cancel("e", reservations[0], now=now)
+        limiter.commit("e", reservations[1], now=now)
         limiter.reset("e", BEN, now=now)
         found = items(server)
         assert found
@@ -220,8 +220,8 @@ def test_keys_are_spread_over_servers_and_stay_where_they_are(server: Served, ot
         assert spread[0].isdisjoint(spread[1])
         assert all(len(names) > 8 for names in spread)
         assert all(two.peek("e", caller, now=T).remaining == 7 for caller in callers)
-        held = [two.reserve("e", caller, 3, now=T).reservation or "" for caller in callers]
-        assert {one.cancel("e", each, now=T) for each in held} == {Settled.done}
+        reservations = [two.reserve("e", caller, 3, now=T).reservation or "" for caller in callers]
+        assert {one.cancel("e", each, now=T) for each in reservations} == {Settled.done}
         assert all(one.peek("e", caller, now=T).remaining == 7 for caller in callers)
 
 

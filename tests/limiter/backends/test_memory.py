@@ -144,8 +144,8 @@ def test_every_byte_that_was_taken_is_given_back(strategy: str) -> None:
     random = Random(1)
     tokens = []
     for step in range(3_000):
-        held = limiter.reserve("e", who(step % 7), random.randint(1, 3), now=T + step / 3)
-        tokens.append(held.reservation)
+        decision = limiter.reserve("e", who(step % 7), random.randint(1, 3), now=T + step / 3)
+        tokens.append(decision.reservation)
         if step % 3 == 0 and (token := tokens[random.randrange(len(tokens))]):
             limiter.cancel("e", token, now=T + step / 3)
     for number in range(7):

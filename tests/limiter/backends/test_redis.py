@@ -163,11 +163,11 @@ def test_trap_11_keys_without_an_end(strategy: str, place: Place, server: Served
     """After every verb each key has an end, and not a later one than its rule says."""
     limiter = ten(place, strategy)
     rule = parse_rules({"e": {"by": "ip", "rates": "10/s" if strategy == "per_second" else "10/m"}})[0]
-    held = limiter.reserve("e", ANN, 3).reservation or ""
+    reservation = limiter.reserve("e", ANN, 3).reservation or ""
     other = limiter.reserve("e", BEN).reservation or ""
     for act in (
         lambda: limiter.hit("e", ANN),
-        lambda: limiter.commit("e", held, 1),
+        lambda: limiter.commit("e", reservation, 1),
         lambda: limiter.cancel("e", other),
         lambda: limiter.hit("e", ANN, 11),
         lambda: limiter.peek("e", BEN, explain=True),
@@ -208,12 +208,12 @@ def test_trap_4_a_key_that_is_gone_is_begun_again(redis: Place, server: Served) 
     """Between two hits, and between a hit and its refund: nobody finds less than nothing."""
     for strategy in ("tiered", "fixed", "single_counter", "list", "token_bucket"):
         limiter = ten(redis, strategy)
-        held = limiter.reserve("e", ANN, 4, now=T).reservation or ""
+        reservation = limiter.reserve("e", ANN, 4, now=T).reservation or ""
         lost = [key for key in keys(server) if b"held" not in key]
         for key in lost:
             assert server.ask(b'DEL "' + key + b'"') == b":1\r\n"
         assert limiter.reserve("e", ANN, now=T).remaining == 9
-        assert limiter.cancel("e", held, now=T) is Settled.done
+        assert limiter.cancel("e", reservation, now=T) is Settled.done
         assert limiter.peek("e", ANN, now=T).remaining == 9
         server.empty()
 
@@ -252,9 +252,9 @@ def test_there_are_no_more_connections_than_were_asked_for(server: Served) -> No
     backend = RedisBackend(server.url, timeout_s=PATIENCE_S, max_connections=3)
     limiter = Place("redis", backend).limiter({"e": {"by": "ip", "rates": "1000/m"}})
     together(30, lambda _: hits(limiter, 10, T).clear())
-    found = re.search(rb"connected_clients:([0-9]+)", server.ask(b"INFO clients"))
-    assert found is not None
-    assert int(found[1]) <= 3 + 1
+    match = re.search(rb"connected_clients:([0-9]+)", server.ask(b"INFO clients"))
+    assert match is not None
+    assert int(match[1]) <= 3 + 1
     assert limiter.peek("e", ANN, now=T).remaining == 700
     backend.close()
 
@@ -360,10 +360,10 @@ async def test_the_two_forms_put_the_same_questions(server: Served) -> None:
     awaited = AsyncLimiter(rules, clock=None, backends={"redis": backend})
     assert (await awaited.hit("e", ANN, 2, now=T)).remaining == 8
     assert blocking.hit("e", ANN, 2, now=T).remaining == 6
-    held = await awaited.reserve("e", ANN, 3, now=T)
-    assert blocking.cancel("e", held.reservation or "", now=T) is Settled.done
+    decision = await awaited.reserve("e", ANN, 3, now=T)
+    assert blocking.cancel("e", decision.reservation or "", now=T) is Settled.done
     server.ask(b"SCRIPT FLUSH")
-    assert await awaited.cancel("e", held.reservation or "", now=T) is Settled.ended
+    assert await awaited.cancel("e", decision.reservation or "", now=T) is Settled.ended
     assert numbers(await awaited.peek("e", ANN, now=T)) == numbers(blocking.peek("e", ANN, now=T))
     await awaited.close()
 

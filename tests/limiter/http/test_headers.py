@@ -129,10 +129,10 @@ def test_github_refuses_with_its_own_body_and_the_status_of_the_rule() -> None:
     rules = parse_rules({"api": {"by": "ip", "rates": "60/h", "status": 403}})
     status, headers, body = http_refusal("github", decision(0, 5.0, rule=rules[0]), rules, None, "/docs/limits")
     assert (status, dict(headers)["Content-Type"]) == (403, "application/json")
-    found = json.loads(body)
-    assert found.keys() == {"message", "documentation_url"}
-    assert "rate limit exceeded" in found["message"]
-    assert found["documentation_url"] == "/docs/limits"
+    answer = json.loads(body)
+    assert answer.keys() == {"message", "documentation_url"}
+    assert "rate limit exceeded" in answer["message"]
+    assert answer["documentation_url"] == "/docs/limits"
 
 
 SEARCH = {"by": "ip", "rates": "60/h", "burst": 10, "strategy": "token_bucket", "status": 403}
@@ -185,13 +185,13 @@ def test_where_nothing_is_left_every_reset_tells_when_one_more_fits(rule: dict[s
     now, last = NOW + 0.5, 0
     for _ in range(2_000):
         now += chance.choice((0.0, 0.01, 0.3, 2.0, 30.0))
-        found = limiter.hit("e", {"ip": "a"}, now=now)
-        if found.remaining:
-            assert found.more_at == found.reset_at
+        decision = limiter.hit("e", {"ip": "a"}, now=now)
+        if decision.remaining:
+            assert decision.more_at == decision.reset_at
             continue
-        last += found.allowed
-        reset = int(dict(fields("x", found, rules, now))["X-RateLimit-Reset"])
-        within_s = int(re.findall(r";t=([0-9]+)", dict(fields("ietf", found, rules, now))["RateLimit"])[0])
+        last += decision.allowed
+        reset = int(dict(fields("x", decision, rules, now))["X-RateLimit-Reset"])
+        within_s = int(re.findall(r";t=([0-9]+)", dict(fields("ietf", decision, rules, now))["RateLimit"])[0])
         assert limiter.peek("e", {"ip": "a"}, now=reset).allowed
         assert not limiter.peek("e", {"ip": "a"}, now=max(now, reset - 1.001)).allowed
         assert limiter.peek("e", {"ip": "a"}, now=now + within_s).allowed
@@ -231,12 +231,12 @@ def test_a_client_that_obeys_the_headers_is_served_and_not_too_fast(rule: dict[s
     now, refused = NOW + 0.5, 0
     for _ in range(2_000):
         now += chance.choice((0.0, 0.01, 0.3, 2.0, 30.0))
-        found = limiter.hit("e", {"ip": "a"}, chance.choice((1, 1, 1, 2)), now=now)
-        headers = dict(fields("ietf", found, rules, now))
+        decision = limiter.hit("e", {"ip": "a"}, chance.choice((1, 1, 1, 2)), now=now)
+        headers = dict(fields("ietf", decision, rules, now))
         left, within_s = map(int, re.findall(r";[rt]=([0-9]+)", headers["RateLimit"]))
         quotas = [tuple(map(int, pair)) for pair in re.findall(r";q=([0-9]+);w=([0-9]+)", headers["RateLimit-Policy"])]
-        assert left == found.remaining
-        if found.allowed:
+        assert left == decision.remaining
+        if decision.allowed:
             assert any(left * window_s <= within_s * quota for quota, window_s in quotas)
         else:
             refused += 1

@@ -176,10 +176,10 @@ def test_explain_shows_the_buckets_that_the_bound_was_summed_from() -> None:
     app = service()
     for _ in range(2):
         hit(app, "shorten", ip="a", endpoint="x")
-    found = hit(app, "shorten", ip="a", endpoint="x", peek=True, explain=True).json()
-    assert found["allowed"] is False
-    assert sum(piece["hits"] for piece in found["pieces"]) == found["bound"][1] == 2
-    assert found["pieces"][0].keys() == {"width_s", "start", "buckets", "hits"}
+    answer = hit(app, "shorten", ip="a", endpoint="x", peek=True, explain=True).json()
+    assert answer["allowed"] is False
+    assert sum(piece["hits"] for piece in answer["pieces"]) == answer["bound"][1] == 2
+    assert answer["pieces"][0].keys() == {"width_s", "start", "buckets", "hits"}
     assert "pieces" not in hit(app, "shorten", ip="b", endpoint="x").json()
 
 
@@ -213,18 +213,18 @@ def test_a_reservation_that_is_cancelled_never_was() -> None:
 
 def test_a_commit_may_keep_less() -> None:
     app = service()
-    held = hit(app, ip="a", cost=3, reserve=True).json()["reservation"]
-    assert end(app, held, "commit", json={"cost": 4}).status_code == 422
-    assert end(app, held, "commit", json={"costs": 1}).status_code == 422
-    assert end(app, held, "commit", json={"cost": 1}).json()["state"] == "committed"
+    answer = hit(app, ip="a", cost=3, reserve=True).json()["reservation"]
+    assert end(app, answer, "commit", json={"cost": 4}).status_code == 422
+    assert end(app, answer, "commit", json={"costs": 1}).status_code == 422
+    assert end(app, answer, "commit", json={"cost": 1}).json()["state"] == "committed"
     assert hit(app, ip="a", peek=True).json()["remaining"] == 2
-    assert end(app, held, "commit").status_code == 409
+    assert end(app, answer, "commit").status_code == 409
 
 
 def test_a_commit_without_a_body_keeps_all() -> None:
     app = service()
-    held = hit(app, ip="a", cost=2, reserve=True).json()["reservation"]
-    assert end(app, held, "commit").status_code == 200
+    answer = hit(app, ip="a", cost=2, reserve=True).json()["reservation"]
+    assert end(app, answer, "commit").status_code == 200
     assert hit(app, ip="a", peek=True).json()["remaining"] == 1
 
 
@@ -237,10 +237,10 @@ def test_a_reservation_that_nobody_knows(reservation: str) -> None:
 def test_a_reservation_lapses_with_its_windows_and_a_refused_hit_has_none() -> None:
     clock = Time()
     app = service(limiter(LIMITS, clock=clock))
-    held = hit(app, ip="a", cost=3, reserve=True).json()["reservation"]
+    answer = hit(app, ip="a", cost=3, reserve=True).json()["reservation"]
     assert "reservation" not in hit(app, ip="a", reserve=True).json()
     clock.now += 3_600
-    assert end(app, held, "cancel").status_code == 404
+    assert end(app, answer, "cancel").status_code == 404
 
 
 # --- the backend, the dialects, the list ------------------------------------------------------------------------------

@@ -32,11 +32,11 @@ LOG = '203.0.113.7 - ann [25/Feb/2026:07:14:00 +0100] "POST /links?x=1 HTTP/1.1"
     ],
 )
 def test_a_line_is_a_time_and_features(text: str, call: Call) -> None:
-    found = parse_line(text)
-    assert found is not None
-    assert (found.at, found.cost) == (call.at, call.cost)
-    assert found.features.items() >= call.features.items()
-    assert "method" in found.features or found.features == call.features
+    parsed = parse_line(text)
+    assert parsed is not None
+    assert (parsed.at, parsed.cost) == (call.at, call.cost)
+    assert parsed.features.items() >= call.features.items()
+    assert "method" in parsed.features or parsed.features == call.features
 
 
 @pytest.mark.parametrize("text", ["", "  ", "# a comment", "#"])

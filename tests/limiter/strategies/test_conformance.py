@@ -142,11 +142,11 @@ def test_a_list_remembers_its_callers(strategy: str, place: Place) -> None:
     limiter = place.limiter({"e": {"by": "ip", "rates": "4/m", "strategy": strategy}})
     limiter.hit("e", ANN, caller="first", now=T)
     limiter.hit("e", ANN, 2, now=T + 1)
-    held = limiter.reserve("e", ANN, caller="third", now=T + 2)
+    decision = limiter.reserve("e", ANN, caller="third", now=T + 2)
     assert not limiter.hit("e", ANN, caller="fourth", now=T + 3).allowed
     assert limiter.peek("e", ANN, now=T + 3).callers == ("first", "10.0.0.1", "10.0.0.1", "third")
-    assert held.reservation is not None
-    limiter.cancel("e", held.reservation, now=T + 4)
+    assert decision.reservation is not None
+    limiter.cancel("e", decision.reservation, now=T + 4)
     assert limiter.peek("e", ANN, now=T + 4).callers == ("first", "10.0.0.1", "10.0.0.1")
     assert limiter.hit("e", ANN, caller="last", explain=True, now=T + 60).callers == ("last",)
 

@@ -226,11 +226,11 @@ class AttributeNodes:
         values: Counter[str] = Counter()
         unrecorded = 0
         for hit in hits:
-            said = dict(hit.said).get(dimension)
-            if said is None and hit.minute < self.since[dimension]:
+            answer = dict(hit.said).get(dimension)
+            if answer is None and hit.minute < self.since[dimension]:
                 unrecorded += hit.count
             else:
-                values[said or ""] += hit.count
+                values[answer or ""] += hit.count
         return values, unrecorded
 
     # --- asking, as a caller does --------------------------------------------------------------------------------

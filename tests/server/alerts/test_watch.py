@@ -132,8 +132,8 @@ def test_two_alerts_stand_side_by_side_and_all_kinds_of_subjects_are_watched() -
     node.nodes.hit("launch", NOW - 30 * HOUR, 3)
     node.nodes.hit("launch", NOW - 120, 9, groups=("spring",))
     node.visit()
-    said = {json.loads(body)["data"]["alert"] for _, body in node.receiver.posts}
-    assert said == {"group spring: over 2 in 1h", "quiet", "rise"}
+    names = {json.loads(body)["data"]["alert"] for _, body in node.receiver.posts}
+    assert names == {"group spring: over 2 in 1h", "quiet", "rise"}
     rise = next(json.loads(body)["data"] for _, body in node.receiver.posts if b"rise" in body)
     assert (rise["at_least"], rise["before_at_least"], rise["before_at_most"]) == (9, 3, 3)
     assert sum(node.watch.firing.values()) == 3

@@ -64,6 +64,7 @@ def test_a_hangup_before_it_listens_is_heard_once_it_does(data: Path, tmp_path: 
         server.kill()
 
 
+@pytest.mark.needs("minutes")
 def test_a_stop_does_not_wait_for_a_store_that_is_stuck(serve: Serve, data: Path) -> None:
     server = serve("--flush-s", "3600", data=data)
     with closing(sqlite3.connect(data / "clickcurve.db", isolation_level=None)) as other:
@@ -82,9 +83,9 @@ def test_hits_are_flushed_while_it_runs(serve: Serve) -> None:
     with Clickcurve(server.url) as client:
         client.hit("launch")
         wait_until(lambda: client.metrics()['clickcurve_flush_hits{journal="journal-1"}'] == 1)
-        found = client.metrics()
-        assert found['clickcurve_flushes_total{journal="journal-1"}'] == 1
-        assert found['clickcurve_buffered_hits{journal="journal-1"}'] == 0
+        metrics = client.metrics()
+        assert metrics['clickcurve_flushes_total{journal="journal-1"}'] == 1
+        assert metrics['clickcurve_buffered_hits{journal="journal-1"}'] == 0
         assert client.total("launch")["total"] == 1
     assert len(events(server, "flush")) == 1
 

@@ -44,13 +44,13 @@ def test_an_unknown_command_or_flag_is_a_usage_error() -> None:
 def test_settings_lists_all_with_their_origin(tmp_path: Path) -> None:
     config = tmp_path / "clickcurve.toml"
     config.write_text("workers = 2\n")
-    found = json.loads(
+    answer = json.loads(
         said("settings", "--json", "--config", str(config), "--port", "9", env={"CLICKCURVE_SYNC": "off"})
     )
-    assert found["workers"] == {"value": "2", "origin": f"file {config}"}
-    assert found["port"] == {"value": "9", "origin": "flag --port"}
-    assert found["sync"] == {"value": "off", "origin": "environment CLICKCURVE_SYNC"}
-    assert found["flush_s"] == {"value": "15", "origin": "default"}
+    assert answer["workers"] == {"value": "2", "origin": f"file {config}"}
+    assert answer["port"] == {"value": "9", "origin": "flag --port"}
+    assert answer["sync"] == {"value": "off", "origin": "environment CLICKCURVE_SYNC"}
+    assert answer["flush_s"] == {"value": "15", "origin": "default"}
     assert "flush_s" in said("settings")
     assert "key_bytes" in said("settings", "--limits")
 

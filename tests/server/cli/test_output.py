@@ -163,5 +163,5 @@ def test_a_terminal_without_unicode_gets_numbers_and_programs_json(shared: Runni
     said("send", "--url", shared.url, "--", "日本 ü")
     text = run("total", "日本 ü", "--url", shared.url, PYTHONIOENCODING="latin-1").stdout
     assert text.splitlines()[0] == r"\u65e5\u672c \xfc"
-    found = run("total", "日本 ü", "--json", "--url", shared.url, PYTHONIOENCODING="latin-1").stdout
-    assert json.loads(found)["key"] == "日本 ü"
+    output = run("total", "日本 ü", "--json", "--url", shared.url, PYTHONIOENCODING="latin-1").stdout
+    assert json.loads(output)["key"] == "日本 ü"

@@ -10,10 +10,10 @@ PATH = "/v4/bitlinks/clicks.example"
 
 
 def node() -> CompatNode:
-    found = CompatNode()
+    node = CompatNode()
     for ago_s, count in ((0, 1), (DAY, 2), (3 * DAY, 4), (200 * DAY, 8)):
-        found.hit("launch", ago_s, count)
-    return found
+        node.hit("launch", ago_s, count)
+    return node
 
 
 def clicks(node: CompatNode, **query: Any) -> dict[str, Any]:

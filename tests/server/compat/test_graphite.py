@@ -17,11 +17,11 @@ ODD_KEYS = ["a.b", "a/b", "ü ß", "*", "a{b,c}", "50%", "%2E", "(x)", 'q"t', "a
 
 @pytest.fixture
 def node() -> CompatNode:
-    found = CompatNode()
+    node = CompatNode()
     for ago_s, count in ((30 * DAY, 7), (3 * DAY, 5), (2 * HOUR, 3), (5 * MINUTE, 2), (0, 1)):
-        found.hit("launch", ago_s, count)
-    found.hit("spring", HOUR, 10)
-    return found
+        node.hit("launch", ago_s, count)
+    node.hit("spring", HOUR, 10)
+    return node
 
 
 def rendered(node: CompatNode, target: str | list[str], **form: Any) -> list[dict[str, Any]]:
@@ -295,8 +295,8 @@ def test_groups_have_names_too() -> None:
     node = CompatNode()
     node.nodes.hit("a", NOW - HOUR, 3, groups=("spring.sale",))
     node.nodes.hit("b", NOW - HOUR, 4, groups=("spring.sale", "other"))
-    found = node.get("/metrics/find", query="groups.*").json()
-    assert [each["id"] for each in found] == ["groups.other", "groups.spring%2Esale"]
+    answer = node.get("/metrics/find", query="groups.*").json()
+    assert [each["id"] for each in answer] == ["groups.other", "groups.spring%2Esale"]
     assert [summed(series) for series in rendered(node, "groups.*")] == [4, 7]
     assert node.get("/metrics/find", query="nothing.*").json() == []
 
@@ -304,9 +304,9 @@ def test_groups_have_names_too() -> None:
 def test_find_says_that_there_are_more(node: CompatNode) -> None:
     for n in range(1_001):
         node.hit(f"many{n:04}")
-    found = node.get("/metrics/find", query="clicks.many*").json()
-    assert len(found) == 1_001
-    assert found[-1]["text"].startswith("(more than 1000: write how the key begins")
+    answer = node.get("/metrics/find", query="clicks.many*").json()
+    assert len(answer) == 1_001
+    assert answer[-1]["text"].startswith("(more than 1000: write how the key begins")
     assert "" not in node.get("/metrics/expand", query="clicks.many*").json()["results"]
 
 
@@ -357,9 +357,9 @@ def test_the_rest_that_clients_ask_for(node: CompatNode) -> None:
 
 def test_targets_are_read_as_written() -> None:
     assert parse_target(" a.b ") == PathTarget("a.b")
-    found = parse_target("f(clicks.{a,b}, 'x\\'y', -1.5e3, true, g(x), n=2)")
-    assert isinstance(found, CallTarget)
-    assert found.arguments[:4] == (PathTarget("clicks.{a,b}"), "x'y", -1500.0, True)
-    assert found.keywords == {"n": 2.0}
+    parsed = parse_target("f(clicks.{a,b}, 'x\\'y', -1.5e3, true, g(x), n=2)")
+    assert isinstance(parsed, CallTarget)
+    assert parsed.arguments[:4] == (PathTarget("clicks.{a,b}"), "x'y", -1500.0, True)
+    assert parsed.keywords == {"n": 2.0}
     with pytest.raises(TargetUnreadable):
         parse_target("f(" * 25)

@@ -18,11 +18,11 @@ EDGE = NOW - NOW % HOUR  # the last whole hour
 
 @pytest.fixture
 def node() -> CompatNode:
-    found = CompatNode()
+    node = CompatNode()
     for t, count in ((EDGE - 2 * HOUR, 5), (EDGE - MINUTE, 3), (EDGE, 2), (NOW, 1)):
-        found.nodes.hit("launch", t, count)
-    found.nodes.hit('sp"r\\ing\n', EDGE - HOUR, 10)
-    return found
+        node.nodes.hit("launch", t, count)
+    node.nodes.hit('sp"r\\ing\n', EDGE - HOUR, 10)
+    return node
 
 
 def at(node: CompatNode, query: str, t: float = NOW) -> dict[str, str]:

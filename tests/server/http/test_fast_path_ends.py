@@ -76,8 +76,8 @@ async def test_what_comes_while_a_hit_is_under_way_is_answered_after_it() -> Non
     assert await wired.settle() == b""
     server.intake.holds = False
     server.intake.let_go()
-    found = re.findall(rb"HTTP/1.1 (\d+)", await wired.settle())
-    assert found == [b"200", b"200", b"404", b"200"]
+    received = re.findall(rb"HTTP/1.1 (\d+)", await wired.settle())
+    assert received == [b"200", b"200", b"404", b"200"]
     assert server.intake.singles == {"launch": 3}
     assert server.state.total_requests == 4
     await wired.ask(HIT)
@@ -94,8 +94,8 @@ async def test_a_hit_under_way_is_answered_when_the_client_or_the_server_ends(en
         wired.connection.shutdown()
     assert not wired.transport.closing
     server.intake.let_go()
-    found = await wired.settle()
-    assert found.startswith(b"HTTP/1.1 200 OK\r\n") and b"connection: close\r\n" in found
+    received = await wired.settle()
+    assert received.startswith(b"HTTP/1.1 200 OK\r\n") and b"connection: close\r\n" in received
     assert wired.transport.closing
     assert server.state.total_requests == 1
 
@@ -210,10 +210,10 @@ def test_a_head_whose_body_never_comes_ends_as_through_asgi(end: str) -> None:
         assert wired.connection._waits_for().what == "body"
         assert wired.connection._waits_for().within_s == wired.connection.pace_s
         {"eof": wired.end, "loss": wired.lose, "shutdown": wired.connection.shutdown}[end]()
-        found = await wired.settle()
+        received = await wired.settle()
         before = wired.transport.closing
         if end == "shutdown":
-            found += await wired.ask(BODY)
-        return found, before, wired.transport.closing, server.counted()
+            received += await wired.ask(BODY)
+        return received, before, wired.transport.closing, server.counted()
 
     assert asyncio.run(main(True)) == asyncio.run(main(False))

@@ -109,12 +109,12 @@ EVIL = {"Host": "evil.example"}
 def test_a_name_of_a_page_is_refused_with_the_reason(shared: RunningServer) -> None:
     with http_client(shared.url) as http:
         for method, path in (("GET", "/v1/links"), ("POST", "/v1/hits/a"), ("DELETE", "/v1/links/a"), ("GET", "/docs")):
-            found = http.request(method, path, headers=EVIL)
-            assert (found.status_code, found.json()["field"]) == (403, "Host")
-            assert "rebinding" in found.json()["detail"] and "allowed_hosts" in found.json()["detail"]
-        found = http.post("/v1/hits/a", headers={"Origin": "http://evil.example"})
-        assert (found.status_code, found.json()["field"]) == (403, "Origin")
-        assert "access-control-allow-origin" not in found.headers
+            answer = http.request(method, path, headers=EVIL)
+            assert (answer.status_code, answer.json()["field"]) == (403, "Host")
+            assert "rebinding" in answer.json()["detail"] and "allowed_hosts" in answer.json()["detail"]
+        answer = http.post("/v1/hits/a", headers={"Origin": "http://evil.example"})
+        assert (answer.status_code, answer.json()["field"]) == (403, "Origin")
+        assert "access-control-allow-origin" not in answer.headers
         assert http.get("/v1/links/a").json()["lifetime"] == 0
         assert 'status="403",title="host not allowed"' in http.get("/metrics").text
 
@@ -147,8 +147,8 @@ def test_pages_of_the_setting_call_and_read(page: httpx.Client) -> None:
 def test_what_an_answer_says_to_a_page_is_in_no_later_answer(page: httpx.Client) -> None:
     before = page.post("/v1/hits/a", headers={"X": "1"}).headers
     for _ in range(3):
-        found = page.post("/v1/hits/a", headers={"Origin": "https://dash.example"}).headers
-        assert (found["access-control-allow-origin"], found["vary"]) == ("https://dash.example", "Origin")
+        answer = page.post("/v1/hits/a", headers={"Origin": "https://dash.example"}).headers
+        assert (answer["access-control-allow-origin"], answer["vary"]) == ("https://dash.example", "Origin")
     after = page.post("/v1/hits/a", headers={"X": "2"}).headers
     assert {**after, "date": ""} == {**before, "date": ""}
 

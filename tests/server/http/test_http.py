@@ -86,8 +86,8 @@ def _but(headers: httpx.Headers, *names: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("path", GETS)
 def test_no_answer_is_kept_or_taken_for_another_type(http: httpx.Client, path: str) -> None:
-    found = http.get(path).headers
-    assert (found["cache-control"], found["x-content-type-options"]) == ("no-store", "nosniff")
+    answer = http.get(path).headers
+    assert (answer["cache-control"], answer["x-content-type-options"]) == ("no-store", "nosniff")
 
 
 def test_a_browser_runs_nothing_on_the_page_of_routes(http: httpx.Client) -> None:
@@ -113,9 +113,9 @@ def test_a_browser_runs_nothing_on_the_page_of_routes(http: httpx.Client) -> Non
     ],
 )
 def test_metrics_are_answered_whatever_a_scraper_accepts(http: httpx.Client, accept: str) -> None:
-    found = http.get("/metrics", headers={b"Accept": accept.encode("latin-1", "replace")})
-    assert found.status_code == 200
-    assert "clickcurve_build_info" in found.text
+    answer = http.get("/metrics", headers={b"Accept": accept.encode("latin-1", "replace")})
+    assert answer.status_code == 200
+    assert "clickcurve_build_info" in answer.text
 
 
 def test_it_lives_and_is_ready(http: httpx.Client) -> None:
@@ -222,8 +222,8 @@ def test_errors_are_described_as_they_are(http: httpx.Client) -> None:
 def test_json_escapes_what_it_must_and_leaves_other_control_characters_to_programs(http: httpx.Client) -> None:
     key = "a\x1b]0;title\x07\n\x7f\x9b\u202e"
     assert http.post("/v1/hits", json={"key": key}).json()["counted"] == 1
-    found = next(item for item in http.get("/v1/links?limit=1000").json()["links"] if item["key"] == key)
-    assert found["count"] == 1
+    link = next(item for item in http.get("/v1/links?limit=1000").json()["links"] if item["key"] == key)
+    assert link["count"] == 1
     raw = http.get("/v1/links?limit=1000").content
     assert b"\\u001b]0;title\\u0007\\n\x7f\xc2\x9b\xe2\x80\xae" in raw
     assert not any(byte < 0x20 for byte in raw)

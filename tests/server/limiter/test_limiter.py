@@ -105,8 +105,10 @@ def test_a_wrong_setting_of_the_limiter_is_refused(name: str, value: str, senten
 
 
 def test_good_settings_of_the_limiter_and_a_password_that_is_not_shown() -> None:
-    found = read_settings({"limits_redis": "redis://:geheim@h1:6379/0", "limits_memcached": "h1:11211,[::1]:11211"}, {})
-    assert ("limits_redis", "********", "flag --limits-redis") in found.listing()
+    settings = read_settings(
+        {"limits_redis": "redis://:geheim@h1:6379/0", "limits_memcached": "h1:11211,[::1]:11211"}, {}
+    )
+    assert ("limits_redis", "********", "flag --limits-redis") in settings.listing()
     assert read_settings({"trusted_proxies": "10.0.0.0/8, 2001:db8::/32"}, {}).trusted_proxies
     assert read_settings({}, {}).rules == ()
 

@@ -39,6 +39,6 @@ def test_a_server_at_rest_has_imported_only_what_it_serves_with(tmp_path: Path, 
             assert http.get("/docs").status_code == 200
             hit = {"key": "a", "ua": SAFARI, "ip": "192.0.2.1"}
             assert http.post("/v1/hits", json=hit).json()["counted"] == 1
-            found = http.get("/v1/links/a/by/device").json()
-        assert [each["value"] for each in found["values"]] == ["phone"]
+            answer = http.get("/v1/links/a/by/device").json()
+        assert [each["value"] for each in answer["values"]] == ["phone"]
         assert imported(server) & SPARED == {"ua_parser", "yaml"}, "the agent was read, and nothing else"

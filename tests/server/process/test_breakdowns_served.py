@@ -74,8 +74,8 @@ def test_a_value_is_asked_for_by_any_host_of_its_site(serve: Serve) -> None:
         assert client.send([{"key": "a", "ref": "https://t.co/x", "count": 3}])["counted"] == 3
     with Clickcurve(server.url, fresh=True) as client:
         for value in ("t.co", "x.com"):
-            found = client.http.get(f"/v1/links/a/by/ref?value={value}").json()["values"]
-            assert found == [{"value": "x.com", "at_least": 3, "at_most": 3}]
+            answer = client.http.get(f"/v1/links/a/by/ref?value={value}").json()["values"]
+            assert answer == [{"value": "x.com", "at_least": 3, "at_most": 3}]
             curve = client.http.get(f"/v1/links/a/by/ref/curve?value={value}&last=1h").json()
             assert (curve["value"], curve["at_least"]) == ("x.com", 3)
 
@@ -92,8 +92,8 @@ def test_without_aliases_each_host_is_a_value_in_hits_imports_and_questions(serv
     assert divided(server) == {"t.co": 3, "twitter.com": 1}
     with Clickcurve(server.url, fresh=True) as client:
         for value, count in (("t.co", 3), ("twitter.com", 1), ("x.com", 0)):
-            found = client.http.get(f"/v1/links/a/by/ref?value={value}").json()["values"]
-            assert found == [{"value": value, "at_least": count, "at_most": count}]
+            answer = client.http.get(f"/v1/links/a/by/ref?value={value}").json()["values"]
+            assert answer == [{"value": value, "at_least": count, "at_most": count}]
 
 
 def test_answers_are_the_same_while_hits_wait_after_a_kill_and_when_they_are_stored(serve: Serve, data: Path) -> None:
@@ -132,6 +132,7 @@ def test_several_workers_answer_for_each_other(serve: Serve, data: Path) -> None
     assert divided(serve(*FLAGS, data=data)) == {"news.example": 6, "": 3}
 
 
+@pytest.mark.needs("minutes")
 def test_what_came_before_a_dimension_was_on_is_unrecorded(serve: Serve, data: Path) -> None:
     server = serve("--breakdown-dimensions", "ref", data=data)
     with Clickcurve(server.url) as client:

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
+import pytest
 
 from testing.client import Clickcurve
 from tests.conftest import Serve
@@ -15,6 +16,7 @@ from tests.server.commands import said
 from tests.server.conftest import events, wait_until
 
 
+@pytest.mark.needs("minutes")
 def test_a_damaged_row_is_told_and_its_hits_wait_for_it(serve: Serve, data: Path, tmp_path: Path) -> None:
     first = serve("--flush-s", "3600", data=data)
     with Clickcurve(first.url) as client:
@@ -30,10 +32,10 @@ def test_a_damaged_row_is_told_and_its_hits_wait_for_it(serve: Serve, data: Path
             client.hit(key)
         waiting = 'clickcurve_quarantined_hits{journal="journal-1",key="b",owner="1"}'
         wait_until(lambda: client.metrics().get(waiting) == 1)
-        found = client.metrics()
-        assert found[waiting.replace("quarantined", "set_aside")] == 1, "the metric's former name"
-        assert found['clickcurve_damaged_rows{journal="journal-1"}'] == 1
-        assert found['clickcurve_failed_flushes_total{journal="journal-1"}'] == 0
+        metrics = client.metrics()
+        assert metrics[waiting.replace("quarantined", "set_aside")] == 1, "the metric's former name"
+        assert metrics['clickcurve_damaged_rows{journal="journal-1"}'] == 1
+        assert metrics['clickcurve_failed_flushes_total{journal="journal-1"}'] == 0
         assert (client.total("a")["total"], client.total("c")["total"]) == (2, 4)
         for path in ("/v1/links/b", "/v1/links/b/total", "/v1/links/b/curve", "/v1/links?sort=hits"):
             refused(client.http.get(path))

@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
@@ -37,8 +39,8 @@ def hit(server: RunningServer, times: int) -> None:
 
 def counted_by_metrics(server: RunningServer) -> float:
     with Clickcurve(server.url) as client:
-        found = client.metrics()
-    return sum(found.get(f'clickcurve_hits_total{{journal="{name}",outcome="counted"}}', 0.0) for name in JOURNALS)
+        metrics = client.metrics()
+    return sum(metrics.get(f'clickcurve_hits_total{{journal="{name}",outcome="counted"}}', 0.0) for name in JOURNALS)
 
 
 def test_each_worker_takes_a_journal_and_any_of_them_answers_for_all(serve: Serve, data: Path) -> None:
@@ -65,6 +67,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_hits_are_there(serve: Serve
     assert total(serve(data=data)) == 20
 
 
+@pytest.mark.needs("minutes")
 def test_what_former_workers_left_is_counted_by_the_others(serve: Serve, data: Path) -> None:
     server = serve("--workers", "3", "--flush-s", "3600", data=data)
     all_listen(server, JOURNALS)
@@ -98,6 +101,7 @@ def damage(journal: Path) -> None:
     segment.write_bytes(content)
 
 
+@pytest.mark.needs("minutes")
 def test_a_damaged_former_journal_does_not_hold_up_the_others(serve: Serve, data: Path) -> None:
     server = serve("--workers", "4", "--flush-s", "3600", data=data)
     all_listen(server, JOURNALS | {"journal-4"})
@@ -114,6 +118,7 @@ def test_a_damaged_former_journal_does_not_hold_up_the_others(serve: Serve, data
     wait_until(lambda: total(fewer) == 80 - lost)
 
 
+@pytest.mark.needs("minutes")
 def test_a_replacement_that_meets_a_damaged_journal_leaves_the_other_workers_alone(serve: Serve, data: Path) -> None:
     server = serve("--workers", "2", "--flush-s", "3600", data=data)
     all_listen(server, {"journal-1", "journal-2"})

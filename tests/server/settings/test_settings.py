@@ -29,27 +29,27 @@ def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_defau
 ) -> None:
     config = tmp_path / "clickcurve.toml"
     config.write_text("" if file is None else f"port = {file}\n")
-    found = read_settings(
+    settings = read_settings(
         {"port": flag, "config": str(config)}, {} if environ is None else {"CLICKCURVE_PORT": environ, "PATH": "/bin"}
     )
-    assert found.port == value
-    assert found.origins["port"] == origin.format(file=config)
+    assert settings.port == value
+    assert settings.origins["port"] == origin.format(file=config)
 
 
 def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
     config = tmp_path / "clickcurve.toml"
     config.write_text('sync = false\nworkers = 2\nstore = "memory://"\n')
-    found = read_settings({}, {"CLICKCURVE_CONFIG": str(config)})
-    assert (found.sync, found.workers, found.store) == (False, 2, "memory://")
+    settings = read_settings({}, {"CLICKCURVE_CONFIG": str(config)})
+    assert (settings.sync, settings.workers, settings.store) == (False, 2, "memory://")
 
 
 def test_lists_are_written_with_commas_or_as_lists_of_toml(tmp_path: Path) -> None:
     config = tmp_path / "clickcurve.toml"
     config.write_text('cors_origins = ["https://A.example", "http://[::1]:80"]\nallowed_hosts = "a.example, b"\n')
-    found = read_settings({"config": str(config)}, {})
-    assert found.cors_origins == ("https://a.example", "http://[::1]:80")
-    assert found.allowed_hosts == ("a.example", "b")
-    assert ("allowed_hosts", "a.example, b", f"file {config}") in found.listing()
+    settings = read_settings({"config": str(config)}, {})
+    assert settings.cors_origins == ("https://a.example", "http://[::1]:80")
+    assert settings.allowed_hosts == ("a.example", "b")
+    assert ("allowed_hosts", "a.example, b", f"file {config}") in settings.listing()
 
 
 def test_the_database_lies_in_the_data_folder_unless_a_store_is_named() -> None:
@@ -156,11 +156,15 @@ def test_the_table_of_breakdowns_is_read_as_flags_and_variables_are(tmp_path: Pa
     table = 'dimensions = ["ref", "tag.team"]\ncaps = [10, 9, 8, 7]\nown_hosts = ["a.example"]\nvisitors = false\n'
     table += 'ref_aliases = "off"\n'
     config.write_text(f'port = 9000\n[breakdown]\n{table}country_data = "off"\n')
-    found = read_settings({"config": str(config)}, {})
-    assert (found.port, found.breakdown_dimensions, found.breakdown_caps) == (9_000, ("ref", "tag.team"), (10, 9, 8, 7))
-    assert (found.breakdown_own_hosts, found.breakdown_visitors) == (("a.example",), False)
-    assert (found.breakdown_country_data, found.breakdown_ref_aliases) == ("off", False)
-    assert ("breakdown_caps", "10, 9, 8, 7", f"file {config}") in found.listing()
+    settings = read_settings({"config": str(config)}, {})
+    assert (settings.port, settings.breakdown_dimensions, settings.breakdown_caps) == (
+        9_000,
+        ("ref", "tag.team"),
+        (10, 9, 8, 7),
+    )
+    assert (settings.breakdown_own_hosts, settings.breakdown_visitors) == (("a.example",), False)
+    assert (settings.breakdown_country_data, settings.breakdown_ref_aliases) == ("off", False)
+    assert ("breakdown_caps", "10, 9, 8, 7", f"file {config}") in settings.listing()
     both = read_settings(
         {"breakdown_dimensions": "lang", "config": str(config)}, {"CLICKCURVE_BREAKDOWN_CAPS": "1,1,1,1"}
     )

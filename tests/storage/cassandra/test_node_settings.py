@@ -43,7 +43,7 @@ def test_each_wrong_setting_of_a_node_is_a_warning_that_says_what_mends_it(
         apply_schema(session, LADDER, replication=1)
         session.define(f"ALTER TABLE {keyspace}.rows WITH read_repair = 'NONE'")
         findings = check_schema(session, LADDER)
-        said = run("schema", "check", "--store", uri, "--json")
+        output = run("schema", "check", "--store", uri, "--json")
         apply_schema(session, LADDER, replication=1)
         mended = [str(finding) for finding in check_schema(session, LADDER)]
         session.close()
@@ -52,8 +52,8 @@ def test_each_wrong_setting_of_a_node_is_a_warning_that_says_what_mends_it(
     for setting, value in WRONG.items():
         (sentence,) = [each for each in sentences if each.startswith(f"{setting} is {value} on 127.0.0.1: ")]
         assert "cassandra.yaml" in sentence
-    assert said.returncode == 1
-    (shown,) = map(json.loads, said.stdout.splitlines())
+    assert output.returncode == 1
+    (shown,) = map(json.loads, output.stdout.splitlines())
     assert shown["findings"] == [{"sentence": each, "fatal": False} for each in sentences]
     options = f"table {keyspace}.rows has other options (read_repair): run `clickcurve schema apply"
     assert any(each.startswith(options) for each in sentences)

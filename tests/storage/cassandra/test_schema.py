@@ -245,7 +245,7 @@ def test_nothing_in_the_table_of_rows_deletes_expires_or_takes_a_clock() -> None
 
 def test_the_server_refuses_a_keyspace_that_is_not_made(one_node: Node, keyspace: str) -> None:
     uri = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
-    said = run("verify", "--store", uri)
-    assert said.returncode != 0
-    assert f"run `clickcurve schema apply --store {uri}`" in said.stderr
-    assert "Traceback" not in said.stderr
+    output = run("verify", "--store", uri)
+    assert output.returncode != 0
+    assert f"run `clickcurve schema apply --store {uri}`" in output.stderr
+    assert "Traceback" not in output.stderr

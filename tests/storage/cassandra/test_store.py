@@ -160,8 +160,8 @@ def test_an_erasure_in_the_middle_of_a_flush_shows_in_both_rows_of_a_link_or_in_
     store.save_own(held, 1, saved(counts, breakdown), {})
     store.load_own(1, [counts if cached == "counts" else breakdown])
     CassandraStore(faulty).erase(counts, 7)
-    found = store.load_own(1, [counts, breakdown])
-    assert found == {counts: OwnRow(b"row", 7), breakdown: OwnRow(b"row", 7)}
+    rows = store.load_own(1, [counts, breakdown])
+    assert rows == {counts: OwnRow(b"row", 7), breakdown: OwnRow(b"row", 7)}
 
 
 def test_an_erasure_that_is_only_logged_yet_is_seen_once_it_stands(store: CassandraStore, faulty: Faulty) -> None:

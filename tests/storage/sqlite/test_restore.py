@@ -38,9 +38,9 @@ def copy(path: Path, tmp_path: Path) -> Path:
 
 def links(path: Path) -> int:
     with opened(path) as store:
-        found = len(store.walk(None, 100))
+        listed = len(store.walk(None, 100))
     assert whole(path)
-    return found
+    return listed
 
 
 def names(folder: Path) -> set[str]:

@@ -39,9 +39,9 @@ def wal(path: Path) -> Path:
 
 def links(path: Path) -> int:
     with opened(path) as store:
-        found = len(store.walk(None, 100_000))
+        listed = len(store.walk(None, 100_000))
     assert whole(path)
-    return found
+    return listed
 
 
 def fill(flusher: Flusher, name: str, count: int) -> None:

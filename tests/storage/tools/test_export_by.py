@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
     CUT_OFF,
@@ -73,6 +75,7 @@ def answers(url: str) -> list[Any]:
         return [client.http.get(f"/v1/{what}").json() for what in paths]
 
 
+@pytest.mark.needs("minutes")
 def test_an_export_imports_to_the_same_answers(serve: Serve, tmp_path: Path) -> None:
     flags = ("--breakdown-dimensions", "ref,source", "--breakdown-caps", "2,2,2,2")
     server = serve(*flags, data=tmp_path / "data")
@@ -89,12 +92,12 @@ def test_an_export_imports_to_the_same_answers(serve: Serve, tmp_path: Path) -> 
     out = tmp_path / "history.ndjson"
     assert run("export", "--data", str(tmp_path / "data"), "--out", str(out)).returncode == 0
     other = serve(*flags, data=tmp_path / "other")
-    said = run("import", "--url", other.url, str(out))
-    assert said.returncode == 0, said.stdout + said.stderr
-    assert "counted 33, " in said.stdout, "hits of groups are those of links"
+    output = run("import", "--url", other.url, str(out))
+    assert output.returncode == 0, output.stdout + output.stderr
+    assert "counted 33, " in output.stdout, "hits of groups are those of links"
     assert answers(other.url) == before
-    said = run("import", "--url", other.url, str(out))
-    assert said.returncode == 0 and answers(other.url) == before
+    output = run("import", "--url", other.url, str(out))
+    assert output.returncode == 0 and answers(other.url) == before
     other.stop()
     again = tmp_path / "again.ndjson"
     assert run("export", "--data", str(tmp_path / "other"), "--out", str(again)).returncode == 0
@@ -118,6 +121,6 @@ def test_a_breakdown_that_cannot_be_is_refused_with_its_line(serve: Serve, tmp_p
     history = tmp_path / "history.ndjson"
     history.write_text("\n".join(json.dumps({**line, "key": f"k{n}", "by": by}) for n, by in enumerate(bad)))
     server = serve(data=tmp_path / "data")
-    said = run("import", "--url", server.url, str(history))
-    assert said.returncode == 1
-    assert "counted 0" in said.stdout and "refused 6" in said.stdout
+    output = run("import", "--url", server.url, str(history))
+    assert output.returncode == 1
+    assert "counted 0" in output.stdout and "refused 6" in output.stdout

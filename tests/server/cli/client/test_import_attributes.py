@@ -34,12 +34,12 @@ def test_an_import_divides_what_it_counts(serve: Serve, data: Path, tmp_path: Pa
     flags = ("--config", str(config))
     if into == "server":
         server = serve(*flags, data=data)
-        said = run("import", "--url", server.url, str(log))
+        output = run("import", "--url", server.url, str(log))
     else:
-        said = run("import", "--data", str(data), *flags, str(log))
+        output = run("import", "--data", str(data), *flags, str(log))
         server = serve(*flags, data=data)
-    assert said.returncode == 0, said.stderr
-    assert "5 lines read, 4 hits of people, 1 of bots, 0 bad" in said.stdout
+    assert output.returncode == 0, output.stderr
+    assert "5 lines read, 4 hits of people, 1 of bots, 0 bad" in output.stdout
     assert by(server, "ref") == {"news.example": 1, "x.com": 1, "": 1}
     assert by(server, "country") == {"DE": 2, "US": 1}
     assert by(server, "device") == {"phone": 2, "": 1}
@@ -51,7 +51,7 @@ def test_an_import_may_leave_dimensions_out(serve: Serve, data: Path, tmp_path: 
     log = tmp_path / "access.log"
     log.write_text("\n".join(LINES) + "\n")
     server = serve("--breakdown-dimensions", "ref,country,source", data=data)
-    said = run("import", "--url", server.url, "--dimensions", "source", "--no-visitors", str(log))
-    assert said.returncode == 0, said.stderr
+    output = run("import", "--url", server.url, "--dimensions", "source", "--no-visitors", str(log))
+    assert output.returncode == 0, output.stderr
     assert (by(server, "ref"), by(server, "source", "b")) == ({"": 3}, {"qr": 1})
     assert run("import", "--url", server.url, "--dimensions", "colour", str(log)).returncode == 2

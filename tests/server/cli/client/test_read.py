@@ -49,8 +49,8 @@ def test_a_step_that_is_asked_for_is_drawn_whatever_the_screen(busy: RunningServ
 
 
 def test_programs_get_every_point(busy: RunningServer) -> None:
-    found = json.loads(said("curve", "busy", "--last", "24h", "--json", "--url", busy.url))
-    assert found["step"] == "5m" and len(found["points"]) > 24 * 11
+    answer = json.loads(said("curve", "busy", "--last", "24h", "--json", "--url", busy.url))
+    assert answer["step"] == "5m" and len(answer["points"]) > 24 * 11
     csv = said("curve", "busy", "--from", "2026-01-01", "--to", "2026-01-02", "--csv", "--url", busy.url)
     assert csv.startswith("start,end,count,state\n")
     assert "give one of" in said("curve", "busy", "--csv", "--json", "--url", busy.url, code=2)
@@ -107,9 +107,9 @@ def test_a_day_in_kolkata_is_not_called_the_day_before(shared: RunningServer) ->
     with Clickcurve(shared.url) as client:
         client.send([{"key": "day", "ts": day + 600, "count": 10}])
     url = ("--url", shared.url)
-    found = json.loads(said("curve", "day", "--last", "7d", "--step", "1d", "--tz", "Asia/Kolkata", "--json", *url))
+    answer = json.loads(said("curve", "day", "--last", "7d", "--step", "1d", "--tz", "Asia/Kolkata", "--json", *url))
     lines = said("curve", "day", "--last", "7d", "--step", "1d", "--tz", "Asia/Kolkata", *url).splitlines()
-    midnights = all((point["start"] + 19_800) % DAY == 0 for point in found["points"])
+    midnights = all((point["start"] + 19_800) % DAY == 0 for point in answer["points"])
     (drawn,) = [line for line in lines if " 10" in line.partition("█")[2]]
     assert (":" in drawn) is not midnights, "a start that is no midnight shows its time"
 

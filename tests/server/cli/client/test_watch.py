@@ -33,9 +33,9 @@ def test_a_file_gets_lines_for_each_look(watched: RunningServer) -> None:
 
 def test_a_program_gets_an_object_for_each_look(watched: RunningServer) -> None:
     (line,) = said("watch", "--times", "1", "--json", "--last", "7d", "--limit", "1", "--url", watched.url).splitlines()
-    found = json.loads(line)
-    assert (found["total"], found["last"], found["trouble"]) == (16, "7d", None)
-    assert found["links"] == [{"key": "launch", "count": 12}]
+    answer = json.loads(line)
+    assert (answer["total"], answer["last"], answer["trouble"]) == (16, "7d", None)
+    assert answer["links"] == [{"key": "launch", "count": 12}]
 
 
 def test_a_terminal_gets_a_screen_of_its_own_and_its_own_back(watched: RunningServer) -> None:

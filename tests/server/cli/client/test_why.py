@@ -38,8 +38,8 @@ def test_it_names_what_is_certain(changed: RunningServer) -> None:
 
 
 def test_json_and_csv_are_the_server_s_answers(changed: RunningServer) -> None:
-    found = json.loads(run("why", "why", *span(), "--json", "--url", changed.url).stdout)
-    assert found["total"] == {"before": 35, "after": 335, "change": 300}
+    answer = json.loads(run("why", "why", *span(), "--json", "--url", changed.url).stdout)
+    assert answer["total"] == {"before": 35, "after": 335, "change": 300}
     lines = run("why", "why", *span(), "--csv", "--url", changed.url).stdout.splitlines()
     assert lines[:2] == ["dimension,value,change,at_least,at_most,before,after", "ref,news.example,300,300,300,0,300"]
 

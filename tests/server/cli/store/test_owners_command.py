@@ -152,6 +152,6 @@ def test_a_retired_server_is_refused_and_goes_on_under_a_new_number(serve: Serve
         assert client.total("launch")["total"] == 7
     again.stop()
     assert "0 rows break a law" in said("verify", *flag)
-    found = [json.loads(line) for line in said("owners", "list", "--json", *flag).splitlines()]
-    assert [(owner["owner"], owner["state"]) for owner in found] == [(1, "retired"), (2, "closed")]
-    assert found[1]["journal"] == f"{found[0]['journal']} after 1.1"
+    owners = [json.loads(line) for line in said("owners", "list", "--json", *flag).splitlines()]
+    assert [(owner["owner"], owner["state"]) for owner in owners] == [(1, "retired"), (2, "closed")]
+    assert owners[1]["journal"] == f"{owners[0]['journal']} after 1.1"

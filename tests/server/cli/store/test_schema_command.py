@@ -31,14 +31,14 @@ def test_each_problem_is_printed_with_what_mends_it(one_node: Node, store: str, 
     mend = f"run `clickcurve schema apply --store {store}`"
     assert f"error: there is no keyspace {keyspace}: {mend}\n" in said("schema", "check", "--store", store, code=1)
     said("schema", "apply", "--store", store, *ONE)
-    found = said("schema", "check", "--store", store, code=1)
-    assert found.count("\n") == 1
+    output = said("schema", "check", "--store", store, code=1)
+    assert output.count("\n") == 1
     assert (
-        found.startswith(f"warning: keyspace {keyspace} has 1 replica (datacenter1: 1)") and "ALTER KEYSPACE" in found
+        output.startswith(f"warning: keyspace {keyspace} has 1 replica (datacenter1: 1)") and "ALTER KEYSPACE" in output
     )
     one_node.ask(f"ALTER TABLE {keyspace}.rows WITH gc_grace_seconds = 0", timeout_s=30.0)
-    found = said("schema", "check", "--store", store, code=1)
-    assert f"warning: table {keyspace}.rows has other options (gc_grace_seconds): {mend}" in found
+    output = said("schema", "check", "--store", store, code=1)
+    assert f"warning: table {keyspace}.rows has other options (gc_grace_seconds): {mend}" in output
     assert "table rows: gc_grace_seconds set" in said("schema", "apply", "--store", store)
     assert "other options" not in said("schema", "check", "--store", store, code=1)
     other = said("schema", "check", "--store", store, "--ladder", "60:2,3600:31,month", code=1)
