@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
+from clickcurve.hosts import IN_KEY, Hosts
 from clickcurve.keys import ALL_LINKS
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
@@ -35,11 +36,13 @@ SINCE_LATER_S = FUTURE_S + 2 * MINUTE_S
 class Attributes:
     """What the settings divide hits by.
 
-    reader: reads attributes from hits; referrers: its part for `ref`; bounded: how much of them is kept.
+    reader: reads attributes from hits; referrers: its part for `ref`; bounded: how much of them is kept. hosts: what
+    keys say of the hosts of addresses.
     """
 
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float]) -> None:
         """Raises SettingInvalid for a file of countries that cannot be read."""
+        self.hosts = Hosts(settings.hosts == IN_KEY)
         self.dimensions = settings.breakdown_dimensions
         self.visitors = settings.breakdown_visitors and bool(self.dimensions)
         self.bounded = BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps)

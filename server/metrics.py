@@ -78,6 +78,7 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_flush_seconds": Family(GAUGE, "How long the last flush took."),
     "clickcurve_flush_rows": Family(GAUGE, "Rows that the last flush wrote."),
     "clickcurve_flush_hits": Family(GAUGE, "Hits that the last flush moved."),
+    "clickcurve_flush_share": Family(GAUGE, "Duration of the last flush, as a share of the flush interval."),
     "clickcurve_flush_lag_seconds": Family(GAUGE, "Age of the oldest hit that is not in the store."),
     "clickcurve_damaged_rows": Family(GAUGE, "Rows that flushes found damaged; all others are flushed."),
     "clickcurve_quarantined_hits": Family(GAUGE, "Hits that wait until a damaged row is repaired.", ("owner", "key")),

@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress, repeat
 from typing import Any, NamedTuple, TypeVar
 
 from clickcurve.access_log import parse_log_line, split_request, stamp_seconds
+from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from clickcurve.keys import KEY_BYTES
 from ingest.attributes.campaign import CAMPAIGN_FIELDS
 from ingest.attributes.memo import Memo
@@ -40,14 +41,14 @@ _PIECE_BYTES = 64 * 1024  # read at once: the parts of a megabyte of lines fall 
 _TEXTS_KEPT = 65_536  # of a kind: times, requests, agents, addresses, referrers
 _TEXT_CHARACTERS = 1_024
 _METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND"])
-_AUTHORITY = re.compile(r"https?://[^/?]*", re.IGNORECASE)
+_AUTHORITY = re.compile(r"https?://([^/?]*)", re.IGNORECASE)
 
 # A text in quotes, a time in brackets, or a word.
 _FIELD = re.compile(rb'"(?:[^"\\]|\\.)*+"|\[[^\]"]*+\]|[^ "]+', re.DOTALL)
-# Address, time to the minute, its zone, method and path, query, status, and perhaps referrer and agent; all are empty
-# for a line that is to be read alone. What this takes, `parse_log_line` takes in the same way.
+# What stands before the time, the time to the minute, its zone, method and path, query, status, and perhaps referrer
+# and agent; all are empty for a line that is to be read alone. What this takes, `parse_log_line` takes in the same way.
 _PLAIN_LINE = re.compile(
-    r'^(?:([^ "\\\[\n]*+)[^"\\\[\n]*+\[(.{17}):[0-6][0-9] (.{5})\] '
+    r'^(?:([^"\\\[\n]*+)\[(.{17}):[0-6][0-9] (.{5})\] '
     r'"([^ "\\\n]*+ [^ ?"\\\n]++)(?:\?([^ "\\\n]*+))?+(?: HTTP/[0-9](?:\.[0-9])?+)?+" ([0-9]{3})'
     r'(?: [^"\\\n]*+(?:"([^"\\\n]*+)" "([^"\\\n]*+)".*+)?+)?+|.*+)$',
     re.MULTILINE,
@@ -108,29 +109,42 @@ class LogSums:
 class AccessLog:
     """Reads one log. `is_bot` judges an agent; `statuses` are those that count; `only`: the fields to fill, None: all.
 
-    A field is filled if `use` names it, too.
+    A field is filled if `use` names it, too. hosts: what keys say of hosts. A line has one in front of the address
+    (`%v`, `$host`), or in its request.
     """
 
     def __init__(
-        self, is_bot: Judge, statuses: Collection[int] = REDIRECTS, only: Collection[str] | None = None
+        self,
+        is_bot: Judge,
+        statuses: Collection[int] = REDIRECTS,
+        only: Collection[str] | None = None,
+        hosts: Hosts = HOSTS_IGNORED,
     ) -> None:
         self._is_bot = is_bot
         self._only = frozenset(OF_LINES if only is None else only)
         self._skips = {
             f"{status:03}": None if status in statuses else Skipped(f"status {status:03}") for status in range(1000)
         }
-        self._minutes, self._keys = _memo(_minute_of), _memo(_key_of_request)
+        self.hosts = hosts
+        self._minutes, self._keys = _memo(_minute_of), _memo(self._key_of_request)
+        self._hosts_in_front = _memo(_host_in_front)
         self.use(())
 
     def use(self, fields: Collection[str]) -> None:
         """Fills these fields of hits from now on, as far as lines say them: those that are counted where hits go."""
         wanted = self._only.intersection(fields)
-
         campaign_fields = wanted & CAMPAIGN_FIELDS
-        self._addresses = _memo(address_in_log) if "ip" in wanted else None
+        self._addresses = _memo(self._address_in_front) if "ip" in wanted else None
         self._referrers = _memo(referrer_in_log) if "ref" in wanted else None
         self._agents = _memo(partial(agent_in_log, self._is_bot, "ua" in wanted))
         self._campaigns = _memo(partial(campaign_in_log, campaign_fields)) if campaign_fields else None
+
+    def use_hosts(self, in_key: bool) -> None:
+        """Puts hosts into keys from now on, or not, as it is done where the hits go."""
+        self.hosts = replace(self.hosts, in_key=in_key)
+        for memo in (self._keys, self._addresses):
+            if memo is not None:
+                memo.clear()
 
     # --- many lines ---------------------------------------------------------------------------------------------
     def read(self, data: bytes) -> LogSums:
@@ -150,15 +164,18 @@ class AccessLog:
     def _read_plain(self, parts: Sequence[Sequence[str]], sums: LogSums) -> list[int]:
         """Adds lines by their parts; returns the places of those that are to be read alone."""
         sums.lines += len(parts)
-        addresses, times, zones, requests, queries, statuses, referrers, agents = zip(*parts, strict=True)
+        fronts, times, zones, requests, queries, statuses, referrers, agents = zip(*parts, strict=True)
         minutes = list(map(self._minutes.__getitem__, zip(times, zones, strict=True)))
+        hosts: Iterable[str] = repeat("", len(parts))
+        if self.hosts.in_key:
+            hosts = map(self._hosts_in_front.__getitem__, fronts)
         skips, keys = self._skips, self._keys
         # Of each line its key, the reason why it is skipped, or None for a line that is to be read alone.
         outcomes = [
             None if minute is None else skips[status] or keys[request]
-            for minute, status, request in zip(minutes, statuses, requests, strict=True)
+            for minute, status, request in zip(minutes, statuses, zip(requests, hosts, strict=True), strict=True)
         ]
-        columns: tuple[Sequence[Any], ...] = (outcomes, minutes, addresses, referrers, agents, queries)
+        columns: tuple[Sequence[Any], ...] = (outcomes, minutes, fronts, referrers, agents, queries)
         if {*map(type, outcomes)} != {str}:
             sums.skipped.update(outcome for outcome in outcomes if isinstance(outcome, Skipped))
             counts = [type(outcome) is str for outcome in outcomes]
@@ -172,12 +189,12 @@ class AccessLog:
         sums: LogSums,
         keys: Sequence[str],
         minutes: Sequence[int],
-        addresses: Sequence[str],
+        fronts: Sequence[str],
         referrers: Sequence[str],
         agents: Sequence[str],
         queries: Sequence[str],
     ) -> None:
-        ips, refs = _looked_up(self._addresses, addresses), _looked_up(self._referrers, referrers)
+        ips, refs = _looked_up(self._addresses, fronts), _looked_up(self._referrers, referrers)
         bots, uas = zip(*map(self._agents.__getitem__, agents), strict=True)
         campaigns = _looked_up(self._campaigns, queries)
         hits: Iterable[Any] = zip(keys, minutes, bots, ips, refs, uas, campaigns, strict=True)
@@ -214,8 +231,8 @@ class AccessLog:
         second = stamp_seconds(parts.stamp)
         if second is None:
             raise LineBad(f"not a valid time: {parts.stamp.strip()}")
-        address, said = parts.before.partition(" ")[0], (parts.referrer or "", parts.agent or "")
-        return self._outcome(LoggedRequest(*split_request(parts.request), second, parts.status, address, *said))
+        host, said = self._hosts_in_front[parts.before], (parts.before, parts.referrer or "", parts.agent or "")
+        return self._outcome(LoggedRequest(*split_request(parts.request), second, parts.status, host, *said))
 
     def _parse_json(self, line: str) -> LogHit | Skipped:
         request = parse_json_line(line)
@@ -227,15 +244,47 @@ class AccessLog:
         if not request.target:
             return Skipped("no request")  # "-" after a timeout, a TLS handshake on a plain port
         path, _, query = request.target.partition("?")
-        key, minute = _key_of_path(request.method, path), minute_start(request.second)
+        key, minute = self._key_of_path(request.method, path, request.host), minute_start(request.second)
         if isinstance(key, Skipped):
             return key
         bot, ua = self._agents[request.agent]
         if bot:
             return LogHit(key, minute, True, ua=ua)
-        (ip,), (ref,) = _looked_up(self._addresses, [request.address]), _looked_up(self._referrers, [request.referrer])
+        (ip,), (ref,) = _looked_up(self._addresses, [request.front]), _looked_up(self._referrers, [request.referrer])
         (campaign,) = _looked_up(self._campaigns, [query.partition(" ")[0]])
         return LogHit(key, minute, False, ip, ref, ua, campaign)
+
+    # --- what a line asks for -----------------------------------------------------------------------------------
+    def _address_in_front(self, front: str) -> str | None:
+        """Returns the address before the time, behind the host if keys have hosts and a line names one."""
+        host = self._hosts_in_front[front] if self.hosts.in_key else ""
+        return address_in_log(front.removeprefix(f"{host} " if host else "").partition(" ")[0])
+
+    def _key_of_request(self, request_and_host: tuple[str, str]) -> str:
+        """Returns the key of `GET /key`, or the reason why it has none."""
+        request, host = request_and_host
+        method, _, path = request.partition(" ")
+        return self._key_of_path(method, path, host)
+
+    def _key_of_path(self, method: str, path: str, host: str) -> str:
+        """Returns the key that a path without its query names, or the reason why it has none."""
+        if method != "GET":
+            return Skipped(f"method {method}" if method in _METHODS else "method unknown")
+        if not path.startswith("/"):
+            authority = _AUTHORITY.match(path)
+            if authority is None:
+                return Skipped("no path")
+            path, host = path[authority.end() :], authority[1]
+        if not path[1:]:
+            return Skipped("no key")
+        key = self.hosts.key(path[1:], host)
+        if not key:
+            return Skipped("no host")
+        try:
+            size = len(key.encode())
+        except UnicodeEncodeError:
+            return Skipped("key not UTF-8")
+        return Skipped("key too long") if size > KEY_BYTES else key
 
 
 def _memo(read: Callable[[_K], _V]) -> Memo[_K, _V]:
@@ -247,30 +296,10 @@ def _looked_up(memo: Memo[str, _V] | None, texts: Sequence[str]) -> Iterator[_V 
     return repeat(None, len(texts)) if memo is None else map(memo.__getitem__, texts)
 
 
-# --- what a line asks for ---------------------------------------------------------------------------------------------
-def _key_of_request(request: str) -> str:
-    """Returns the key of `GET /key`, or the reason why it has none."""
-    method, _, path = request.partition(" ")
-    return _key_of_path(method, path)
-
-
-def _key_of_path(method: str, path: str) -> str:
-    """Returns the key that a path without its query names, or the reason why it has none."""
-    if method != "GET":
-        return Skipped(f"method {method}" if method in _METHODS else "method unknown")
-    if not path.startswith("/"):
-        authority = _AUTHORITY.match(path)
-        if authority is None:
-            return Skipped("no path")
-        path = path[authority.end() :]
-    key = path[1:]
-    if not key:
-        return Skipped("no key")
-    try:
-        size = len(key.encode())
-    except UnicodeEncodeError:
-        return Skipped("key not UTF-8")
-    return Skipped("key too long") if size > KEY_BYTES else key
+def _host_in_front(front: str) -> str:
+    """Returns the host in front of the address; "" for `203.0.113.7 - ann `, which has none."""
+    host, _, rest = front.partition(" ")
+    return host if front.count(" ") > 3 and not rest.startswith("- ") else ""
 
 
 def _minute_of(time_and_zone: tuple[str, str]) -> int | None:

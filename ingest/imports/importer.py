@@ -225,6 +225,7 @@ class Importer:
                 name = f"{family}-{member}"
                 kept = await self._sender.offset(name)
                 self._log.use(kept.fields)
+                self._log.use_hosts(kept.hosts_in_key)
                 if kept.offset == 0:
                     free = free or name
                     break

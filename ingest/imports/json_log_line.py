@@ -18,13 +18,17 @@ class LineBad(Exception):
 
 
 class LoggedRequest(NamedTuple):
-    """What a line of any format says. second: epoch seconds. status: three digits. target: "" if none."""
+    """What a line of any format says; "" where it says nothing.
+
+    second: epoch seconds. status: three digits. front: what stands before the time, or the address alone.
+    """
 
     method: str
     target: str
     second: int
     status: str
-    address: str
+    host: str
+    front: str
     referrer: str
     agent: str
 
@@ -42,16 +46,17 @@ def parse_json_line(line: str) -> LoggedRequest | None:
     status = f"{found.status:03}" if isinstance(found.status, int) else str(found.status)
     if not (len(status) == 3 and status.isascii() and status.isdigit()):
         raise LineBad("no status")
-    second, agent = _second_of(found.when()), found.http_user_agent or found.user_agent or found.agent or found.ua or ""
+    second, host = _second_of(found.when()), found.host or found.http_host or found.server_name or ""
+    agent = found.http_user_agent or found.user_agent or found.agent or found.ua or ""
     address, referrer = found.remote_addr or "", found.http_referer or ""
     if not isinstance(found.request, _CaddyRequest):
         parts = found.method or "", found.request_uri or found.uri or found.path or ""
         method, target = parts if found.request is None else split_request(found.request)
-        return LoggedRequest(method, target, second, status, address, referrer, agent)
+        return LoggedRequest(method, target, second, status, host, address, referrer, agent)
     caddy = found.request
     address, headers = caddy.client_ip or caddy.remote_ip, caddy.headers
     referrer, agent = _first(headers.get("Referer")), _first(headers.get("User-Agent"))
-    return LoggedRequest(caddy.method, caddy.uri, second, status, address, referrer, agent)
+    return LoggedRequest(caddy.method, caddy.uri, second, status, caddy.host, address, referrer, agent)
 
 
 def _first(values: list[str] | None) -> str:
@@ -60,6 +65,7 @@ def _first(values: list[str] | None) -> str:
 
 class _CaddyRequest(msgspec.Struct):
     method: str = ""
+    host: str = ""
     uri: str = ""
     client_ip: str = ""
     remote_ip: str = ""
@@ -82,6 +88,9 @@ class _Line(msgspec.Struct):
     time_iso8601: _Time = None
     time_local: _Time = None
     at_timestamp: _Time = msgspec.field(default=None, name="@timestamp")
+    host: str | None = None
+    http_host: str | None = None
+    server_name: str | None = None
     remote_addr: str | None = None
     http_referer: str | None = None
     http_user_agent: str | None = None

@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from clickcurve.buckets.errors import MediaTypeUnsupported, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
@@ -60,21 +61,21 @@ def import_routes(
     counters: IngestCounters,
     room: BodyBudget,
     reader: ProfileReader = NO_DIMENSIONS,
+    hosts: Hosts = HOSTS_IGNORED,
 ) -> APIRouter:
-    """Returns the router. `moment` is now, as for any hit; `room` is that of all bodies; `ladder` is the store's."""
+    """Returns the router. `moment` is now; `room` is that of all bodies; `ladder` is the store's."""
     without_visitors = reader.without_visitors() if reader.salts is not None else reader
     router = APIRouter(tags=["importing"])
 
     @router.get("/v1/import/{source}", summary="How far a source was counted")
     async def import_offset(source: SourceName) -> Response:
-        """`{"source", "position", "tail", "fields"}`; position 0 for an unknown source.
+        """`{"source", "position", "tail", "fields", "hosts"}`; position 0 for an unknown source.
 
-        `fields`: those attributes of a hit that are counted here.
-        421: another worker keeps its offset; ask again over a new connection.
+        `fields`: attributes of a hit that are counted here. `hosts`: the setting. 421: ask again over a new connection.
         """
         kept = await intake.source(source)
-        fields = reader.useful_fields()
-        return _json({"source": source, "position": kept.position, "tail": kept.tail, "fields": fields})
+        offset = {"source": source, "position": kept.position, "tail": kept.tail}
+        return _json({**offset, "fields": reader.useful_fields(), "hosts": hosts.setting})
 
     @router.post("/v1/import/{source}", summary="Count the next chunk of a source")
     async def import_chunk(

@@ -28,6 +28,7 @@ from clickcurve.buckets.errors import (
     StoreUnavailable,
 )
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.hosts import IGNORED, IN_KEY
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
 from ingest.hit import Moment
@@ -51,12 +52,13 @@ class ImportRefused(ClickcurveError):
 class KeptOffset:
     """How many bytes of a source were counted, and the tail that was kept with that.
 
-    fields: what hits may say that is counted where they go.
+    fields: what hits may say that is counted where they go. hosts_in_key: whether keys begin with hosts there.
     """
 
     offset: int
     tail: str
     fields: tuple[str, ...] = ()
+    hosts_in_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ class HttpTarget:
         except httpx.TransportError as error:
             raise _unreachable(error) from error
         answered = _checked(answer)
-        return KeptOffset(int(answered["position"]), str(answered["tail"]), tuple(map(str, answered.get("fields", ()))))
+        fields, hosts = tuple(map(str, answered.get("fields", ()))), answered.get("hosts", IGNORED)
+        return KeptOffset(int(answered["position"]), str(answered["tail"]), fields, hosts == IN_KEY)
 
     async def send(self, chunk: Chunk) -> Taken:
         step = chunk.step
@@ -174,7 +177,9 @@ class OwnerTarget:
         moment: Callable[[], Moment],
         wide: Wide = Wide.refuse,
         attribute_reader: ProfileReader = NO_DIMENSIONS,
+        hosts_in_key: bool = False,
     ) -> None:
+        self._hosts_in_key = hosts_in_key
         self._owner = owner
         self._attribute_reader = attribute_reader
         self._reader = ChunkReader(ladder, wide)
@@ -182,7 +187,8 @@ class OwnerTarget:
 
     async def offset(self, source: str) -> KeptOffset:
         kept = await self._owner.source(source)
-        return KeptOffset(kept.position, kept.tail, tuple(self._attribute_reader.useful_fields()))
+        fields = tuple(self._attribute_reader.useful_fields())
+        return KeptOffset(kept.position, kept.tail, fields, self._hosts_in_key)
 
     async def send(self, chunk: Chunk) -> Taken:
         sums = RequestSums(self._moment(), reader=self._attribute_reader)

@@ -37,7 +37,7 @@ def of_ingest(counters: IngestCounters) -> Iterator[Sample]:
     yield Sample("clickcurve_abandoned_writes_total", counters.disconnected)
 
 
-def of_owner(status: OwnerStatus, journal_limit_bytes: int, flush_state: str) -> Iterator[Sample]:
+def of_owner(status: OwnerStatus, journal_limit_bytes: int, flush_state: str, flush_s: float) -> Iterator[Sample]:
     yield Sample("clickcurve_owner_info", 1, (str(status.owner), status.state))
     yield Sample("clickcurve_store_up", status.store_up)
     yield Sample("clickcurve_buffered_hits", status.buffered_hits)
@@ -50,6 +50,7 @@ def of_owner(status: OwnerStatus, journal_limit_bytes: int, flush_state: str) ->
     yield Sample("clickcurve_failed_flushes_total", status.failed_flushes)
     yield Sample("clickcurve_flush_at_seconds", status.last_flush_at)
     yield Sample("clickcurve_flush_seconds", status.last_flush_s)
+    yield Sample("clickcurve_flush_share", status.last_flush_s / flush_s)
     yield Sample("clickcurve_flush_rows", status.last_flush_rows)
     yield Sample("clickcurve_flush_hits", status.last_flush_hits)
     yield Sample("clickcurve_flush_lag_seconds", status.lag_s)

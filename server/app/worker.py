@@ -111,7 +111,9 @@ class Worker:
         settings, store = self.settings, self.store
         return [
             lambda: samples.of_ingest(self.counting.ingest),
-            lambda: samples.of_owner(self.pending.status, settings.journal_mib * MIB, self.readiness.flush_state()),
+            lambda: samples.of_owner(
+                self.pending.status, settings.journal_mib * MIB, self.readiness.flush_state(), settings.flush_s
+            ),
             lambda: samples.of_store(store.measures()),
             lambda: samples.of_jobs(self.schedule.status),
             lambda: samples.of_requests(self.problems, self.gate, self.gateway.answers, self.peers.incomplete_answers),

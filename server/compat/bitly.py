@@ -1,7 +1,7 @@
 """Bitly's reading routes: clicks by unit of time, their sum, and clicks by referrer, country and device.
 
-A bitlink is `host/key`; the host says nothing here, the key is the link. Where less is kept than the unit asked for, an
-entry has the kept width, and an `end` that says so: nothing is spread over units.
+A bitlink is `host/key`; the key is the link, with the host before it where `hosts` says so. Where less is kept than the
+unit asked for, an entry has the kept width, and an `end` that says so: nothing is spread over units.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.answers import JSON, as_json
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
+from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from clickcurve.keys import link_key
 from clickcurve.raw_path_routes import RawPathRoute, key_of_path
 from query.breakdowns.queries import BreakdownQueries
@@ -28,17 +29,21 @@ _FACETS = {"referrers": "ref", "countries": "country", "devices": "device"}
 _DIRECT = "direct"  # Bitly's word for a click without a referrer
 
 
-def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None) -> APIRouter:
-    """Makes the router. breakdowns: None for a server without breakdowns."""
+def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None, hosts: Hosts = HOSTS_IGNORED) -> APIRouter:
+    """Makes the router. breakdowns: None for a server without breakdowns. hosts: what keys say of bitlinks' hosts."""
+
+    def link_of_path(request: Request) -> str:
+        return hosts.key(key_of_path(request), request.path_params["host"]) or key_of_path(request)
+
     router = APIRouter(route_class=RawPathRoute, include_in_schema=False)
 
     @router.get("/v4/bitlinks/{host}/{key}/clicks")
     async def clicks(request: Request) -> Response:
-        return _bitly_json(await _clicks(queries, key_of_path(request), await read_form(request)))
+        return _bitly_json(await _clicks(queries, link_of_path(request), await read_form(request)))
 
     @router.get("/v4/bitlinks/{host}/{key}/clicks/summary")
     async def clicks_summary(request: Request) -> Response:
-        clicks = await _clicks(queries, key_of_path(request), await read_form(request))
+        clicks = await _clicks(queries, link_of_path(request), await read_form(request))
         total = sum(entry["clicks"] for entry in clicks.pop("link_clicks"))
         return _bitly_json({**clicks, "total_clicks": total})
 
@@ -57,7 +62,7 @@ def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None) -> APIRo
             end=unit.after(at, UTC_ZONE),
             limit=form.number("size", _USUAL_SIZE, 1, MAX_TOP),
         )
-        listed = await breakdowns.values_in(link_key(key_of_path(request)), _FACETS[facet], parameters)
+        listed = await breakdowns.values_in(link_key(link_of_path(request)), _FACETS[facet], parameters)
         none = _DIRECT if facet == "referrers" else ""
         metrics = [{"value": each.value or none, "clicks": each.at_least} for each in listed.values]
         return _bitly_json({**_asked_part(form, units, at), "facet": facet, "metrics": metrics})

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable
+from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from clickcurve.problem import MEDIA_TYPE
 from ingest.attributes.campaign import campaign_of_query
 from server.compat.hit_sender import HitSender
@@ -22,15 +23,16 @@ PATH = "/api/event"
 PAGE_VIEW = "pageview"
 MOST_BYTES = 64 << 10
 LONGEST_URL = 8_192
+_WEB = ("http", "https")  # an app sends addresses of another scheme, whose host is no domain
 
 
-def plausible_routes(sender: HitSender) -> APIRouter:
-    """Makes the router."""
+def plausible_routes(sender: HitSender, hosts: Hosts = HOSTS_IGNORED) -> APIRouter:
+    """Makes the router. hosts: what keys say of the hosts of pages."""
     router = APIRouter(include_in_schema=False)
 
     @router.post(PATH)
     async def event(request: Request) -> Response:
-        hit = _hit_of(_event_in(await read_bounded(request.stream(), MOST_BYTES)), request)
+        hit = _hit_of(_event_in(await read_bounded(request.stream(), MOST_BYTES)), request, hosts)
         sent = await sender.send([hit])
         if sent.status == 200:
             return Response("ok", 202, headers={"content-type": "text/plain; charset=utf-8"})
@@ -54,7 +56,7 @@ def _event_in(body: bytes) -> dict[str, Any]:
     return {named.get(str(name), str(name)): value for name, value in event.items()}
 
 
-def _hit_of(event: dict[str, Any], request: Request) -> dict[str, Any]:
+def _hit_of(event: dict[str, Any], request: Request, hosts: Hosts) -> dict[str, Any]:
     """Returns the hit that a page view is; raises BodyUnreadable for another event."""
     name, url = event.get("name"), event.get("url")
     if name != PAGE_VIEW:
@@ -63,7 +65,8 @@ def _hit_of(event: dict[str, Any], request: Request) -> dict[str, Any]:
         parts = urlsplit(url if isinstance(url, str) and len(url) <= LONGEST_URL else "")
     except ValueError:
         parts = urlsplit("")
-    key = parts.path.removeprefix("/")
+    host = parts.netloc.rpartition("@")[2] if parts.scheme in _WEB else ""
+    key = hosts.key(parts.path.removeprefix("/"), host or str(event.get("domain") or ""))
     if not key:
         raise BodyUnreadable(
             "the url names no link",

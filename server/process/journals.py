@@ -23,6 +23,7 @@ from storage.from_uri import open_store
 from storage.sqlite.file import flush_bytes
 
 MIB = 1024 * 1024
+LONG_SHARE = 0.8  # of the flush interval, from which on a flush is warned of
 
 
 def take_journal(settings: Settings) -> tuple[int, Journal]:
@@ -115,25 +116,40 @@ def open_owner(
         alone=alone,
         buffer_bytes=settings.buffer_mib * MIB,
         stamps=stamps,
-        flushed=lambda status: _log_flush(journal.folder.name, status),
+        flushed=FlushLog(journal.folder.name, settings.flush_s),
         unreadable=damaged,
         bounded=BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps),
     )
 
 
-def _log_flush(journal: str, status: OwnerStatus) -> None:
-    """Logs a flush that the store took."""
-    log.info(
-        "flush",
-        extra={
-            "journal": journal,
-            "owner": status.owner,
-            "hits": status.last_flush_hits,
-            "rows": status.last_flush_rows,
-            "seconds": round(status.last_flush_s, 3),
-            "journal_bytes": status.journal_bytes,
-        },
-    )
+class FlushLog:
+    """Logs the flushes of a journal, and warns when they begin to take nearly all of their interval."""
+
+    def __init__(self, journal: str, flush_s: float) -> None:
+        self._journal, self._flush_s = journal, flush_s
+        self._was_long = False
+
+    def __call__(self, status: OwnerStatus) -> None:
+        """Logs a flush that the store took."""
+        log.info(
+            "flush",
+            extra={
+                "journal": self._journal,
+                "owner": status.owner,
+                "hits": status.last_flush_hits,
+                "rows": status.last_flush_rows,
+                "seconds": round(status.last_flush_s, 3),
+                "journal_bytes": status.journal_bytes,
+            },
+        )
+        share = status.last_flush_s / self._flush_s
+        if share > LONG_SHARE and not self._was_long:
+            seconds = {"seconds": round(status.last_flush_s, 3), "flush_s": self._flush_s}
+            then = "hits wait longer for the store; fewer links a machine, or a longer flush_s, end that"
+            log.warning(
+                "long flush", extra={"journal": self._journal, **seconds, "rows": status.last_flush_rows, "then": then}
+            )
+        self._was_long = share > LONG_SHARE
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.ladder import LADDERS, Ladder
+from clickcurve.hosts import CHOICES
 from clickcurve.limiter.http.address import HEADERS
 from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule
@@ -192,6 +193,13 @@ class Settings:
         "Connections that one address may have open to a worker; 0 for any number. This machine and "
         "trusted_proxies are not counted.",
         "N",
+    )
+    hosts: str = _row(
+        CHOICES[0],
+        values.one_of(CHOICES),
+        "What the key of an address says of its host, in access logs, events, bitlinks and takeovers: ignored, or "
+        "in_key, which puts it before the path.",
+        "NAME",
     )
     breakdown_dimensions: tuple[str, ...] = _row(
         "ref,country,device,source",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from ingest.imports.products.tables import ExportFile
-from ingest.imports.products.takeover import Judge, Takeover, key_of_address
+from ingest.imports.products.takeover import Judge, Takeover
 
 _WIDTHS_S = {"minute": MINUTE_S, "hour": HOUR_S, "day": DAY_S}
 
@@ -17,7 +17,7 @@ def read_bitly(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
         if not isinstance(value, dict) or not ("link_clicks" in value or "total_clicks" in value):
             continue
         is_export = True
-        key = key_of_address(value.get("bitlink"))
+        key = takeover.hosts.key_of_address(value.get("bitlink"))
         if "total_clicks" in value and value.get("units", -1) == -1:
             takeover.total(key, value["total_clicks"], where)
         width_s = _WIDTHS_S.get(str(value.get("unit", "day")))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from clickcurve.buckets.ladder import HOUR_S
+from clickcurve.hosts import Hosts
 from ingest.imports.products.attributes import visit_fields
 from ingest.imports.products.tables import ExportFile, objects_of
-from ingest.imports.products.takeover import Judge, Takeover, key_of_address
+from ingest.imports.products.takeover import Judge, Takeover
 
 _PATH = "2Path"
 
@@ -19,15 +20,14 @@ def read_goatcounter(file: ExportFile, takeover: Takeover, is_bot: Judge) -> boo
             is_address = row.get("Referrer scheme", "") in ("h", "o")
             country = row.get("Location", "").partition("-")[0]
             attributes = visit_fields(bot, row.get("UserAgent"), row.get("Referrer") if is_address else None, country)
-            takeover.visit(
-                row["Date"], _key_of_path(row[_PATH], row.get("Event") == "1"), bot, (file.name, line), attributes
-            )
+            key = _key_of_path(row[_PATH], row.get("Event") == "1", takeover.hosts)
+            takeover.visit(row["Date"], key, bot, (file.name, line), attributes)
         return True
     paths, hours = file.part("paths.jsonl"), file.part("hit_stats.jsonl")
     if paths is None or hours is None:
         return False
     keys = {
-        str(path.get("id")): _key_of_path(str(path.get("path", "")), path.get("event") is True)
+        str(path.get("id")): _key_of_path(str(path.get("path", "")), path.get("event") is True, takeover.hosts)
         for path in objects_of("paths.jsonl", paths)
     }
     for n, hour in enumerate(objects_of("hit_stats.jsonl", hours), 1):
@@ -36,6 +36,8 @@ def read_goatcounter(file: ExportFile, takeover: Takeover, is_bot: Judge) -> boo
     return True
 
 
-def _key_of_path(path: str, is_event: bool) -> str:
+def _key_of_path(path: str, is_event: bool, hosts: Hosts) -> str:
     """Returns the key: an event's name as it is, a path without its leading slash and without the query."""
-    return key_of_address(f"host{path}") if path.startswith("/") and not is_event else path
+    if is_event or not path.startswith("/"):
+        return path
+    return hosts.key(path.partition("?")[0].partition("#")[0].removeprefix("/"))

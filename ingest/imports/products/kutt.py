@@ -28,7 +28,8 @@ def read_kutt(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
         for n, link in enumerate(listed if isinstance(listed, list) else ()):
             if isinstance(link, dict) and "visit_count" in link:
                 is_export = True
-                takeover.total(str(link.get("address") or ""), link["visit_count"], (file.name, n))
+                key = takeover.hosts.key(str(link.get("address") or ""), str(link.get("domain") or ""))
+                takeover.total(key, link["visit_count"], (file.name, n))
     return is_export
 
 
@@ -41,4 +42,5 @@ def read_kutt_visits(files: Sequence[ExportFile], takeover: Takeover) -> None:
                 where = (file.name, line)
                 total = row.get("total")
                 values = hour_values(row, whole_count(total) or 0)
-                takeover.bucket(row["created_at"], HOUR_S, keys.get(row["link_id"], ""), total, where, values)
+                key = takeover.hosts.key(keys.get(row["link_id"], ""))
+                takeover.bucket(row["created_at"], HOUR_S, key, total, where, values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from ingest.imports.products.bitly import read_bitly
 from ingest.imports.products.goatcounter import read_goatcounter
 from ingest.imports.products.kutt import read_kutt, read_kutt_visits
@@ -23,9 +24,9 @@ PRODUCTS: Mapping[str, Callable[[ExportFile, Takeover, Judge], bool]] = {
 }
 
 
-def read_product(product: str, paths: Sequence[Path], is_bot: Judge) -> Takeover:
+def read_product(product: str, paths: Sequence[Path], is_bot: Judge, hosts: Hosts = HOSTS_IGNORED) -> Takeover:
     """Reads all files of an export; raises SourceUnreadable for a file that is not the product's."""
-    takeover = Takeover()
+    takeover = Takeover(hosts)
     files = [read_export(path) for path in paths]
     for file in files:
         if not PRODUCTS[product](file, takeover, is_bot):

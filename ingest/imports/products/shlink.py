@@ -6,7 +6,7 @@ from typing import Any
 
 from ingest.imports.products.attributes import visit_fields
 from ingest.imports.products.tables import ExportFile
-from ingest.imports.products.takeover import Judge, Takeover, key_of_address
+from ingest.imports.products.takeover import Judge, Takeover
 
 
 def read_shlink(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
@@ -15,7 +15,8 @@ def read_shlink(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
         for line, row in file.rows():
             bot = bool(row.get("Potential bot", "").strip())
             attributes = visit_fields(bot, row.get("User agent"), row.get("Referer"))
-            takeover.visit(row["Date"], key_of_address(row.get("Visited URL")), bot, (file.name, line), attributes)
+            key = takeover.hosts.key_of_address(row.get("Visited URL"))
+            takeover.visit(row["Date"], key, bot, (file.name, line), attributes)
         return True
     if file.has("shortCode", "visits"):
         takeover.totals_in(file, "shortCode", "visits")
@@ -38,12 +39,14 @@ def _read_answer(value: Any, takeover: Takeover, name: str) -> bool:
             place = one.get("visitLocation")
             country = place.get("countryCode") if isinstance(place, dict) else None
             attributes = visit_fields(bot, one.get("userAgent"), one.get("referer"), country)
-            takeover.visit(one.get("date"), key_of_address(one.get("visitedUrl")), bot, (name, n), attributes)
+            key = takeover.hosts.key_of_address(one.get("visitedUrl"))
+            takeover.visit(one.get("date"), key, bot, (name, n), attributes)
         return True
     if isinstance(links, dict) and isinstance(links.get("data"), list):
         for n, link in enumerate(links["data"]):
             one = link if isinstance(link, dict) else {}
-            key, summary = str(one.get("shortCode") or ""), one.get("visitsSummary")
+            key = takeover.hosts.key(str(one.get("shortCode") or ""), str(one.get("domain") or ""))
+            summary = one.get("visitsSummary")
             if isinstance(summary, dict) and "nonBots" in summary:
                 takeover.total(key, summary["nonBots"], (name, n), of_people=True)
             else:

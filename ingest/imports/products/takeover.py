@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
-from urllib.parse import urlsplit
 
+from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from ingest.imports.access_log import SHOWN_BAD_LINES, BadLine
 from ingest.imports.products.attributes import Fields, HourValues
 from ingest.imports.products.numbers import second_of, whole_count
@@ -59,9 +59,11 @@ class CountedSpan(NamedTuple):
 class Takeover:
     """What was read of one or several files of a product.
 
-    totals: links' counts of all time, of people and bots; people: of people alone, where the product tells them apart.
+    hosts: what keys say of the hosts of short addresses. totals: links' counts of all time, of people and bots; people:
+    of people alone, where the product tells them apart.
     """
 
+    hosts: Hosts = HOSTS_IGNORED
     visits: list[Visit] = field(default_factory=list)
     buckets: list[CountedSpan] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class Takeover:
     def totals_in(self, file: ExportFile, key: str, count: str) -> None:
         """Sets the counts of all time that a table has in one column, of the links in another."""
         for line, row in file.rows():
-            self.total(row[key], row.get(count), (file.name, line))
+            self.total(self.hosts.key(row[key]), row.get(count), (file.name, line))
 
     def note_bad(self, where: Place, reason: str) -> None:
         self.bad += 1
@@ -132,14 +134,3 @@ class Takeover:
 
 def history_bytes(line: dict[str, object]) -> bytes:
     return json.dumps(line, separators=(",", ":")).encode() + b"\n"
-
-
-def key_of_address(address: object) -> str:
-    """Returns the key that a short address names: the path without its leading slash and without the query."""
-    if not isinstance(address, str):
-        return ""
-    try:
-        parts = urlsplit(address if "://" in address else f"//{address}")
-    except ValueError:
-        return ""
-    return parts.path.removeprefix("/")

@@ -6,7 +6,7 @@ from typing import Any
 
 from ingest.imports.products.attributes import visit_fields
 from ingest.imports.products.tables import ExportFile
-from ingest.imports.products.takeover import Judge, Takeover, key_of_address
+from ingest.imports.products.takeover import Judge, Takeover
 
 
 def read_yourls(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
@@ -15,7 +15,8 @@ def read_yourls(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
         for line, row in file.rows():
             bot = is_bot(row["user_agent"]) if row.get("user_agent") else False
             attributes = visit_fields(bot, row.get("user_agent"), row.get("referrer"), row.get("country_code"))
-            takeover.visit(row["click_time"], row.get("shorturl", ""), bot, (file.name, line), attributes)
+            key = takeover.hosts.key(row.get("shorturl", ""))
+            takeover.visit(row["click_time"], key, bot, (file.name, line), attributes)
         return True
     if file.has("keyword", "clicks"):
         takeover.totals_in(file, "keyword", "clicks")
@@ -24,7 +25,7 @@ def read_yourls(file: ExportFile, takeover: Takeover, is_bot: Judge) -> bool:
     for value in file.values:
         for n, link in enumerate(_links_of(value)):
             is_export = True
-            takeover.total(key_of_address(link.get("shorturl")), link.get("clicks"), (file.name, n))
+            takeover.total(takeover.hosts.key_of_address(link.get("shorturl")), link.get("clicks"), (file.name, n))
     return is_export
 
 

@@ -16,6 +16,7 @@ import httpx
 
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ladder import minutes_since
+from clickcurve.hosts import Hosts, host_of_key
 from ingest.attributes.agent import Agent
 from ingest.attributes.dimensions import BOT
 from ingest.hit import Moment
@@ -56,6 +57,7 @@ LABEL_HINT = (
 @click.option(
     "--from", "product", type=click.Choice(list(PRODUCTS)), help="FILES are one export of this product, taken together."
 )
+@click.option("--host", default="", help="Where keys begin with hosts: the host of lines and links that name none.")
 @click.option("--label", default="", help="A name for the source: the same file under another name counts again.")
 @click.option(
     "--wide",
@@ -94,7 +96,8 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
     if given["follow"] and files[0] == STDIN:
         raise Failed("--follow takes a file; standard input is read to its end anyway", USAGE)
     fields = _fields_of(given.pop("dimensions"), given["no_visitors"])
-    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses), fields)
+    hosts = Hosts(default=_host_of(given.pop("host")))
+    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses), fields, hosts)
     local = settings.origins["data"].startswith("flag")
     with data_folder.held(settings.data, settings.store, "clickcurve import") if local else nullcontext():
         interruption = Interruption()
@@ -116,6 +119,13 @@ def _fields_of(names: str | None, no_visitors: bool) -> list[str] | None:
     utm = tuple(name for name in chosen if name.startswith("utm_"))
     fields = [field for field, of in {**wanted, "utm": utm}.items() if not set(of).isdisjoint(chosen)]
     return fields if no_visitors or not chosen else list({*fields, "ip", "ua"})
+
+
+def _host_of(text: str) -> str:
+    host = host_of_key(text)
+    if text and not host:
+        raise Failed(f"--host {text}: write a name such as a.example, with a port if it is not 80 or 443", USAGE)
+    return host
 
 
 def _statuses(text: str) -> list[int]:
@@ -147,7 +157,8 @@ async def _import(
             return await _follow(target, files[0], log, source_kind, label, hint)
         sender = Sender(target, interruption.wait, note, TRIES)
         if product is not None:
-            history = await asyncio.to_thread(read_product, product, files, bot_judge())
+            log.use_hosts((await sender.offset(f"hosts-{product}")).hosts_in_key)
+            history = await asyncio.to_thread(read_product, product, files, bot_judge(), log.hosts)
             dated, undated = await take_over(sender, history, product, label)
             fine = _show_receipt(Path(product), dated, False)
             return _show_receipt(Path(f"{product} totals"), undated, False) and fine
@@ -254,7 +265,7 @@ async def _folder(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterat
         attribute_reader = dividing.reader if visitors else dividing.reader.without_visitors()
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))
         try:
-            yield OwnerTarget(owner, store.ladder(), moment, wide, attribute_reader)
+            yield OwnerTarget(owner, store.ladder(), moment, wide, attribute_reader, dividing.hosts.in_key)
         finally:
             flushing.cancel()
             with suppress(asyncio.CancelledError):

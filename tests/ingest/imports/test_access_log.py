@@ -237,9 +237,12 @@ bent = st.builds(
 @given(
     st.lists(st.one_of(assembled, bent, st.text(st.characters(exclude_characters="\n"), max_size=80)), max_size=6),
     st.sampled_from([(), OF_LINES, ("ref",), ("source",), ("utm", "ip")]),
+    st.booleans(),
 )
-def test_many_lines_say_what_each_says_alone(lines: list[str], fields: tuple[str, ...]) -> None:
+def test_many_lines_say_what_each_says_alone(lines: list[str], fields: tuple[str, ...], hosts_in_key: bool) -> None:
     alone, together = AccessLog(is_bot), AccessLog(is_bot)
+    alone.use_hosts(hosts_in_key)
+    together.use_hosts(hosts_in_key)
     expected: Counter[object] = Counter()
     alone.use(fields)
     together.use(fields)

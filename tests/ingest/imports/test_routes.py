@@ -105,7 +105,13 @@ def lines(*values: dict[str, Any]) -> bytes:
 
 
 def test_an_unknown_source_stands_at_its_beginning(imports: Imports) -> None:
-    assert imports.ask("GET", "/v1/import/s").json() == {"source": "s", "position": 0, "tail": "", "fields": []}
+    assert imports.ask("GET", "/v1/import/s").json() == {
+        "source": "s",
+        "position": 0,
+        "tail": "",
+        "fields": [],
+        "hosts": "ignored",
+    }
 
 
 def test_a_piece_moves_the_place_with_its_hits(imports: Imports) -> None:
@@ -115,7 +121,13 @@ def test_a_piece_moves_the_place_with_its_hits(imports: Imports) -> None:
     assert imports.intake.batches == [
         Batch({TODAY + 60: {"a": 2}}, {TODAY: {"a": 3}}, [], {}, SourceStep("s", 0, 10, "t.1"))
     ]
-    assert imports.ask("GET", "/v1/import/s").json() == {"source": "s", "position": 10, "tail": "t.1", "fields": []}
+    assert imports.ask("GET", "/v1/import/s").json() == {
+        "source": "s",
+        "position": 10,
+        "tail": "t.1",
+        "fields": [],
+        "hosts": "ignored",
+    }
     again = imports.post(body, "from=0&to=10&tail=t.1")
     assert (again.status_code, again.json()["value"]) == (409, 10)
     assert len(imports.intake.batches) == 1

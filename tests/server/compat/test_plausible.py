@@ -11,6 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from clickcurve.buckets.errors import JournalFull
+from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from server.compat.hit_sender import HitSender
 from server.compat.otlp import PIECE_HITS, otlp_routes
 from server.compat.plausible import plausible_routes
@@ -24,12 +25,12 @@ EVENT = {"n": "pageview", "u": "https://s.example/launch?x=1&utm_source=mail", "
 class CompatIntake:
     """Routes that count hits, over an intake in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, hosts: Hosts = HOSTS_IGNORED) -> None:
         self.client = Client()
         self.app = FastAPI()
         Problems().install(self.app)
         sender = HitSender(self.client.routes)
-        self.app.include_router(plausible_routes(sender))
+        self.app.include_router(plausible_routes(sender, hosts))
         self.app.include_router(otlp_routes(sender))
 
     def post(self, path: str, body: object, **headers: str) -> httpx.Response:
@@ -223,3 +224,19 @@ def test_what_cannot_be_read_says_so(node: CompatIntake, body: bytes, headers: d
 def test_a_full_journal_is_said_to_the_exporter(node: CompatIntake) -> None:
     node.client.intake.failure = JournalFull("full")
     assert exported(node, export(point())).status_code == 503
+
+
+@pytest.mark.parametrize(
+    ("event", "key"),
+    [
+        (EVENT, "s.example/launch"),
+        ({**EVENT, "u": "https://WWW.s.example:443/launch"}, "www.s.example/launch"),
+        ({**EVENT, "u": "app://localhost/launch"}, "s.example/launch"),
+    ],
+)
+def test_the_host_of_the_address_or_else_the_domain_stands_in_the_key_where_it_shall(
+    event: dict[str, Any], key: str
+) -> None:
+    node = CompatIntake(Hosts(in_key=True))
+    assert node.event(event).status_code == 202
+    assert node.client.intake.people == {(MINUTE, key): 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSupers
 from ingest.owner import ID_WINDOW_S, Owner
 from ingest.owner_status import OwnerStatus
 from server.process import jobs
+from server.process.journals import FlushLog
 from server.workers.orphaned_journals import OrphanedJournals
 from storage.contract import Store
 
@@ -170,3 +172,13 @@ def test_the_table_names_every_job_and_its_period() -> None:
     assert found.keys() == names.keys()
     assert (found["flush"].period_s, found["flush"].since_s) == (15, 1_007.5)
     assert all(job.period_s > 0 for job in found.values())
+
+
+def test_a_flush_that_takes_nearly_all_of_its_interval_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    logged = FlushLog("journal-1", 10.0)
+    with caplog.at_level(logging.INFO, logger="clickcurve"):
+        for seconds in (7.9, 8.1, 9.0, 1.0, 12.0):
+            logged(OwnerStatus(last_flush_s=seconds))
+    warned = [record for record in caplog.records if record.getMessage() == "long flush"]
+    assert [vars(record)["seconds"] for record in warned] == [8.1, 12.0]
+    assert len(caplog.records) == 7

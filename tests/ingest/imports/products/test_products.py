@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from ingest.imports.products import tables
 from ingest.imports.products.products import PRODUCTS, read_product
-from ingest.imports.products.takeover import Takeover, key_of_address
+from ingest.imports.products.takeover import Takeover
 from ingest.imports.source import SourceUnreadable
 from ingest.reading.bots import bot_judge
 from tests.ingest.imports.products import exports
@@ -176,7 +177,47 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_key_is_the_path(address: object, key: str) -> None:
-    assert key_of_address(address) == key
+    assert HOSTS_IGNORED.key_of_address(address) == key
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [
+        ("https://S.test/Abc?x=1#y", "s.test/Abc"),
+        ("http://s.test:8080/a/b", "s.test:8080/a/b"),
+        ("http://s.test:80/a", "s.test/a"),
+        ("https://s.test:443/a", "s.test/a"),
+        ("https://ann:pw@s.test/a", "s.test/a"),
+        ("https://xn--bcher-kva.test/a", "xn--bcher-kva.test/a"),
+        ("https://bücher.test/a", "bücher.test/a"),
+        ("http://[2001:DB8::1]:8080/a", "[2001:db8::1]:8080/a"),
+        ("bit.ly/3abc", "bit.ly/3abc"),
+        ("https://s.test/", ""),
+        ("https:///abc", ""),
+        ("https://[broken/x", ""),
+        (None, ""),
+    ],
+)
+def test_a_key_is_the_host_and_the_path_where_hosts_are_in_keys(address: object, key: str) -> None:
+    assert Hosts(in_key=True).key_of_address(address) == key
+
+
+def test_what_names_no_host_has_the_one_that_is_given_or_is_bad(tmp_path: Path) -> None:
+    assert Hosts(in_key=True, default="s.test").key("abc") == "s.test/abc"
+    (tmp_path / "links.csv").write_text("keyword,clicks\nabc,7\n")
+    with_default = read_product("yourls", [tmp_path / "links.csv"], bot_judge(), Hosts(in_key=True, default="s.test"))
+    assert with_default.totals == {"s.test/abc": 7}
+    without = read_product("yourls", [tmp_path / "links.csv"], bot_judge(), Hosts(in_key=True))
+    assert (without.totals, without.bad) == ({}, 1)
+
+
+def test_domains_of_one_product_are_links_of_their_own(tmp_path: Path) -> None:
+    visits = "Date,Visited URL,Potential bot\n" + "".join(
+        f"2026-01-01T00:00:00Z,https://{host}/x,\n" for host in ("a.example", "A.EXAMPLE:443", "b.example")
+    )
+    (tmp_path / "visits.csv").write_text(visits)
+    taken = read_product("shlink", [tmp_path / "visits.csv"], bot_judge(), Hosts(in_key=True))
+    assert [visit.key for visit in taken.visits] == ["a.example/x", "a.example/x", "b.example/x"]
 
 
 def zipped(**parts: bytes) -> bytes:

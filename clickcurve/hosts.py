@@ -1,0 +1,54 @@
+"""Hosts in keys: whether `a.example/x` and `b.example/x` are one link, `x`, or two."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+IGNORED, IN_KEY = "ignored", "in_key"
+CHOICES = (IGNORED, IN_KEY)
+_HOST = re.compile(r"[^\s/?#@\\\x00-\x1f\x7f]+")
+_DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """What the keys of addresses say of their hosts.
+
+    in_key: the host stands before the path, lower case, without a default port, else as sent. default: the host of
+    addresses that name none.
+    """
+
+    in_key: bool = False
+    default: str = ""
+
+    @property
+    def setting(self) -> str:
+        """One of CHOICES."""
+        return IN_KEY if self.in_key else IGNORED
+
+    def key(self, path: str, host: str = "") -> str:
+        """Returns the key of a path without its leading slash; "" without a path, or where a host is missing."""
+        if not self.in_key or not path:
+            return path
+        found = host_of_key(host) or self.default
+        return f"{found}/{path}" if found else ""
+
+    def key_of_address(self, address: object) -> str:
+        """Returns the key that a short address names, without its query; "" if it names none."""
+        if not isinstance(address, str):
+            return ""
+        try:
+            parts = urlsplit(address if "://" in address else f"//{address}")
+        except ValueError:
+            return ""
+        return self.key(parts.path.removeprefix("/"), parts.netloc.rpartition("@")[2])
+
+
+HOSTS_IGNORED = Hosts()
+
+
+def host_of_key(text: str) -> str:
+    """Returns a host as it stands in keys: lower case, without a default port; "" if the text is none."""
+    return _DEFAULT_PORT.sub("", text).lower() if _HOST.fullmatch(text) else ""
