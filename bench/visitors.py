@@ -23,8 +23,6 @@ LINKS = 100_000
 COUNTRIES = VOCABULARIES[1].values["country"][1:]
 LANGUAGES = [a + b for a in "abcdefgh" for b in "abcdefgh"]
 _SYLLABLES = [a + b for a in "bcdfghjklmnpqrstvwxyz" for b in "aeiou"]
-_BROWSERS = ["Chrome", "Safari", "Firefox", "Edge", "Samsung", "Opera", "Instagram", "Facebook", "Android", "WebKit"]
-_SYSTEMS = ["Android", "iOS", "Windows", "macOS", "Linux", "ChromeOS", "Tizen", "KaiOS", "other"]
 _MODELS = ("SM-S918B", "SM-A546B", "SM-G991B", "Pixel 7", "Pixel 8 Pro", "CPH2449", "M2101K6G", "2201117TG", "moto g84")
 _WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 _APPLE = "AppleWebKit/605.1.15 (KHTML, like Gecko)"
@@ -79,10 +77,6 @@ TASTES = {
     "ref": Taste(HOSTS, 1.1, 0.35, 30, 0.325),
     "country": Taste(COUNTRIES, 1.2, 0.0, 1, 0.5),
     "device": Taste(["phone", "desktop", "tablet", "tv"], 1.5, 0.0, 1, 0.0),
-    "browser": Taste(_BROWSERS, 1.3, 0.0, 1, 0.0),
-    "os": Taste(_SYSTEMS, 1.0, 0.0, 1, 0.0),
-    "lang": Taste(LANGUAGES, 1.3, 0.0, 1, 0.6),
-    "utm_campaign": Taste([f"{_SYLLABLES[i % 99]}-{_SYLLABLES[i % 98]}-{i}" for i in range(5_000)], 1.0, 0.7, 5, 0.3),
 }
 
 

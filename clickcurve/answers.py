@@ -243,24 +243,30 @@ class ValueCurveAnswer(Tabular, frozen=True):
         return ((each.start, each.end, each.at_least, each.at_most, each.state) for each in self.points)
 
 
-Visitors: TypeAlias = Annotated[int | None, Meta(description="null unless at_least is at_most")]
+Visitors: TypeAlias = Annotated[
+    int | None, Meta(description="counted, or estimated; null: several owners counted visitors of the same day")
+]
+StandardError: TypeAlias = Annotated[
+    int, Meta(description="of estimated visitors: the standard error, at most; left out if they were not estimated")
+]
 Counted: TypeAlias = Annotated[
     bool, Meta(description="counted; false: estimated, or several owners counted visitors of the same day")
 ]
 
 
-class VisitorDay(Struct, frozen=True, gc=False):
+class VisitorDay(Struct, frozen=True, gc=False, omit_defaults=True):
     """The visitors of one UTC day, or the visitor-days of the days that are kept together."""
 
     start: Time
     end: Time
     visitors: Visitors
-    at_least: int
-    at_most: int
+    at_least: AtLeast
+    at_most: AtMost
     exact: Counted
+    error: StandardError = 0
 
 
-class VisitorsAnswer(Tabular, frozen=True):
+class VisitorsAnswer(Tabular, frozen=True, omit_defaults=True):
     """Visitors by day."""
 
     COLUMNS = ("start", "end", "visitors", "at_least", "at_most")
@@ -269,11 +275,12 @@ class VisitorsAnswer(Tabular, frozen=True):
     visitor_days: Annotated[
         int | None, Meta(description="the visitors of each day, added up: a visitor of two days is two")
     ]
-    at_least: int
-    at_most: int
+    at_least: AtLeast
+    at_most: AtMost
     exact: Counted
     days: Annotated[list[VisitorDay], Meta(description="UTC days; older ones by week and month")]
     unknown: Annotated[int, Meta(description="people's hits of these days that do not tell whose they are")]
+    error: StandardError = 0
 
     def lines(self) -> Iterator[Sequence[object]]:
         """Yields the days for CSV."""

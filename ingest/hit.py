@@ -15,11 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from operator import attrgetter
 from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta, Struct
 
+from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.keys import KEY_BYTES, group_key, is_key, require_key
@@ -101,7 +103,10 @@ class JsonHit(Struct, gc=False, eq=False):
 
 
 class EventId(str):
-    """The id that a CloudEvent counts under, made of its source and its own id, `sent`. No hit can send such an id."""
+    """An id that hits count under and no hit can send, made of the one that was: `sent`.
+
+    That of a CloudEvent is made of its source too, that of a hit under a prefix of the prefix.
+    """
 
     __slots__ = ("sent",)
     sent: str
@@ -165,31 +170,69 @@ class Hit(Struct, frozen=True, gc=False):
     @property
     def sent_id(self) -> str:
         """The id as the client sent it."""
-        return self.id.sent if isinstance(self.id, EventId) else str(self.id)
+        return "" if self.id is None else sent_id(self.id)
 
 
-def hit_of(raw: JsonHit, moment: Moment, is_bot: Judge, reader: ProfileReader = NO_DIMENSIONS) -> Hit:
-    """Returns the hit that was meant; raises HitRejected for the first rule that is broken."""
+def hit_of(
+    raw: JsonHit, moment: Moment, is_bot: Judge, reader: ProfileReader = NO_DIMENSIONS, allowed: Access = ALL_ACCESS
+) -> Hit:
+    """Returns the hit that was meant; raises HitRejected for the first rule that is broken.
+
+    allowed: the keys that its token may touch; under a prefix it counts in the group of the prefix too.
+    """
     broken = _first_broken(raw, moment)
     if broken is not None:
         broken.refuse(getattr(raw, broken.field), moment)
+    outside = outside_prefix(raw, allowed)
+    if outside is not None:
+        raise outside
     ua, bot = raw.ua, raw.bot
     if bot is None:
         bot = ua is not None and is_bot(ua)
     second = moment.now if raw.ts is None else second_of(raw.ts)
     assert second is not None
-    minute, groups, profile = minute_start(second), groups_of(raw), profile_of(raw, reader)
+    minute, groups, profile = minute_start(second), groups_of(raw, allowed), profile_of(raw, reader)
+    id_ = id_within(raw.id, allowed)
     if bot:
-        return Hit(raw.key, minute, raw.count or 1, raw.id, True, reader.bot(ua), (), groups)
+        return Hit(raw.key, minute, raw.count or 1, id_, True, reader.bot(ua), (), groups)
     visitors = hashes_of_visitor(raw, minute, groups, reader)
     if visitors:
         profile = reader.with_known_visitor(profile)
-    return Hit(raw.key, minute, raw.count or 1, raw.id, False, profile, visitors, groups)
+    return Hit(raw.key, minute, raw.count or 1, id_, False, profile, visitors, groups)
 
 
-def groups_of(raw: JsonHit) -> tuple[str, ...]:
-    """Returns the stored keys of the groups that a hit names, each once."""
-    return tuple(dict.fromkeys(map(group_key, raw.groups))) if raw.groups else ()
+def outside_prefix(raw: JsonHit, allowed: Access) -> HitRejected | None:
+    """Returns why a token with a prefix may not write this hit, whose fields are good; None: it may."""
+    if not allowed.prefix:
+        return None
+    if not allowed.covers(raw.key):
+        detail = "key is outside the token's prefix"
+        return HitRejected(detail, field="key", value=shown(raw.key), rule=allowed.key_rule)
+    for name in raw.groups or ():
+        if name in allowed.others:
+            detail = "the group is that of another prefix"
+            return HitRejected(detail, field="groups", value=shown(name), rule="no group of another prefix")
+    return None
+
+
+def id_within(id_: str | None, allowed: Access) -> str | None:
+    """Returns the id that a hit counts under: those of a prefix are apart, so that none is met by a stranger's."""
+    if id_ is None or not allowed.prefix:
+        return id_
+    digest = blake2b(allowed.prefix.encode(), digest_size=8).hexdigest()
+    return EventId.of(f"{digest} {id_}", sent_id(id_))
+
+
+def sent_id(id_: str) -> str:
+    """Returns an id as the client sent it."""
+    return id_.sent if isinstance(id_, EventId) else id_
+
+
+def groups_of(raw: JsonHit, allowed: Access = ALL_ACCESS) -> tuple[str, ...]:
+    """Returns the stored keys of the groups that a hit counts in, each once: those it names, and its token's."""
+    if not allowed.prefix:
+        return tuple(dict.fromkeys(map(group_key, raw.groups))) if raw.groups else ()
+    return tuple(dict.fromkeys((*map(group_key, raw.groups or ()), allowed.group_row)))
 
 
 def hashes_of_visitor(
@@ -238,11 +281,16 @@ class Rule(NamedTuple):
     refuse: Callable[[object, Moment], object]
 
 
-def broken_rule(raw: JsonHit, moment: Moment, reader: ProfileReader = NO_DIMENSIONS) -> str | None:
+def broken_rule(
+    raw: JsonHit, moment: Moment, reader: ProfileReader = NO_DIMENSIONS, allowed: Access = ALL_ACCESS
+) -> str | None:
     """Returns the field for which `hit_of` would refuse a hit, FUTURE for its time; None for a good one."""
     broken = _first_broken(raw, moment)
     if broken is not None:
         return FUTURE if broken.field == "ts" and _is_future(raw.ts, moment) else broken.field
+    outside = outside_prefix(raw, allowed)
+    if outside is not None:
+        return outside.field
     try:
         profile_of(raw, reader)
     except HitRejected as error:

@@ -212,7 +212,7 @@ class HitSums:
         if name is None:
             batch = Batch(links.people, links.bots, identified, self.openings)
         else:
-            named = Identified(name, links.people, links.bots, part.links or None, part.groups or None)
+            named = Identified(str(name), links.people, links.bots, part.links or None, part.groups or None)
             batch, part = Batch(identified=[named, *identified]), BatchAttributes()
         if links.profiles or groups or any(one.groups for one in identified):
             part.kinds, part.profiles = list(links.profiles.kinds), list(links.profiles.numbers)

@@ -87,7 +87,7 @@ class Bookkeeping:
             link, group = link_of(counts), group_of(counts)
             whose = "of all links" if counts == ALL_LINKS else "of this link" if group is None else "of this group"
             what = f"the {'breakdown' if is_breakdown(key) else 'row'} {whose}"
-            detail = f"{what}, of owner {self.status.owner}, is damaged, and {hits:,} hits wait until it is mended"
+            detail = f"{what}, of owner {self.status.owner}, is damaged, and {hits:,} hits wait until it is repaired"
             raise RowCorrupt(f"{detail}; `clickcurve repair` says more", field="key", value=group or link)
         return False
 

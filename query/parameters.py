@@ -224,7 +224,7 @@ def parse_before(given: Mapping[str, str], zone: Zone) -> tuple[int, int] | None
 def _check_sort(given: Mapping[str, str], sort: str) -> None:
     """Refuses what another order of links needs."""
     ranges = ((name, SORTS[0]) for name in ("from", "to", "last"))
-    for name, order in (*ranges, ("prefix", BY_KEY), ("contains", BY_KEY), ("after", BY_KEY)):
+    for name, order in (*ranges, ("contains", BY_KEY), ("after", BY_KEY)):
         if name in given and sort != order:
             raise ParameterInvalid(
                 f"{name} cannot be given with sort={sort}", field=name, value=given[name], rule=f"with sort={order}"

@@ -177,11 +177,11 @@ class Queries:
 
     async def top(self, parameters: Parameters) -> RankedKeys:
         """Returns the links with the most hits in a range, or over their lives."""
-        return await self._links.rankings.best(parameters, self.now())
+        return await self._links.best(parameters, self.now())
 
     async def key_page(self, parameters: Parameters, of_groups: bool = False) -> KeyPage:
         """Returns a page of links, or of groups, in their order."""
-        return await (self._groups if of_groups else self._links).keys.page(parameters, self.now())
+        return await (self._groups if of_groups else self._links).page(parameters, self.now())
 
     def refuse_parameters(self, query: bytes) -> None:
         """Refuses parameters where there are none to give."""

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from clickcurve.access import access
 from clickcurve.buckets.codec import decode, decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
@@ -212,8 +213,9 @@ class Reader:
     async def row(self, key: str, now: int, *, since: int = 0, bots: bool = True) -> Row:
         """Returns the current row of a stored key; since and bots as in `stored`.
 
-        Raises StoreUnavailable, RowCorrupt, RequestTooCostly.
+        Raises StoreUnavailable, RowCorrupt, RequestTooCostly; OutsidePrefix for a row that the request may not see.
         """
+        key = access().row(key)
         await spend(ROWS)
         pending = (
             self._pending(key) if self._other_workers is None else await self._all_pending(key, self._other_workers)

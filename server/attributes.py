@@ -104,6 +104,7 @@ class Attributes:
 
         Days pass, and other servers may divide by something else.
         """
+        self._forget_old_salts(int(self._clock()))
         if not 0 <= self._clock() - self._agreed_at < RENEW_S:
             await self._renew(holds_hits=True)
 
@@ -126,10 +127,14 @@ class Attributes:
             self._renew_salts(now, noted)
         self._agreed_at = now
 
-    def _renew_salts(self, now: int, noted: Mapping[str, str]) -> None:
+    def _forget_old_salts(self, now: int) -> None:
+        """Lets go of salts also while the store does not answer: a visitor of their days is then unknown."""
         for day in list(self._salts):
             if day + SALT_KEPT_S <= now:
-                del self._salts[day]
+                self._salts.pop(day, None)  # the thread that asks the store may be first
+
+    def _renew_salts(self, now: int, noted: Mapping[str, str]) -> None:
+        self._forget_old_salts(now)
         today = now - now % DAY_S
         for day in {today - DAY_S, today, (now + AHEAD_S) // DAY_S * DAY_S} - self._salts.keys():
             name, kept_s = f"{SALT}{day}", day + SALT_KEPT_S - now

@@ -15,7 +15,13 @@ QUARANTINED = "set-aside-"
 
 
 def tokens_file(data: Path) -> Path:
+    """Returns the file in which version 0.2 kept its tokens; it is read, and left as it is."""
     return data / "tokens.json"
+
+
+def tokens_copy(data: Path) -> Path:
+    """Returns the copy of the store's tokens, for a start while the store does not answer."""
+    return data / "tokens-copy.json"
 
 
 def callers_secret(data: Path) -> Path:

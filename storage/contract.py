@@ -43,8 +43,10 @@ FINAL = (COPIED, RETIRED)
 # How names of notes begin. SINCE, then a dimension: since when hits are divided by it, in epoch seconds. SALT, then the
 # start of a day: its salt, which no backup and no copy has.
 # SHARE, then the id of a share: what it shows until when; SHARE_SECRET is what signs all of them.
-SINCE, SALT, SHARE = "since:", "salt:", "share:"
-SHARE_SECRET = "share-secret"
+# TOKEN, then the id of a token: what it allows; TOKENS_VERSION is another one after each change of tokens. TOKEN_USED,
+# then the id of a token and a day: it was used then. AUDIT, then a time: what somebody with a token did.
+SINCE, SALT, SHARE, TOKEN, TOKEN_USED, AUDIT = "since:", "salt:", "share:", "token:", "token-used:", "audit:"
+SHARE_SECRET, TOKENS_VERSION = "share-secret", "tokens-version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +200,11 @@ class FoundLinks(NamedTuple):
 class RankedLinks(Protocol):
     """All links at one moment."""
 
-    def candidates(self) -> Candidates | None:
-        """Returns the links that lead in the ranking; None: the store cannot read what it keeps of them."""
+    def candidates(self, prefix: str = "") -> Candidates | None:
+        """Returns the links that lead in the ranking, of those whose stored keys begin with a prefix.
+
+        None: the store cannot read what it keeps of them.
+        """
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         """Returns everything stored of these keys, as `View.links`."""
@@ -304,6 +309,9 @@ class Store(Protocol):
 
     def notes(self) -> dict[str, str]:
         """Returns all notes by name."""
+
+    def noted(self, name: str) -> str | None:
+        """Returns what is noted under a name, None if nothing is. Costs the same however many notes there are."""
 
     def source(self, source: str) -> Source | None: ...
 

@@ -149,6 +149,10 @@ class MemoryStore:
         with self._lock:
             return dict(self._notes)
 
+    def noted(self, name: str) -> str | None:
+        with self._lock:
+            return self._notes.get(name)
+
     def source(self, source: str) -> Source | None:
         return self._sources.get(source)
 
@@ -252,8 +256,8 @@ class MemoryRanked:
         self._bounds = bounds
         self._link = link
 
-    def candidates(self) -> Candidates:
-        some = (each for each in self._bounds.items() if each[1])
+    def candidates(self, prefix: str = "") -> Candidates:
+        some = (each for each in self._bounds.items() if each[1] and each[0].startswith(prefix))
         return Candidates(sorted(some, key=lambda each: (-each[1], each[0])), NOBODY)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:

@@ -26,7 +26,7 @@ MAX_FOLDER_FILES = 16
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("server.clock", "server.version", "server.logs", "server.metrics", "server.data_folder"),
     ("server.settings", "server.demo"),
-    ("server.attributes", "server.limiter", "server.alerts", "server.workers"),
+    ("server.attributes", "server.limiter", "server.alerts", "server.workers", "server.tokens"),
     ("server.http",),
     ("server.compat", "server.process"),
     ("server.app",),

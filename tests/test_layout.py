@@ -56,8 +56,8 @@ BREACHES: list[tuple[Rule, str, str, str]] = [
     (
         layout.import_directions,
         "server/workers/a.py",
-        "import server.http.tokens",
-        "server.workers must not import server.http.tokens",
+        "import server.http.shares",
+        "server.workers must not import server.http.shares",
     ),
     (
         layout.import_directions,

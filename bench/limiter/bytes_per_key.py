@@ -11,8 +11,7 @@ import redis
 from pymemcache.client.base import Client
 
 from bench.command import Options
-from bench.limiter.contenders import GROUPS, OURS, Place, Rates, contenders, limiter_at
-from bench.limiter.decisions import place_of
+from bench.limiter.contenders import GROUPS, OURS, Place, Rates, contenders, limiter_at, place_of
 from bench.measure import Line
 from clickcurve.buckets.ladder import DAY_S
 
@@ -21,7 +20,7 @@ CASES: Mapping[str, tuple[int, Rates]] = {"100/d": (200, [(100, DAY_S)]), "70,00
 STRATEGIES = {"fixed window": "fixed", "exact sliding window": "tiered", "token bucket": "token_bucket"}
 
 
-def bytes_per_key(_: Options) -> Iterator[Line]:
+def bytes_per_key(options: Options) -> Iterator[Line]:
     """What the callers of each library take who have used their limit up."""
     for name in ("memory", "redis", "memcached"):
         for guarantee in GROUPS:
@@ -30,8 +29,9 @@ def bytes_per_key(_: Options) -> Iterator[Line]:
                     continue  # of the others it does not depend on the limit, and over a network it takes long
                 with place_of(name) as place:
                     libraries = contenders(place, guarantee)
-                    sizes = {library: _per_key(place, guarantee, library, keys, rates) for library in libraries}
-                    place.close()
+                    sizes = {
+                        library: _per_key(place, guarantee, library, options.of(keys), rates) for library in libraries
+                    }
                 compared = "; ".join(f"{library} {size:,.0f}" for library, size in sizes.items() if library != OURS)
                 yield Line(f"{name}, {guarantee}, {case} used up", f"{sizes[OURS]:,.0f} B a key", compared)
 

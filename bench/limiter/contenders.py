@@ -6,7 +6,8 @@ of a place (where it keeps its counts) and a list of rates a function that decid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import time, time_ns
@@ -26,6 +27,7 @@ from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.backends.redis import RedisBackend
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
+from testing.backend_servers import memcached_server, redis_server
 
 # (limit, seconds), shortest first.
 Rates: TypeAlias = Sequence[tuple[int, int]]
@@ -38,22 +40,29 @@ PATIENCE_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where counts are kept: `memory`, `redis` or `memcached`, and the address of the last two. made: what to close."""
+    """Where counts are kept: `memory`, `redis` or `memcached`, and the address of the last two."""
 
     name: str
     address: str = ""
-    made: list[Callable[[], object]] = field(default_factory=list)
+    closing: ExitStack = field(default_factory=ExitStack)  # of what is made there
 
-    def close(self) -> None:
-        while self.made:
-            self.made.pop()()
+
+@contextmanager
+def place_of(name: str) -> Iterator[Place]:
+    """Yields memory, or a server of this kind on a free port."""
+    with ExitStack() as closing:
+        address = ""
+        if name != "memory":
+            address = closing.enter_context((redis_server if name == "redis" else memcached_server)()).address
+        yield Place(name, address, closing)
 
 
 Make: TypeAlias = Callable[[Place, Rates], Hit]
 
 
 # --- Clickcurve -------------------------------------------------------------------------------------------------------
-def backend_at(place: Place) -> Backend:
+def limiter_at(place: Place, rates: Rates, strategy: str) -> Limiter:
+    """Returns a limiter with one rule of these rates."""
     backend: Backend
     if place.name == "memory":
         backend = MemoryBackend()
@@ -61,16 +70,10 @@ def backend_at(place: Place) -> Backend:
         backend = RedisBackend(f"redis://{place.address}", timeout_s=PATIENCE_S)
     else:
         backend = MemcachedBackend([place.address], timeout_s=PATIENCE_S)
-    place.made.append(backend.close)
-    return backend
-
-
-def limiter_at(place: Place, rates: Rates, strategy: str) -> Limiter:
-    """Several rates are one rule, or a rule each where the strategy has only one rate."""
-    texts = [f"{limit}/{window_s}s" for limit, window_s in rates]
-    together = [", ".join(texts)]
-    rules = [{"by": "ip", "rates": text, "strategy": strategy, "backend": place.name} for text in together]
-    return Limiter(parse_rules({"e": rules}), backends={place.name: backend_at(place)}, clock=time)
+    place.closing.callback(backend.close)
+    texts = ", ".join(f"{limit}/{window_s}s" for limit, window_s in rates)
+    rule = {"by": "ip", "rates": texts, "strategy": strategy, "backend": place.name}
+    return Limiter(parse_rules({"e": [rule]}), backends={place.name: backend}, clock=time)
 
 
 def ours(strategy: str) -> Make:
@@ -118,7 +121,7 @@ def of_pyrate(kind: str) -> Make:
         client: Any = None
         if place.name == "redis":
             client = redis.Redis.from_url(f"redis://{place.address}")
-            place.made.append(client.close)
+            place.closing.callback(client.close)
         script = ""
 
         def bucket(key: str) -> pyrate_limiter.AbstractBucket:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import cycle
 from statistics import median
@@ -19,10 +18,9 @@ import redis
 from pymemcache.client.base import Client
 
 from bench.command import Options
-from bench.limiter.contenders import GROUPS, OURS, Hit, Place, Rates, contenders
+from bench.limiter.contenders import GROUPS, OURS, Hit, Place, Rates, contenders, place_of
 from bench.measure import Line, in_turn, rate, spread
 from clickcurve.buckets.ladder import DAY_S
-from testing.backend_servers import memcached_server, redis_server
 
 KEYS = 10_000
 # No hit of a run is refused: what a decision costs that admits.
@@ -35,17 +33,7 @@ CASES: Mapping[str, Rates] = {
 AT_ONCE = 100
 
 
-@contextmanager
-def place_of(name: str) -> Iterator[Place]:
-    """Memory, or a server of this kind on a free port."""
-    if name == "memory":
-        yield Place(name)
-        return
-    with (redis_server if name == "redis" else memcached_server)() as server:
-        yield Place(name, server.address)
-
-
-def bare(place: Place) -> tuple[str, Hit]:
+def bare(place: Place, keys: Sequence[str]) -> tuple[str, Hit]:
     """What any limiter there must do at least: its name, and the operation."""
     if place.name == "memory":
         counts: dict[str, int] = {}
@@ -57,13 +45,13 @@ def bare(place: Place) -> tuple[str, Hit]:
         return "a dict increment", increment
     if place.name == "redis":
         client = redis.Redis.from_url(f"redis://{place.address}")
-        place.made.append(client.close)
+        place.closing.callback(client.close)
         return "INCRBY by redis-py", lambda key: bool(client.incrby("bare:" + key, 1))
     host, port = place.address.split(":")
     other = Client((host, int(port)))
-    place.made.append(other.close)
-    for number in range(KEYS):
-        other.set(f"bare:{number}", "0", noreply=False)
+    place.closing.callback(other.close)
+    for key in keys:
+        other.set(f"bare:{key}", "0", noreply=False)
     return "incr by pymemcache", lambda key: other.incr("bare:" + key, 1) is not None
 
 
@@ -86,11 +74,12 @@ def decisions(name: str, options: Options) -> Iterator[Line]:
     Every key has been seen before. A turn takes a twentieth of `--seconds`.
     """
     timer = process_time if name == "memory" else perf_counter
-    keys = list(map(str, random.Random(1).sample(range(KEYS), KEYS)))
+    some = options.of(KEYS)
+    keys = list(map(str, random.Random(1).sample(range(some), some)))
     for guarantee in GROUPS:
         for case, rates in CASES.items():
             with place_of(name) as place:
-                what, operation = bare(place)
+                what, operation = bare(place, keys)
                 hits = {library: make(place, rates) for library, make in contenders(place, guarantee).items()}
                 hits[what] = operation
                 for hit in hits.values():
@@ -100,7 +89,6 @@ def decisions(name: str, options: Options) -> Iterator[Line]:
                 turns = [partial(per_s, hit, cycle(keys), options.seconds / 20, timer) for hit in hits.values()]
                 figures = dict(zip(hits, in_turn(options.rounds, *turns), strict=True))
                 yield _line(f"{name}, {guarantee}, {case}", figures, what)
-                place.close()
 
 
 def _line(what: str, figures: Mapping[str, Sequence[float]], operation: str) -> Line:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.command import Options
 from bench.measure import Line, Measure, ready
-from bench.visitors import HOSTS, values
+from bench.visitors import HOSTS, TASTES, values
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
@@ -29,7 +29,6 @@ from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day
 
 NOW = 1_783_000_000
 DAY = fold_day(NOW)
-DIMENSIONS = ("ref", "country", "device", "browser", "os", "lang", "utm_campaign")
 HITS = {
     "p50": 5,
     "p90": 32,
@@ -44,18 +43,17 @@ Hits = Iterator[tuple[int, str]]
 def breakdown(options: Options) -> Iterator[Measure]:
     """Bytes and microseconds of the breakdowns of links, from a quiet one to the most popular."""
     for name, hits in HITS.items():
-        for width in (3, 5, 7):
-            parts = link(options.of(hits), DIMENSIONS[:width], seed=hits)
-            row = decode_parts(parts)
-            figures: tuple[tuple[str, Any, Callable[[Any], object], str], ...] = (
-                ("bytes", parts, _bytes_of, "B"),
-                ("encode", row, lambda row: encode_parts(row, BREAKDOWN), "us"),
-                ("decode", parts, decode_parts, "us"),
-                ("fold", row, lambda row: fold_breakdown(row, DAY + 1, BREAKDOWN), "us"),
-                ("merge of three", row, lambda row: merge_breakdowns([row, row, row], DAY, BREAKDOWN), "us"),
-            )
-            for what, made, call, unit in figures:
-                yield Measure(f"{name}, {width} dimensions: {what}", ready(made), call, unit)
+        parts = link(options.of(hits), tuple(TASTES), seed=hits)
+        row = decode_parts(parts)
+        figures: tuple[tuple[str, Any, Callable[[Any], object], str], ...] = (
+            ("bytes", parts, _bytes_of, "B"),
+            ("encode", row, lambda row: encode_parts(row, BREAKDOWN), "us"),
+            ("decode", parts, decode_parts, "us"),
+            ("fold", row, lambda row: fold_breakdown(row, DAY + 1, BREAKDOWN), "us"),
+            ("merge of three", row, lambda row: merge_breakdowns([row, row, row], DAY, BREAKDOWN), "us"),
+        )
+        for what, made, call, unit in figures:
+            yield Measure(f"{name}, {len(TASTES)} dimensions: {what}", ready(made), call, unit)
 
 
 def _bytes_of(parts: Parts) -> int:

@@ -17,8 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from bench.command import Options
-from bench.limiter.contenders import Place, Rates, limiter_at
-from bench.limiter.decisions import place_of
+from bench.limiter.contenders import Place, Rates, limiter_at, place_of
 from bench.measure import Measure, ready
 from bench.micro import breakdown
 from bench.micro.attributes import ALL, DIMENSIONS, NOW, reader_of
@@ -83,7 +82,6 @@ def fast_paths_remote(options: Options) -> Iterator[Measure]:
                 what = f"{name}, {strategy}, {place_name}"
                 apart = name == "RedisSocket"  # of which a connection is one for good
                 yield _decisions(options, what, limiter, replaced, timer=perf_counter, apart=apart)
-                place.close()
 
 
 # --- the limiter ------------------------------------------------------------------------------------------------------

@@ -23,32 +23,12 @@ from testing.server import free_port
 
 LINKS = 2_000  # a file takes 45 kB, and loading a popular one some 20 ms
 LAST = "last"
-_CARBON = """\
-[cache]
-STORAGE_DIR = {folder}
-CONF_DIR = {folder}
-LOG_DIR = {folder}
-PID_DIR = {folder}
-LOCAL_DATA_DIR = {folder}/whisper
-USER =
-LINE_RECEIVER_INTERFACE = 127.0.0.1
-LINE_RECEIVER_PORT = {lines}
-ENABLE_UDP_LISTENER = False
-PICKLE_RECEIVER_INTERFACE = 127.0.0.1
-PICKLE_RECEIVER_PORT = {pickles}
-CACHE_QUERY_INTERFACE = 127.0.0.1
-CACHE_QUERY_PORT = {queries}
-MAX_CACHE_SIZE = inf
-MAX_UPDATES_PER_SECOND = inf
-MAX_CREATES_PER_MINUTE = inf
-CARBON_METRIC_INTERVAL = 0
-LOG_LISTENER_CONNECTIONS = False
-LOG_UPDATES = False
-LOG_CREATES = False
-LOG_CACHE_QUEUE_SORTS = False
-ENABLE_LOGROTATION = False
-WHISPER_AUTOFLUSH = False
-"""
+_PLACES = "STORAGE_DIR CONF_DIR LOG_DIR PID_DIR"
+_SETTINGS = """
+    USER= LINE_RECEIVER_INTERFACE=127.0.0.1 PICKLE_RECEIVER_INTERFACE=127.0.0.1 CACHE_QUERY_INTERFACE=127.0.0.1
+    MAX_CACHE_SIZE=inf MAX_UPDATES_PER_SECOND=inf MAX_CREATES_PER_MINUTE=inf CARBON_METRIC_INTERVAL=0
+    WHISPER_AUTOFLUSH=False ENABLE_UDP_LISTENER=False ENABLE_LOGROTATION=False LOG_LISTENER_CONNECTIONS=False
+    LOG_UPDATES=False LOG_CREATES=False LOG_CACHE_QUEUE_SORTS=False"""
 _STATSD = ENVIRONMENT / "node_modules" / "statsd"
 _SCHEMAS = "[all]\npattern = .*\nretentions = 60s:25h,5m:74h,1h:35d,1d:500d\n"
 _AGGREGATION = "[all]\npattern = .*\nxFilesFactor = 0\naggregationMethod = sum\n"
@@ -65,9 +45,11 @@ class Graphite(InProcess):
         super().__init__(folder)
         self._lines, self._queries = free_port(), free_port()
         self._added, self._before = "", 0
-        ports = {"lines": self._lines, "queries": self._queries, "pickles": free_port()}
-        texts = {"carbon": _CARBON.format(folder=folder, **ports), "storage-schemas": _SCHEMAS}
-        for name, text in {**texts, "storage-aggregation": _AGGREGATION}.items():
+        ports = (f"LINE_RECEIVER_PORT={self._lines}", f"CACHE_QUERY_PORT={self._queries}")
+        places = (*(f"{name}={folder}" for name in _PLACES.split()), f"LOCAL_DATA_DIR={folder}/whisper")
+        carbon = ("[cache]", *_SETTINGS.split(), *ports, f"PICKLE_RECEIVER_PORT={free_port()}", *places, "")
+        files = {"carbon": "\n".join(carbon), "storage-schemas": _SCHEMAS, "storage-aggregation": _AGGREGATION}
+        for name, text in files.items():
             (folder / f"{name}.conf").write_text(text)
         command = ["carbon-cache", f"--config={folder}/carbon.conf", f"--pidfile={folder}/pid", "--nodaemon", "start"]
         self.programs = [*self.programs, Started(command, self.log, self._listens)]

@@ -38,9 +38,9 @@ class HttpPeer(Peer):
         self._http: httpx.Client | None = None
         self._sent_once: set[int] = set()
 
-    def runs(self, *command: str) -> None:
-        """Says what its program is."""
-        self.programs = [Started(command, self.log, lambda: answers(self.url + self.alive))]
+    def runs(self, *command: str, **settings: str) -> None:
+        """Says what its program is, with these environment variables."""
+        self.programs = [Started(command, self.log, lambda: answers(self.url + self.alive), settings)]
 
     @abstractmethod
     def path(self, question: Question, key: str) -> str:

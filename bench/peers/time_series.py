@@ -7,6 +7,7 @@ moments.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -106,8 +107,11 @@ class Influx(HttpPeer):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        (folder / "influx.conf").write_text(_CONFIGURATION.format(folder=folder, port=self.port, backup=free_port()))
-        self.runs("influxd", "-config", str(folder / "influx.conf"))
+        settings = {f"{name}_DIR": str(folder / name.lower()) for name in ("META", "DATA", "DATA_WAL")}
+        settings |= {"BIND_ADDRESS": f"127.0.0.1:{free_port()}", "HTTP_BIND_ADDRESS": f"127.0.0.1:{self.port}"}
+        self.runs(
+            "influxd", "-config", os.devnull, **{f"INFLUXDB_{name}": to for name, to in (_INFLUX | settings).items()}
+        )
 
     def version(self) -> str:
         return debian_version("influxdb")
@@ -161,31 +165,19 @@ class Influx(HttpPeer):
         return int(rows[0][1]) if rows else 0
 
 
-_CONFIGURATION = """\
-reporting-disabled = true
-bind-address = "127.0.0.1:{backup}"
-[meta]
-dir = "{folder}/meta"
-[data]
-dir = "{folder}/data"
-wal-dir = "{folder}/wal"
-index-version = "tsi1"
-max-values-per-tag = 0
-max-series-per-database = 0
-query-log-enabled = false
-cache-max-memory-size = "4g"
-[monitor]
-store-enabled = false
-[http]
-bind-address = "127.0.0.1:{port}"
-log-enabled = false
-[subscriber]
-enabled = false
-[continuous_queries]
-enabled = false
-[logging]
-level = "error"
-"""
+_INFLUX = {
+    "REPORTING_DISABLED": "true",
+    "DATA_INDEX_VERSION": "tsi1",
+    "DATA_MAX_VALUES_PER_TAG": "0",
+    "DATA_MAX_SERIES_PER_DATABASE": "0",
+    "DATA_QUERY_LOG_ENABLED": "false",
+    "DATA_CACHE_MAX_MEMORY_SIZE": "4g",
+    "MONITOR_STORE_ENABLED": "false",
+    "HTTP_LOG_ENABLED": "false",
+    "SUBSCRIBER_ENABLED": "false",
+    "CONTINUOUS_QUERIES_ENABLED": "false",
+    "LOGGING_LEVEL": "error",
+}
 
 
 def _series(key: str, samples: Sequence[tuple[int, int]]) -> str:

@@ -45,17 +45,17 @@ class Sharing(Protocol):
     def needs_token(self) -> bool:
         """Tells whether only a token allows to share."""
 
-    def check(self, token: str) -> None:
-        """Passes a token that may share; raises ClickcurveError for any other text."""
+    def check(self, token: str) -> str:
+        """Returns the id of a token that may share, for the audit log; raises ClickcurveError for any other text."""
 
     async def addresses(self, kind: str, name: str) -> Sequence[SharedAddress]:
         """Returns the addresses that show it now, oldest first. Raises StoreUnavailable."""
 
-    async def share(self, kind: str, name: str, days: int) -> SharedAddress:
-        """Makes an address. Raises SettingInvalid if there are too many, and StoreUnavailable."""
+    async def share(self, kind: str, name: str, days: int, by: str) -> SharedAddress:
+        """Makes an address for the token with this id. Raises SettingInvalid for too many, and StoreUnavailable."""
 
-    async def revoke(self, share_id: str) -> None:
-        """Ends an address. Raises StoreUnavailable."""
+    async def revoke(self, share_id: str, by: str) -> None:
+        """Ends an address for the token with this id. Raises StoreUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
     async def change(request: Request, subject: PageSubject) -> Response:
         fields = await read_form(request)
         try:
-            sharing.check(fields.get("token", "").strip())
-            said = await _changed(sharing, subject, fields)
+            by = sharing.check(fields.get("token", "").strip())
+            said = await _changed(sharing, subject, fields, by)
         except ClickcurveError as error:
             if error.status >= 500:
                 raise
@@ -131,16 +131,16 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
     return router
 
 
-async def _changed(sharing: Sharing, subject: PageSubject, fields: Mapping[str, str]) -> str:
+async def _changed(sharing: Sharing, subject: PageSubject, fields: Mapping[str, str], by: str) -> str:
     """Makes or revokes an address, as a form says, and returns what was done as a sentence, empty for nothing."""
     if share_id := fields.get("revoke"):
         found = await sharing.addresses(subject.kind, subject.name)
         if share_id not in {each.id for each in found}:
             return "This address had ended already."
-        await sharing.revoke(share_id)
+        await sharing.revoke(share_id, by)
         return "Revoked: the address shows nothing any more."
     if "days" in fields and fields.get("do") == "share":
-        made = await sharing.share(subject.kind, subject.name, _days(fields["days"], sharing.max_days))
+        made = await sharing.share(subject.kind, subject.name, _days(fields["days"], sharing.max_days), by)
         return f"Shared until {_day(made.until)}. The address is the last one below."
     return ""
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import Annotated, Protocol
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.requests import ClientDisconnect
 
+from clickcurve.access import Access, access
 from clickcurve.buckets.errors import MediaTypeUnsupported, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
@@ -73,7 +75,7 @@ def import_routes(
 
         `fields`: attributes of a hit that are counted here. `hosts`: the setting. 421: ask again over a new connection.
         """
-        kept = await intake.source(source)
+        kept = await intake.source(source_within(source, access()))
         offset = {"source": source, "position": kept.position, "tail": kept.tail}
         return _json({**offset, "fields": reader.useful_fields(), "hosts": hosts.setting})
 
@@ -98,7 +100,7 @@ def import_routes(
             )
         is_array = _is_array(request)
         chosen = reader if visitors else without_visitors
-        sums = RequestSums(moment(), reader=chosen)
+        sums = RequestSums(moment(), reader=chosen, allowed=access())
         coding = coding_of(request.headers.get("content-encoding", ""))
 
         def steps(body: bytes) -> Iterator[Step]:
@@ -117,12 +119,17 @@ def import_routes(
             raise ClientDisconnect from None
         finally:
             room.release(held_body)
-        await intake.accept(sums.batch_with(SourceStep(source, start, to, tail)))
+        await intake.accept(sums.batch_with(SourceStep(source_within(source, access()), start, to, tail)))
         receipt = sums.receipt()
         sums.count_into(counters, receipt)
         return Response(b'{"position":%d,' % to + receipt.encode()[1:], media_type="application/json")
 
     return router
+
+
+def source_within(source: str, allowed: Access) -> str:
+    """Returns the name that an offset is kept under: those of a prefix are apart, since no source has a blank."""
+    return f"{blake2b(allowed.prefix.encode(), digest_size=8).hexdigest()} {source}" if allowed.prefix else source
 
 
 def _json(answer: object) -> Response:

@@ -17,6 +17,7 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Protocol
 
+from clickcurve.access import access
 from clickcurve.asgi import FIELDS, Answer, Message, Receive, Scope, Send, answer, close_unanswered
 from clickcurve.buckets.errors import (
     BodyUnreadable,
@@ -135,7 +136,7 @@ class HitRoutes:
         first: Message | None = None
         counting: Counting | None = None
         try:
-            if scope["method"] == "POST":
+            if scope["method"] == "POST" and not access().prefix:
                 path: bytes = scope["raw_path"]
                 headers = scope.get(FIELDS) or dict(scope["headers"])
                 if not is_plain(headers):
@@ -262,17 +263,19 @@ class HitRoutes:
         if request.length or (request.chunked and not await _has_no_body(receive)):
             detail = "one hit by path has no body; hits with time, count or id are sent to /v1/hits"
             raise BodyUnreadable(detail, rule="an empty body")
-        sums = self._sums(request.name)
+        sums, allowed = self._sums(request.name), access()
         try:
             key = key_in_path(raw, HitRejected)
         except HitRejected as error:
             sums.refuse(error)
         else:
+            groups = (allowed.group_row,) if allowed.prefix else ()
+            hit = Hit(allowed.own_key(key), minute_start(sums.moment.now), 1, None, False, groups=groups)
             if request.name is None:
-                await self.intake.accept_one(key)
+                await self.intake.accept_one(hit if groups else key)
                 self.counters.singles += 1
                 return COUNTED
-            sums.add_hit(Hit(key, minute_start(sums.moment.now), 1, None, False))
+            sums.add_hit(hit)
         return await self._settle(sums)
 
     async def _take_body(self, request: _Request, receive: Receive) -> Answer:
@@ -301,7 +304,9 @@ class HitRoutes:
         self.counters.body_bytes += len(body)
 
     def _sums(self, name: str | None) -> RequestSums:
-        return RequestSums(self._moment(), name, receipt_items=self._receipt_items, reader=self._reader)
+        return RequestSums(
+            self._moment(), name, receipt_items=self._receipt_items, reader=self._reader, allowed=access()
+        )
 
     async def _settle(self, sums: RequestSums) -> Answer:
         batch = sums.batch()

@@ -81,6 +81,10 @@ class Refusals:
         """Tells whether the receipt holds all the explanations that it can."""
         return len(self.items) >= self._explained
 
+    def first(self) -> str:
+        """Returns the reason of the first refused hit for a sentence; "" if none is explained."""
+        return f", hit {self.items[0].index} because {self.items[0].reason}" if self.items else ""
+
     def note(self, error: HitRejected, count: int, index: int, reason: str | None = None) -> None:
         """Notes a hit that breaks a rule; `reason`: its class in the counters, if not the field's."""
         if not self.are_explained():

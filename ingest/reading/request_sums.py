@@ -11,12 +11,16 @@ from itertools import compress, islice
 from operator import itemgetter
 from typing import cast
 
+from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
+from clickcurve.problem import shown
 from clickcurve.times import YEARS
 from ingest.attributes.columns import columns_of_hits, given_fields
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import (
+    NO_COUNT,
+    NO_TIME,
     Hit,
     JsonHit,
     Judge,
@@ -26,9 +30,11 @@ from ingest.hit import (
     RawHits,
     broken_rule,
     hit_of,
+    id_within,
     is_time,
     refused_count,
     second_of,
+    sent_id,
 )
 from ingest.hit_sums import HitSums, PastValues
 from ingest.reading.counters import IngestCounters, class_of_rule
@@ -37,8 +43,10 @@ from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt, Refusals
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
-# Values in one body. 4 kB of gzip can hold two million, each of which takes a microsecond and more to judge.
+# Values in one body, and how many of them may be refused. 4 kB of gzip can hold two million that are no hits, and each
+# takes 1 to 3 us to judge: a request of them costs 0.3 s at most.
 BODY_VALUES = 1_000_000
+REFUSED_HITS = 100_000
 # Hits that are kept unsummed. So many keys take 6 MB in memory, and the buffer sums them in one go, in some 7 ms.
 KEPT_HITS = 100_000
 # Hits from which on columns are faster: they cost 12 us and 0.9 a hit, one by one 1.5 and 2.9.
@@ -47,6 +55,8 @@ IN_COLUMNS = 6
 
 class RequestSums:
     """What one request asks to be counted. `name`: the Idempotency-Key, under which hits without an id count together.
+
+    allowed: the keys that its token may touch; hits of others are refused, and each hit counts in the token's group.
 
     Take the hits in the order of the body: an item of the receipt names a hit by its index.
     """
@@ -58,8 +68,11 @@ class RequestSums:
         identified_hits: int = IDENTIFIED_HITS,
         receipt_items: int = RECEIPT_ITEMS,
         reader: ProfileReader = NO_DIMENSIONS,
+        allowed: Access = ALL_ACCESS,
     ) -> None:
         self.moment = moment
+        self._allowed = allowed
+        name = id_within(name, allowed)
         self.refusals = Refusals(receipt_items)
         self._receipt_items = receipt_items
         self._name = name
@@ -74,7 +87,9 @@ class RequestSums:
     # --- adding -------------------------------------------------------------------------------------------------
     def add(self, raw: RawHits, is_bot: Judge) -> None:
         """Adds the hits that are good and notes why the others are not; `is_bot` judges a user agent."""
-        if raw.plain:
+        if self._allowed.prefix:
+            self._add_each(raw, is_bot)
+        elif raw.plain:
             self._add_plain(raw.plain, is_bot)
         elif raw.json:
             self._add_json(raw.json, is_bot)
@@ -86,10 +101,25 @@ class RequestSums:
             self._hits += raw.no_objects
         self._check_values()
 
+    def _add_each(self, raw: RawHits, is_bot: Judge) -> None:
+        """Adds hits one by one: each is judged by its key, and is in a group."""
+        plain = (
+            JsonHit(hit.key, None if hit.ts == NO_TIME else hit.ts, None if hit.count == NO_COUNT else hit.count)
+            for hit in raw.plain
+        )
+        for hit in (*plain, *raw.json):
+            self._add_one(hit, is_bot, self._hits)
+            self._hits += 1
+
     def _check_values(self) -> None:
         if self._hits > BODY_VALUES:
             rule = f"at most {BODY_VALUES:,} values in one request"
             raise BodyTooLarge("too many values; send them in several requests", rule=rule)
+        if self.refusals.hits > REFUSED_HITS:
+            rule = f"at most {REFUSED_HITS:,} refused hits in one request"
+            raise BodyTooLarge(
+                f"too many hits are refused{self.refusals.first()}; nothing of it was counted", rule=rule
+            )
 
     def _add_plain(self, hits: Sequence[PlainHit], is_bot: Judge) -> None:
         for hit in self._sums.add_plain(hits, self.moment):
@@ -146,12 +176,12 @@ class RequestSums:
             self.refusals.note(raw.error, refused_count(raw.count), index)
             return
         if self.refusals.are_explained():
-            broken = broken_rule(raw, self.moment, self._reader)
+            broken = broken_rule(raw, self.moment, self._reader, self._allowed)
             if broken is not None:
                 self.refusals.count(class_of_rule(broken), refused_count(raw.count))
                 return
         try:
-            hit = hit_of(raw, self.moment, is_bot, self._reader)
+            hit = hit_of(raw, self.moment, is_bot, self._reader, self._allowed)
         except HitRejected as error:
             self.refusals.note(error, refused_count(raw.count), index)
         else:
@@ -177,8 +207,20 @@ class RequestSums:
     def add_history(
         self, key: str, people: Mapping[int, int], bots: Mapping[int, int], opening: int, values: PastValues
     ) -> None:
-        """Adds what one object tells of a link's past: minute start -> count, and a count without dates."""
+        """Adds what one object tells of a link's past: minute start -> count, and a count without dates.
+
+        Under a prefix it counts in the group too, but for what has no dates.
+        """
+        allowed = self._allowed
+        if not allowed.covers(key):
+            detail, total = "key is outside the token's prefix", sum(people.values()) + sum(bots.values()) + opening
+            error = HitRejected(detail, field="key", value=shown(key), rule=allowed.key_rule)
+            self.refuse(error, max(1, total), "history")
+            return
+        values = list(values)
         self._sums.links.add_past(key, people, bots, values)
+        if allowed.prefix:
+            self._sums.groups.add_past(allowed.group_row, people, bots, values)
         if opening:
             self._sums.openings[key] = self._sums.openings.get(key, 0) + opening
         self._hits += 1
@@ -188,6 +230,10 @@ class RequestSums:
         self, stored: str, people: Mapping[int, int], bots: Mapping[int, int], values: PastValues
     ) -> None:
         """Adds the same of a group, by its stored key; no link and no receipt has these hits."""
+        if self._allowed.prefix:
+            detail = "a token with a prefix brings no history of groups: its own counts what it writes"
+            self.refuse(HitRejected(detail, field="group", value=None, rule="histories of links"), 1, "history")
+            return
         self._sums.groups.add_past(stored, people, bots, values)
         self._hits += 1
         self._check_values()
@@ -254,7 +300,8 @@ class RequestSums:
             not_counted += self._hits - refusals.hits - len(self._sums.with_id) - len(self._repeated)
             # Refused hits that are not noted may slip in here, but only after as many noted ones as are shown.
             plain = (index for index in range(self._hits) if index not in others)
-            items += [Item.duplicate(index, "Idempotency-Key", self._name) for index in islice(plain, limit)]
+            name = sent_id(self._name)
+            items += [Item.duplicate(index, "Idempotency-Key", name) for index in islice(plain, limit)]
         items.sort(key=lambda item: item.index)
         shown = tuple(items[:limit])
         return shown, not_counted - len(shown)

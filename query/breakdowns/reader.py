@@ -16,9 +16,11 @@ from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from clickcurve.access import access
 from clickcurve.buckets.breakdowns.breakdown import (
     BoundedLadder,
     Breakdown,
+    BreakdownDelta,
     PendingBreakdown,
     fold_breakdown,
     land,
@@ -79,8 +81,9 @@ class BreakdownReader:
         """Returns the current row of a stored key, with these dimensions of its breakdown.
 
         Nothing of the breakdown need be right before `start`, which may leave its older part unread. Raises
-        StoreUnavailable, RowCorrupt, RequestTooCostly.
+        StoreUnavailable, RowCorrupt, RequestTooCostly; OutsidePrefix for a row that the request may not see.
         """
+        stored_key = access().row(stored_key)
         await spend(ROWS)
         parts_key = breakdown_of(stored_key)
         others: tuple[Sequence[Pending], Sequence[PendingBreakdown]] = (), ()
@@ -151,11 +154,13 @@ class BreakdownReader:
                     rows[owner] = decode_open(parts.open, only) if hours_only else decode_parts(parts, only)
                 except RowCorrupt as error:
                     raise _naming_breakdown(error, stored_parts.key, owner) from error
+        deltas: dict[int, list[BreakdownDelta]] = {}
         for waiting in pending:
             if waiting.is_missing(stored_parts.marks.get(waiting.owner, 0)):
-                row = fold_breakdown(rows.get(waiting.owner, self.bounded.empty), day, self.bounded)
                 values = {name: hours for name, hours in waiting.delta.values.items() if name in only}
-                rows[waiting.owner] = land(row, replace(waiting.delta, values=values), self.bounded)
+                deltas.setdefault(waiting.owner, []).append(replace(waiting.delta, values=values))
+        for owner, of_owner in deltas.items():
+            rows[owner] = land(rows.get(owner, self.bounded.empty), of_owner, day, self.bounded)
         if len(rows) == 1:
             (row,) = rows.values()
             return fold_breakdown(row, day, self.bounded)

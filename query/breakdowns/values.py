@@ -23,14 +23,15 @@ from clickcurve.answers import (
 )
 from clickcurve.buckets.breakdowns.answers import (
     Bounds,
+    VisitorSpan,
     breakdown_total,
+    standard_error,
     value_between,
     visitor_days,
     visitors_between,
 )
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, BoundedLadder, greatest_values
 from clickcurve.buckets.breakdowns.check import BOT
-from clickcurve.buckets.breakdowns.visitors import VisitorDays
 from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
 from clickcurve.buckets.ranges import Bots, between, total
 from query.breakdowns.unrecorded import BreakdownRow, series_of
@@ -231,18 +232,19 @@ def list_visitors(
         with_visitor = visitor_days(visitors_between(row.breakdown, start, end, bounded)).known
     return VisitorsAnswer(
         key=name,
-        visitor_days=_one_number(whole),
+        visitor_days=whole.estimate(),
         at_least=whole.at_least,
         at_most=whole.at_most,
         exact=whole.exact,
-        days=[
-            VisitorDay(start, end, _one_number(day), day.at_least, day.at_most, day.exact) for start, end, day in days
-        ],
+        days=[_visitor_day(span) for span in days],
         # Of rows of different moments the visitors' hits may be the newer ones.
         unknown=max(0, counted - with_visitor),
+        error=standard_error(days),
     )
 
 
-def _one_number(visitors: VisitorDays) -> int | None:
-    """Returns the visitors where the bounds meet."""
-    return visitors.at_most if visitors.at_least == visitors.at_most else None
+def _visitor_day(span: VisitorSpan) -> VisitorDay:
+    day = span.visitors
+    return VisitorDay(
+        span.start, span.end, day.estimate(), day.at_least, day.at_most, day.exact, standard_error([span])
+    )

@@ -105,7 +105,7 @@ _SORT = parameter(
     "The order: most hits first, ties by key; or by key, as the bytes of UTF-8 are ordered.",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
 )
-_PREFIX = parameter("prefix", "With `sort=key`: only keys that begin so.")
+_PREFIX = parameter("prefix", "Only keys that begin so.")
 _CONTAINS = parameter("contains", "With `sort=key`: only keys that contain this text, ASCII letters in any case.")
 _AFTER = parameter("after", "With `sort=key`: only keys after this one, the `after` of the page before.")
 _LIMIT = parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP})

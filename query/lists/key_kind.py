@@ -29,6 +29,24 @@ class KeyKind(NamedTuple):
         return next((start for start in self.starts if start > stored), None)
 
 
+class NamesWithin(NamedTuple):
+    """The names that a list is about: those that begin with a prefix; with `only`, the one that is the prefix."""
+
+    prefix: str = ""
+    only: bool = False
+
+    def __contains__(self, name: object) -> bool:
+        assert isinstance(name, str)
+        return name == self.prefix if self.only else name.startswith(self.prefix)
+
+    def narrowed(self, prefix: str) -> NamesWithin | None:
+        """Returns those of them that begin with another prefix too; None: there are none."""
+        if self.prefix.startswith(prefix):
+            return self
+        return NamesWithin(prefix) if prefix.startswith(self.prefix) and not self.only else None
+
+
+ALL_NAMES = NamesWithin()
 LINK = KeyKind("links", link_key, link_of, (_FIRST_LINKS, _AFTER_OTHERS), 100)
 # There are few, and a store that has no order goes through all of its keys for each page.
 GROUP = KeyKind("groups", group_key, group_of, (FIRST_GROUP,), 1_000)

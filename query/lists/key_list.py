@@ -19,7 +19,7 @@ from itertools import chain
 from clickcurve.buckets.row import EMPTY, Pending, Row
 from clickcurve.keys import contains
 from clickcurve.waiting import in_thread, locked
-from query.lists.key_kind import KeyKind
+from query.lists.key_kind import ALL_NAMES, KeyKind, NamesWithin
 from query.lists.other_workers import AskOtherWorkers, by_stored_key
 from query.lists.steps import Buffered, in_steps
 from query.parameters import Parameters
@@ -40,19 +40,19 @@ class KeyPage:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which keys are asked for: those from `start` on that begin with a prefix and contain a text."""
+    """Which keys are asked for: those of some names from `start` on that contain a text."""
 
     start: str
-    prefix: str
+    within: NamesWithin
     text: str
 
     @classmethod
-    def by(cls, parameters: Parameters) -> _Wanted:
-        prefix, after = parameters.prefix, parameters.after
-        return cls(prefix if after is None else max(prefix, f"{after}\0"), prefix, parameters.contains)
+    def by(cls, parameters: Parameters, within: NamesWithin) -> _Wanted:
+        prefix, after = within.prefix, parameters.after
+        return cls(prefix if after is None else max(prefix, f"{after}\0"), within, parameters.contains)
 
     def has(self, key: str) -> bool:
-        is_here = key >= self.start and key.startswith(self.prefix)
+        is_here = key >= self.start and key in self.within
         return is_here and (not self.text or contains(key, self.text))
 
 
@@ -80,12 +80,12 @@ class KeyList:
         self._looked_at = looked_at
         self._reading = asyncio.Lock()  # one page at a time: on a cluster each reads all keys
 
-    async def page(self, parameters: Parameters, now: int) -> KeyPage:
-        """Returns the first `parameters.limit` keys from where the parameters say, or fewer that a search has found.
+    async def page(self, parameters: Parameters, now: int, within: NamesWithin = ALL_NAMES) -> KeyPage:
+        """Returns the first `parameters.limit` of these keys from where the parameters say; a search may find fewer.
 
         Raises StoreUnavailable.
         """
-        wanted, many = _Wanted.by(parameters), parameters.limit + 1
+        wanted, many = _Wanted.by(parameters, within), parameters.limit + 1
         first = many
         while True:
             pending = await self._first_pending(wanted, first)
@@ -130,7 +130,7 @@ class KeyList:
                 if key is None:
                     at = self._kind.start_after(stored_key)
                     break
-                if not key.startswith(wanted.prefix):
+                if key not in wanted.within:
                     at = None
                     break
                 whole = stored(link, now, ladder, since=HEAD)
@@ -141,7 +141,7 @@ class KeyList:
                 if read.last is not None and len(read.links) < size:  # it has looked at as many as it may
                     last = name_of(read.last)
                     at = self._kind.start_after(read.last) if last is None else at
-                    if last is not None and last > wanted.prefix and not last.startswith(wanted.prefix):
+                    if last is not None and last > wanted.within.prefix and last not in wanted.within:
                         last = at = None  # it is behind all that begin so
         for key, several in pending.items():
             row = with_pending(rows.get(key, EMPTY), several, marks.get(key, {}), ladder)

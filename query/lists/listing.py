@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import takewhile
 
+from clickcurve.access import access
 from clickcurve.buckets.row import Pending
-from query.lists.key_kind import GROUP, KeyKind
+from query.lists.key_kind import ALL_NAMES, GROUP, LINK, KeyKind, NamesWithin
 from query.lists.key_list import KeyList, KeyPage
 from query.lists.other_workers import AskOtherWorkers, nobody
-from query.lists.rankings import RankedKeys, Rankings
+from query.lists.rankings import RankedKeys, Rankings, Walk
 from query.lists.steps import Buffered
-from query.parameters import BY_KEY, Parameters
+from query.parameters import BY_KEY, Parameters, resolve_range
 from storage.contract import Store, StoredLink
 
 
@@ -32,24 +34,55 @@ class Listing:
         other_workers: AskOtherWorkers = nobody,
     ) -> None:
         self.kind = kind
-        walk, ranked = (_walk_of_groups(store), None) if kind is GROUP else (store.walk, store.ranked)
+        ranked = None if kind is GROUP else store.ranked
+        walk_of = partial(_walk_of, store, kind)
         self.rankings = Rankings(
-            kind, walk, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers
+            kind, walk_of, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers
         )
         self.keys = KeyList(kind, store, pending, buffered, other_workers)
 
     async def list(self, parameters: Parameters, now: int) -> RankedKeys | KeyPage:
         """Returns names by their hits, or a page of them in their order, as the parameters say."""
         if parameters.sort == BY_KEY:
-            return await self.keys.page(parameters, now)
-        return await self.rankings.best(parameters, now)
+            return await self.page(parameters, now)
+        return await self.best(parameters, now)
+
+    async def page(self, parameters: Parameters, now: int) -> KeyPage:
+        """Returns a page of the names that the request may see, in their order."""
+        within = self._within(parameters)
+        return KeyPage([], None) if within is None else await self.keys.page(parameters, now, within)
+
+    async def best(self, parameters: Parameters, now: int) -> RankedKeys:
+        """Returns the names with the most hits of those that the request may see."""
+        within = self._within(parameters)
+        if within is None:
+            start, end = resolve_range(parameters, now, 0) if parameters.ranged else (None, None)
+            return RankedKeys(start, end, [], True)
+        return await self.rankings.best(parameters, now, within)
+
+    def _within(self, parameters: Parameters) -> NamesWithin | None:
+        """Returns the names that are asked for and may be seen; None: there are none."""
+        allowed, within = access(), ALL_NAMES
+        if allowed.prefix:
+            within = NamesWithin(allowed.group, only=True) if self.kind is GROUP else NamesWithin(allowed.prefix)
+        return within.narrowed(parameters.prefix)
 
 
-def _walk_of_groups(store: Store) -> Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]:
-    """Returns a walk over the rows of groups alone: those of links are many more."""
+def _walk_of(store: Store, kind: KeyKind, within: NamesWithin) -> Walk:
+    """Returns a walk over the rows of these names, and as few others as the store can do with.
+
+    Groups stand side by side, and so do names with a prefix, in a store that keeps the order of keys. A cluster goes
+    through all of its keys for each page in that order, so there all links are walked once, in its own.
+    """
+    if kind is LINK and (store.shared or not within.prefix):
+        return store.walk
+
+    def is_there(each: tuple[str, StoredLink]) -> bool:
+        name = kind.name_of(each[0])
+        return name is not None and name.startswith(within.prefix)
 
     def walk(after: str | None, limit: int, since_day: int | None) -> list[tuple[str, StoredLink]]:
-        groups = store.in_order(GROUP.starts[0] if after is None else f"{after}\0", limit)
-        return list(takewhile(lambda each: GROUP.name_of(each[0]) is not None, groups))
+        start = kind.stored_of(within.prefix) if within.prefix else kind.starts[0]
+        return list(takewhile(is_there, store.in_order(start if after is None else f"{after}\0", limit)))
 
     return walk

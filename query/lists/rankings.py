@@ -28,7 +28,7 @@ from clickcurve.buckets.ranges import Bots, between, total
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.buckets.upper_bounds import MOST
 from clickcurve.waiting import in_thread, locked
-from query.lists.key_kind import KeyKind
+from query.lists.key_kind import ALL_NAMES, KeyKind, NamesWithin
 from query.lists.other_workers import AskOtherWorkers, Stamp, by_stored_key
 from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
 from query.parameters import Parameters, resolve_range
@@ -148,15 +148,15 @@ class _Best:
 class Rankings:
     """Answers `GET /v1/links`, or the same of groups.
 
-    walk, ranked, rows and ladder are the store's. pending is the owner's, of a stored key; buffered the names for which
-    it has any, with parts of the most that this can be; flushes a number that rises whenever a flush is complete.
-    other_workers asks for theirs.
+    walk_of gives a walk that meets all of some names; ranked, rows and ladder are the store's. pending is the owner's,
+    of a stored key; buffered the names for which it has any, with parts of the most that this can be; flushes a number
+    that rises whenever a flush is complete. other_workers asks for theirs.
     """
 
     def __init__(
         self,
         kind: KeyKind,
-        walk: Walk,
+        walk_of: Callable[[NamesWithin], Walk],
         ranked: Ranked | None,
         rows: Callable[[str], Awaitable[StoredLink]],
         pending: Callable[[str], Sequence[Pending]],
@@ -166,7 +166,7 @@ class Rankings:
         other_workers: AskOtherWorkers,
     ) -> None:
         self._kind = kind
-        self._walk = walk
+        self._walk_of = walk_of
         self._ranked = ranked
         self._rows = rows
         self._pending = pending
@@ -174,7 +174,7 @@ class Rankings:
         self._flushes = flushes
         self._other_workers = other_workers
         self._ladder = ladder
-        self._rankings: dict[tuple[tuple[int, int] | None, Bots, int], _Best] = {}
+        self._rankings: dict[tuple[tuple[int, int] | None, Bots, int, NamesWithin], _Best] = {}
         self._forgotten = 0
         self._walking = asyncio.Lock()
 
@@ -183,16 +183,17 @@ class Rankings:
         self._rankings.clear()
         self._forgotten += 1
 
-    async def best(self, parameters: Parameters, now: int) -> RankedKeys:
-        """Returns the best `parameters.limit` links. Raises StoreUnavailable, RowCorrupt."""
+    async def best(self, parameters: Parameters, now: int, within: NamesWithin = ALL_NAMES) -> RankedKeys:
+        """Returns the best `parameters.limit` of these links. Raises StoreUnavailable, RowCorrupt."""
         range_ = resolve_range(parameters, now, 0) if parameters.ranged else None
         counter = _Counter.of(range_, parameters.bots, now, self._ladder())
         others = await self._other_workers()
         stamps = frozenset(each.stamp for each in others)
+        held = {key: several for key, several in by_stored_key(others).items() if self._name(key) in within}
         while True:
             flushes = self._flushes()
-            ranking = await self._ranking(counter, parameters.limit, stamps)
-            pending = await self._pending_of_best(ranking, parameters.limit, by_stored_key(others))
+            ranking = await self._ranking(counter, parameters.limit, stamps, within)
+            pending = await self._pending_of_best(ranking, parameters.limit, held, within)
             # A flush that is complete has left the pending hits, so stored counts from before it miss what it moved.
             if flushes == self._flushes():
                 break
@@ -227,14 +228,14 @@ class Rankings:
         return True
 
     async def _pending_of_best(
-        self, ranking: _Best, limit: int, others: Mapping[str, Sequence[Pending]]
+        self, ranking: _Best, limit: int, others: Mapping[str, Sequence[Pending]], within: NamesWithin
     ) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of every link that they could lift to the count of the last of the best."""
         stored = [(key, each.hits) for key, each in islice(ranking.counts.items(), limit) if each.hits]
         threshold = _threshold(stored, limit)
         pending: dict[str, Sequence[Pending]] = dict(others)
         most = await summed_in_steps(self._buffered())
-        lifted = await at_least(most, threshold - ranking.others_most)
+        lifted = [name for name in await at_least(most, threshold - ranking.others_most) if name in within]
         async for counted in in_steps(ranking.counts.items()):
             named = ((self._name(key), each.hits) for key, each in counted)
             lifted += [name for name, count in named if name in most and count + most[name] >= threshold]
@@ -244,9 +245,9 @@ class Rankings:
                     pending[key] = [*others.get(key, ()), *several]
         return pending
 
-    async def _ranking(self, counter: _Counter, limit: int, stamps: frozenset[Stamp]) -> _Best:
+    async def _ranking(self, counter: _Counter, limit: int, stamps: frozenset[Stamp], within: NamesWithin) -> _Best:
         """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
-        key = (counter.range, counter.bots, fold_day(counter.now))
+        key = (counter.range, counter.bots, fold_day(counter.now), within)
         async with locked(self._walking, "walking over all links"):
             ranking = self._rankings.get(key)
             fresh = (
@@ -256,9 +257,11 @@ class Rankings:
                 return ranking
             flushes, forgotten = (self._flushes(), stamps), self._forgotten
             by_bounds = (
-                None if self._ranked is None else await in_thread("ranking links", self._by_bounds, counter, limit)
+                None
+                if self._ranked is None
+                else await in_thread("ranking links", self._by_bounds, counter, limit, within)
             )
-            counts, others_most = by_bounds or await self._walked(counter)
+            counts, others_most = by_bounds or await self._walked(counter, within)
             ranking = _Best(flushes, counter.now, limit if by_bounds else _KEPT, counts, others_most)
             if forgotten == self._forgotten:
                 if len(self._rankings) >= _RANKINGS:
@@ -266,7 +269,7 @@ class Rankings:
                 self._rankings[key] = ranking
             return ranking
 
-    def _by_bounds(self, counter: _Counter, limit: int) -> tuple[Counts, int] | None:
+    def _by_bounds(self, counter: _Counter, limit: int, within: NamesWithin) -> tuple[Counts, int] | None:
         """Returns stored counts, the best first, and the most that any other link has; None without candidates.
 
         Runs in a thread.
@@ -276,7 +279,7 @@ class Rankings:
         asked = Ranking(since, counter.bots is not Bots.only, counter.bots is not Bots.exclude)
         counts: Counts = {}
         with self._ranked(asked) as links:
-            candidates = None if links is None else links.candidates()
+            candidates = None if links is None else links.candidates(self._kind.stored_of(within.prefix))
             if links is None or candidates is None:
                 return None
             start, step = 0, limit
@@ -302,13 +305,13 @@ class Rankings:
         order = sorted(counts, key=lambda key: (-counts[key].hits, self._name(key)))
         return {key: counts[key] for key in order}
 
-    async def _walked(self, counter: _Counter) -> tuple[Counts, int]:
+    async def _walked(self, counter: _Counter, within: NamesWithin) -> tuple[Counts, int]:
         """Returns the best stored counts, best first, and the greatest that was left out."""
         counts: Counts = {}
         others_most = 0
         after: str | None = None
         while True:
-            after, page = await in_thread("reading a page of links", self._page, after, counter, others_most)
+            after, page = await in_thread("reading a page of links", self._page, after, counter, others_most, within)
             counts.update(page)
             if after is None or len(counts) >= 2 * _KEPT:
                 counts, left_out = self._pruned(counts)
@@ -316,17 +319,18 @@ class Rankings:
             if after is None:
                 return counts, others_most
 
-    def _page(self, after: str | None, counter: _Counter, least: int) -> tuple[str | None, Counts]:
+    def _page(self, after: str | None, counter: _Counter, least: int, within: NamesWithin) -> tuple[str | None, Counts]:
         """Returns the counts of one page, and the key to go on after; None at the end. Runs in a thread.
 
         Leaves links out that have less than `least`, as far as their heads tell: most links are small or quiet.
         """
         # A hit of the range was accepted in it or later, or up to five minutes before it: a day is more than enough.
         since_day = fold_day(counter.span[0]) - 1 if counter.span else None
-        links = self._walk(after, self._kind.page, since_day)
+        links = self._walk_of(within)(after, self._kind.page, since_day)
         counts = {}
         for key, link in links:
-            if self._kind.name_of(key) is None:
+            name = self._kind.name_of(key)
+            if name is None or name not in within:
                 continue
             most = self._read(key, link, counter.most)
             if most.hits >= least:

@@ -50,9 +50,11 @@ from server.http.health_routes import router as server_routes
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.openapi import describe
 from server.http.problems import Problems
-from server.http.tokens import Gate
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics
+from server.tokens.audit import AuditLog
+from server.tokens.known_tokens import KnownTokens
+from server.tokens.token_routes import token_routes
 from server.version import program_version
 from server.workers.peers import Peers
 from server.workers.pending import PendingHits
@@ -80,7 +82,8 @@ def create_app(
     owner: Owner,
     store: Store,
     clock: Callable[[], float],
-    gate: Gate,
+    tokens: KnownTokens,
+    audit: AuditLog,
     counting: Counting,
     metrics: Metrics,
     readiness: Readiness,
@@ -97,7 +100,8 @@ def create_app(
     """Joins the parts into the application that uvicorn runs.
 
     pending: what the worker holds that the store may lack. attributes: by what hits are broken down. breakdowns: None
-    where they are not. page: what the page shows besides answers. peers: this machine's other workers, if any.
+    where they are not. page: what the page shows besides answers. peers: this machine's other workers, if any. tokens:
+    those that are known; audit: where administering is noted.
     """
     room = BodyBudget(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=attributes.reader, room=room)
@@ -119,6 +123,7 @@ def create_app(
         page = replace(page, broken_down=BrokenDown(breakdowns, why, attributes.dimensions, attributes.visitors))
     app.include_router(picture_routes(queries))
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock)
+    app.include_router(token_routes(tokens, audit, clock))
     app.include_router(
         import_routes(owner, moment, store.ladder, counting.ingest, room, attributes.reader, attributes.hosts)
     )
@@ -141,7 +146,7 @@ def create_app(
         FastRoute("POST", "/v1/limit/", "", service.answer),
         FastRoute("GET", "/v1/links/", "/total", total),
     ]
-    return Gateway(gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, fast_routes)
+    return Gateway(tokens.gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, fast_routes)
 
 
 def _without_routes() -> FastAPI:

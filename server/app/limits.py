@@ -16,8 +16,9 @@ from ingest import hit, owner
 from ingest.reading import body_budget, content_encoding, json_array, json_hit, receipt, request_sums
 from query import grid, parameters
 from server.app import run, shutdown, startup
-from server.http import connection, health_routes, tokens
+from server.http import connection, health_routes
 from server.settings import table
+from server.tokens import token_book
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ LIMITS: Mapping[str, Limit] = {
         "slow ones are answered 429, or the newest if none is slow",
     ),
     "body_values": Limit(request_sums.BODY_VALUES, "hits or lines of a request", _REQUEST_REFUSED),
+    "refused_hits": Limit(request_sums.REFUSED_HITS, "refused hits in a request", _REQUEST_REFUSED),
     "walked_tokens": Limit(
         json_array.WALKED_TOKENS, "strings, brackets and commas of values that are nested or no hits", _REQUEST_REFUSED
     ),
@@ -133,6 +135,6 @@ LIMITS: Mapping[str, Limit] = {
         "reservations that are remembered",
         "the oldest stay counted and cannot be ended",
     ),
-    "tokens": Limit(tokens.MAX_TOKENS, "tokens", "token create is refused"),
+    "tokens": Limit(token_book.MAX_TOKENS, "tokens", "token create is refused"),
     "workers": Limit(table.MAX_WORKERS, "worker processes", "the start is refused"),
 }

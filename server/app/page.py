@@ -26,11 +26,12 @@ from dashboard.questions import BrokenDown
 from query.parameters import LIMIT_CURVE
 from query.queries import Limits, Queries
 from server.clock import monotonic
-from server.http import tokens
 from server.http.page_session import cookie_of
 from server.http.shares import MAX_DAYS, Shares
-from server.http.tokens import Gate
 from server.metrics import Metrics
+from server.tokens.audit import NOBODY, AuditLog
+from server.tokens.gate import Gate
+from server.tokens.token import Scope as Allowed
 from server.version import program_version
 from server.workers.unreachable import some_unreachable
 
@@ -47,6 +48,7 @@ class PageSources:
 
     gate: Gate
     shares: Shares
+    audit: AuditLog
     metrics: Metrics
     store: str
     flush_s: float
@@ -69,7 +71,7 @@ def include_page(
         return await queries.curve(subject, query, LIMIT_CURVE)
 
     def check(token: str) -> None:
-        gate.check(tokens.Scope.read, b"Bearer " + token.encode("latin-1", "replace"))
+        gate.check(Allowed.read, b"Bearer " + token.encode("latin-1", "replace"))
 
     def signed_in(scope: Scope) -> bool:
         return gate.closed and cookie_of(scope) is not None
@@ -80,12 +82,12 @@ def include_page(
     def missing_s() -> float:
         return sources.flush_s if some_unreachable() else 0
 
-    sharing = PageSharing(sources.shares, gate, clock)
+    sharing = PageSharing(sources.shares, gate, sources.audit, clock)
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.broken_down)
     app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))
     app.include_router(share_routes(pages, templates, clock, shared, missing_s))
     app.include_router(share_form_routes(templates, sharing, signed_in))
-    app.include_router(login_routes(templates, check, gate.needs_tokens))
+    app.include_router(login_routes(templates, check, lambda: gate.closed))
     _answer_strays(app, templates)
 
 
@@ -94,27 +96,30 @@ class PageSharing:
 
     max_days = MAX_DAYS
 
-    def __init__(self, shares: Shares, gate: Gate, clock: Callable[[], float]) -> None:
+    def __init__(self, shares: Shares, gate: Gate, audit: AuditLog, clock: Callable[[], float]) -> None:
         self._shares = shares
         self._gate = gate
+        self._audit = audit
         self._clock = clock
 
     def needs_token(self) -> bool:
-        return self._gate.needs_tokens()
+        return self._gate.closed
 
-    def check(self, token: str) -> None:
-        self._gate.check(tokens.Scope.admin, b"Bearer " + token.encode("latin-1", "replace"))
+    def check(self, token: str) -> str:
+        return self._gate.check(Allowed.admin, b"Bearer " + token.encode("latin-1", "replace")).token or NOBODY
 
     async def addresses(self, kind: str, name: str) -> list[SharedAddress]:
         found = await in_thread("reading shares", self._shares.addresses, kind, name, int(self._clock()))
         return [SharedAddress(share.id, share.until, signed) for share, signed in found]
 
-    async def share(self, kind: str, name: str, days: int) -> SharedAddress:
+    async def share(self, kind: str, name: str, days: int, by: str) -> SharedAddress:
+        await in_thread("writing the audit log", self._audit.note, by, "share made", f"{kind} {name}")
         signed = await in_thread("sharing", self._shares.add, kind, name, days, int(self._clock()))
         share_id, until, _ = signed.split(".")
         return SharedAddress(share_id, until, signed)
 
-    async def revoke(self, share_id: str) -> None:
+    async def revoke(self, share_id: str, by: str) -> None:
+        await in_thread("writing the audit log", self._audit.note, by, "share revoked", share_id)
         await in_thread("revoking a share", self._shares.remove, share_id)
 
 

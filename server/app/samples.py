@@ -10,9 +10,9 @@ from clickcurve.visible import visible
 from ingest.owner_status import OwnerStatus
 from ingest.reading.counters import IngestCounters
 from server.http.problems import Problems
-from server.http.tokens import Gate
 from server.metrics import Sample
 from server.process.schedule import JobStatus
+from server.tokens.gate import Gate
 from server.version import program_version
 
 Samples = Iterable[Sample]

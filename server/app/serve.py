@@ -12,13 +12,16 @@ from clickcurve.visible import visible
 from server import data_folder, logs, metrics
 from server.app import run, shutdown
 from server.http import connection
-from server.http.tokens import check_reach, load_tokens
 from server.limiter import limiter
 from server.logs import log
 from server.process import open_files, supervisor, systemd
 from server.settings.alerts import require_smtp
 from server.settings.table import Settings
 from server.settings.values import is_loopback
+from server.tokens.gate import check_reach
+from server.tokens.known_tokens import admin_token, kept_tokens, mounted_tokens
+from server.tokens.token_book import TokenBook
+from storage.from_uri import open_store
 
 _FROM_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # of a server on every address, the one that a browser can open
 
@@ -31,8 +34,8 @@ def serve(settings: Settings) -> int:
     if in_memory and settings.workers > 1:
         raise SettingInvalid("memory:// works in one process only: set workers to 1", field="workers")
     with data_folder.held(settings.data, settings.store, "clickcurve serve"):
-        tokens = load_tokens(data_folder.tokens_file(settings.data))
-        check_reach(settings.host, bool(tokens), settings.insecure)
+        tokens = knows_tokens(settings)
+        check_reach(settings.host, tokens, settings.insecure)
         listener = bind(settings.host, settings.port)
         logs.start()
         open_files.raise_limit()
@@ -54,6 +57,24 @@ def serve(settings: Settings) -> int:
             lambda parent: _work(settings, listener, parent),
             lambda: _ready(listener),
         ).run()
+
+
+def knows_tokens(settings: Settings) -> bool:
+    """Returns whether there are tokens, or may be: a cluster is asked by the workers, which refuse requests until then.
+
+    Raises SettingInvalid for a file of tokens that cannot be read, and what opening a database raises.
+    """
+    if admin_token(settings) or mounted_tokens(settings) or kept_tokens(settings.data):
+        return True
+    if not settings.closed or settings.store.startswith("memory:"):
+        return False
+    if settings.store.startswith("cassandra:"):
+        return True
+    store = open_store(settings.store, settings.ladder)
+    try:
+        return bool(TokenBook(store).all())
+    finally:
+        store.close()
 
 
 def _ready(listener: socket.socket) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,7 +22,6 @@ from server.http.health_routes import Readiness
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.problems import Problems
 from server.http.shares import Shares
-from server.http.tokens import Gate
 from server.limiter.history import LimitHistory
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics, Sample, process_samples
@@ -29,6 +29,9 @@ from server.process import jobs
 from server.process.journals import MIB, holds_hits, open_journal, open_owner
 from server.process.schedule import Schedule
 from server.settings.table import Settings
+from server.tokens.audit import AuditLog
+from server.tokens.known_tokens import KnownTokens
+from server.tokens.token_book import TokenBook
 from server.workers.orphaned_journals import OrphanedJournals
 from server.workers.peers import Peers
 from server.workers.pending import PendingHits
@@ -70,7 +73,8 @@ class Worker:
             lambda: self.pending.status, settings.flush_s, store.rows, self._ending, journal.check_room
         )
         self.peers = Peers(settings.data, number, settings.workers)
-        self.gate = Gate(data_folder.tokens_file(settings.data), clock.monotonic)
+        self.tokens = KnownTokens(settings, TokenBook(store), clock.now, keeps=number == 1)
+        self.audit = AuditLog(store, clock.now)
         self.problems = Problems()
         self.counting = application.Counting(IngestCounters(), self.problems)
         self.metrics = Metrics(
@@ -83,7 +87,8 @@ class Worker:
             self.owner,
             store,
             clock.now,
-            self.gate,
+            self.tokens,
+            self.audit,
             self.counting,
             self.metrics,
             self.readiness,
@@ -95,7 +100,12 @@ class Worker:
             queries,
             breakdowns,
             PageSources(
-                self.gate, Shares(store), self.metrics, settings.store.partition(":")[0], float(settings.flush_s)
+                self.tokens.gate,
+                Shares(store),
+                self.audit,
+                self.metrics,
+                settings.store.partition(":")[0],
+                float(settings.flush_s),
             ),
             peers,
         )
@@ -116,7 +126,9 @@ class Worker:
             ),
             lambda: samples.of_store(store.measures()),
             lambda: samples.of_jobs(self.schedule.status),
-            lambda: samples.of_requests(self.problems, self.gate, self.gateway.answers, self.peers.incomplete_answers),
+            lambda: samples.of_requests(
+                self.problems, self.tokens.gate, self.gateway.answers, self.peers.incomplete_answers
+            ),
             lambda: samples.of_connections(self.connections_refused),
             self.limiter.samples,
             lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
@@ -159,7 +171,10 @@ class Worker:
             "rank": lambda: jobs.rank_rows(self.store),
             "limit_history": self.limit_history.hand_over,
             "dimensions": self.attributes.renew,
+            "tokens": self.tokens.refresh,
         }
+        if self.number == 1:
+            functions["audit"] = lambda: asyncio.to_thread(self.audit.forget)
         if self.number == 1 or self._gave_way is not None:
             functions["orphaned_journals"] = self.orphaned.visit
         if self.settings.workers > 1:

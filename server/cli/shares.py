@@ -17,6 +17,7 @@ from server.cli.output import ReportingGroup, Result
 from server.cli.store.inspect import require_database
 from server.http.shares import MAX_DAYS, Shares
 from server.settings.table import Settings
+from server.tokens.audit import PROMPT, AuditLog
 from storage.from_uri import open_store
 
 USUAL_DAYS = 30
@@ -33,14 +34,14 @@ class _ShareGroup(ReportingGroup):
 
 
 @contextmanager
-def _shares(settings: Settings) -> Iterator[Shares]:
-    """Opens the shares of the settings' store, which servers may use meanwhile."""
+def _shares(settings: Settings) -> Iterator[tuple[Shares, AuditLog]]:
+    """Opens the shares of the settings' store, which servers may use meanwhile, and its audit log."""
     if settings.store.startswith("memory:"):
         raise SettingInvalid("memory:// is inside the server only, so this command cannot reach it", field="store")
     require_database(settings.store)  # of a new one no server would know the secret, and refuse the address
     store = open_store(settings.store)
     try:
-        yield Shares(store)
+        yield Shares(store), AuditLog(store, clock.now)
     finally:
         store.close()
 
@@ -81,7 +82,8 @@ def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Res
             "this cannot be the name of a group", field="key", value=key, rule=f"{GROUP_BYTES} bytes at most"
         )
     kind = "group" if is_group else "link"
-    with _shares(settings) as shares:
+    with _shares(settings) as (shares, audit):
+        audit.note(PROMPT, "share made", f"{kind} {key}")
         signed = shares.add(kind, key, days, int(clock.now()))
     address = f"{settings.url.rstrip('/')}/share/{signed}"
     share_id, until, _ = signed.split(".")
@@ -92,7 +94,7 @@ def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Res
 @with_settings("data", "store", "config")
 def list_shares(settings: Settings) -> Result:
     """List what is shared: id, last day, what it is."""
-    with _shares(settings) as shares:
+    with _shares(settings) as (shares, _):
         listed = shares.all()
     lines = (f"{share.id}  {share.until}  {share.kind:<5}  {share.name}" for share in listed)
     return Result(lines, [msgspec.to_builtins(share) for share in listed])
@@ -103,8 +105,10 @@ def list_shares(settings: Settings) -> Result:
 @with_settings("data", "store", "config")
 def revoke_share(settings: Settings, share_id: str) -> Result:
     """Revoke the address with this id (see `share list`); all running servers of the store know at once."""
-    with _shares(settings) as shares:
+    with _shares(settings) as (shares, audit):
         is_revoked = shares.remove(share_id)
+        if is_revoked:
+            audit.note(PROMPT, "share revoked", share_id)
     if not is_revoked:
         raise Failed(f"nothing is shared as {share_id}; `clickcurve share list` shows all")
     return Result([f"revoked {share_id}"], [{"revoked": share_id}])

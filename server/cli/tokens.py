@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import click
 
+from clickcurve.buckets.errors import ParameterInvalid, SettingInvalid
+from clickcurve.buckets.ladder import DAY_S, HOUR_S
+from clickcurve.times import parse_length, parse_time
 from server import clock, data_folder
-from server.cli.main import Failed
+from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
-from server.http.tokens import Scope, Token, add_token, load_tokens, remove_token
 from server.settings.table import Settings
+from server.tokens.audit import PROMPT, AuditLog
+from server.tokens.known_tokens import keep_tokens
+from server.tokens.token import Scope, Token, Wish, load_tokens
+from server.tokens.token_book import TokenBook
+from server.tokens.token_routes import listed
+from storage.from_uri import open_store
+
+_LIFE_UNITS_S = {"h": HOUR_S, "d": DAY_S, "w": 7 * DAY_S}
+
+
+@contextmanager
+def _token_book(settings: Settings) -> Iterator[tuple[TokenBook, AuditLog]]:
+    """Opens the tokens of the settings' store, which servers may use meanwhile, and its audit log."""
+    if settings.store.startswith("memory:"):
+        reason = "memory:// lives inside the server: set admin_token there, and make tokens by POST /v1/tokens"
+        raise SettingInvalid(reason, field="store")
+    if settings.store == f"sqlite:///{settings.data}/clickcurve.db":
+        data_folder.prepare(settings.data)
+    store = open_store(settings.store, settings.ladder)
+    try:
+        book = TokenBook(store)
+        book.take_over(load_tokens(data_folder.tokens_file(settings.data)))
+        yield book, AuditLog(store, clock.now)
+        if settings.data.is_dir():  # a server that starts there knows them even while the store does not answer
+            keep_tokens(settings.data, book.all())
+    finally:
+        store.close()
 
 
 @click.group("token", cls=ReportingGroup)
@@ -20,68 +50,108 @@ def token_command() -> None:
     """Make, list and revoke the tokens that a server asks for.
 
     As soon as there is a token, every request needs `Authorization: Bearer TOKEN`, except /healthz, /readyz and /docs.
-    A running server notices changes within a second. A token is shown once, when it is made: only its hash is kept.
+    All servers of the store notice changes within five seconds. A token is shown once, when it is made: only its hash
+    is kept, in the server's database. Run the command where that is, or name its folder by --data.
 
     \b
     Scopes:
       write   send hits and imports
       read    totals, curves, lists and /metrics
-      admin   both, and erase links
+      admin   both, erase links, and make tokens
 
     \b
     Examples:
       clickcurve token create shortener --scope write
+      clickcurve token create --prefix acme/ --group acme --expires 90d
       clickcurve token list
       clickcurve token revoke 1f2e3d4c
     """
 
 
 @token_command.command("create")
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
-    required=True,
     type=click.Choice([scope.value for scope in Scope]),
-    help="What it allows; may be given several times.",
+    help="What it allows; may be given several times.  [default with --prefix: write and read]",
 )
-@with_settings("data", "config")
-def create_token(settings: Settings, name: str, scopes: tuple[str, ...]) -> Result:
-    """Make a token and print it, once. NAME describes its user.
+@click.option("--prefix", help="It may touch keys that begin so, and nothing else.")
+@click.option("--group", help="The group that counts its hits.  [default: the prefix without its separator]")
+@click.option("--expires", metavar="TIME", help="When it ends: a time, or a length such as 90d, 12h or 8w.")
+@with_settings("data", "store", "config")
+def create_token(
+    settings: Settings,
+    name: str | None,
+    scopes: tuple[str, ...],
+    prefix: str | None,
+    group: str | None,
+    expires: str | None,
+) -> Result:
+    """Make a token and print it, once. NAME describes its user; the default is the prefix.
 
     \b
     Examples:
       clickcurve token create shortener --scope write
       clickcurve token create dashboard --scope read --data /var/lib/clickcurve
+      clickcurve token create --prefix acme/ --group acme --expires 90d
     """
-    data_folder.prepare(settings.data)
-    wanted = tuple(dict.fromkeys(Scope(scope) for scope in scopes))
-    token = add_token(data_folder.tokens_file(settings.data), name, wanted, int(clock.now()))
-    return Result([token], [{"id": token.split("_")[1], "token": token, "name": name, "scopes": wanted}])
+    if name is None and prefix is None:
+        raise Failed("the token needs a NAME, or --prefix", USAGE)
+    if not scopes and prefix is None:
+        raise Failed("the token needs a --scope: write, read or admin", USAGE)
+    now = int(clock.now())
+    wanted = tuple(map(Scope, scopes)) or (Scope.write, Scope.read)
+    wish = Wish(name or prefix or "", wanted, prefix, group, _end_of(expires, now)).checked(now)
+    with _token_book(settings) as (book, audit):
+        audit.note(PROMPT, "token made", wish.name if prefix is None else f"{wish.name} {prefix}")
+        token, secret = book.add(wish, now)
+    return Result([secret], [{"token": secret, **listed(token, None)}])
+
+
+def _end_of(expires: str | None, now: int) -> int | None:
+    """Returns when a token ends, in epoch seconds; raises ParameterInvalid."""
+    if expires is None:
+        return None
+    length = parse_length(expires, _LIFE_UNITS_S)
+    if length is not None:
+        return now + length[0] * length[1]
+    try:
+        return parse_time("expires", expires).utc_s
+    except ParameterInvalid as error:
+        rule = "a time such as 2027-01-01, or a length such as 90d"
+        raise ParameterInvalid(error.detail, field="expires", value=expires, rule=rule) from None
 
 
 @token_command.command("list")
-@with_settings("data", "config")
+@with_settings("data", "store", "config")
 def list_tokens(settings: Settings) -> Result:
-    """List tokens: id, scopes, when made, name."""
-    tokens = load_tokens(data_folder.tokens_file(settings.data))
+    """List tokens: id, scopes, when made, when it ends, when last used, name, prefix and group."""
+    with _token_book(settings) as (book, _):
+        tokens, used = book.all(), book.last_used()
     return Result(
-        map(_token_text, tokens),
-        [{name: value for name, value in asdict(token).items() if name != "sha256"} for token in tokens],
+        (_token_text(token, used.get(token.id)) for token in tokens),
+        [listed(token, used.get(token.id)) for token in tokens],
     )
 
 
-def _token_text(token: Token) -> str:
+def _token_text(token: Token, used: str | None) -> str:
     made = datetime.fromtimestamp(token.created_at, UTC).strftime("%Y-%m-%d %H:%M")
-    return f"{token.id}  {','.join(token.scopes):<16}  {made}  {token.name}"
+    ends = "" if token.expires_at is None else f"  until {datetime.fromtimestamp(token.expires_at, UTC):%Y-%m-%d %H:%M}"
+    last = "never used" if used is None else f"used {used[:4]}-{used[4:6]}-{used[6:]}"
+    reach = "" if token.prefix is None else f"  prefix {token.prefix}  group {token.group}"
+    return f"{token.id}  {','.join(token.scopes):<16}  {made}{ends}  {last}  {token.name}{reach}"
 
 
 @token_command.command("revoke")
 @click.argument("token_id", metavar="ID")
-@with_settings("data", "config")
+@with_settings("data", "store", "config")
 def revoke_token(settings: Settings, token_id: str) -> Result:
     """Revoke the token with this id (see `token list`)."""
-    if not remove_token(data_folder.tokens_file(settings.data), token_id):
-        raise Failed(f"there is no token {token_id}; `clickcurve token list` shows all tokens")
+    with _token_book(settings) as (book, audit):
+        if all(token.id != token_id for token in book.all()):
+            raise Failed(f"there is no token {token_id}; `clickcurve token list` shows all tokens")
+        audit.note(PROMPT, "token revoked", token_id)
+        book.remove(token_id)
     return Result([f"revoked {token_id}"], [{"revoked": token_id}])

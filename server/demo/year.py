@@ -128,4 +128,4 @@ def _visitor_days(start: int, people: int, day: int) -> VisitorDays:
     days = (BREAKDOWN.ladder.kept(start, day)[1] - start) / DAY_S
     each = VISITORS * -math.expm1(-people / days / VISITORS)
     number = min(people, max(1, round(each * days)))
-    return VisitorDays(number, number, each <= EXACT, people)
+    return VisitorDays.of_owner(number, each <= EXACT, people)

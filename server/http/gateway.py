@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
+from clickcurve.access import ALL_ACCESS, Access, access, begin_access
 from clickcurve.asgi import FIELDS, SAFE, Answer, Application, Message, Receive, Scope, Send, close_unanswered
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, NotAllowed, NotAuthenticated
 from clickcurve.limiter.http.admission import WRITES
@@ -19,8 +20,9 @@ from ingest.reading.hit_endpoint import HitRoutes
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.page_session import cookie_of, is_page, to_login
 from server.http.problems import Problems
-from server.http.tokens import QUESTIONS, Gate, scope_of
 from server.limiter.limiter import ServerLimiter
+from server.tokens.gate import Gate
+from server.tokens.route_access import QUESTIONS, check_route, scope_of
 from server.workers.unreachable import naming_noted
 
 LIMIT = b"/v1/limit/"
@@ -74,13 +76,15 @@ class Gateway:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}
         try:
-            if self._gate.needs_tokens():
-                self._check_token(scope)
+            if self._gate.closed:
+                allowed = self._check_token(scope)
             else:
+                allowed = ALL_ACCESS
                 self._host_and_origin_guard.check(scope)
         except ClickcurveError as error:
             await self._refuse(error, scope, receive, send)
             return
+        begin_access(allowed)
         limiter = self._limiter
         if limiter is not None and limiter.limits_writes and not await self._admitted(limiter, scope, receive, send):
             return
@@ -99,14 +103,14 @@ class Gateway:
     def changes(self) -> int:
         """Returns a number that is another one when other requests may be let in than before."""
         limiter = self._limiter
-        return 2 * self._gate.readings() + (limiter is not None and limiter.limits_writes)
+        return 2 * self._gate.changes + (limiter is not None and limiter.limits_writes)
 
     def lets_in(self, method: str, path: str, fields: Mapping[bytes, bytes]) -> bool:
         """Tells whether a request with these header fields is let in unasked, as things are; counts nothing."""
         limits_writes = self._limiter is not None and self._limiter.limits_writes
         if limits_writes and method in WRITES and not path.startswith(LIMIT.decode()):
             return False
-        if self._gate.needs_tokens():
+        if self._gate.closed:
             needed = scope_of(method, path)
             return needed is not None and self._gate.allows(needed, fields.get(b"authorization"))
         try:
@@ -130,16 +134,18 @@ class Gateway:
         self.answers[response.status_code] += 1
         await naming_noted(response)(scope, receive, send)
 
-    def _check_token(self, scope: Scope) -> None:
+    def _check_token(self, scope: Scope) -> Access:
         needed = scope_of(scope["method"], scope["path"])
         if needed is None:
             if scope["method"] == "POST":  # a form of the page, which signs in or out
                 self._host_and_origin_guard.check_page(dict(scope["headers"]))
-            return
+            return ALL_ACCESS
         shown = _authorization(scope)
         if shown is None and scope["method"] == "GET":
             shown = cookie_of(scope)  # for reading alone, so that no other site can write by it
-        self._gate.check(needed, shown)
+        allowed = self._gate.check(needed, shown)
+        check_route(allowed, scope["method"], scope["raw_path"])
+        return allowed
 
     async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         response = self._problems.answer(error)
@@ -158,8 +164,7 @@ class Gateway:
         if scope["method"] not in WRITES or scope["raw_path"].startswith(LIMIT) or scope["path"] in QUESTIONS:
             return True
         features = {"ip": limiter.addresses.client(scope)}
-        token = self._gate.token_id(_authorization(scope)) if self._gate.closed else None
-        if token is not None:
+        if (token := access().token) is not None:
             features["token"] = token
         try:
             refused = await limiter.refuse_write(features)

@@ -20,7 +20,8 @@ from ingest.hit import ID_CHARACTERS, JsonHit
 from ingest.reading.content_encoding import BODY_BYTES
 from ingest.reading.receipt import RECEIPT_ITEMS
 from query.http.openapi import schemas as answer_schemas
-from server.http.tokens import Scope, scope_of
+from server.tokens.route_access import scope_of
+from server.tokens.token import Scope
 from server.workers.unreachable import HEADER
 
 Schema = dict[str, Any]

@@ -15,6 +15,7 @@ from server.process.schedule import Job
 from storage.contract import Store
 
 PUBLISH_S = 5
+TOKENS_S = 2  # all workers and nodes know of a new or revoked token within 5 s
 HAND_OVER_S = 1
 ALERTS_S = 20
 REPORT_S = 600
@@ -78,6 +79,8 @@ def job_table(
         "fold": (HOUR_S, FOLD_AT_S, True),  # folds once a day; runs hourly, to go on where a pass was stopped
         "forget_ids": (HOUR_S, HOUR_S / 2, False),
         "rank": (RANK_S, now, True),
+        "tokens": (TOKENS_S, now, False),
+        "audit": (HOUR_S, now, False),
         # A journal that gave way at the start is emptied soon after the store is back; else there is nothing to do.
         "orphaned_journals": (flush_s, now, True),
         "publish_metrics": (PUBLISH_S, now, False),

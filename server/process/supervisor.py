@@ -24,7 +24,7 @@ from server.process import systemd
 REFUSED = 2
 CRASHED = 1
 PAUSE_S = 1.0  # before a worker that died is replaced, so that one that cannot live does not spin
-REFUSED_PAUSE_S = 30.0  # before one that refused to start is tried again: a person may have mended what it names
+REFUSED_PAUSE_S = 30.0  # before one that refused to start is tried again: somebody may have corrected what it names
 _STOP = (signal.SIGTERM, signal.SIGINT)
 # Sent by a worker to its parent when it listens. Real-time signals queue, so none is lost where several come at once.
 _LISTENS = signal.SIGRTMIN

@@ -103,6 +103,19 @@ class Settings:
         "Listen where other machines can connect, without tokens: anybody can write and read.",
         "",
     )
+    admin_token: str = _row(
+        "",
+        values.admin_token,
+        "A token of scope admin, to make others with. Best set by its variable, on the first day.",
+        "TOKEN",
+        secret=True,
+    )
+    tokens_file: Path | None = _row(
+        "",
+        values.maybe_file_path,
+        "JSON file with further tokens, such as a mounted secret. It is read again when it changes.",
+        "FILE",
+    )
     flush_s: int = _row("15", values.whole_number(1, 3_600), "Seconds between flushes.", "SECONDS")
     drain_s: int = _row(
         "0",
@@ -252,6 +265,11 @@ class Settings:
     rules: tuple[Rule, ...] = ()
     alerts: tuple[Alert, ...] = ()
     again: Callable[[], Settings] = field(repr=False, compare=False)
+
+    @property
+    def closed(self) -> bool:
+        """Whether requests need a token even if none is known yet."""
+        return not (values.is_loopback(self.host) or self.insecure)
 
     def listing(self) -> list[tuple[str, str, str]]:
         """Lists (name, value as text, origin) of every setting, in the table's order. Secrets are masked."""

@@ -15,6 +15,7 @@ from clickcurve.limiter.http.address import addresses
 from ingest.attributes.dimensions import dimensions_of
 from storage.cassandra import uri
 
+LEAST_TOKEN = 16  # characters of a token that people choose
 CAPS = len(BREAKDOWN.caps)
 CAPS_RULE = f"must be {CAPS} whole numbers from 1 to {CAP_MOST:,}: values a bucket keeps by hour, day, week and month"
 
@@ -30,6 +31,12 @@ def not_empty(text: str) -> str:
 
 
 def anything(text: str) -> str:
+    return text
+
+
+def admin_token(text: str) -> str:
+    if text and (len(text) < LEAST_TOKEN or not text.isascii() or not text.isprintable() or " " in text):
+        raise Broken(f"must be at least {LEAST_TOKEN} visible ASCII characters")
     return text
 
 

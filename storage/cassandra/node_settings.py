@@ -18,7 +18,7 @@ NodeSettings = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A setting, whether a node's is right, and else what follows and what mends it."""
+    """A setting, whether a node has the right value, and otherwise the consequence and the remedy."""
 
     setting: str
     is_met: Callable[[NodeSettings], bool]

@@ -199,7 +199,7 @@ class Requests:
     ) -> Callable[[], list[Outcome]]:
         """Sends all; returns what sends again what failed, up to ATTEMPTS times, and gives the outcomes in order.
 
-        That raises the first failure of the last attempt, or what no repeat can mend at once.
+        That raises the first failure of the last attempt, or at once an error that no repeat can change.
         """
 
         def send(some: list[int]) -> Callable[[], list[Outcome | None]]:

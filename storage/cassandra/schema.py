@@ -169,7 +169,7 @@ class Administered(Driver, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault of a keyspace, with what mends it. `fatal`: no server starts like this."""
+    """A fault of a keyspace, with its remedy. `fatal`: no server starts like this."""
 
     sentence: str
     fatal: bool
@@ -233,7 +233,7 @@ def open_keyspace(
 ) -> tuple[Ladder, list[str]]:
     """Begins to work in the keyspace; returns its ladder, and the faults with which that is possible, in sentences.
 
-    Raises StoreMismatch if it is not possible, with what mends it, and StoreUnavailable.
+    Raises StoreMismatch if it is not possible, with the remedy, and StoreUnavailable.
     """
     findings = check_schema(cluster, ladder)
     for finding in findings:
@@ -245,18 +245,18 @@ def open_keyspace(
 
 def _findings(cluster: Administered, ladder: Ladder | None) -> Iterator[Finding]:
     keyspace = cluster.address.keyspace
-    mend = f"run `clickcurve schema apply --store {cluster.address.uri}`"
+    remedy = f"run `clickcurve schema apply --store {cluster.address.uri}`"
     replication = _replication_of(cluster)
     if replication is None:
-        yield Finding(f"there is no keyspace {keyspace}: {mend}", fatal=True)
+        yield Finding(f"there is no keyspace {keyspace}: {remedy}", fatal=True)
         return
     columns = _columns(cluster)
     for table in TABLES:
         if table.name not in columns:
-            yield Finding(f"keyspace {keyspace} has no table {table.name}: {mend}", fatal=True)
+            yield Finding(f"keyspace {keyspace} has no table {table.name}: {remedy}", fatal=True)
             return
         if lacking := table.lacks(columns[table.name]):
-            yield Finding(f"table {keyspace}.{table.name} lacks {', '.join(lacking)}: {mend}", fatal=True)
+            yield Finding(f"table {keyspace}.{table.name} lacks {', '.join(lacking)}: {remedy}", fatal=True)
             return
         if columns[table.name] != table.columns:
             yield Finding(
@@ -264,22 +264,22 @@ def _findings(cluster: Administered, ladder: Ladder | None) -> Iterator[Finding]
             )
             return
     for name, wrong in _wrong_options(cluster).items():
-        yield Finding(f"table {keyspace}.{name} has other options ({', '.join(wrong)}): {mend}", fatal=False)
-    yield from _wrong_notes(cluster, ladder, mend)
+        yield Finding(f"table {keyspace}.{name} has other options ({', '.join(wrong)}): {remedy}", fatal=False)
+    yield from _wrong_notes(cluster, ladder, remedy)
     yield from _weak_replication(keyspace, replication, cluster)
     for sentence in unmet(cluster.on_each_node(SETTINGS_QUERY)):
         yield Finding(sentence, fatal=False)
 
 
-def _wrong_notes(cluster: Administered, ladder: Ladder | None, mend: str) -> Iterator[Finding]:
+def _wrong_notes(cluster: Administered, ladder: Ladder | None, remedy: str) -> Iterator[Finding]:
     """Compares what the keyspace was made for with what it is used for now."""
     address, noted = cluster.address, _noted(cluster)
     missing = sorted(NOTES - noted.keys())
     if missing:
-        yield Finding(f"keyspace {address.keyspace} does not say its {', '.join(missing)}: {mend}", fatal=True)
+        yield Finding(f"keyspace {address.keyspace} does not say its {', '.join(missing)}: {remedy}", fatal=True)
         return
     if int(noted["version"]) != VERSION:
-        age, then = ("older", mend) if int(noted["version"]) < VERSION else ("newer", "use a newer Clickcurve")
+        age, then = ("older", remedy) if int(noted["version"]) < VERSION else ("newer", "use a newer Clickcurve")
         yield Finding(
             f"keyspace {address.keyspace} has the {age} schema {noted['version']}, not {VERSION}: {then}", fatal=True
         )

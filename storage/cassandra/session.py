@@ -290,7 +290,7 @@ def _unreadable(name: str, path: object, error: Exception) -> SettingInvalid:
 
 
 def as_store_error(error: Exception, address: Address) -> ClickcurveError:
-    """Returns what to raise for an error of the driver: StoreMismatch only for what waiting does not mend."""
+    """Returns what to raise for an error of the driver: StoreMismatch only for errors that waiting does not remove."""
     by_host = error.errors if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) else {}
     for cause in (error, *by_host.values()):
         if isinstance(cause, AuthenticationFailed | Unauthorized):

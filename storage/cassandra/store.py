@@ -214,6 +214,9 @@ class CassandraStore(UnrankedStore):
         noted: dict[str, str] = dict(self._cql.run(META))
         return {name.removeprefix(_NOTE): value for name, value in noted.items() if name.startswith(_NOTE)}
 
+    def noted(self, name: str) -> str | None:
+        return next((str(value) for (value,) in self._cql.run(NOTED, (_NOTE + name,))), None)
+
     def source(self, source: str) -> Source | None:
         return self._sources.get(source)
 

@@ -6,6 +6,7 @@ They are written with the rows of a flush, and candidates are dropped when there
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -93,8 +94,8 @@ class SqliteRanked:
         self._db = db
         self._ranking = ranking
 
-    def candidates(self) -> Candidates | None:
-        """Returns the candidates; None if the cutoffs cannot be read."""
+    def candidates(self, prefix: str = "") -> Candidates | None:
+        """Returns the candidates whose keys begin with a prefix; None if the cutoffs cannot be read."""
         since, people, bots = self._ranking.since, self._ranking.people, self._ranking.bots
         owners = [owner for (owner,) in self._db.execute("SELECT DISTINCT owner FROM bars")]
         try:
@@ -109,12 +110,22 @@ class SqliteRanked:
         less = " ".join(f"WHEN {owner} THEN {most}" for owner, (most, _) in rests.items())
         query = (
             f"SELECT key, sum({bound} {f'- CASE owner {less} ELSE 0 END' if less else ''}) + ?1 AS bound FROM leaders"
+            " WHERE key >= ?3 AND (?4 IS NULL OR key < ?4)"
             " GROUP BY key HAVING bound > ?1 OR bound = ?1 AND key < ?2 ORDER BY bound DESC, key"
         )
-        return Candidates(self._db.execute(query, rest).fetchall(), rest)
+        return Candidates(self._db.execute(query, (*rest, prefix, after_prefix(prefix))).fetchall(), rest)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         return links_of(self._db, keys)
+
+
+def after_prefix(prefix: str) -> str | None:
+    """Returns the least text after all those that begin with a prefix; None: there is none."""
+    for place in range(len(prefix), 0, -1):
+        last = ord(prefix[place - 1])
+        if last < sys.maxunicode:  # UTF-8 has no surrogates, and its bytes are in the order of characters
+            return prefix[: place - 1] + chr(0xE000 if last == 0xD7FF else last + 1)
+    return None
 
 
 def _most(counts: Sequence[str], since: int | None, windows: tuple[int, ...]) -> str:

@@ -195,6 +195,11 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().on_worker() as db:
             return notes_of(db)
 
+    def noted(self, name: str) -> str | None:
+        with self._connections.open().on_worker() as db:
+            (value,) = db.execute("SELECT value FROM meta WHERE name = ?", (NOTE + name,)).fetchone() or (None,)
+            return value
+
     def source(self, source: str) -> Source | None:
         with self._connections.open().on_worker() as db:
             return source_of(db, source)

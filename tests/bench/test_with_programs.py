@@ -70,7 +70,7 @@ def test_a_part_of_make_bench_prints_its_figures(words: tuple[str, ...], capsys:
 @pytest.mark.parametrize("place", ["memory", "redis", "memcached", "bytes"])
 def test_the_limiter_is_measured_beside_other_libraries(place: str) -> None:
     """In a process of its own: some libraries leave their sockets open."""
-    command = [sys.executable, "-m", "bench.limiter", place, "--rounds", "1", "--seconds", "0.001"]
+    command = [sys.executable, "-m", "bench.limiter", place, "--rounds", "1", "--seconds", "0.001", "--scale", "0.01"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     figure = rf"{place}, fixed window, 100/d +[\d,]+ /s +1/"
     if place == "bytes":

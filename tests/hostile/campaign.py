@@ -15,8 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from server.http.tokens import Scope, add_token
+from server.tokens.token import Scope
 from testing.client import http_client
+from testing.tokens import add_token
 from tests.hostile.loop_watch import PAUSE_MAX_MS, WatchedServer, read_pauses_ms
 from tests.hostile.random_requests import KEYS, RandomRequest, random_requests
 

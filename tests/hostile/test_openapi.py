@@ -28,8 +28,9 @@ from schemathesis.specs.openapi.checks import (
 )
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
-from server.http.tokens import Scope, add_token
+from server.tokens.token import Scope
 from testing.server import ROOT, RunningServer
+from testing.tokens import add_token
 from tests.selection import at
 
 INPUTS = int(os.environ.get("SCHEMA_INPUTS") or at(quick=4, full=15))

@@ -112,7 +112,7 @@ def counted_walks(nodes: QueriedNodes) -> list[str | None]:
         walks.append(after)
         return walk(after, limit, since_day)
 
-    nodes.links.rankings._walk, nodes.links.rankings._ranked = counting, None
+    nodes.links.rankings._walk_of, nodes.links.rankings._ranked = lambda within: counting, None
     return walks
 
 
@@ -170,7 +170,7 @@ def test_what_happens_during_a_walk_is_not_forgotten(what: str) -> None:
             nodes.flush() if what == "flush" else nodes.erase("b")
         return found
 
-    nodes.links.rankings._walk, nodes.links.rankings._ranked = meanwhile, None
+    nodes.links.rankings._walk_of, nodes.links.rankings._ranked = lambda within: meanwhile, None
     assert run(nodes.links.rankings.best(Parameters(), NOW)).links[0] == ("a", 11)
     expected = [("a", 11), ("b", 1), ("c", 1)] if what == "flush" else [("a", 11), ("c", 1)]
     assert run(nodes.links.rankings.best(Parameters(), NOW)).links == expected

@@ -35,7 +35,7 @@ class Server:
 
 def test_in_a_store_without_hits_hits_are_divided_since_ever() -> None:
     server = Server(MemoryStore())
-    with pytest.raises(StoreUnavailable, match="since when"):
+    with pytest.raises(StoreUnavailable, match="start of each dimension"):
         server.dividing.since("ref")
     server.begin()
     assert (server.dividing.since("ref"), server.dividing.since("source")) == (0, 0)
@@ -74,6 +74,24 @@ def test_servers_share_the_salt_of_a_day_until_it_is_deleted() -> None:
     assert set(one.salts()) == {DAY + 86_400, DAY + 2 * 86_400}
     kept = {name for name in store.notes() if name.startswith("salt:")}
     assert kept == {f"salt:{DAY + 86_400}", f"salt:{DAY + 2 * 86_400}"}
+
+
+def test_a_salt_is_let_go_in_time_while_the_store_is_away() -> None:
+    class Away(MemoryStore):
+        away = False
+
+        def notes(self) -> dict[str, str]:
+            if self.away:
+                raise StoreUnavailable("away")
+            return super().notes()
+
+    store = Away()
+    server = Server(store)
+    server.begin()
+    store.away, server.now = True, DAY - 86_400 + SALT_KEPT_S
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(server.dividing.renew())
+    assert set(server.salts()) == {DAY}
 
 
 def test_without_visitors_there_are_no_salts() -> None:
@@ -139,9 +157,11 @@ def test_a_store_that_takes_too_long_is_agreed_with_later() -> None:
 
     async def begin() -> None:
         await server.dividing.begin(False, patience_s=0.01)
-        with pytest.raises(StoreUnavailable, match="since when"):
-            server.dividing.since("ref")
-        store.go_on.set()
+        try:
+            with pytest.raises(StoreUnavailable, match="start of each dimension"):
+                server.dividing.since("ref")
+        finally:
+            store.go_on.set()
         await server.dividing.renew()
 
     asyncio.run(begin())

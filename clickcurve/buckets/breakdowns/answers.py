@@ -6,6 +6,7 @@ nothing is interpolated, nothing clipped. The breakdown must be folded, or merge
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, BoundedLadder, Breakdown, ValueCounts, sum_of_all
 from clickcurve.buckets.breakdowns.columns import ColumnTier
-from clickcurve.buckets.breakdowns.visitors import NO_DAYS, VisitorDays
+from clickcurve.buckets.breakdowns.visitors import STANDARD_ERROR, VisitorDays
 from clickcurve.buckets.ladder import DAY_S, Ladder
 
 
@@ -118,15 +119,33 @@ def visitors_between(row: Breakdown, start: int, end: int, bounded: BoundedLadde
     for tier, numbers in enumerate(row.visitor_days, 1):
         for at, number in numbers.items():
             spans.append(VisitorSpan(*bounded.ladder.bucket(tier, at), number))
-    for day, (visitors, hits) in row.days.items():
-        size = visitors.size()
-        spans.append(VisitorSpan(day, day + DAY_S, VisitorDays(size, size, visitors.exact, hits)))
+    spans += [VisitorSpan(day, day + DAY_S, visitors.as_days()) for day, visitors in row.days.items()]
     return sorted(span for span in spans if span.start < end and span.end > start)
 
 
 def visitor_days(spans: Sequence[VisitorSpan]) -> VisitorDays:
     """Sums visitor-days over different days. A visitor of two days counts twice: these are never unique visitors."""
-    total = NO_DAYS
+    days = [span.visitors for span in spans]
+    sizes = [each.estimate() for each in days]
+    return VisitorDays(
+        None if None in sizes else sum(filter(None, sizes)),
+        all(each.exact for each in days),
+        sum([each.known for each in days]),
+        sum([each.at_least for each in days]),
+        sum([each.at_most for each in days]),
+    )
+
+
+def standard_error(spans: Sequence[VisitorSpan]) -> int:
+    """Returns the standard error of the estimated visitor-days of different days, at most; 0 if there are none.
+
+    Days have hashes of their own, so their errors are independent. How a week's number is made of its days is not
+    kept: its error is that of one day of so many visitors, which is the greatest possible.
+    """
+    squares = 0.0
     for span in spans:
-        total = total.with_days(span.visitors)
-    return total
+        if span.visitors.size is None:
+            return 0  # nor an estimate
+        if not span.visitors.exact:
+            squares += (STANDARD_ERROR * span.visitors.size) ** 2
+    return math.ceil(math.sqrt(squares))

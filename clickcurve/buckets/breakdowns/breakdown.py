@@ -187,23 +187,27 @@ def sum_of_counts(ours: ValueCounts, theirs: ValueCounts) -> ValueCounts:
     return ValueCounts(values, ours.other + theirs.other, ours.slack + theirs.slack)
 
 
-def land(row: Breakdown, delta: BreakdownDelta, bounded: BoundedLadder) -> Breakdown:
-    """Returns the breakdown with the delta's hits, each hour in the bucket that holds it on the fold day.
+def land(row: Breakdown, deltas: Sequence[BreakdownDelta], fold_day: int, bounded: BoundedLadder) -> Breakdown:
+    """Returns the breakdown as of fold_day with the hits of some deltas, in the buckets that hold them then.
 
-    Raises ValueError if a time is not the start of an hour or day, or a count is below 1. Visitors of a day that is a
-    number already cannot be told from those that it counts: they and their hits are left out, as if they were unknown.
+    Visitors join their day as the row has it, before it is folded. They come while their day is kept as a set, but may
+    be flushed when it no longer is: after a crash, or when the store was away. Those of a day that is a number in the
+    row already cannot be told from the ones that it counts: they and their hits are left out, as if they were unknown.
+    Raises ValueError if a time is not the start of an hour or day, or a count is below 1.
     """
-    require_delta(delta)
+    days = row.days
+    for delta in deltas:
+        require_delta(delta)
+        days = _with_visitors(days, delta, row.fold_day, bounded.ladder)
+    row = fold_breakdown(row._replace(days=days), fold_day, bounded)
     caps = bounded.caps_of(row.shift)
-    dimensions = dict(row.dimensions)
-    for name, hours in delta.values.items():
-        if hours:
-            dimensions[name] = _with_values(dimensions.get(name), hours, row.fold_day, caps, bounded.ladder)
-    first = row.first
-    times = [min(hours) for hours in delta.values.values() if hours]
-    if times:
-        first = min(times) if first is None else min(first, *times)
-    return row._replace(first=first, dimensions=dimensions, days=_with_visitors(row, delta, bounded.ladder))
+    dimensions, first = dict(row.dimensions), row.first
+    for delta in deltas:
+        for name, hours in delta.values.items():
+            if hours:
+                dimensions[name] = _with_values(dimensions.get(name), hours, row.fold_day, caps, bounded.ladder)
+                first = min(hours) if first is None else min(first, *hours)
+    return row._replace(first=first, dimensions=dimensions)
 
 
 def require_delta(delta: BreakdownDelta) -> None:
@@ -238,13 +242,15 @@ def _with_values(
     return tuple(tiers)
 
 
-def _with_visitors(row: Breakdown, delta: BreakdownDelta, ladder: Ladder) -> Mapping[int, OpenDay]:
+def _with_visitors(
+    days: Mapping[int, OpenDay], delta: BreakdownDelta, fold_day: int, ladder: Ladder
+) -> Mapping[int, OpenDay]:
     if not delta.visitors and not delta.known:
-        return row.days
-    days = dict(row.days)
+        return days
+    days = dict(days)
     for day in delta.visitors.keys() | delta.known.keys():
         members, known = delta.visitors.get(day, frozenset()), delta.known.get(day, 0)
-        if (members or known) and not ladder.tier_of(day, row.fold_day):
+        if (members or known) and not ladder.tier_of(day, fold_day):
             before = days.get(day, OpenDay(NO_VISITORS))
             days[day] = OpenDay(before.visitors.with_members(members), before.known + known)
     return days
@@ -304,8 +310,7 @@ def _folded_days(
     carried: dict[int, VisitorDays] = {}
     for day, (visitors, known) in row.days.items():
         if day < cuts[0]:
-            size = visitors.size()
-            carried[day] = VisitorDays(size, size, visitors.exact, known)
+            carried[day] = VisitorDays.of_owner(visitors.size(), visitors.exact, known)
     days = {day: visitors for day, visitors in row.days.items() if day >= cuts[0]} if carried else row.days
     folded: list[Mapping[int, VisitorDays]] = []
     for tier, cut, numbers in zip(ladder.tiers[1:], cuts[1:], row.visitor_days, strict=True):
@@ -328,7 +333,7 @@ def apply_breakdown(
         return row
     if row.erased_at < erased_at:
         row = bounded.empty._replace(fold_day=row.fold_day, erased_at=erased_at)
-    return land(fold_breakdown(row, fold_day, bounded), delta, bounded)._replace(mark=mark)
+    return land(row, [delta], fold_day, bounded)._replace(mark=mark)
 
 
 def halve_caps(row: Breakdown, bounded: BoundedLadder) -> Breakdown:

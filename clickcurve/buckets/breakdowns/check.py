@@ -60,9 +60,9 @@ def _broken_visitors(row: Breakdown, bounded: BoundedLadder) -> list[str]:
     for tier, numbers in enumerate(row.visitor_days, 1):
         broken += _misplaced("visitors", tier, numbers, row, bounded)
         broken += [
-            f"visitors, {start}: from {number.at_least} to {number.at_most}, {number.known} hits"
+            f"visitors, {start}: {'several owners' if number.size is None else number.size}, {number.known} hits"
             for start, number in numbers.items()
-            if not 0 <= number.at_least == number.at_most or number.known < 0
+            if number.size is None or number.size < 0 or number.known < 0
         ]
     return broken
 

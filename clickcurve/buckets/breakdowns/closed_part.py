@@ -23,7 +23,7 @@ from clickcurve.buckets.breakdowns.bodies import (
 )
 from clickcurve.buckets.breakdowns.breakdown import Tiers, ValueCounts
 from clickcurve.buckets.breakdowns.columns import ColumnTier
-from clickcurve.buckets.breakdowns.visitors import VisitorDays
+from clickcurve.buckets.breakdowns.visitors import NO_DAYS, VisitorDays
 from clickcurve.buckets.breakdowns.vocabulary import VOCABULARIES, VOCABULARY
 from clickcurve.buckets.integers import after_sized_column, put_sized_column, put_varint, sized_column, varints
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME
@@ -125,11 +125,11 @@ def _put_tier(out: bytearray, tier: Mapping[int, ValueCounts], starts: list[int]
 
 
 def _put_numbers(out: bytearray, tier: Mapping[int, VisitorDays], starts: list[int]) -> None:
-    numbers = [tier.get(start, VisitorDays(0, 0, True)) for start in starts]
-    for number in numbers:
-        if number.at_least != number.at_most:
-            raise ValueError("visitor-days of several owners: a merged breakdown is not stored")
-    put_sized_column(out, [number.at_most << 1 | (not number.exact) for number in numbers])
+    numbers = [tier.get(start, NO_DAYS) for start in starts]
+    sizes = [number.size for number in numbers]
+    if None in sizes:
+        raise ValueError("visitor-days of several owners: a merged breakdown is not stored")
+    put_sized_column(out, [(number.size or 0) << 1 | (not number.exact) for number in numbers])
     put_sized_column(out, [number.known for number in numbers])
 
 
@@ -248,7 +248,7 @@ def _read_numbers(body: bytes, at: int, starts: list[list[int]]) -> tuple[Number
         hits_of_visitors, at = sized_column(body, at, len(of_tier))
         tiers.append(
             {
-                start: VisitorDays(number >> 1, number >> 1, not number & 1, hits)
+                start: VisitorDays.of_owner(number >> 1, not number & 1, hits)
                 for start, number, hits in zip(of_tier, numbers, hits_of_visitors, strict=True)
                 if number or hits
             }

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import struct
+from bisect import bisect_right
 from collections.abc import Iterable, Set
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ HASH_BITS = 40
 HASH_BYTES = 5
 EXACT = 256  # members: 1,280 bytes, what the registers come to when they are deflated
 REGISTERS = 2_048
+STANDARD_ERROR = 1.04 / math.sqrt(REGISTERS)  # of an estimate, as a part of it: 2.3 %
 
 _INDEX_BITS = 11
 _RANK_BITS = HASH_BITS - _INDEX_BITS
@@ -59,6 +61,12 @@ class VisitorSet(NamedTuple):
             return other.with_members(self.members)
         return VisitorSet(frozenset(), bytes(map(max, self.registers, other.registers)))
 
+    def certain_least(self) -> int:
+        """Returns how many members it has for certain: above EXACT, one for each register that is not empty."""
+        if not self.registers:
+            return len(self.members)
+        return max(EXACT + 1, REGISTERS - self.registers.count(0))
+
     def size(self) -> int:
         """Returns how many members there are: the number itself while exact, above an estimate."""
         if not self.registers:
@@ -75,35 +83,68 @@ class OpenDay(NamedTuple):
     visitors: VisitorSet
     known: int = 0
 
+    def as_days(self) -> VisitorDays:
+        """Returns the day's number, with what the set makes certain: more than the number alone."""
+        days = VisitorDays.of_owner(self.visitors.size(), self.visitors.exact, self.known)
+        if days.exact:
+            return days
+        at_least = self.visitors.certain_least()
+        return days._replace(at_least=at_least, at_most=max(at_least, self.known))
+
 
 class VisitorDays(NamedTuple):
     """Visitors of a bucket's UTC days, day by day: a visitor of two days counts twice.
 
-    Of one owner both bounds are the sum of its days' sizes. Of several, whose visitors may be the same: the greatest of
-    them, and their sum. exact: no day was estimated, and only one owner has some. known: the hits of these visitors.
+    size  the sum of the days' sizes. None: several owners counted some, and their visitors may be the same.
+    exact  no day was estimated, and only one owner has some. known: the hits of these visitors.
+    at_least, at_most  what is certain. Each visitor has a hit, so there are at most `known`.
     """
 
+    size: int | None
+    exact: bool
+    known: int
     at_least: int
     at_most: int
-    exact: bool
-    known: int = 0
+
+    @classmethod
+    def of_owner(cls, size: int, exact: bool = True, known: int = 0) -> VisitorDays:
+        """Returns the number of one owner's days, which is all that is stored of them."""
+        if exact:
+            return cls(size, True, known, size, size)
+        at_least = least_members(size)
+        return cls(size, False, known, at_least, max(at_least, known))
 
     def with_days(self, more: VisitorDays) -> VisitorDays:
-        """Returns the sum with other days of the same owner."""
-        at_least, at_most = self.at_least + more.at_least, self.at_most + more.at_most
-        return VisitorDays(at_least, at_most, self.exact and more.exact, self.known + more.known)
+        """Returns the number for these and other days of the same owner; raises ValueError for those of several."""
+        if self.size is None or more.size is None:
+            raise ValueError("visitor-days of several owners are not added to those of one")
+        return VisitorDays.of_owner(self.size + more.size, self.exact and more.exact, self.known + more.known)
 
     def with_owner(self, other: VisitorDays) -> VisitorDays:
         """Returns the bounds for the same days of this and another owner."""
-        return VisitorDays(
-            max(self.at_least, other.at_least),
-            self.at_most + other.at_most,
-            self.exact and other.exact and not (self.at_most and other.at_most),
-            self.known + other.known,
-        )
+        known = self.known + other.known
+        if not (self.at_most and other.at_most):
+            return (self if self.at_most else other)._replace(known=known)
+        return VisitorDays(None, False, known, max(self.at_least, other.at_least), self.at_most + other.at_most)
+
+    def estimate(self) -> int | None:
+        """Returns the size, within what is certain."""
+        return None if self.size is None else min(max(self.size, self.at_least), self.at_most)
 
 
-NO_DAYS = VisitorDays(0, 0, True)
+NO_DAYS = VisitorDays.of_owner(0)
+
+
+def least_members(size: int) -> int:
+    """Returns how many members an estimated set of this size has for certain: of any estimates that add up to it.
+
+    Each register that is not empty had a member of its own. An estimate is at most what its empty registers give
+    alone, so a great one has few of them. This least grows ever more slowly than the size: of several sets that
+    add up to one size, together they have for certain no fewer members than one set of that size.
+    """
+    most = REGISTERS / (2 * math.log(2) * max(size - 0.5, 0.5))
+    empty = bisect_right(range(REGISTERS), most, key=lambda registers: _sigma(registers / REGISTERS)) - 1
+    return min(size, max(EXACT + 1, REGISTERS - empty))
 
 
 def visitor_bytes(visitors: VisitorSet) -> bytes:

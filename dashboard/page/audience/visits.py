@@ -32,6 +32,8 @@ async def visits(broken_down: BrokenDown, subject: PageSubject, view: PageView, 
     days = visitor_curve(answer, axis, now)
     chart = None if days is None else make_chart(days, view, now, LOW, "daily visitor")
     count = about(answer.at_least, answer.at_most)
+    if answer.visitor_days is not None and not answer.exact:
+        count = Count(f"about {with_commas(answer.visitor_days)}", f"estimated, standard error {answer.error}")
     return Visits(count, with_commas(answer.unknown) if answer.unknown else "", chart)
 
 
@@ -52,7 +54,9 @@ def visitor_curve(answer: VisitorsAnswer, axis: CurveAnswer, now: int) -> CurveA
             low = max(0, bisect_right(edges, day.start) - 1)
             high = low + 1
         before = pieces.pop() if pieces and low < pieces[-1][1] else (low, low, 0)
-        pieces.append((before[0], max(before[1], high), before[2] + day.at_least))
+        pieces.append(
+            (before[0], max(before[1], high), before[2] + (day.at_least if day.visitors is None else day.visitors))
+        )
     if len(pieces) < 2:
         return None
     step = "1d" if axis.step == "native" or step_s(axis) < DAY_S else axis.step

@@ -11,13 +11,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
+
+from clickcurve.access import access
 
 PATIENCE_S = 0.3
 SERVES = 20  # times as long as it took
 MOST = 16  # rankings that are kept, and that may be under way
 
 A = TypeVar("A")
+AskedFor: TypeAlias = tuple[tuple[str, str], bytes]  # what the request may see, and its query string
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +43,30 @@ class Rankings(Generic[A]):
         self._ask = ask
         self._clock = clock
         self._patience_s = patience_s
-        self._under_way: dict[bytes, asyncio.Future[A]] = {}
-        self._latest: dict[bytes, _Ranked[A]] = {}
+        self._under_way: dict[AskedFor, asyncio.Future[A]] = {}
+        self._latest: dict[AskedFor, _Ranked[A]] = {}
 
     async def ranking(self, query: bytes) -> A | None:
         """Returns a ranking; the latest if the new one takes long, None if there is none. Raises what asking raises."""
-        latest = self._latest.get(query)
+        asked_for = access().reach, query
+        latest = self._latest.get(asked_for)
         now = self._clock()
         if latest is not None and now < latest.until:
             return latest.answer
-        asked = self._under_way.get(query)
+        asked = self._under_way.get(asked_for)
         if asked is None and len(self._under_way) < MOST:
-            asked = self._under_way[query] = asyncio.ensure_future(self._ask(query))
-            asked.add_done_callback(partial(self._ended, query, now))
+            asked = self._under_way[asked_for] = asyncio.ensure_future(self._ask(query))
+            asked.add_done_callback(partial(self._ended, asked_for, now))
         if asked is not None:
             await asyncio.wait({asked}, timeout=self._patience_s)
             if asked.done():
                 return asked.result()
         return None if latest is None else latest.answer
 
-    def _ended(self, query: bytes, began: float, asked: asyncio.Future[A]) -> None:
-        del self._under_way[query]
+    def _ended(self, asked_for: AskedFor, began: float, asked: asyncio.Future[A]) -> None:
+        del self._under_way[asked_for]
         if not asked.cancelled() and asked.exception() is None:
             if len(self._latest) >= MOST:
                 self._latest.clear()
             now = self._clock()
-            self._latest[query] = _Ranked(asked.result(), now + SERVES * (now - began))
+            self._latest[asked_for] = _Ranked(asked.result(), now + SERVES * (now - began))

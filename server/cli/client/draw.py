@@ -84,7 +84,7 @@ def curve_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
 
 
 def step_that_fits(answer: Any, lines: int) -> str | None:
-    """Returns the finest step that draws an answer on so many lines; None if there is none."""
+    """Returns the finest step whose points fit on this many lines; None if there is none."""
     # The title, the time before the first hit, the total, what is kept (two lines on a narrow screen), and a prompt.
     rows = lines - 6
     span_s = answer["to"] - max(answer["from"], answer["first_hit"])

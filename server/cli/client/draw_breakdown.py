@@ -44,18 +44,18 @@ def value_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
 
 def visitor_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
     """Lists the days with their visitors, one a line, and the sum."""
-    drawn = [
-        DrawnCount(_days(day["start"], day["end"]), day["at_least"], day["at_most"], _note(day))
-        for day in answer["days"]
-    ]
-    whole = DrawnCount("visitor-days", answer["at_least"], answer["at_most"], _note(answer))
+    drawn = [_drawn_visitors(_days(day["start"], day["end"]), day["visitors"], day) for day in answer["days"]]
+    whole = _drawn_visitors("visitor-days", answer["visitor_days"], answer)
     unknown = [f"unknown {answer['unknown']:,}"] if answer["unknown"] else []
     return [*_lines(drawn, width, plain), f"{whole.name} {whole.number} {whole.note}".rstrip(), *unknown]
 
 
-def _note(answer: Any) -> str:
-    """Returns what is said of a number that is neither counted nor given by its bounds."""
-    return "estimated" if answer["at_least"] == answer["at_most"] and not answer["exact"] else ""
+def _drawn_visitors(name: str, visitors: int | None, answer: Any) -> DrawnCount:
+    """Returns the visitors of one line: one number, or the bounds where there is none."""
+    if visitors is None:
+        return DrawnCount(name, answer["at_least"], answer["at_most"])
+    note = "" if answer["exact"] else f"estimated, error {answer.get('error', 0):,}"
+    return DrawnCount(name, visitors, visitors, note)
 
 
 def _days(start: int, end: int) -> str:

@@ -36,8 +36,8 @@ from server.compat.prometheus.increases import (
     Sources,
 )
 from server.compat.prometheus.promql import METRIC, Matcher, Vector, parse_promql, parse_selector
-from server.http.tokens import QUESTIONS
 from server.metrics import known_versions
+from server.tokens.route_access import QUESTIONS
 
 USUAL_LINKS = 200
 HITS = "clickcurve_hits_total"

@@ -29,7 +29,6 @@ LADDERS = [
     BoundedLadder(Ladder.parse("86400:4,604800:20,6048000"), (2, 3, 2)),
 ]
 any_bounded = st.sampled_from([BREAKDOWN, *LADDERS])
-STANDARD_ERROR = 0.023  # of an estimated number of visitors, as docs/http-api.md states it
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,27 +173,27 @@ def due_is_the_first_day_that_changes(
 
 
 def visitors_are_sets_then_numbers(engine: Engine, found: list[Said], days: list[int], bounded: BoundedLadder) -> None:
-    """Compares with sets of Python: of hits in time, and of those whose day was closed when they came."""
+    """Compares with sets of Python: a visitor counts while its day is open in the row that its flush finds."""
     row = lived_breakdown(flushes_of(found, days), bounded, engine.apply)
     open_days: dict[int, set[int]] = {}
     numbers: dict[int, int] = {}
     known = 0
     today = 0
     for hits, day_of_flush in flushes_of(found, days):
+        for hit in hits:
+            day = hit.t // 86_400 * 86_400
+            if hit.visitor is not None and day >= bounded.ladder.cuts(today)[0]:
+                open_days.setdefault(day, set()).add(hit.visitor)
+                known += hit.count
         today = max(today, day_of_flush)
         cut = bounded.ladder.cuts(today)[0]
         numbers |= {day: len(open_days.pop(day)) for day in [*open_days] if day < cut}
-        for hit in hits:
-            day = hit.t // 86_400 * 86_400
-            if hit.visitor is not None and day >= cut:
-                open_days.setdefault(day, set()).add(hit.visitor)
-                known += hit.count
     assert {day: len(members) for day, members in open_days.items()} == {
         day: visitors.size() for day, (visitors, _) in row.days.items() if visitors.size()
     }
     closed = [number for tier in row.visitor_days for number in tier.values()]
-    assert sum(number.at_most for number in closed) == sum(numbers.values())
-    assert all(number.at_least == number.at_most and number.exact for number in closed)
+    assert sum(number.size or 0 for number in closed) == sum(numbers.values())
+    assert all(number.at_least == number.at_most == number.size and number.exact for number in closed)
     assert sum(number.known for number in closed) + sum(day.known for day in row.days.values()) == known
 
 

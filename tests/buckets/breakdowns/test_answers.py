@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from random import Random
 
@@ -14,6 +15,7 @@ from clickcurve.buckets.breakdowns.answers import (
     VisitorSpan,
     breakdown_total,
     recorded_between,
+    standard_error,
     value_between,
     visitor_days,
     visitors_between,
@@ -28,10 +30,9 @@ from clickcurve.buckets.breakdowns.breakdown import (
     fold_breakdown,
     merge_breakdowns,
 )
-from clickcurve.buckets.breakdowns.visitors import VisitorDays
+from clickcurve.buckets.breakdowns.visitors import STANDARD_ERROR, VisitorDays
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from tests.buckets.breakdowns.given_breakdowns import (
-    STANDARD_ERROR,
     Said,
     any_bounded,
     flushes_of,
@@ -153,16 +154,16 @@ def test_visitors_of_days_add_up_and_owners_bound_them() -> None:
     month = TODAY * DAY_S - 90 * DAY_S
     alone = visitors_between(one, month, NOON, BREAKDOWN)
     assert alone == [
-        VisitorSpan(at("2024-01-08"), at("2024-01-15"), VisitorDays(3, 3, True, 1)),
-        VisitorSpan(at("2024-01-15"), at("2024-01-22"), VisitorDays(2, 2, True, 1)),
-        VisitorSpan(at("2024-03-12"), at("2024-03-13"), VisitorDays(7, 7, True, 1)),
-        VisitorSpan(at("2024-03-15"), at("2024-03-16"), VisitorDays(5, 5, True, 1)),
+        VisitorSpan(at("2024-01-08"), at("2024-01-15"), VisitorDays.of_owner(3, known=1)),
+        VisitorSpan(at("2024-01-15"), at("2024-01-22"), VisitorDays.of_owner(2, known=1)),
+        VisitorSpan(at("2024-03-12"), at("2024-03-13"), VisitorDays.of_owner(7, known=1)),
+        VisitorSpan(at("2024-03-15"), at("2024-03-16"), VisitorDays.of_owner(5, known=1)),
     ]
-    assert visitor_days(alone) == VisitorDays(17, 17, True, 4)
+    assert visitor_days(alone) == VisitorDays.of_owner(17, known=4)
     both = visitors_between(merge_breakdowns([one, two], TODAY, BREAKDOWN), month, NOON, BREAKDOWN)
-    assert both[-1].visitors == VisitorDays(5, 5, True, 3)  # the same five: a set still
-    assert both[-2].visitors == VisitorDays(7, 11, False, 3)  # a number of each owner
-    assert visitor_days(both) == VisitorDays(17, 21, False, 8)
+    assert both[-1].visitors == VisitorDays.of_owner(5, known=3)  # the same five: a set still
+    assert both[-2].visitors == VisitorDays(None, False, 3, 7, 11)  # a number of each owner
+    assert visitor_days(both) == VisitorDays(None, False, 8, 17, 21)
     assert visitors_between(one, NOON, NOON, BREAKDOWN) == []
     assert [span.start for span in visitors_between(one, at("2024-03-12"), at("2024-03-13"), BREAKDOWN)] == [
         at("2024-03-12")
@@ -170,8 +171,13 @@ def test_visitors_of_days_add_up_and_owners_bound_them() -> None:
 
 
 def test_a_busy_day_is_estimated_and_says_so() -> None:
-    row = visited({0: 900, 5: 900}, 1, 1)
-    for span in visitors_between(row, 0, NOON, BREAKDOWN):
-        assert not span.visitors.exact
-        assert abs(span.visitors.at_most / 900 - 1) < 4 * STANDARD_ERROR
+    row = visited({0: 900, 5: 900}, 2_000, 1)
+    spans = visitors_between(row, 0, NOON, BREAKDOWN)
+    for span in spans:
+        estimate = span.visitors.estimate()
+        assert estimate is not None and not span.visitors.exact
+        assert abs(estimate / 900 - 1) < 4 * STANDARD_ERROR
+        assert 640 <= span.visitors.at_least <= 900 and span.visitors.at_most == 2_000
+    assert standard_error(spans[:1]) == math.ceil(STANDARD_ERROR * (spans[0].visitors.size or 0))
+    assert 1.3 * standard_error(spans[:1]) < standard_error(spans) < 1.5 * standard_error(spans[:1])
     assert row.days[TODAY * DAY_S].visitors.registers

@@ -75,21 +75,21 @@ def test_hits_land_in_the_tier_that_holds_their_hour() -> None:
         (60, 2, at("2024-01-15")),
         (500, 3, at("2022-11-01")),
     ):
-        row = land(row, said_at(NOON - days * DAY_S, {"a": 2}), BREAKDOWN)
+        row = land(row, [said_at(NOON - days * DAY_S, {"a": 2})], TODAY, BREAKDOWN)
         assert row.dimensions["ref"][tier] == {start: ValueCounts({"a": 2})}
     assert row.first == NOON - 500 * DAY_S
     assert check_breakdown(row, BREAKDOWN) == []
 
 
-def test_late_visitors_of_a_day_that_is_a_number_are_left_out() -> None:
+def test_visitors_join_their_day_before_it_becomes_a_number_and_not_later() -> None:
     day = (TODAY - 1) * DAY_S
     row = apply_breakdown(BREAKDOWN.empty, BreakdownDelta({}, {day: {1, 2, 3}}, {day: 4}), 1, TODAY, 0, BREAKDOWN)
     assert row.days[day].visitors.size() == 3
-    row = apply_breakdown(
-        row, BreakdownDelta({}, {day: {3, 9}, day - DAY_S: set()}, {day: 2}), 2, TODAY + 1, 0, BREAKDOWN
-    )
-    assert row.days == {}
-    assert row.visitor_days == ({day: VisitorDays(3, 3, True, 4)}, {}, {})
+    more = BreakdownDelta({}, {day: {3, 9}, day - DAY_S: set()}, {day: 2})
+    for mark in (2, 3):
+        row = apply_breakdown(row, more, mark, TODAY + 1, 0, BREAKDOWN)
+        assert row.days == {}
+        assert row.visitor_days == ({day: VisitorDays.of_owner(4, known=6)}, {}, {})
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_late_visitors_of_a_day_that_is_a_number_are_left_out() -> None:
 )
 def test_a_delta_that_is_not_one_is_refused(delta: BreakdownDelta) -> None:
     with pytest.raises(ValueError, match="start of"):
-        land(BREAKDOWN.empty, delta, BREAKDOWN)
+        land(BREAKDOWN.empty, [delta], 0, BREAKDOWN)
 
 
 def test_a_delta_knows_its_oldest_time() -> None:
@@ -239,8 +239,11 @@ def with_hour(start: int, counts: ValueCounts) -> Breakdown:
         (SOUND._replace(first=None), "first hit None, but 2 buckets"),
         (SOUND._replace(first=NOON), "is not in the first bucket"),
         (SOUND._replace(days={NOON: SOUND.days[TODAY * DAY_S]}), "not the start of a UTC day"),
-        (SOUND._replace(days={}, visitor_days=({NOON: VisitorDays(1, 1, True)}, {}, {})), "is not held by this tier"),
-        (SOUND._replace(visitor_days=({(TODAY - 9) * DAY_S: VisitorDays(1, 2, True)}, {}, {})), "from 1 to 2"),
+        (SOUND._replace(days={}, visitor_days=({NOON: VisitorDays.of_owner(1)}, {}, {})), "is not held by this tier"),
+        (
+            SOUND._replace(visitor_days=({(TODAY - 9) * DAY_S: VisitorDays(None, False, 2, 1, 2)}, {}, {})),
+            "several owners",
+        ),
     ],
 )
 def test_the_check_names_what_is_broken(row: Breakdown, said: str) -> None:

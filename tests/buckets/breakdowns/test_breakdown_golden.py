@@ -42,7 +42,7 @@ def as_breakdown(row: dict[str, Any]) -> Breakdown:
             for start, members, registers, known in row["days"]
         },
         tuple(
-            {start: VisitorDays(size, size, exact, known) for start, size, exact, known in tier}
+            {start: VisitorDays.of_owner(size, exact, known) for start, size, exact, known in tier}
             for tier in row["visitor_days"]
         ),
     )

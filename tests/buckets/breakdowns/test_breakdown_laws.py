@@ -111,7 +111,7 @@ def apply_then(change: Callable[[ValueCounts], ValueCounts]) -> Engine:
 def without_mark(
     row: Breakdown, delta: BreakdownDelta, mark: int, day: int, erased_at: int, bounded: BoundedLadder
 ) -> Breakdown:
-    return land(fold_breakdown(row, day, bounded), delta, bounded)._replace(mark=mark)
+    return land(row, [delta], day, bounded)._replace(mark=mark)
 
 
 def landed_in_the_finest_tier(
@@ -120,7 +120,7 @@ def landed_in_the_finest_tier(
     if mark <= row.mark:
         return row
     folded = fold_breakdown(row, day, bounded)
-    return land(folded._replace(fold_day=0), delta, bounded)._replace(mark=mark, fold_day=folded.fold_day)
+    return land(folded._replace(fold_day=0), [delta], 0, bounded)._replace(mark=mark, fold_day=folded.fold_day)
 
 
 def fold_without_trim(row: Breakdown, day: int, bounded: BoundedLadder) -> Breakdown:

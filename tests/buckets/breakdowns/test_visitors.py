@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -15,12 +16,14 @@ from clickcurve.buckets.breakdowns.visitors import (
     NO_DAYS,
     NO_VISITORS,
     REGISTERS,
+    STANDARD_ERROR,
+    OpenDay,
     VisitorDays,
     VisitorSet,
+    least_members,
     visitor_bytes,
     visitors_of,
 )
-from tests.buckets.breakdowns.given_breakdowns import STANDARD_ERROR
 from tests.buckets.given import law
 
 members = st.integers(0, 2**40 - 1) | st.integers(0, 3)
@@ -125,10 +128,53 @@ def test_bytes_that_are_no_set_are_refused(data: bytes, n: int, said: str) -> No
         visitors_of(data, n)
 
 
-# --- numbers of days ------------------------------------------------------------------------------------------------
+# --- what is certain --------------------------------------------------------------------------------------------------
+few_ranks = st.integers(0, 2**11 - 1) | st.integers(0, 2**9 - 1).map(lambda n: n << 31) | st.integers(0, 2**40 - 1)
+
+
+@law
+@given(st.sets(few_ranks, max_size=600), st.integers(0, 5_000), st.integers(0, 99))
+def test_a_set_has_the_members_that_are_certain(some: set[int], more: int, seed: int) -> None:
+    """Also of hashes that no chance would draw: the bounds are no estimates."""
+    members = some | drawn(more, seed)
+    found = NO_VISITORS.with_members(members)
+    number = VisitorDays.of_owner(found.size(), found.exact, len(members))
+    assert number.at_least <= found.certain_least() <= len(members) <= number.at_most
+    assert OpenDay(found, len(members)).as_days().at_least == found.certain_least()
+    estimate = number.estimate()
+    assert estimate is not None and number.at_least <= estimate <= number.at_most
+
+
+@pytest.mark.parametrize(
+    ("visitors", "estimate", "of_set", "of_number"),
+    [(256, 256, 256, 256), (1_000, 1_016, 801, 755), (5_000, 4_992, 1_870, 1_568), (100_000, 99_354, 2_048, 2_018)],
+)
+def test_the_bounds_are_those_of_the_table_in_the_docs(
+    visitors: int, estimate: int, of_set: int, of_number: int
+) -> None:
+    found = NO_VISITORS.with_members(drawn(visitors, 1))
+    assert found.size() == estimate
+    assert found.certain_least() == OpenDay(found, 3 * visitors).as_days().at_least == of_set
+    assert VisitorDays.of_owner(estimate, found.exact, 3 * visitors).at_least == of_number
+    row = next(line for line in Path("docs/bounds.md").read_text().splitlines() if line.startswith(f"| {visitors:,} |"))
+    cells = [cell.partition("±")[0].strip(" |") for cell in row.split(" | ")]
+    assert cells[2:4] == [f"{of_set:,}", f"{of_number:,}"] and cells[1] in (f"{estimate:,}", "counted")
+
+
+@pytest.mark.parametrize("size", [257, 300, 512, 700, 1_500, 4_096, 60_000])
+def test_days_that_add_up_to_a_size_have_no_fewer_members_than_one_day_of_it(size: int) -> None:
+    one = least_members(size)
+    for part in {1, 2, 100, 255, 256, 257, 258, 300, 400, 512, 1_000, size // 3, size // 2}:
+        if part < size:
+            rest = size - part
+            of_both = sum(days if days <= EXACT else least_members(days) for days in (part, rest))
+            assert of_both >= one
+
+
+# --- numbers of days --------------------------------------------------------------------------------------------------
 numbers = st.builds(
-    lambda size, exact, known: VisitorDays(size, size, exact or not size, known),
-    st.integers(0, 9),
+    lambda size, exact, known: VisitorDays.of_owner(size, exact or size <= EXACT, size + known),
+    st.integers(0, 9) | st.integers(257, 900),
     st.booleans(),
     st.integers(0, 3),
 )
@@ -141,9 +187,10 @@ def test_numbers_of_owners_are_bounds(found: list[VisitorDays], random: Random) 
     for number in found:
         total = total.with_owner(number)
     some_visitors = [number for number in found if number.at_most]
-    assert total.at_least == max(number.at_most for number in found)
+    assert total.at_least == max(number.at_least for number in found)
     assert total.at_most == sum(number.at_most for number in found)
     assert total.exact == (len(some_visitors) == 0 or (len(some_visitors) == 1 and some_visitors[0].exact))
+    assert (total.estimate() is None) == (len(some_visitors) > 1)
     assert total.known == sum(number.known for number in found)
     random.shuffle(found)
     again = NO_DAYS
@@ -153,5 +200,8 @@ def test_numbers_of_owners_are_bounds(found: list[VisitorDays], random: Random) 
 
 
 def test_numbers_of_days_add_up() -> None:
-    days = VisitorDays(3, 3, True, 1).with_days(VisitorDays(300, 300, False)).with_days(NO_DAYS)
-    assert days == VisitorDays(303, 303, False, 1)
+    estimated = VisitorDays.of_owner(300, exact=False, known=400)
+    days = VisitorDays.of_owner(3, known=4).with_days(estimated).with_days(NO_DAYS)
+    assert days == VisitorDays.of_owner(303, exact=False, known=404)
+    with pytest.raises(ValueError, match="several owners"):
+        days.with_owner(estimated).with_days(estimated)

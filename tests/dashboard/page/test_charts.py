@@ -69,6 +69,16 @@ def test_a_month_of_visitors_that_is_kept_whole_is_one_bar_over_its_weeks() -> N
     assert [(point.count, point.wide) for point in found.points] == [(280, True), (7, False), (0, True)]
 
 
+def test_estimated_days_are_drawn_by_their_estimate_and_days_of_several_owners_by_what_is_certain() -> None:
+    axis = curve_of("1d", MONDAY, DAY_S, 3)
+    days = [
+        VisitorDay(MONDAY, MONDAY + DAY_S, 900, 700, 2_000, False, 21),
+        VisitorDay(MONDAY + DAY_S, MONDAY + 2 * DAY_S, None, 40, 60, False),
+    ]
+    found = visitor_curve(VisitorsAnswer(None, None, 740, 2_060, False, days, 0), axis, NOW)
+    assert found is not None and [point.count for point in found.points] == [900, 40, 0]
+
+
 def test_a_range_of_hours_has_no_chart_of_days() -> None:
     assert visitor_curve(days_of((MONDAY, MONDAY + DAY_S, 5)), curve_of("5m", MONDAY, 300, 288), NOW) is None
 

@@ -14,11 +14,12 @@ from urllib.parse import parse_qs, quote, urlsplit
 import httpx
 import pytest
 
-from server.http.tokens import Scope, add_token
+from server.tokens.token import Scope
 from testing.axe import axe_script, violations
 from testing.browser import Browser, BrowserFailed, Page
 from testing.client import http_client
 from testing.server import RunningServer
+from testing.tokens import add_token
 from tests.conftest import Serve
 from tests.dashboard.page.conftest import HOSTILE
 from tests.server.commands import said

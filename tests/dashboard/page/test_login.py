@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from http.cookies import SimpleCookie
-from pathlib import Path
 
 import httpx
 import pytest
 
 from dashboard.page.login_routes import login_address, within
-from server.http.tokens import Scope, add_token, remove_token
+from server.tokens.token import Scope, Wish
 from testing.client import http_client
 from testing.server import RunningServer
+from testing.tokens import add_token, token_book
 
 PAGES = ("/", "/links/launch?last=7d", "/links/a%2Fb", "/groups/g", "/limits", "/node")
 
@@ -159,10 +159,10 @@ def test_what_needs_no_token_still_needs_none(http: httpx.Client) -> None:
 
 def test_a_revoked_token_is_out(guarded: tuple[RunningServer, dict[str, str]], http: httpx.Client) -> None:
     server, _ = guarded
-    file = Path(server.data) / "tokens.json"
-    token = add_token(file, "short", (Scope.read,), 0)
-    server.wait_until(lambda: sign_in(http, token).status_code == 303)  # read again within a second
-    remove_token(file, token.split("_")[1])
+    with token_book(server.data) as book:
+        kept, token = book.add(Wish("short", (Scope.read,)), 0)
+        server.wait_until(lambda: sign_in(http, token).status_code == 303)  # noticed within five seconds
+        assert book.remove(kept.id) == kept
     server.wait_until(lambda: http.get("/").status_code == 303)
 
 
@@ -173,6 +173,6 @@ def test_without_tokens_there_is_nothing_to_sign_in_to(pages: RunningServer) -> 
         assert "Sign out" not in http.get("/").text
 
 
-def test_only_the_folders_owner_reads_what_is_kept(tmp_path: Path) -> None:
-    add_token(tmp_path / "tokens.json", "a", (Scope.read,), 0)
-    assert (tmp_path / "tokens.json").stat().st_mode & 0o777 == 0o600
+def test_only_the_folders_owner_reads_what_is_kept(guarded: tuple[RunningServer, dict[str, str]]) -> None:
+    server, _ = guarded
+    assert (server.data / "tokens-copy.json").stat().st_mode & 0o777 == 0o600

@@ -11,11 +11,12 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from server.http.tokens import Scope, add_token
+from server.tokens.token import Scope
 from testing.axe import axe_script, violations
 from testing.browser import Browser
 from testing.client import http_client
 from testing.server import RunningServer
+from testing.tokens import add_token
 from tests.dashboard.page.conftest import EVIL
 
 

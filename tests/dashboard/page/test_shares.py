@@ -14,12 +14,13 @@ import pytest
 
 from clickcurve.buckets.errors import SettingInvalid
 from server.http.shares import MAX_SHARES, Share, Shares
-from server.http.tokens import Scope, add_token
+from server.tokens.token import Scope
 from storage.contract import SHARE, Store
 from storage.from_uri import open_store
 from storage.memory_store import MemoryStore
 from testing.client import http_client
 from testing.server import RunningServer
+from testing.tokens import add_token
 from tests.dashboard.page.conftest import EVIL
 from tests.server.commands import ask, said
 

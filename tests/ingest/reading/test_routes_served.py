@@ -25,9 +25,8 @@ from server.http.connection import Connection
 from server.http.fast_path import FastPath, fast_connection_class
 from server.http.gateway import Gateway
 from server.http.problems import Problems
-from server.http.tokens import Gate
+from server.tokens.gate import Gate
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
-from tests.server.http.connection_kit import NO_TOKENS
 
 DEADLINE_S = 20
 
@@ -76,7 +75,7 @@ class Served:
 
 def below_asgi(routes: HitRoutes) -> type[Connection]:
     """Connections of the server, which answer plain hits without ASGI."""
-    gateway = Gateway(Gate(NO_TOKENS, lambda: 0.0), Problems(), routes, routes)
+    gateway = Gateway(Gate(lambda: 0.0), Problems(), routes, routes)
     return fast_connection_class(FastPath(gateway), Counter(), AddressConnections(addresses("")))
 
 

@@ -204,6 +204,8 @@ class AttributeNodes:
         self.queries = Queries(reader, links, groups, lambda: self.now + 0.5)
 
     def accept(self, hit: AttributeHit, owner: int = 1) -> None:
+        if hit.t < self.now - self.now % DAY_S - DAY_S:
+            hit = replace(hit, visitor=None)  # the salt of its day is gone
         self.hits.append(hit)
         self.everything.append(hit)
         self.owners[owner - 1].accept(hit)

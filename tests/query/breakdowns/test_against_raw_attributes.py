@@ -248,7 +248,7 @@ def test_each_hit_of_people_has_a_known_visitor_or_is_unknown(data: st.DataObjec
     """Of a range: in the whole days, or wider kept buckets, that hold it."""
     days = data.draw(st.lists(st.sampled_from([0, 1, 2, 3, 7, 30, 200, 500]), min_size=1, max_size=6))
     nodes = AttributeNodes(1_772_366_400, {"ref": 0, "bot": 0}, 2, SMALL, data.draw(st.sampled_from(LADDERS)))
-    for number, later in enumerate(days, 1):
+    for later in days:
         nodes.now += later * DAY_S
         for _ in range(data.draw(st.integers(0, 5))):
             bot = data.draw(st.booleans())
@@ -256,9 +256,10 @@ def test_each_hit_of_people_has_a_known_visitor_or_is_unknown(data: st.DataObjec
             visitor = data.draw(st.sampled_from([None, 1, 2])) if words else None
             count = data.draw(st.integers(1, 3))
             nodes.accept(AttributeHit("k", nodes.now, count, bot, words, visitor), data.draw(st.integers(1, 2)))
-        nodes.owners[1].flush(nodes.now)
-        if number < len(days) or data.draw(st.booleans()):
-            nodes.owners[0].flush(nodes.now)  # on the day itself: it would be too late for a visitor later
+        for owner in nodes.owners:
+            if data.draw(st.booleans()):
+                owner.flush(nodes.now)
+    nodes.owners[1].flush(nodes.now)  # what others have not flushed cannot show here
     since = nodes.now - data.draw(st.sampled_from(days)) * DAY_S
     day = since - since % DAY_S
     until = day + data.draw(st.sampled_from([1, 2, 10, 900])) * DAY_S
@@ -270,6 +271,38 @@ def test_each_hit_of_people_has_a_known_visitor_or_is_unknown(data: st.DataObjec
     ):
         hits = nodes.of("k", "ref", low, high)
         assert nodes.visitors("k", query)["unknown"] == sum(hit.count for hit in hits if hit.visitor is None)
+
+
+@settings(max_examples=examples(150))
+@given(st.data())
+def test_visitors_do_not_depend_on_when_they_are_flushed(data: st.DataObject) -> None:
+    """Hits of today and yesterday, flushed at any later time by one owner, have the visitors of the raw hits."""
+    nodes = AttributeNodes(1_772_366_400, {"ref": 0}, 1, SMALL, data.draw(st.sampled_from(LADDERS)))
+    (owner,) = nodes.owners
+    visitors: dict[int, set[int]] = {}
+    for _ in range(data.draw(st.integers(1, 8))):
+        nodes.now += data.draw(
+            st.sampled_from([0, 60, 5 * 3_600, DAY_S, 2 * DAY_S, 3 * DAY_S, 40 * DAY_S, 400 * DAY_S])
+        )
+        for _ in range(data.draw(st.integers(0, 3))):
+            t, visitor = nodes.now - data.draw(st.sampled_from([0, DAY_S])), data.draw(st.integers(0, 3))
+            nodes.accept(AttributeHit("k", t, 1, said=(("ref", "a"),), visitor=visitor))
+            visitors.setdefault(t - t % DAY_S, set()).add(visitor)
+        match data.draw(st.sampled_from(["wait", "begin", "complete", "flush"])):
+            case "begin" if owner._taken is None:
+                owner.begin(nodes.now)
+            case "complete" if owner._taken is not None:
+                owner.complete()
+            case "flush" if owner._taken is None:
+                owner.flush(nodes.now, data.draw(st.sampled_from([(), ("k",)])))
+        answer = nodes.visitors("k")
+        assert (answer["visitor_days"], answer["unknown"], answer["exact"]) == (
+            sum(map(len, visitors.values())),
+            0,
+            True,
+        )
+        for day in answer["days"]:
+            assert day["visitors"] == sum(len(of) for at, of in visitors.items() if day["start"] <= at < day["end"])
 
 
 def test_a_day_of_the_switch_is_told_apart_by_minutes_while_they_are_kept() -> None:

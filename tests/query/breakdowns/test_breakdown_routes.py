@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import httpx
@@ -18,8 +19,8 @@ from query.http.questions import Questions
 from query.http.routes import routes
 from server.http.gateway import Gateway, made_safe
 from server.http.problems import Problems
-from server.http.tokens import Gate, add_token
-from server.http.tokens import Scope as Allowed
+from server.tokens.token import Scope as Allowed
+from testing.tokens import add_token, gate_of
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import Limits
 
@@ -48,7 +49,7 @@ class Served:
         self.app.include_router(routes(nodes.queries, self._erase))
         self.questions = Questions(nodes.queries, nodes.breakdowns, Limits(), visitors)
         reads_first = QueryEndpoint(self.questions, problems.answer, made_safe(self.app))
-        self.door = Gateway(Gate(tokens, lambda: 0.0), problems, cast(HitRoutes, NoHits()), reads_first)
+        self.door = Gateway(gate_of(tokens), problems, cast(HitRoutes, NoHits()), reads_first)
 
     async def _erase(self, key: str) -> None:
         raise AssertionError(f"{key} is not to be erased")
@@ -192,6 +193,31 @@ def test_visitors_are_those_of_utc_days(served: Served, nodes: AttributeNodes) -
     assert csv.headers["content-disposition"] == 'attachment; filename="a-b_visitors_2026-03-01.csv"'
     today = served.get("/v1/links/a%2Fb/visitors?last=1d").json()
     assert (today["days"], today["unknown"]) == ([day], 2)
+
+
+@pytest.mark.parametrize("days_later", [0, 5, 60])
+def test_many_visitors_are_estimated_between_what_is_certain(
+    served: Served, nodes: AttributeNodes, days_later: int
+) -> None:
+    """1,000 visitors on each of two days, some with 2 hits: 2,200 hits."""
+    chance = Random(1)
+    for day in (NOW - 86_400, NOW):
+        for number in range(1_000):
+            visitor = chance.getrandbits(40)
+            nodes.accept(
+                AttributeHit("v", day, 1 + (number % 10 == 0), said=(("ref", "x"),), visitor=visitor, groups=("g",))
+            )
+    nodes.now += days_later * 86_400
+    for subject in ("links/v", "groups/g"):
+        answer = served.get(f"/v1/{subject}/visitors").json()
+        assert answer["at_least"] <= 2_000 <= answer["at_most"] == 2_200
+        assert answer["at_least"] >= (1_000 if days_later == 60 else 1_400)
+        assert abs(answer["visitor_days"] - 2_000) < 3 * answer["error"] < 3 * 50
+        assert (answer["exact"], answer["unknown"]) == (False, 0)
+        for name in ("at_least", "at_most"):
+            assert sum(day[name] for day in answer["days"]) == answer[name]
+        for day in answer["days"]:
+            assert day["at_least"] <= day["visitors"] <= day["at_most"] and 20 < day["error"] < 50
 
 
 def test_a_link_that_was_never_hit_has_no_values(served: Served) -> None:

@@ -10,10 +10,11 @@ import httpx
 import pytest
 
 from server.clock import now
-from server.http.tokens import Scope, add_token
+from server.tokens.token import Scope
 from testing.client import Clickcurve, http_client
 from testing.program import running
 from testing.server import RunningServer, free_port
+from testing.tokens import add_token
 from tests.conftest import Serve
 
 pytestmark = pytest.mark.needs("prometheus")

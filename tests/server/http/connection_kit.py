@@ -17,7 +17,7 @@ from server.http.connection import Connection, connection_class
 from server.http.fast_path import FastPath, fast_connection_class
 from server.http.gateway import FastRoute, Gateway
 from server.http.problems import Problems
-from server.http.tokens import Gate
+from testing.tokens import gate_of
 from tests.ingest.http_kit import NOW, MemoryIntake, is_bot, minutes_since
 from tests.server.http.test_connection import echo
 
@@ -94,7 +94,7 @@ class Server:
         self.now = 0.0
         self.intake = HeldIntake()
         self.hits = HitRoutes(self.intake, lambda: float(NOW), minutes_since, is_bot)
-        self.gate = Gate(tokens, lambda: self.now)
+        self.gate = gate_of(tokens, lambda: self.now)
         self.problems = Problems()
         limiter: Any = bounds.pop("limiter", None)
         rest, fast_routes = framework(self.problems)

@@ -11,7 +11,8 @@ import pytest
 
 from clickcurve.buckets.errors import JournalBehind, JournalBroken, JournalUnknown
 from ingest.reading.receipt import ONE_COUNTED
-from server.http.tokens import RECHECK_S, Scope, add_token, remove_token
+from server.tokens.token import Scope, load_tokens
+from testing.tokens import add_token, remove_token
 from tests.server.http.connection_kit import Server, Wired
 from tests.server.http.test_fast_path import HIT, JSON, hit
 
@@ -29,8 +30,8 @@ async def test_a_token_that_is_revoked_lets_nothing_in(tmp_path: Path) -> None:
     for refused, status in ((HIT, 401), (hit(b"/v1/hits/a", b"Authorization: Bearer " + reading.encode()), 403)):
         other = server.connect()
         assert (await other.ask(refused)).startswith(b"HTTP/1.1 %d" % status) and not other.is_fast
-    remove_token(file, token.split("_")[1])
-    server.now += RECHECK_S
+    remove_token(file, token)
+    server.gate.use(load_tokens(file))
     assert (await wired.ask(with_token)).startswith(b"HTTP/1.1 401") and not wired.is_fast
     assert server.intake.singles == {"a": 2}
     assert server.gate.refused == {"missing": 1, "unknown": 1, "scope": 1}
@@ -41,7 +42,7 @@ async def test_the_first_token_of_a_server_that_runs_is_asked_for(tmp_path: Path
     wired = server.connect()
     assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 200") and wired.is_fast
     add_token(tmp_path / "tokens.json", "a", (Scope.admin,), 0)
-    server.now += RECHECK_S
+    server.gate.use(load_tokens(tmp_path / "tokens.json"))
     assert (await wired.ask(HIT)).startswith(b"HTTP/1.1 401")
 
 

@@ -22,8 +22,9 @@ from query.queries import Limits, Queries
 from server.app.application import ask_total
 from server.http.gateway import FastRoute, made_safe
 from server.http.problems import Problems
-from server.http.tokens import Scope, add_token
+from server.tokens.token import Scope
 from server.workers.unreachable import asking_all, naming_unreachable, note_unreachable
+from testing.tokens import add_token
 from tests.limiter.http.asgi import limiter
 from tests.server.http.connection_kit import Server
 from tests.server.http.test_fast_path import HIT, hit

@@ -15,7 +15,7 @@ from clickcurve.buckets.errors import JournalFull, JournalUnknown, NotAllowed, N
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.gateway import Gateway
 from server.http.problems import Problems
-from server.http.tokens import Gate
+from server.tokens.gate import Gate
 
 
 class Hits:
@@ -65,7 +65,7 @@ def front(hits: Hits, behind: Any, tmp_path: Path) -> tuple[Gateway, Problems]:
     problems = Problems()
     if isinstance(behind, FastAPI):
         problems.install(behind)
-    return Gateway(Gate(tmp_path / "tokens.json", lambda: 0.0), problems, cast(HitRoutes, hits), behind), problems
+    return Gateway(Gate(lambda: 0.0), problems, cast(HitRoutes, hits), behind), problems
 
 
 async def asked(app: Gateway, path: str, method: str = "POST") -> Wire:

@@ -10,9 +10,10 @@ import pytest
 
 from clickcurve.buckets.errors import ClickcurveError
 from server.http.host_and_origin_guard import ForeignHost, ForeignPage, HostAndOriginGuard
-from server.http.tokens import Scope, add_token
+from server.tokens.token import Scope
 from testing.client import http_client
 from testing.server import RunningServer
+from testing.tokens import add_token
 
 
 def verdict(door: HostAndOriginGuard, method: str, **fields: str) -> type[ClickcurveError] | None:

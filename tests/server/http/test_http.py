@@ -14,9 +14,10 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from server.http.tokens import Scope, add_token
+from server.tokens.token import Scope, Wish
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer
+from testing.tokens import add_token, token_book
 from tests.server.conftest import wait_until
 
 
@@ -187,6 +188,9 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/v1/limit/{event}/{reservation}/commit": {"post"},
         "/v1/limit/{event}/{reservation}/cancel": {"post"},
         "/v1/limits": {"get"},
+        "/v1/tokens": {"get", "post"},
+        "/v1/tokens/{id}": {"delete"},
+        "/v1/audit": {"get"},
     }
     assert {path: set(methods) for path, methods in paths.items()} == wanted
     page = http.get("/docs")
@@ -314,5 +318,6 @@ def test_a_refused_write_counts_nothing_and_leaks_nothing(guarded: Guarded) -> N
 def test_a_token_made_while_it_runs_closes_an_shared(server: RunningServer) -> None:
     with Clickcurve(server.url) as client:
         client.hit("launch")
-        add_token(server.data / "tokens.json", "first", (Scope.read,), 0)
+        with token_book(server.data) as book:
+            book.add(Wish("first", (Scope.read,)), 0)
         wait_until(lambda: client.http.get("/v1/total").status_code == 401)

@@ -15,9 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
-from server.http.tokens import Scope, add_token
+from server.tokens.token import Scope
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer, free_port
+from testing.tokens import add_token
 from tests.conftest import Serve
 from tests.server.commands import ask, said
 from tests.server.conftest import events, wait_until

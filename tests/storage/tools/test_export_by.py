@@ -33,7 +33,7 @@ HOUR = NOON - NOON % 3_600
 
 def test_what_was_cut_elsewhere_lands_as_it_was() -> None:
     delta = BreakdownDelta({"ref": {HOUR: {"a.example": 3, CUT_OFF: 5, CUT_SLACK: 2}}})
-    row = land(BREAKDOWN.empty, delta, BREAKDOWN)
+    row = land(BREAKDOWN.empty, [delta], 0, BREAKDOWN)
     assert list(row.dimensions["ref"][0].values()) == [ValueCounts({"a.example": 3}, 5, 2)]
     day = fold_day(NOON)
     whole = apply_breakdown(BREAKDOWN.empty, delta, 1, day, 0, BREAKDOWN)

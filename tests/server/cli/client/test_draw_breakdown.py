@@ -39,7 +39,7 @@ def test_values_are_listed_with_what_is_of_no_value() -> None:
 
 def test_no_hits_are_a_total_of_nothing() -> None:
     assert draw_breakdown.value_lines(values(), 80) == ["total 0"]
-    no_visitors = {"days": [], "at_least": 0, "at_most": 0, "exact": True, "unknown": 0}
+    no_visitors = {"days": [], "visitor_days": 0, "at_least": 0, "at_most": 0, "exact": True, "unknown": 0}
     assert draw_breakdown.visitor_lines(no_visitors, 80) == ["visitor-days 0"]
 
 
@@ -58,15 +58,23 @@ def test_strangers_values_are_made_visible() -> None:
 def test_visitors_are_listed_by_days_with_what_is_known_of_each() -> None:
     first = 20_000 * DAY
     days = [
-        {"start": first, "end": first + 7 * DAY, "at_least": 40, "at_most": 55, "exact": False},
-        {"start": first + 7 * DAY, "end": first + 8 * DAY, "at_least": 300, "at_most": 300, "exact": False},
-        {"start": first + 8 * DAY, "end": first + 9 * DAY, "at_least": 3, "at_most": 3, "exact": True},
+        {"start": first, "end": first + 7 * DAY, "visitors": None, "at_least": 40, "at_most": 55, "exact": False},
+        {
+            "start": first + 7 * DAY,
+            "end": first + 8 * DAY,
+            "visitors": 310,
+            "at_least": 280,
+            "at_most": 900,
+            "exact": False,
+            "error": 8,
+        },
+        {"start": first + 8 * DAY, "end": first + 9 * DAY, "visitors": 3, "at_least": 3, "at_most": 3, "exact": True},
     ]
-    whole = {"days": days, "at_least": 343, "at_most": 358, "exact": False, "unknown": 12}
+    whole = {"days": days, "visitor_days": None, "at_least": 323, "at_most": 958, "exact": False, "unknown": 12}
     assert draw_breakdown.visitor_lines(whole, 70) == [
-        "2024-10-04 to 2024-10-10  40 to 55  ████▍",
-        "2024-10-11                     300  " + "█" * 24 + " estimated",
+        "2024-10-04 to 2024-10-10  40 to 55  ██▋",
+        "2024-10-11                     310  " + "█" * 15 + " estimated, error 8",
         "2024-10-12                       3  ▏",
-        "visitor-days 343 to 358",
+        "visitor-days 323 to 958",
         "unknown 12",
     ]

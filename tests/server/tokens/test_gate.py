@@ -1,24 +1,16 @@
-"""Tokens: kept hashed, asked for by scope, re-read when the file changes, and who may be reached without any."""
+"""The check of tokens: which scope a request needs, what a token allows, and who may be reached without any."""
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 
 import pytest
 
 from clickcurve.buckets.errors import NotAllowed, NotAuthenticated, SettingInvalid
-from server.http.tokens import (
-    RECHECK_S,
-    Gate,
-    Scope,
-    add_token,
-    check_reach,
-    load_tokens,
-    remove_token,
-    save_tokens,
-    scope_of,
-)
+from server.tokens.gate import Gate, check_reach
+from server.tokens.route_access import scope_of
+from server.tokens.token import Scope, Wish, load_tokens, make_token
+from testing.tokens import add_token, gate_of, remove_token
 
 
 class Clock:
@@ -61,16 +53,6 @@ def test_the_method_and_path_say_which_scope_is_asked(method: str, path: str, sc
     assert scope_of(method, path) is scope
 
 
-def test_only_a_hash_is_kept_and_only_the_owner_may_read_the_file(file: Path) -> None:
-    token = add_token(file, "shortener", (Scope.write,), now=5)
-    assert token not in file.read_text()
-    assert token.split("_", 2)[2] not in file.read_text()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    (kept,) = load_tokens(file)
-    assert (kept.name, kept.scopes, kept.created_at) == ("shortener", (Scope.write,), 5)
-    assert token.startswith(f"cc_{kept.id}_")
-
-
 @pytest.mark.parametrize(
     ("has", "allowed"),
     [
@@ -84,7 +66,7 @@ def test_a_token_allows_its_scopes_and_admin_allows_all(
     file: Path, has: tuple[Scope, ...], allowed: set[Scope]
 ) -> None:
     token = add_token(file, "t", has, 0)
-    gate = Gate(file, Clock())
+    gate = gate_of(file)
     for scope in Scope:
         if scope in allowed:
             gate.check(scope, bearer(token))
@@ -101,62 +83,61 @@ def test_a_token_allows_its_scopes_and_admin_allows_all(
 def test_without_a_known_token_nobody_gets_in(file: Path, header: bytes | None) -> None:
     add_token(file, "t", (Scope.admin,), 0)
     with pytest.raises(NotAuthenticated):
-        Gate(file, Clock()).check(Scope.read, header)
+        gate_of(file).check(Scope.read, header)
 
 
 def test_the_kind_of_authorization_is_not_case_sensitive_but_must_be_bearer(file: Path) -> None:
     token = add_token(file, "t", (Scope.read,), 0)
-    gate = Gate(file, Clock())
+    gate = gate_of(file)
     gate.check(Scope.read, f"bearer {token}".encode())
     for header in (f"Basic {token}", token):
         with pytest.raises(NotAuthenticated, match="the header is not Authorization: Bearer TOKEN"):
             gate.check(Scope.read, header.encode())
 
 
-def test_a_running_server_notices_tokens_made_and_revoked(file: Path) -> None:
-    clock = Clock()
-    gate = Gate(file, clock)
+def test_other_tokens_hold_at_once_and_a_gate_never_falls_open(file: Path) -> None:
+    gate = gate_of(file)
     gate.check(Scope.admin, None)  # no tokens: nobody is asked
-    first = add_token(file, "a", (Scope.read,), 0)
-    clock.at += RECHECK_S
+    first, second = add_token(file, "a", (Scope.read,)), add_token(file, "b", (Scope.read,))
+    gate.use(load_tokens(file))
     gate.check(Scope.read, bearer(first))
-    with pytest.raises(NotAuthenticated):
-        gate.check(Scope.read, None)
-    second = add_token(file, "b", (Scope.read,), 0)
-    assert remove_token(file, first.split("_")[1])
-    clock.at += RECHECK_S
+    changes = gate.changes
+    gate.use(load_tokens(file))
+    assert gate.changes == changes
+    remove_token(file, first)
+    gate.use(load_tokens(file))
+    assert gate.changes == changes + 1
     gate.check(Scope.read, bearer(second))
-    with pytest.raises(NotAuthenticated):
-        gate.check(Scope.read, bearer(first))
+    gate.use(())
+    for header in (None, bearer(first), bearer(second)):
+        with pytest.raises(NotAuthenticated):
+            gate.check(Scope.read, header)
 
 
-def test_a_running_server_never_falls_open(file: Path) -> None:
+def test_a_token_ends_with_its_last_second() -> None:
     clock = Clock()
-    token = add_token(file, "a", (Scope.read,), 0)
-    gate = Gate(file, clock)
-    file.write_text("not json")
-    clock.at += RECHECK_S
-    gate.check(Scope.read, bearer(token))
+    token, secret = make_token(Wish("short", (Scope.read,), expires_at=1_010), (), 1_000)
+    gate = Gate(clock, tokens=[token])
+    clock.at = 1_009.9
+    gate.check(Scope.read, bearer(secret))
+    clock.at = 1_010.0
+    with pytest.raises(NotAuthenticated, match="expired"):
+        gate.check(Scope.read, bearer(secret))
+    gate.use([token])
+    assert gate.changes == 2, "callers that are remembered are asked again"
     with pytest.raises(NotAuthenticated):
         gate.check(Scope.read, None)
-    file.unlink()
-    clock.at += RECHECK_S
-    with pytest.raises(NotAuthenticated):
-        gate.check(Scope.read, None)
-    save_tokens(file, ())
-    clock.at += RECHECK_S
-    with pytest.raises(NotAuthenticated):
-        gate.check(Scope.read, bearer(token))
 
 
-def test_a_file_of_something_else_than_tokens_is_refused_at_start(file: Path) -> None:
-    file.write_text('{"tokens": [{"id": "x"}]}')
-    with pytest.raises(SettingInvalid, match="cannot be read"):
-        Gate(file, Clock())
-
-
-def test_revoking_what_is_not_there_says_so(file: Path) -> None:
-    assert not remove_token(file, "nothing")
+def test_a_token_may_touch_its_prefix_and_no_group_of_another(file: Path) -> None:
+    acme = add_token(file, "acme", (Scope.read,), prefix="acme/")
+    add_token(file, "other", (Scope.read,), prefix="other:", group="others")
+    plain = add_token(file, "plain", (Scope.read,))
+    gate = gate_of(file)
+    allowed = gate.check(Scope.read, bearer(acme))
+    assert (allowed.prefix, allowed.group, allowed.others) == ("acme/", "acme", frozenset({"others"}))
+    assert (gate.allows(Scope.read, bearer(acme)), gate.allows(Scope.read, bearer(plain))) == (False, True)
+    assert gate.check(Scope.read, bearer(plain)).prefix == ""
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])

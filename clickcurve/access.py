@@ -1,0 +1,113 @@
+"""What the token of the request under way may touch: everything, or the keys that begin with a prefix, and a group.
+
+The reading of any stored row asks here first, so a route cannot forget it. The row of all links together is, for such a
+token, that of its group: this counts every hit that the token writes.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+
+from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.keys import ALL_LINKS, group_key, group_of, link_of
+from clickcurve.problem import shown
+
+PREFIX_BYTES = 256
+PREFIX_RULE = f"1 to {PREFIX_BYTES} bytes of UTF-8"
+_SEPARATORS = "/:."
+
+
+class OutsidePrefix(ClickcurveError):
+    """A token with a prefix asks for something else. The answer is the same whether that exists or not."""
+
+    status = 403
+    title = "outside the token's prefix"
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a token may touch. prefix: of its keys, empty for all. group: the name of the group that counts its hits.
+
+    token: its id, None where no tokens are used. others: groups of other prefixes, in which its hits may not count.
+    """
+
+    prefix: str = ""
+    group: str = ""
+    token: str | None = None
+    others: frozenset[str] = frozenset()
+
+    @cached_property
+    def group_row(self) -> str:
+        """The stored key of the group that counts its hits; empty without a prefix."""
+        return group_key(self.group) if self.prefix else ""
+
+    @property
+    def reach(self) -> tuple[str, str]:
+        """What two tokens have in common that see the same: for keys of caches."""
+        return self.prefix, self.group
+
+    @property
+    def key_rule(self) -> str:
+        """What its keys are, for refusals."""
+        return f"keys that begin with {self.prefix!r}"
+
+    def covers(self, key: str) -> bool:
+        """Returns whether a link is one of its own."""
+        return key.startswith(self.prefix)
+
+    def row(self, stored: str) -> str:
+        """Returns the stored key of the row to read where this one is asked for; raises OutsidePrefix."""
+        if not self.prefix:
+            return stored
+        if stored in (ALL_LINKS, self.group_row):
+            return self.group_row
+        link = link_of(stored)
+        if link is not None and link.startswith(self.prefix):
+            return stored
+        group = group_of(stored)
+        if group is not None:
+            rule = f"the group {self.group!r}"
+            raise OutsidePrefix(f"the token may ask for {rule} alone", field="group", value=shown(group), rule=rule)
+        if link is None:
+            raise self.refusal("this")
+        raise self._other_key(link)
+
+    def own_key(self, key: str) -> str:
+        """Returns the key of a link if it is one of its own; raises OutsidePrefix."""
+        if not self.covers(key):
+            raise self._other_key(key)
+        return key
+
+    def _other_key(self, key: str) -> OutsidePrefix:
+        detail = f"the token may touch {self.key_rule} alone"
+        return OutsidePrefix(detail, field="key", value=shown(key), rule=self.key_rule)
+
+    def refusal(self, what: str) -> OutsidePrefix:
+        """Returns the error for what belongs to no prefix."""
+        return OutsidePrefix(f"{what} is not for a token with a prefix", field="token", rule="a token without a prefix")
+
+
+ALL_ACCESS = Access()
+# Of the request under way; what no request asked for may touch everything. Between the token check and the reading of
+# rows lie routes, doors, pages and pictures, none of which has any use for it.
+_ACCESS: ContextVar[Access] = ContextVar("access", default=ALL_ACCESS)
+
+
+def access() -> Access:
+    """Returns what the request under way may touch."""
+    return _ACCESS.get()
+
+
+def begin_access(allowed: Access) -> None:
+    """Makes the rest of this task, and the tasks that it starts, touch what is allowed and nothing else.
+
+    Call it for every request, also with ALL_ACCESS: a pipelined request begins with what the one before had.
+    """
+    _ACCESS.set(allowed)
+
+
+def group_of_prefix(prefix: str) -> str:
+    """Returns the group that counts the hits of a prefix where none is named: the prefix without its separator."""
+    return prefix[:-1] if prefix.endswith(tuple(_SEPARATORS)) else prefix

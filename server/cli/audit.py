@@ -1,0 +1,45 @@
+"""`clickcurve audit`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from clickcurve.buckets.errors import SettingInvalid
+from server import clock
+from server.cli.options import with_settings
+from server.cli.output import Result, reports
+from server.cli.store.inspect import require_database
+from server.settings.table import Settings
+from server.tokens.audit import AuditEntry, AuditLog
+from storage.from_uri import open_store
+
+
+@reports("audit")
+@with_settings("data", "store", "config")
+def audit_command(settings: Settings) -> Result:
+    """List who made or revoked tokens and shares, deleted, restored, or changed limits: of the last 400 days.
+
+    Each line has the time (UTC), the id of the token, what was done, and to what. `command` stands for a token where a
+    command of this program did it.
+
+    \b
+    Examples:
+      clickcurve audit
+      clickcurve audit --json --data /var/lib/clickcurve
+    """
+    if settings.store.startswith("memory:"):
+        raise SettingInvalid("memory:// lives inside the server: ask GET /v1/audit", field="store")
+    require_database(settings.store)
+    store = open_store(settings.store)
+    try:
+        entries = list(AuditLog(store, clock.now).entries())
+    finally:
+        store.close()
+    return Result(map(_entry_text, entries), [msgspec.to_builtins(entry) for entry in entries])
+
+
+def _entry_text(entry: AuditEntry) -> str:
+    at = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{at}  {entry.token:<11}  {entry.what:<13}  {entry.subject}"

@@ -1,0 +1,73 @@
+"""The audit log, in the notes of the store: tokens and shares made or revoked, links deleted, limits changed.
+
+An entry names the token by its id, and never holds one. Entries are kept for KEPT_DAYS.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from clickcurve.access import access
+from clickcurve.buckets.ladder import DAY_S
+from clickcurve.problem import shown
+from clickcurve.waiting import in_thread
+from server.logs import log
+from storage.contract import AUDIT, Store
+
+KEPT_DAYS = 400
+_KEPT_S = KEPT_DAYS * DAY_S
+PROMPT = "command"  # stands for a token where a command of this machine did it
+NOBODY = "none"  # where the server asks for no tokens
+_AT_DIGITS = 12  # of epoch seconds in names, so that their order is that of time
+
+
+class AuditEntry(msgspec.Struct, frozen=True):
+    """What was done when, to what, and the id of the token that allowed it. at in epoch seconds."""
+
+    at: int
+    token: str
+    what: str
+    subject: str
+
+
+_read_entry = msgspec.json.Decoder(AuditEntry).decode
+
+
+class AuditLog:
+    """Writes and lists entries. Blocks where it says nothing else; raises StoreUnavailable. clock: epoch seconds."""
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def note_request(self, what: str, subject: str) -> None:
+        """Writes what the request under way is about to do; call it before it is done."""
+        await in_thread("writing the audit log", self.note, access().token or NOBODY, what, subject)
+
+    def note(self, token: str, what: str, subject: str) -> None:
+        """Writes an entry of now. Durable."""
+        entry = AuditEntry(int(self._clock()), token, what, str(shown(subject)))
+        name = f"{AUDIT}{entry.at:0{_AT_DIGITS}}:{secrets.token_hex(6)}"
+        self._store.note(name, msgspec.json.encode(entry).decode(), _KEPT_S)
+
+    def entries(self) -> Iterator[AuditEntry]:
+        """Yields what is kept, oldest first."""
+        since = self._name_at(self._clock() - _KEPT_S)
+        for name, value in sorted(self._store.notes().items()):
+            if name.startswith(AUDIT) and name >= since:
+                try:
+                    yield _read_entry(value)
+                except msgspec.DecodeError as error:
+                    log.error("audit entry unreadable", extra={"note": name, "reason": str(error)})
+
+    def forget(self) -> None:
+        """Drops entries that are older than KEPT_DAYS."""
+        before = self._name_at(self._clock() - _KEPT_S)
+        if old := [name for name in self._store.notes() if name.startswith(AUDIT) and name < before]:
+            self._store.drop_notes(old)
+
+    def _name_at(self, at: float) -> str:
+        return f"{AUDIT}{max(0, int(at)):0{_AT_DIGITS}}"

@@ -1,0 +1,118 @@
+"""The tokens of a store, in its notes: so every worker and node knows each of them, and none that was revoked.
+
+Any change is followed by another version, which is all that the others look at until it differs.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import DAY_S
+from server.logs import log
+from server.tokens.token import Token, Wish, make_token
+from storage.contract import TOKEN, TOKEN_USED, TOKENS_VERSION, Store
+
+MAX_TOKENS = 1_000
+EXPIRED_SHOWN_S = 30 * DAY_S  # a token that has expired is listed for so long, and then dropped
+# What is noted of a token that came from a file and was revoked: it is not taken over once more.
+_REVOKED = "revoked"
+
+_read_token = msgspec.json.Decoder(Token).decode
+
+
+class TokenBook:
+    """Makes, lists and revokes the tokens of a store. May block, and raises StoreUnavailable."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def version(self) -> str | None:
+        """Returns a text that is another one after each change."""
+        return self._store.noted(TOKENS_VERSION)
+
+    def all(self) -> list[Token]:
+        """Returns the tokens, those that have expired lately too, oldest first."""
+        found = [token for name, value in self._notes() if (token := _token_in(name, value)) is not None]
+        return sorted(found, key=lambda token: (token.created_at, token.id))
+
+    def last_used(self) -> dict[str, str]:
+        """Returns the last day (UTC, as 20261123) on which each token was used, by id."""
+        used: dict[str, str] = {}
+        for name in self._store.notes():
+            if name.startswith(TOKEN_USED):
+                token_id, _, day = name.removeprefix(TOKEN_USED).rpartition(":")
+                used[token_id] = max(day, used.get(token_id, ""))
+        return used
+
+    def add(self, wish: Wish, now: int) -> tuple[Token, str]:
+        """Makes a token and returns it with its text, which cannot be read again. Raises ParameterInvalid."""
+        tokens = self.all()
+        old = [token for token in tokens if token.is_over(now - EXPIRED_SHOWN_S)]
+        self._drop([token.id for token in old])
+        if len(tokens) - len(old) >= MAX_TOKENS:
+            detail, rule = f"there are {len(tokens) - len(old):,} tokens already", f"at most {MAX_TOKENS:,}"
+            raise ParameterInvalid(detail, field="token", rule=rule)
+        token, secret = make_token(wish, {each.id for each in tokens}, now)
+        self._note(token)
+        self._change()
+        return token, secret
+
+    def remove(self, token_id: str) -> Token | None:
+        """Revokes a token and returns it; None if there is none with that id."""
+        token = next((each for each in self.all() if each.id == token_id), None)
+        if token is None:
+            return None
+        self._drop([token_id])
+        if token.from_file:
+            self._store.note(TOKEN + token_id, _REVOKED)
+        self._change()
+        return token
+
+    def take_over(self, tokens: Iterable[Token]) -> int:
+        """Notes the tokens of a file that were never noted here; returns how many."""
+        noted = {name for name, _ in self._notes()}
+        new = [token for token in tokens if TOKEN + token.id not in noted]
+        for token in new:
+            self._note(msgspec.structs.replace(token, from_file=True))
+        if new:
+            self._change()
+        return len(new)
+
+    def note_used(self, token_ids: Collection[str], day: str) -> None:
+        """Notes that these tokens were used on a day, and forgets their earlier days."""
+        for token_id in token_ids:
+            self._store.note(f"{TOKEN_USED}{token_id}:{day}", "")
+        names = {f"{TOKEN_USED}{token_id}:" for token_id in token_ids}
+        days = [name for name in self._store.notes() if name.startswith(TOKEN_USED)]
+        if old := [name for name in days if name[:-8] in names and name[-8:] < day]:
+            self._store.drop_notes(old)
+
+    def _notes(self) -> list[tuple[str, str]]:
+        return [(name, value) for name, value in self._store.notes().items() if name.startswith(TOKEN)]
+
+    def _note(self, token: Token) -> None:
+        self._store.note(TOKEN + token.id, msgspec.json.encode(token).decode())
+
+    def _drop(self, token_ids: Collection[str]) -> None:
+        if token_ids:
+            used = [f"{TOKEN_USED}{token_id}:" for token_id in token_ids]
+            days = [name for name in self._store.notes() if name.startswith(tuple(used))]
+            self._store.drop_notes([*(TOKEN + token_id for token_id in token_ids), *days])
+
+    def _change(self) -> None:
+        self._store.drop_notes([TOKENS_VERSION])
+        self._store.note(TOKENS_VERSION, secrets.token_hex(8))
+
+
+def _token_in(name: str, value: str) -> Token | None:
+    if value == _REVOKED:
+        return None
+    try:
+        return _read_token(value)
+    except msgspec.DecodeError as error:
+        log.error("token unreadable", extra={"note": name, "reason": str(error), "then": "it allows nothing"})
+        return None

@@ -1,0 +1,149 @@
+"""`/v1/tokens`: tokens made, listed and revoked, with one of scope admin; and `/v1/audit`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from clickcurve.answers import JSON
+from clickcurve.asgi import read_bounded
+from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid
+from clickcurve.problem import shown
+from clickcurve.times import parse_time, require_in_range
+from query.http.openapi import refusals
+from server.tokens.audit import AuditLog
+from server.tokens.known_tokens import KnownTokens
+from server.tokens.token import Scope, Token, Wish
+
+_BODY_BYTES = 16 * 1024
+_EXAMPLE = {"name": "acme", "scopes": ["write", "read"], "prefix": "acme/", "group": "acme", "expires_at": 1798761600}
+
+
+class TokenUnknown(ClickcurveError):
+    """There is no token with this id in the store."""
+
+    status = 404
+    title = "unknown token"
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of `POST /v1/tokens`, whose expiry may be written as any time."""
+
+    name: str
+    scopes: tuple[Scope, ...]
+    prefix: str | None = None
+    group: str | None = None
+    expires_at: int | float | str | None = None
+
+    def wish(self) -> Wish:
+        """Returns the wish; raises ParameterInvalid for an expiry that is no time."""
+        expires_at = None if self.expires_at is None else _time_of(str(self.expires_at))
+        return Wish(self.name, self.scopes, self.prefix, self.group, expires_at)
+
+
+def _time_of(text: str) -> int:
+    return require_in_range("expires_at", text, parse_time("expires_at", text).utc_s)
+
+
+_read_asked = msgspec.json.Decoder(_Asked).decode
+
+
+def _operation(
+    summary: str, status: int, meaning: str, refused: Mapping[int, str] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Returns what the OpenAPI page says of a route. refused: its further statuses, and what each means."""
+    content = {} if status == 204 else {"content": {JSON: {"schema": {"type": "object"}}}}
+    return {
+        "summary": summary,
+        "response_class": Response,
+        "responses": {status: {"description": meaning, **content}, **refusals(refused or {})},
+        "openapi_extra": more,
+    }
+
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_MAYBE: dict[str, Any] = {"type": ["string", "null"]}
+_BODY = {
+    "type": "object",
+    "required": ["name", "scopes"],
+    "additionalProperties": False,
+    "properties": {
+        "name": _TEXT,
+        "scopes": {"type": "array", "items": {"type": "string", "enum": [*Scope]}, "minItems": 1},
+        "prefix": _MAYBE,
+        "group": _MAYBE,
+        "expires_at": {"type": ["integer", "string", "null"]},
+    },
+}
+_ID = {"name": "id", "in": "path", "required": True, "description": "The id of a token", "schema": _TEXT}
+_MAKE = _operation(
+    "Make a token",
+    201,
+    "Made. `token` is shown only here",
+    {400: "The body cannot be read", 413: f"More than {_BODY_BYTES:,} bytes"},
+    requestBody={"required": True, "content": {JSON: {"schema": _BODY, "example": _EXAMPLE}}},
+)
+_LIST = _operation("List the tokens", 200, "All tokens of the store, without the tokens themselves")
+_REVOKE = _operation("Revoke a token", 204, "Revoked", {404: "The store has no token with this id"}, parameters=[_ID])
+_AUDIT = _operation("List what was administered", 200, "Entries of the last 400 days, oldest first")
+
+
+def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float]) -> APIRouter:
+    """Makes the router. clock: epoch seconds."""
+    router = APIRouter(tags=["administering"])
+    book = tokens.book
+
+    @router.post("/v1/tokens", status_code=201, **_MAKE)
+    async def make(request: Request) -> Response:
+        """With `prefix`, it touches keys that begin so and nothing else; `group` counts every hit that it writes."""
+        wish = _wish_in(await read_bounded(request.stream(), _BODY_BYTES)).checked(clock())
+        await audit.note_request("token made", wish.name if wish.prefix is None else f"{wish.name} {wish.prefix}")
+        token, secret = await asyncio.to_thread(book.add, wish, int(clock()))
+        await tokens.refresh()
+        return _json({"token": secret, **listed(token, None)}, 201)
+
+    @router.get("/v1/tokens", **_LIST)
+    async def list_all() -> Response:
+        found, used = await asyncio.to_thread(lambda: (book.all(), book.last_used()))
+        return _json({"tokens": [listed(token, used.get(token.id)) for token in found]})
+
+    @router.delete("/v1/tokens/{id}", status_code=204, **_REVOKE)
+    async def revoke(request: Request) -> Response:
+        token_id = str(request.path_params["id"])
+        if all(token.id != token_id for token in await asyncio.to_thread(book.all)):
+            detail = "the store has no token with this id"
+            raise TokenUnknown(detail, field="id", value=shown(token_id), rule="an id of GET /v1/tokens")
+        await audit.note_request("token revoked", token_id)
+        await asyncio.to_thread(book.remove, token_id)
+        await tokens.refresh()
+        return Response(status_code=204)
+
+    @router.get("/v1/audit", **_AUDIT)
+    async def audited() -> Response:
+        return _json({"entries": await asyncio.to_thread(lambda: list(audit.entries()))})
+
+    return router
+
+
+def listed(token: Token, last_used: str | None) -> dict[str, Any]:
+    """Returns a token as lists show it. last_used: the day (UTC), as 20261123."""
+    hidden = {"sha256", "from_file"}
+    shown_fields = {name: value for name, value in msgspec.to_builtins(token).items() if name not in hidden}
+    return {**shown_fields, "last_used": last_used}
+
+
+def _wish_in(body: bytes) -> Wish:
+    try:
+        return _read_asked(body).wish()
+    except msgspec.ValidationError as error:
+        raise ParameterInvalid(f"the token cannot be made: {error}", field="body", rule=str(_EXAMPLE)) from None
+    except msgspec.DecodeError:
+        raise BodyUnreadable("the body is not JSON", rule=str(_EXAMPLE)) from None
+
+
+def _json(content: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(content), status, media_type=JSON)
