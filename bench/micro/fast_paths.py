@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import cycle, islice
@@ -48,6 +49,7 @@ from clickcurve.limiter.rule import Rule
 from ingest.attributes.memo import Memo
 from ingest.buffer import Buffer
 from ingest.flush import Flush
+from ingest.imports import access_log
 from ingest.reading import body as reading
 from ingest.reading import request_sums
 from query import curve
@@ -146,6 +148,11 @@ def _of_hits(options: Options) -> Iterator[Measure]:
     yield Measure(f"memos of texts, {of}", make_reader, read_all, "us a hit", per, slow=memos, apart=True)
     plain, json_hits = partial(_read_all, plain_bodies(hits, 20)), (reading, "WAYS", reading.WAYS[1:])
     yield Measure(f"plain hits, {of}", reader_of, plain, "us a hit", per, slow=json_hits)
+    lines, alone = options.of(20_000), (access_log, "_PLAIN_LINE", re.compile("^.*()()()()()()()()$", re.MULTILINE))
+    log = "".join(map(_log_line, Visitors().hits(lines, ("ref", "ip", "ua"), NOW))).encode()
+    yield Measure(
+        f"{lines:,} lines of a log", _log_reader, lambda reader: reader.read(log), "us a line", lines, slow=alone
+    )
     flush, lazily = _flushes(options, links), (codec, "decode_lazily", codec.decode)
     what = f"lazy rows, flush of {links:,} links"
     yield Measure(what, flush, Flush.write, "us a row", links, slow=lazily, fresh=True)
@@ -172,6 +179,17 @@ def _flushes(options: Options, links: int) -> Callable[[], Flush]:
         return begun_flush(store, number, buffer, NOW)
 
     return make
+
+
+def _log_line(hit: Mapping[str, Any]) -> str:
+    said = f'"{hit.get("ref", "-")}" "{hit.get("ua", "-")}"'
+    return f'{hit["ip"]} - - [01/Jan/2026:11:50:00 +0000] "GET /{hit["key"]} HTTP/1.1" 302 0 {said}\n'
+
+
+def _log_reader() -> access_log.AccessLog:
+    reader = access_log.AccessLog(lambda agent: "bot" in agent)
+    reader.use(("ip", "ref", "ua", "source"))
+    return reader
 
 
 def _of_queries(options: Options) -> Iterator[Measure]:

@@ -12,7 +12,7 @@ What breaks a rule is refused one by one, with the reason; the rest counts, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -22,7 +22,7 @@ from clickcurve.buckets.errors import BodyUnreadable, HitRejected
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import group_key, is_key
 from clickcurve.problem import shown
-from ingest.batch import Counts, SourceStep
+from ingest.batch import SourceStep
 from ingest.hit import COUNT_MAX, HIT_RULE, JsonHit, NoHit, RawHits
 from ingest.imports.history_line import Wide, history_steps
 from ingest.reading.json_array import (
@@ -45,7 +45,7 @@ _OF_HISTORY = frozenset(("total", "opening", "buckets"))  # the fields that hist
 _NO_TS = HitRejected("ts is missing", field="ts", value=None, rule="imported hits say when they were")
 
 
-class DatedHit(JsonHit, forbid_unknown_fields=True, omit_defaults=True, kw_only=True, gc=False, eq=False):
+class DatedHit(JsonHit, forbid_unknown_fields=True, omit_defaults=True, gc=False, eq=False):
     """Hits of one minute, summed, with their attributes: what almost all objects of a body are."""
 
     ts: Annotated[int, Meta(ge=0)]
@@ -56,26 +56,15 @@ class DatedHit(JsonHit, forbid_unknown_fields=True, omit_defaults=True, kw_only=
 
 @dataclass(slots=True)
 class Chunk:
-    """Bytes [step.start, step.end) of a source as counts, or as lines of history that the other side reads."""
+    """Bytes [step.start, step.end) of a source as hits, or as lines of history that the other side reads."""
 
     step: SourceStep
-    people: Counts = field(default_factory=dict)
-    bots: Counts = field(default_factory=dict)
+    hits: Sequence[DatedHit] = ()
     history: bytes = b""
-    with_attributes: Sequence[DatedHit] = ()
-
-    def hits(self) -> list[DatedHit]:
-        """Returns the counts as hits."""
-        return [
-            DatedHit(key=key, ts=minute, count=count, bot=bot)
-            for counts, bot in ((self.people, False), (self.bots, True))
-            for minute, by_key in counts.items()
-            for key, count in by_key.items()
-        ]
 
     def body(self) -> bytes:
         """Returns the NDJSON that carries this."""
-        return self.history or _encoder.encode_lines([*self.hits(), *self.with_attributes])
+        return self.history or _encoder.encode_lines(self.hits)
 
 
 class _ObjectFields(msgspec.Struct, gc=False, eq=False):
@@ -107,9 +96,8 @@ class ChunkReader:
     def read(self, chunk: Chunk, sums: RequestSums) -> Iterator[None]:
         """Adds a chunk that was made in this process; yields between steps, for others to run."""
         yield from self.read_body(chunk.history, sums)
-        hits = [*chunk.hits(), *chunk.with_attributes]
-        starts = range(0, len(hits), STEP_HITS)
-        yield from _added((RawHits(json=hits[start : start + STEP_HITS]) for start in starts), sums)
+        starts = range(0, len(chunk.hits), STEP_HITS)
+        yield from _added((RawHits(json=chunk.hits[start : start + STEP_HITS]) for start in starts), sums)
 
     def read_body(self, body: bytes, sums: RequestSums, is_array: bool = False) -> Iterator[None]:
         """Adds every object of a body; yields between steps of some milliseconds, for others to run.

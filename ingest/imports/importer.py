@@ -23,7 +23,6 @@ from ingest.batch import SourceStep
 from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums, count_fields
 from ingest.imports.chunk import Chunk, DatedHit
 from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
-from ingest.imports.log_attributes import LogAttributes
 from ingest.imports.retry import Sender
 from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Taken
@@ -35,11 +34,15 @@ MOVES = 20  # how often another import of the same source may come between, in o
 Openable = Path | io.BufferedReader
 
 
-def _hits_with_attributes(reading: LogSums, attributes: LogAttributes) -> list[DatedHit]:
-    return [
-        DatedHit(key=key, ts=minute, count=count, bot=bot, **attributes.fields(line_attributes))  # type: ignore[arg-type]
-        for (minute, key, bot, line_attributes), count in reading.with_attributes.items()
-    ]
+def dated_hits(sums: LogSums) -> list[DatedHit]:
+    """Returns the hits of some lines, those that say the same summed."""
+    found = []
+    for (key, minute, bot, ip, ref, ua, campaign), count in sums.hits.items():
+        hit = DatedHit(key, minute, count, None, ua, bot, ref, ip)
+        if campaign is not None:
+            hit.source, hit.utm = campaign.source, dict(campaign.utm) if campaign.utm else None
+        found.append(hit)
+    return found
 
 
 class SourceKind(StrEnum):
@@ -221,7 +224,7 @@ class Importer:
             for member in range(FAMILY_MEMBERS):
                 name = f"{family}-{member}"
                 kept = await self._sender.offset(name)
-                self._log.attributes.use(kept.fields)
+                self._log.use(kept.fields)
                 self._log.use_hosts(kept.hosts_in_key)
                 if kept.offset == 0:
                     free = free or name
@@ -283,9 +286,7 @@ class Importer:
         step = SourceStep(name, lines.start, lines.end, lines.tail)
         if summary.kind is SourceKind.log:
             reading = self._log.read(lines.data)
-            chunk = Chunk(
-                step, reading.people, reading.bots, with_attributes=_hits_with_attributes(reading, self._log.attributes)
-            )
+            chunk = Chunk(step, dated_hits(reading))
         else:
             reading = LogSums(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
             chunk = Chunk(step, history=lines.data)

@@ -5,122 +5,57 @@ What a field of a hit may not hold is left out: a log holds whatever clients sen
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import suppress
 from typing import NamedTuple
 
-from clickcurve.access_log import parse_log_line, split_request, unescape
+from clickcurve.access_log import unescape
 from clickcurve.buckets.errors import HitRejected
 from ingest.attributes.campaign import campaign_of_query, source_of, utm_of
 from ingest.attributes.country import address_of
 from ingest.attributes.referrer import host_of
 from ingest.attributes.text import utf8_text
+from ingest.hit import Judge
 
 # Fields of a hit that a line can fill. Of bots the agent alone says something.
 OF_LINES = ("ip", "ref", "ua", "source", "utm")
-_MAX_KNOWN = 65_536  # addresses, referrers or queries kept; then the dict starts again
-_NO_FIELDS: dict[str, object] = {}
 
 
-class LineAttributes(NamedTuple):
-    """The attributes of a line, as the log has them; "" where one is absent or not wanted."""
+class Campaign(NamedTuple):
+    """What the query of a link names. utm: pairs of name and value."""
 
-    before: str = ""  # the address, and what else stands before the time
-    referrer: str = ""
-    agent: str = ""
-    query: str = ""
+    source: str | None
+    utm: tuple[tuple[str, str], ...] | None
 
 
-NOTHING = LineAttributes()
+def address_in_log(text: str) -> str | None:
+    """Returns the address at the beginning of a line; None if there is none."""
+    try:
+        return address_of(text)
+    except HitRejected:
+        return None
 
 
-class LogAttributes:
-    """Turns the attributes of lines into fields of hits. only: the fields to fill; None: all that are wanted."""
+def referrer_in_log(text: str) -> str | None:
+    """Returns the host of a referrer; None if there is none."""
+    return host_of(utf8_text(unescape(text))) or None
 
-    def __init__(self, only: Collection[str] | None = None) -> None:
-        self._only = frozenset(OF_LINES if only is None else only)
-        self._addresses: dict[str, str] = {}
-        self._hosts: dict[str, str] = {}
-        self._campaigns: dict[str, dict[str, object]] = {}
-        self.use(())
 
-    def use(self, wanted: Collection[str]) -> None:
-        """Fills only these fields from now on: the target of the import uses them."""
-        self.wanted = self._only & frozenset(wanted) & frozenset(OF_LINES)
-        self._wants_query = not self.wanted.isdisjoint(("source", "utm"))
-        self._campaigns.clear()
+def agent_in_log(is_bot: Judge, wanted: bool, text: str) -> tuple[bool, str | None]:
+    """Returns whether an agent is a bot's, and the agent if it is wanted and there is one."""
+    if text in ("", "-"):
+        return False, None
+    agent = unescape(text)
+    return is_bot(agent), utf8_text(agent) if wanted else None
 
-    def of_parts(self, before: str, referrer: str, agent: str, request: str, bot: bool) -> LineAttributes:
-        """Returns what is wanted of a line that was split already."""
-        agent = agent if "ua" in self.wanted else ""
-        if bot:
-            return LineAttributes(agent=agent) if agent else NOTHING
-        query = request.partition("?")[2] if self._wants_query else ""
-        return LineAttributes(
-            before.partition(" ")[0] if "ip" in self.wanted else "",
-            referrer if "ref" in self.wanted else "",
-            agent,
-            query.partition(" ")[0],
-        )
 
-    def of_line(self, line: str, bot: bool) -> LineAttributes:
-        """Returns what is wanted of a line of text; a line of another format has none."""
-        parts = parse_log_line(line)
-        if parts is None:
-            return NOTHING
-        _, target = split_request(parts.request)
-        return self.of_parts(parts.before, parts.referrer or "", parts.agent or "", target, bot)
-
-    def fields(self, line: LineAttributes) -> dict[str, object]:
-        """Returns the attributes of a line as fields of a hit."""
-        fields = dict(self._campaign(line.query)) if line.query else {}
-        if line.before and (address := self._address(line.before)):
-            fields["ip"] = address
-        if line.referrer and (host := self._host(line.referrer)):
-            fields["ref"] = host
-        if line.agent not in ("", "-"):
-            fields["ua"] = utf8_text(unescape(line.agent))
-        return fields
-
-    def _address(self, text: str) -> str:
-        address = self._addresses.get(text)
-        if address is None:
-            try:
-                address = address_of(text)
-            except HitRejected:
-                address = ""
-            _note_known(self._addresses, text, address)
-        return address
-
-    def _host(self, text: str) -> str:
-        host = self._hosts.get(text)
-        if host is None:
-            host = host_of(utf8_text(unescape(text)))
-            _note_known(self._hosts, text, host)
-        return host
-
-    def _campaign(self, query: str) -> dict[str, object]:
-        campaign = self._campaigns.get(query)
-        if campaign is None:
-            campaign = self._campaign_fields(query)
-            if len(self._campaigns) >= _MAX_KNOWN:
-                self._campaigns.clear()
-            self._campaigns[query] = campaign
-        return campaign
-
-    def _campaign_fields(self, query: str) -> dict[str, object]:
-        source, utm = campaign_of_query(utf8_text(query))
-        fields: dict[str, object] = {}
+def campaign_in_log(wanted: frozenset[str], query: str) -> Campaign | None:
+    """Returns the source and the campaign in a query, as far as they are wanted; None where there is none."""
+    named_source, named_utm = campaign_of_query(utf8_text(query), wanted)
+    source = utm = None
+    if named_source:
         with suppress(HitRejected):
-            if source and "source" in self.wanted:
-                fields["source"] = source_of(source)
+            source = source_of(named_source)
+    if named_utm:
         with suppress(HitRejected):
-            if utm and "utm" in self.wanted:
-                fields["utm"] = utm_of(utm)
-        return fields or _NO_FIELDS
-
-
-def _note_known(values: dict[str, str], text: str, value: str) -> None:
-    if len(values) >= _MAX_KNOWN:
-        values.clear()
-    values[text] = value
+            utm = tuple(utm_of(named_utm).items())
+    return None if source is None and utm is None else Campaign(source, utm)

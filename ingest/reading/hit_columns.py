@@ -42,9 +42,12 @@ def add_columns(
     if "bot" in given:
         are_bots = [judged if sent is None else sent for judged, sent in zip(are_bots, hits.bot, strict=True)]
     kinds = [profiles.kind(dimensions, False)] * len(times)
-    if reader.salts is not None:
+    # A day without a salt counts no visitors: of an old log no hit is looked at.
+    if any(min(times) < day + DAY_S and day <= max(times) for day in reader.salts or () if times):
+        assert reader.salts is not None
         visitor_known = _add_visitors(links, reader.salts, hits, times, are_bots)
-        kinds = [profiles.kind(dimensions, one) for one in visitor_known]
+        both = profiles.kind(dimensions, False), profiles.kind(dimensions, True)
+        kinds = [both[one] for one in visitor_known]
         has_profile = None if has_profile is None else list(map(or_, has_profile, visitor_known))
     rows: Sequence[ProfileRow] = list(zip(kinds, *columns, strict=True))
     if True not in are_bots:

@@ -14,7 +14,8 @@ from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.limiter.replay.trace_line import parse_line
 from clickcurve.times import LATEST, WrittenTime, parse_iso, parse_time
 from ingest.hit import Moment, ts_of
-from ingest.imports.access_log import AccessLog, LineBad
+from ingest.imports.access_log import AccessLog
+from ingest.imports.json_log_line import LineBad
 from query.parameters import parse_parameters, parse_query
 
 OCTOBER = 1_759_276_800  # 2025-10-01T00:00:00Z
@@ -41,7 +42,7 @@ def as_trace(text: str) -> int:
 def as_log_line(text: str) -> int:
     found = AccessLog(lambda agent: False).parse(f'{{"ts": "{text}", "status": 302, "request": "GET /k HTTP/1.1"}}')
     assert not isinstance(found, str)
-    return found[0]
+    return found.minute
 
 
 READERS: dict[str, Callable[[str], int]] = {"ts": as_ts, "from": as_from, "trace": as_trace}

@@ -23,7 +23,6 @@ from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
-from ingest.imports.log_attributes import LogAttributes
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
@@ -96,9 +95,9 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
         raise Failed("--follow takes one file", USAGE)
     if given["follow"] and files[0] == STDIN:
         raise Failed("--follow takes a file; standard input is read to its end anyway", USAGE)
-    attributes = LogAttributes(_fields_of(given.pop("dimensions"), given["no_visitors"]))
+    fields = _fields_of(given.pop("dimensions"), given["no_visitors"])
     hosts = Hosts(default=_host_of(given.pop("host")))
-    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses), attributes, hosts)
+    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses), fields, hosts)
     local = settings.origins["data"].startswith("flag")
     with data_folder.held(settings.data, settings.store, "clickcurve import") if local else nullcontext():
         interruption = Interruption()

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.keys import KEY_BYTES
-from ingest.batch import sum_counts
-from ingest.imports.access_log import AccessLog, LineBad, LogSums
+from ingest.imports.access_log import AccessLog, LogHit, LogSums
+from ingest.imports.json_log_line import LineBad
+from ingest.imports.log_attributes import OF_LINES
 
 AT = 1_431_857_103 // 60 * 60  # 17 May 2015 10:05 UTC
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64) Firefox/120.0"
@@ -44,9 +45,19 @@ def read(*lines: str, statuses: tuple[int, ...] = (301, 302, 303, 307, 308)) -> 
 
 
 def adds_up(reading: LogSums) -> bool:
-    hits = sum_counts(reading.people) + sum_counts(reading.bots)
-    assert hits == reading.people_hits + reading.bot_hits
-    return reading.lines == hits + reading.skipped.total() + reading.bad
+    assert reading.bot_hits == sum(counts(reading, True).values())
+    assert reading.people_hits == sum(counts(reading, False).values())
+    return reading.lines == reading.hits.total() + reading.skipped.total() + reading.bad
+
+
+def counts(reading: LogSums, bot: bool) -> dict[tuple[int, str], int]:
+    """Minute and key -> hits of bots or of people."""
+    found: Counter[tuple[int, str]] = Counter()
+    for hit, count in reading.hits.items():
+        one = LogHit(*hit)
+        if one.bot == bot:
+            found[one.minute, one.key] += count
+    return dict(found)
 
 
 HITS = {
@@ -160,7 +171,7 @@ BAD = {
 def test_a_hit_counts_in_its_minute_under_its_key(name: str) -> None:
     one, key = HITS[name]
     reading = read(one)
-    assert (reading.people, reading.bots, reading.first_bad) == ({AT: {key: 1}}, {}, [])
+    assert (counts(reading, False), counts(reading, True), reading.first_bad) == ({(AT, key): 1}, {}, [])
     assert adds_up(reading)
 
 
@@ -174,7 +185,7 @@ def test_what_is_no_hit_is_skipped_with_its_reason(reason: str, one: str) -> Non
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_no_line_of_a_log_is_bad_and_is_shown(name: str) -> None:
     reading = read(line(), BAD[name], line())
-    assert (reading.people, reading.bad) == ({AT: {"abc": 2}}, 1)
+    assert (counts(reading, False), reading.bad) == ({(AT, "abc"): 2}, 1)
     assert reading.first_bad[0].line == 2
     assert reading.first_bad[0].text.encode().decode()  # shown text is always printable as UTF-8
     assert adds_up(reading)
@@ -186,12 +197,12 @@ def test_bots_are_counted_beside_people() -> None:
     nginx = nginx.replace('"status"', '"http_user_agent":"XBot/2","status"')
     bots = [line(agent="XBot/2"), line(agent='XBot \\"2\\"'), line(agent="XBot/2")[:-1], caddy, nginx]
     reading = read(*bots, line(agent="-"), line(agent=""), line(agent=None), line())
-    assert (reading.people, reading.bots) == ({AT: {"abc": 4}}, {AT: {"abc": 5}})
+    assert (counts(reading, False), counts(reading, True)) == ({(AT, "abc"): 4}, {(AT, "abc"): 5})
 
 
 def test_statuses_replace_the_redirects() -> None:
     reading = read(line(status="200"), line(status="206"), line(status="302"), statuses=(200, 206))
-    assert (reading.people, reading.skipped) == ({AT: {"abc": 2}}, {"status 302": 1})
+    assert (counts(reading, False), reading.skipped) == ({(AT, "abc"): 2}, {"status 302": 1})
 
 
 def test_the_last_line_need_not_end_and_an_empty_piece_is_nothing() -> None:
@@ -211,6 +222,7 @@ def test_a_huge_line_costs_no_more_than_its_length() -> None:
 
 STAMP = "[17/May/2015:10:05:03 +0000] "
 PIECES = ['"', '" "', " ", "\\", r"\"", "[", "] ", STAMP, ' "GET /abc HTTP/1.1" 302 5', "302", "- -", " 404 ", "GET /"]
+PIECES += [' "https://a.example/x" "XBot"', ' 302 5 "-" "', "?utm_source=a&src=b", "?so%75rce=c HTTP/1.1"]
 PIECES += ["HTTP/1.1", "Googlebot", "é", "\0", "{", '{"ts":1,', "\r", "x", "\udcff", "?"]
 chunks = st.sampled_from(PIECES)
 assembled = st.lists(chunks, max_size=14).map("".join)
@@ -222,24 +234,37 @@ bent = st.builds(
 )
 
 
-@given(st.lists(st.one_of(assembled, bent, st.text(st.characters(exclude_characters="\n"), max_size=80)), max_size=6))
-def test_the_fast_path_equals_the_slow_one(lines: list[str]) -> None:
-    slow = AccessLog(is_bot)
+@given(
+    st.lists(st.one_of(assembled, bent, st.text(st.characters(exclude_characters="\n"), max_size=80)), max_size=6),
+    st.sampled_from([(), OF_LINES, ("ref",), ("source",), ("utm", "ip")]),
+    st.booleans(),
+)
+def test_many_lines_say_what_each_says_alone(lines: list[str], fields: tuple[str, ...], hosts_in_key: bool) -> None:
+    alone, together = AccessLog(is_bot), AccessLog(is_bot)
+    alone.use_hosts(hosts_in_key)
+    together.use_hosts(hosts_in_key)
     expected: Counter[object] = Counter()
+    alone.use(fields)
+    together.use(fields)
     for one in [*lines, *lines]:  # again, when all times, requests and agents are known
         try:
-            expected[slow.parse(one.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape"))] += 1
+            expected[alone.parse(one.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape"))] += 1
         except LineBad:
             expected["bad"] += 1
     data = "".join(f"{one}\n" for one in [*lines, *lines]).encode("utf-8", "surrogatepass")
-    reading = AccessLog(is_bot).read(data)
+    reading = together.read(data)
     found: Counter[object] = Counter(reading.skipped)
     found["bad"] = reading.bad
-    for counts, bot in ((reading.people, False), (reading.bots, True)):
-        for minute, by_key in counts.items():
-            found.update({(minute, key, bot): count for key, count in by_key.items()})
+    found.update(reading.hits)
     assert +found == +expected
     assert adds_up(reading)
+
+
+def test_lines_of_several_pieces_are_numbered_through() -> None:
+    lines = [line() for _ in range(4_000)]
+    lines[3_500] = "junk"
+    reading = read(*lines)
+    assert (reading.people_hits, [bad.line for bad in reading.first_bad]) == (3_999, [3_501])
 
 
 @given(st.lists(st.binary(max_size=60), max_size=4))
@@ -247,7 +272,7 @@ def test_any_bytes_add_up_and_leave_keys_that_are_utf_8(junk: list[bytes]) -> No
     lines = [b'1 [17/May/2015:10:05:03 +0000] "GET /' + one + b' HTTP/1.1" 302 5\n' for one in junk]
     reading = AccessLog(is_bot).read(b"".join(lines + junk))
     assert adds_up(reading)
-    msgspec.json.encode([reading.people, [bad.text for bad in reading.first_bad]])
+    msgspec.json.encode([[LogHit(*hit).key for hit in reading.hits], [bad.text for bad in reading.first_bad]])
 
 
 def test_what_is_remembered_is_bounded() -> None:
@@ -255,7 +280,7 @@ def test_what_is_remembered_is_bounded() -> None:
     for begin in range(0, 140_000, 20_000):
         made = "".join(line(f"GET /{n} HTTP/1.1", agent=f"a{n}") + "\n" for n in range(begin, begin + 20_000))
         assert log.read(made.encode()).people_hits == 20_000
-    assert max(len(log._keys), len(log._agents)) <= 65_536
+    assert max(len(log._keys) + len(log._keys._before), len(log._agents) + len(log._agents._before)) <= 65_536
 
 
 @pytest.fixture(scope="module")
@@ -277,9 +302,8 @@ def test_a_real_log_counts_what_a_plain_search_counts(real_log: bytes) -> None:
     reading = AccessLog(is_bot, [200]).read(real_log)
     plain = Counter(re.findall(r'"GET /([^ ?"]+)(?:\?[^ "]*)? HTTP/1\.[01]" 200 ', real_log.decode()))
     totals: Counter[str] = Counter()
-    for counts in (reading.people, reading.bots):
-        for by_key in counts.values():
-            totals.update(by_key)
+    for hit, count in reading.hits.items():
+        totals[LogHit(*hit).key] += count
     assert [totals[key] for key, _ in plain.most_common(5)] == [count for _, count in plain.most_common(5)]
     assert totals == plain
     assert reading.lines == real_log.count(b"\n") == 10_000

@@ -14,7 +14,7 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
-from ingest.imports.chunk import Chunk
+from ingest.imports.chunk import Chunk, DatedHit
 from ingest.imports.target import ImportRefused, KeptOffset, OwnerTarget, Taken
 from storage.contract import Source
 from storage.memory_store import MemoryStore
@@ -157,7 +157,7 @@ class FullOwner:
 
 
 def send_to(owner: FullOwner) -> Taken:
-    chunk = Chunk(SourceStep("s", 0, 1, ""), {NOW // 60 * 60: {"a": 1}})
+    chunk = Chunk(SourceStep("s", 0, 1, ""), [DatedHit("a", NOW // 60 * 60)])
     return asyncio.run(OwnerTarget(owner, CLICKS, moment).send(chunk))
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import msgspec
 import pytest
 
+from ingest.attributes.columns import columns_of_hits
 from ingest.imports.access_log import AccessLog
-from ingest.imports.log_attributes import OF_LINES, LogAttributes
+from ingest.imports.chunk import DatedHit
+from ingest.imports.importer import dated_hits
+from ingest.imports.log_attributes import OF_LINES
 from ingest.reading.bots import bot_judge
 
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari"
@@ -35,13 +39,14 @@ JSON_LINE = {
 
 def said(text: str, *wanted: str, only: list[str] | None = None) -> Counter[str]:
     """What these lines say: fields as JSON -> hits."""
-    log = AccessLog(bot_judge(), attributes=LogAttributes(only))
-    log.attributes.use(wanted or OF_LINES)
+    log = AccessLog(bot_judge(), only=only)
+    log.use(wanted or OF_LINES)
     sums = log.read(text.encode())
     assert sums.people_hits + sums.bot_hits + sums.bad + sum(sums.skipped.values()) == sums.lines
     counts: Counter[str] = Counter()
-    for (_, _, _, words), count in sums.with_attributes.items():
-        counts[json.dumps(log.attributes.fields(words), sort_keys=True)] += count
+    for hit in dated_hits(sums):
+        given = msgspec.to_builtins(hit)
+        counts[json.dumps({name: given[name] for name in OF_LINES if name in given}, sort_keys=True)] += hit.count or 1
     return counts
 
 
@@ -76,7 +81,9 @@ def test_only_what_is_wanted_is_filled() -> None:
     assert said(line("a?qr"), "ref") == fields(ref="news.example")
     assert said(line("a?qr"), "source", "utm") == fields(source="qr")
     assert said(line(), "ref", "ua", only=["ua", "ip"]) == fields(ua=IPHONE)
-    log = AccessLog(bot_judge(), attributes=LogAttributes([]))
-    log.attributes.use(OF_LINES)
-    sums = log.read(line().encode())
-    assert (sums.with_attributes.total(), sums.people_hits) == (0, 1)
+    assert said(line("a?qr"), only=[]) == fields()
+
+
+def test_fields_of_imported_hits_stand_in_the_columns_of_their_names() -> None:
+    columns = columns_of_hits([DatedHit("a", 60, 2, bot=True, ref="x")])
+    assert (columns.key, columns.ts, columns.counts, columns.bot, columns.ref) == (("a",), (60,), (2,), (True,), ("x",))

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from clickcurve.hosts import Hosts
-from ingest.batch import sum_counts
 from ingest.imports.access_log import AccessLog, LogSums
-from ingest.imports.log_attributes import LogAttributes
+from ingest.imports.importer import dated_hits
 from tests.ingest.imports.test_access_log import is_bot, line
 
 CADDY = {"status": 302, "ts": 1772357400.5, "request": {"method": "GET", "host": "A.example:443", "uri": "/x?y"}}
@@ -21,15 +20,14 @@ IN_KEY = Hosts(in_key=True)
 
 
 def read(*lines: str, hosts: Hosts = IN_KEY, attributes: bool = False) -> LogSums:
-    log = AccessLog(is_bot, attributes=LogAttributes(), hosts=hosts)
+    log = AccessLog(is_bot, hosts=hosts)
     if attributes:
-        log.attributes.use(("ip", "ref"))
+        log.use(("ip", "ref"))
     return log.read("".join(f"{one}\n" for one in lines).encode())
 
 
 def keys(reading: LogSums) -> list[str]:
-    found = [key for by_key in reading.people.values() for key in by_key]
-    return found + [key for _, key, _, _ in reading.with_attributes]
+    return [hit.key for hit in dated_hits(reading)]
 
 
 @pytest.mark.parametrize(
@@ -55,8 +53,7 @@ def test_a_line_that_names_its_host_is_a_hit_of_the_link_under_it(text: str, att
 
 def test_one_path_of_two_hosts_is_two_links_and_the_caches_keep_them_apart() -> None:
     two = [line("GET /x HTTP/1.1", head=f"{host}.example 203.0.113.9 - - ") for host in "abab"]
-    (counts,) = read(*two).people.values()
-    assert counts == {"a.example/x": 2, "b.example/x": 2}
+    assert {hit.key: hit.count for hit in dated_hits(read(*two))} == {"a.example/x": 2, "b.example/x": 2}
 
 
 @pytest.mark.parametrize(
@@ -75,10 +72,10 @@ def test_a_line_without_a_host_is_skipped_and_says_so_unless_a_host_is_given(tex
 
 def test_the_address_behind_the_host_is_still_the_visitor_s() -> None:
     log = AccessLog(is_bot, hosts=Hosts(in_key=True))
-    log.attributes.use(("ip",))
+    log.use(("ip",))
     for text in (IN_FRONT, IN_FRONT.replace("GET /x", r"GET /x\x22")):  # the second needs the slow path
-        ((_, _, _, said),) = log.read(f"{text}\n".encode()).with_attributes
-        assert log.attributes.fields(said) == {"ip": "203.0.113.9"}
+        (hit,) = dated_hits(log.read(f"{text}\n".encode()))
+        assert hit.ip == "203.0.113.9"
 
 
 def test_the_slow_path_says_the_same_as_the_fast_one() -> None:
@@ -87,5 +84,5 @@ def test_the_slow_path_says_the_same_as_the_fast_one() -> None:
     for text in (line(request, head=head) for head in heads for request in requests):
         fast = read(text)
         parsed = AccessLog(is_bot, hosts=Hosts(in_key=True)).parse(text)
-        assert keys(fast) == ([] if isinstance(parsed, str) else [parsed[1]])
-        assert sum_counts(fast.people) + fast.skipped.total() == 1
+        assert keys(fast) == ([] if isinstance(parsed, str) else [parsed.key])
+        assert fast.people_hits + fast.skipped.total() == 1

@@ -25,7 +25,7 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
 from ingest.imports.access_log import AccessLog
-from ingest.imports.chunk import Chunk
+from ingest.imports.chunk import Chunk, DatedHit
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer
 from ingest.imports.retry import Sender
@@ -248,7 +248,8 @@ def with_target(imports: Imports, call: Callable[[HttpTarget], Awaitable[object]
 
 
 def test_the_client_reads_receipts_and_places(imports: Imports) -> None:
-    chunk = Chunk(SourceStep("s", 0, 10, "t"), {TODAY: {"a": 2, "b": 1}, NOW // 60 * 60 + 600: {"a": 9}}, {0: {"a": 1}})
+    hits = [DatedHit("a", TODAY, 2), DatedHit("b", TODAY), DatedHit("a", NOW // 60 * 60 + 600, 9)]
+    chunk = Chunk(SourceStep("s", 0, 10, "t"), [*hits, DatedHit("a", 0, bot=True)])
     taken = with_target(imports, lambda target: target.send(chunk))
     assert isinstance(taken, Taken)
     assert (taken.counted, taken.late, taken.refused, len(taken.reasons)) == (4, 1, 9, 1)
