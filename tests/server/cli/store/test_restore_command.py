@@ -28,19 +28,21 @@ def test_hits_after_the_backup_are_in_the_replaced_database_or_count_from_the_jo
     with Clickcurve(first.url) as client:
         client.send([{"key": "launch", "count": 5}])
     first.stop()
+    token = said("token", "create", "reader", "--scope", "admin", "--data", str(data)).strip()
     said("backup", str(backup), "--data", str(data))
     second = serve("--flush-s", "1", data=data)
     with Clickcurve(second.url) as client:
+        client.http.headers["Authorization"] = f"Bearer {token}"
         client.send([{"key": "launch", "count": 7}])
         wait_until(lambda: client.metrics()['clickcurve_buffered_hits{journal="journal-1"}'] == 0)
     second.kill()
     third = serve("--flush-s", "3600", data=data)
     with Clickcurve(third.url) as client:
+        client.http.headers["Authorization"] = f"Bearer {token}"
         client.send([{"key": "launch", "count": 11}])
         assert client.total("launch")["total"] == 23
     said("restore", str(backup), "--data", str(data), code=4)
     third.kill()
-    token = said("token", "create", "reader", "--scope", "admin", "--data", str(data)).strip()
 
     copied = tmp_path / "copied"
     shutil.copytree(data, copied)
