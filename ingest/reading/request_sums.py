@@ -92,7 +92,7 @@ class RequestSums:
 
     # --- adding -------------------------------------------------------------------------------------------------
     def add_steps(self, raw: RawHits, is_bot: Judge) -> Iterator[None]:
-        """Does what `add` does; yields before that while it judges agents that are new, for others to run."""
+        """Adds hits as `add` does; yields before that while it judges agents that are new, for others to run."""
         hits = raw.json or [hit for hit in raw.odd if isinstance(hit, JsonHit)]
         for agent in self._reader.learn_agents(set(map(_agent_of, hits)), is_bot):
             self._learned += len(agent) + _AGENT_COST
