@@ -32,6 +32,7 @@ _FIELDS: Mapping[str, str] = {
     "sort": "sort",
     "page": "page",
 }
+NAMES = tuple(_FIELDS)
 _AS_WRITTEN = ("q", "prefix", "after", "compare", "value")  # spaces at their ends are kept
 _OF_LISTS = ("q", "prefix", "after", "sort", "page")  # what only lists of links have
 USUAL = "30d"
@@ -180,7 +181,7 @@ def view_of(query: bytes) -> PageView:
         name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
         if name not in _FIELDS or name in given:
             why = "is given twice" if name in given else "is not known here"
-            rule = f"one of {', '.join(_FIELDS)}, each at most once"
+            rule = f"one of {', '.join(NAMES)}, each at most once"
             raise ParameterInvalid(f"parameter {name!r} {why}", field=name, value=value, rule=rule)
         given[name] = value if name in _AS_WRITTEN else value.strip()
     if given.get("from") or given.get("to"):
