@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickcurve.buckets.ladder import LADDERS
+from clickcurve.buckets.ladder import CLICKS
 from ingest.attributes.bot_rules import BotRules, BotRuleSet, network_rule
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import ProfileReader
@@ -106,7 +106,7 @@ def test_an_import_is_judged_by_the_rules_where_its_hits_go(hits: list[dict[str,
     names = Counter(name for hit in hits if (name := meant(hit)) is not None)
     sums = RequestSums(MOMENT, reader=DIVIDING)
     body = b"\n".join(json.dumps(hit).encode() for hit in hits)
-    for _ in ChunkReader(LADDERS["quarter"]).read_body(body, sums):
+    for _ in ChunkReader(CLICKS).read_body(body, sums):
         pass
     made = counted(sums.batch_with(SourceStep("s", 0, len(body), "")))
     assert made == (len(hits) - names.total(), names.total(), names)
