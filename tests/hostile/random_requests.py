@@ -47,6 +47,7 @@ OTHERS: Mapping[str, Sequence[str]] = {
     "/static/{name}": (),
     "/": VIEW,
     "/links": VIEW,
+    "/links.csv": VIEW,
     "/links/{key}": VIEW,
     "/groups/{name}": VIEW,
     "/links/{key}/share": ("days", "do", "revoke", "token"),
