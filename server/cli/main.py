@@ -21,9 +21,9 @@ from clickcurve.buckets.errors import (
     StoreUnavailable,
 )
 from clickcurve.problem import error_body
-from server.cli.output import asks_for_json, keep_json_flag, show_error, wants_json
+from server.cli.output import asks_for_json, give_up_output, keep_json_flag, show_error, wants_json
 
-FAILED, USAGE, UNREACHABLE, HELD, INTERRUPTED = 1, 2, 3, 4, 130
+FAILED, USAGE, UNREACHABLE, HELD, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 4, 130, 141
 EXIT_CODES = {
     0: "done",
     FAILED: "it failed or found something wrong: a refused hit, a row that breaks its law, an error of the server",
@@ -31,6 +31,7 @@ EXIT_CODES = {
     UNREACHABLE: "no answer from the server or the store",
     HELD: "the data folder is held by another process",
     INTERRUPTED: "interrupted by Ctrl-C",
+    PIPE_CLOSED: "the program that read the output ended before all was printed, as `| head` does",
 }
 _TITLES = {
     FAILED: "failed",
@@ -133,6 +134,9 @@ class Program(click.Group):
             raise ErrorShown(error, wants_json()) from error
         except KeyboardInterrupt:
             raise ErrorShown(Failed("interrupted", INTERRUPTED), wants_json()) from None
+        except BrokenPipeError:
+            give_up_output()
+            raise SystemExit(PIPE_CLOSED) from None
 
 
 class Failed(click.ClickException):
