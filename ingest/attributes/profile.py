@@ -7,7 +7,7 @@ agents, whole referrers) is forgotten as soon as it is made; the caches hold it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import attrgetter
 from sys import intern
@@ -197,12 +197,31 @@ class ProfileReader:
 
     def judged(self, agents: Sequence[str | None], is_bot: Callable[[str], bool]) -> list[JudgedAgent]:
         """Returns what agents say, all looked up by C: few of them are different."""
+        self._judge_by(is_bot)
+        return list(map(self._judged.__getitem__, agents))
+
+    def learn_agents(self, agents: Set[object], is_bot: Callable[[str], bool]) -> Iterator[str]:
+        """Judges the agents that are new, one a step, and yields each.
+
+        A new agent takes 50 us and up to 2 us a character, and 256 hits may have as many. What is learned here is
+        looked up later. What is no text is left out.
+        """
+        self._judge_by(is_bot)
+        if self._judged.keys() >= agents:
+            return
+        texts: Set[str | None] = {agent[:AGENT_CHARACTERS] for agent in agents if isinstance(agent, str)}
+        for agent in self._judged.unknown(texts):
+            self._judged[agent]
+            yield agent or ""
+
+    def _judge_by(self, is_bot: Callable[[str], bool]) -> None:
         if is_bot is not self._judge:  # once: a server has one
             self._judge = is_bot
             self._judged.clear()
-        return list(map(self._judged.__getitem__, agents))
 
     def _judged_agent(self, ua: str | None) -> JudgedAgent:
+        if ua is not None and len(ua) > AGENT_CHARACTERS:
+            return self._judged[ua[:AGENT_CHARACTERS]]
         is_bot = ua is not None and self._judge is not None and self._judge(ua)
         bot = self.bot(ua) if is_bot or self.wants_bots else None
         browser, os, device = self._agents[ua] or (None, None, None)
@@ -299,6 +318,8 @@ class ProfileReader:
             return None
         if not self.wants_agents or not isinstance(agent, str):
             return NO_AGENT
+        if len(agent) > AGENT_CHARACTERS:
+            return self._agents[agent[:AGENT_CHARACTERS]]
         if self._agent_reader is None:
             self.load_agents()
         assert self._agent_reader is not None

@@ -168,7 +168,7 @@ class ChunkReader:
             # Hits of a group are those of links, which have lines of their own: they are counted once in a receipt.
             yield from self._read_history(value, fields, sums)
         else:
-            sums.add(RawHits(odd=[_dated_hit(value)]), _is_bot)
+            yield from sums.add_steps(RawHits(odd=[_dated_hit(value)]), _is_bot)
 
     def _read_history(self, value: bytes, fields: Mapping[str, object], sums: RequestSums) -> Iterator[None]:
         try:
@@ -194,7 +194,7 @@ def _decoded(form: Form, piece: bytes, sums: RequestSums) -> Iterator[None] | No
 
 def _added(steps: Iterator[RawHits], sums: RequestSums) -> Iterator[None]:
     for hits in steps:
-        sums.add(hits, _is_bot)
+        yield from sums.add_steps(hits, _is_bot)
         yield
 
 
