@@ -210,7 +210,7 @@ class RedisClusterBackend:
 
 
 def slot_of(name: str) -> int:
-    """Returns the slot of a key or reservation by its tag: CRC16 of what is in braces, as the cluster specification."""
+    """Returns the slot of a key or reservation: CRC16 of its tag, by the specification of Redis Cluster."""
     return crc_hqx(name[1 : TAG_CHARS - 1].encode(), 0) % SLOTS
 
 
