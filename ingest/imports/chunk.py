@@ -51,7 +51,6 @@ class DatedHit(JsonHit, forbid_unknown_fields=True, omit_defaults=True, gc=False
     ts: Annotated[int, Meta(ge=0)]
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
     id: None = None
-    bot: bool = False
 
 
 @dataclass(slots=True)
@@ -203,13 +202,11 @@ def _dated_hit(value: bytes) -> JsonHit | NoHit:
     if isinstance(hit, NoHit):
         return hit
     hit.id = None
-    if hit.bot is None:
-        hit.bot = False
     if hit.ts is None and is_key(hit.key):  # a bad key is named first
         return NoHit(_NO_TS, hit.count)
     return hit
 
 
 def _is_bot(agent: str) -> bool:
-    """Returns False: imported hits say themselves whether they are bots' and have no agent."""
+    """Returns False: the command that read a log has judged its agents. The rules for bots hold here, too."""
     return False
