@@ -210,7 +210,7 @@ class RedisClusterBackend:
 
 
 def slot_of(name: str) -> int:
-    """Returns the slot of a key or reservation: CRC16 of its tag, by the specification of Redis Cluster."""
+    """Returns the slot of a key or reservation: CRC16 of its tag, as Redis Cluster specifies."""
     return crc_hqx(name[1 : TAG_CHARS - 1].encode(), 0) % SLOTS
 
 
