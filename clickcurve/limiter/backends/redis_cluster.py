@@ -215,7 +215,7 @@ def slot_of(name: str) -> int:
 
 
 def slot_map(answer: Answer, asked_host: str) -> list[str]:
-    """Returns the address of the node of each slot, by the answer to `CLUSTER SLOTS`; "" for a slot without one.
+    """Returns the address of the node of each slot, by the answer to `CLUSTER SLOTS`. "" for a slot without one.
 
     asked_host: of the node that answered, which may leave its own host out.
     """
