@@ -36,7 +36,7 @@ def add_columns(
         return
     agents = reader.judged(hits.ua, is_bot)
     columns, has_profile = reader.value_columns(hits, given, agents)
-    are_bots = _are_bots(hits, given, agents)
+    are_bots, names = _judged(hits, given, agents, reader)
     if True not in are_bots:
         count_hits(links.people, hits.key, times, counts or None)
     else:
@@ -58,7 +58,7 @@ def add_columns(
     rows: Sequence[ProfileRow] = list(zip(kinds, *columns, strict=True))
     if True in are_bots and reader.wants_bots:
         kind = profiles.kind((BOT,), False)
-        of_bots = [(kind, agent.name) for agent in agents]
+        of_bots = [(kind, name) for name in names]
         rows = [of if bot else row for row, of, bot in zip(rows, of_bots, are_bots, strict=True)]
         has_profile = None if has_profile is None else list(map(or_, has_profile, are_bots))
     elif True in are_bots:
@@ -70,11 +70,22 @@ def add_columns(
         links.add_rows(keys, times, compress(rows, has_profile), counts)
 
 
-def _are_bots(hits: HitColumns, given: Set[str], agents: Sequence[JudgedAgent]) -> list[bool]:
-    judged = [agent.is_bot for agent in agents]
-    if "bot" not in given:
-        return judged
-    return [is_bot if sent is None else sent for is_bot, sent in zip(judged, hits.bot, strict=True)]
+def _judged(
+    hits: HitColumns, given: Set[str], agents: Sequence[JudgedAgent], reader: ProfileReader
+) -> tuple[list[bool], list[str]]:
+    """Returns which hits are bots', and the names of those bots."""
+    are_bots, names = [agent.is_bot for agent in agents], [agent.name for agent in agents]
+    if not given.isdisjoint(reader.bot_rules.fields):
+        # A rule names what it takes; the bots that agents tell keep the names that they have.
+        rules = reader.bot_rules.rules_of(hits.ip, hits.ref, hits.ua)
+        names = [name if bot else rule or name for name, bot, rule in zip(names, are_bots, rules, strict=True)]
+        are_bots = [bot or bool(rule) for bot, rule in zip(are_bots, rules, strict=True)]
+    if "bot" in given:
+        names = [
+            name if sent is None else agent.name for name, sent, agent in zip(names, hits.bot, agents, strict=True)
+        ]
+        are_bots = [judged if sent is None else sent for judged, sent in zip(are_bots, hits.bot, strict=True)]
+    return are_bots, names
 
 
 def _add_visitors(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from ingest.attributes.columns import columns_of_hits
 from ingest.hit import JsonHit
 from ingest.imports.chunk import DatedHit
 from ingest.reading.body import WAYS
@@ -67,10 +68,11 @@ def test_a_field_whose_name_is_escaped_is_read() -> None:
     assert [hit.ref for hit in hits] == ["https://t.co/x"] * 20  # type: ignore[attr-defined]
 
 
-def test_an_imported_hit_that_does_not_say_so_is_no_bots() -> None:
+def test_a_field_that_no_hit_has_is_the_shapes_default() -> None:
     line = msgspec.json.encode(DatedHit("a", 60, ua="Googlebot/2.1"))
-    assert b'bot"' not in line
+    assert b'count"' not in line
     way = Way(DatedHit, WAYS[-1].hand_on, narrows=True)
     hits = read(b"\n".join([line] * 20), Form.lines, way)
     assert hits is not None
-    assert {(hit.bot, hit.count, hit.ts) for hit in hits} == {(False, 1, 60)}  # type: ignore[attr-defined]
+    assert {(hit.bot, hit.count, hit.ts) for hit in hits} == {(None, 1, 60)}  # type: ignore[attr-defined]
+    assert columns_of_hits(hits).counts == (1,) * 20
