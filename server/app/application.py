@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, FastAPI
@@ -61,7 +61,7 @@ from storage.contract import Store
 
 ABOUT = """Counts the hits of short links and answers their totals and curves.
 
-With tokens, send `Authorization: Bearer TOKEN`: `write` to send hits, `read` to ask, `admin` to erase links.
+With tokens, send `Authorization: Bearer TOKEN`: `write` to send hits, `read` to ask, `admin` to erase links and groups.
 
 Times are epoch seconds in UTC, ranges are half-open. Errors are `application/problem+json`. 429 and 503 mean that
 certainly nothing was counted: the same request may be sent again after `Retry-After` seconds.
@@ -107,15 +107,15 @@ def create_app(
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)
 
-    async def erase(key: str) -> None:
-        await owner.erase(key)
-        await pending.erased_here(key)
+    async def erase(keys: Sequence[str]) -> None:
+        await owner.erase(*keys)
+        await pending.erased_here(*keys)
         if peers is not None:
-            await peers.tell_erased(key)
+            await peers.tell_erased(*keys)
 
     app = _without_routes()
     counting.problems.install(app)
-    app.include_router(query_routes(queries, erase))
+    app.include_router(query_routes(queries, erase, audit.note_request))
     if breakdowns is not None:
         why = ChangeQueries(queries, breakdowns).why
         page = replace(page, broken_down=BrokenDown(breakdowns, why, attributes.dimensions, attributes.visitors))

@@ -30,7 +30,7 @@ class Asked(Protocol):
 
     def numbered_breakdowns(self, key: str) -> Sequence[tuple[PendingBreakdown, int]]: ...
 
-    async def hide_erased(self, key: str) -> None: ...
+    async def hide_erased(self, *keys: str) -> None: ...
 
     def buffered_groups(self) -> Iterable[Mapping[str, int]]: ...
 
@@ -39,7 +39,7 @@ class Asked(Protocol):
 
 
 class Wanted(msgspec.Struct, array_like=True):
-    """Stored keys whose pending hits are wanted, and links that the asking worker has erased."""
+    """Stored keys whose pending hits are wanted, and stored keys that the asking worker has erased."""
 
     keys: list[str]
     erased: list[str]

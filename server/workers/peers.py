@@ -23,7 +23,7 @@ from typing import cast
 from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.row import Pending
-from clickcurve.keys import breakdown_key, counts_key, link_key, link_of
+from clickcurve.keys import breakdown_of, counts_key, group_of, link_of
 from query.lists.other_workers import WorkerPending
 from server.data_folder import journal_folder, peers_folder
 from server.workers.messages import (
@@ -62,8 +62,7 @@ async def answer_questions(asked: Asked, reader: asyncio.StreamReader, writer: a
     try:
         while True:
             question = QUESTIONS.decode(await read_message(reader))
-            for link in question.erased:
-                await asked.hide_erased(link)
+            await asked.hide_erased(*question.erased)
             write_message(writer, answer_of(asked, question.keys))
     except (OSError, EOFError):
         return  # the other worker has ended, or has been killed
@@ -115,11 +114,11 @@ class Peer:
         self._wanted.setdefault(key, []).append(waiter)
         self._begin()
 
-    def tell_erased(self, link: str, waiter: Waiter) -> None:
-        """Tells the worker that a link was erased; a late one is told when it answers again."""
-        self._known.pop(link_key(link), None)
-        self._known.pop(breakdown_key(link), None)
-        waiters = self._erased.setdefault(link, [])
+    def tell_erased(self, key: str, waiter: Waiter) -> None:
+        """Tells the worker that a stored key was erased; a late one is told when it answers again."""
+        for known in (key, breakdown_of(key), *([ALL_GROUPS] if group_of(key) is not None else [])):
+            self._known.pop(known, None)
+        waiters = self._erased.setdefault(key, [])
         if self._late:
             waiter.missed(self._name, ())
         else:
@@ -207,7 +206,7 @@ class Peer:
         self._late = True
         wanted, erased = self._asked
         self._miss_asked()
-        self._asked = {key: [] for key in wanted}, {link: [] for link in erased}
+        self._asked = {key: [] for key in wanted}, {key: [] for key in erased}
         self._miss_wanted()
 
     def _miss_asked(self) -> None:
@@ -217,7 +216,7 @@ class Peer:
         """Gives up what was not asked yet, but tells of the erasures all the same."""
         wanted, self._wanted = self._wanted, {}
         self._miss(wanted, self._erased)
-        self._erased = {link: [] for link in self._erased}
+        self._erased = {key: [] for key in self._erased}
 
     def _miss(self, wanted: dict[str, list[Waiter]], erased: dict[str, list[Waiter]]) -> None:
         for key, waiters in wanted.items():
@@ -307,11 +306,12 @@ class Peers:
                 note_unreachable(name)
         return waiter.found
 
-    async def tell_erased(self, link: str) -> None:
-        """Tells the other workers that a link was erased, so that they show what comes from now on only."""
-        waiter = Waiter(len(self._others))
+    async def tell_erased(self, *keys: str) -> None:
+        """Tells the other workers that these stored keys were erased, so that they show what comes from now on only."""
+        waiter = Waiter(len(self._others) * len(keys))
         for peer in self._others:
-            peer.tell_erased(link, waiter)
+            for key in keys:
+                peer.tell_erased(key, waiter)
         await waiter.done
 
     async def close(self) -> None:

@@ -58,8 +58,8 @@ class Neighbour:
         delta = BreakdownDelta({"ref": {0: {"a.example": 3}}}, {0: {7, 8}}, {0: 2})
         return [(PendingBreakdown(1, lambda: 5, lambda: delta), 5)]
 
-    async def hide_erased(self, key: str) -> None:
-        self.erased.append(key)
+    async def hide_erased(self, *keys: str) -> None:
+        self.erased += keys
 
     def buffered_groups(self) -> list[dict[str, int]]:
         return self.owner.buffered(GROUP)
