@@ -30,6 +30,7 @@ VISITORS = ("from", "to", "last", "tz", "format", "times")
 WHY = ("from", "to", "last", "before_from", "before_to", "tz", "limit", "format")
 LINKS = ("sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", "format")
 ERASURE = ("prefix", "limit")
+EXPORT = ("prefix", "after")
 LIMIT_CURVE = ("outcome", "caller", *CURVE)
 LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 

@@ -188,8 +188,8 @@ class Queries:
         parse_query(query, ())
 
     async def keys_within(self, prefix: str, limit: int) -> KeyPage:
-        """Returns the first so many links whose keys begin with a prefix."""
-        return await self._links.page(Parameters(prefix=prefix, limit=limit), self.now())
+        """Returns the first so many links whose keys begin with a prefix, whichever worker of this machine has them."""
+        return await self._links.first(prefix, limit, self.now())
 
     def rows_erased(self) -> None:
         """Forgets the rankings: links or groups were erased, so they are out of date."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import cast
 
 from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
-from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.row import Pending
 from clickcurve.keys import breakdown_of, counts_key, group_of, link_of
 from query.lists.other_workers import WorkerPending
@@ -38,6 +38,7 @@ from server.workers.messages import (
     PendingRows,
     Wanted,
     answer_of,
+    links_within,
 )
 from server.workers.unreachable import note_unreachable
 
@@ -196,7 +197,7 @@ class Peer:
         return [] if isinstance(answer, str) else [part.pending() for part in answer]
 
     def _remember(self, key: str, pending: list[AnyPending]) -> None:
-        if pending:
+        if pending and not key.startswith(links_within("")):  # what is asked once, and can be much
             self._known[key] = pending
             if len(self._known) > KNOWN_MOST:
                 del self._known[next(iter(self._known))]
@@ -293,18 +294,33 @@ class Peers:
         """Returns what the other workers hold of all groups. Raises RowCorrupt if one has quarantined hits."""
         return cast(list[WorkerPending], await self._ask_all(ALL_GROUPS))
 
+    async def links_within(self, prefix: str) -> list[WorkerPending]:
+        """Returns what the other workers hold of links whose keys begin with a prefix.
+
+        Raises StoreUnavailable if one is not heard, or holds too many, until its next flush; RowCorrupt as `groups`.
+        """
+        waiter = await self._asked(links_within(prefix))
+        if waiter.unreachable:
+            names = ", ".join(waiter.unreachable)
+            raise StoreUnavailable(f"links of the worker {names} are not known before its next flush; try again")
+        return cast(list[WorkerPending], waiter.found)
+
     async def _ask_all(self, key: str) -> list[AnyPending]:
+        waiter = await self._asked(key)
+        if waiter.unreachable:
+            self.incomplete_answers += 1
+            for name in waiter.unreachable:
+                note_unreachable(name)
+        return waiter.found
+
+    async def _asked(self, key: str) -> Waiter:
         waiter = Waiter(len(self._others))
         for peer in self._others:
             peer.ask(key, waiter)
         await waiter.done
         if waiter.damaged is not None:
             raise RowCorrupt(waiter.damaged, field="key", value=link_of(counts_key(key)))
-        if waiter.unreachable:
-            self.incomplete_answers += 1
-            for name in waiter.unreachable:
-                note_unreachable(name)
-        return waiter.found
+        return waiter
 
     async def tell_erased(self, *keys: str) -> None:
         """Tells the other workers that these stored keys were erased, so that they show what comes from now on only."""

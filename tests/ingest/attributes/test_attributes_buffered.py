@@ -13,7 +13,6 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, group_key, group_of
 from ingest.attributes.profile import Profile
 from ingest.batch import (
