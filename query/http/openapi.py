@@ -52,7 +52,7 @@ from query.parameters import (
     SORTS,
     TIMES,
 )
-from query.steps import LAST_RULE, STEPS
+from query.steps import LAST_RULE, STEP_RULE, STEPS
 from query.sums import BODY_BYTES, MAX_KEYS
 
 Schema = dict[str, Any]
@@ -266,7 +266,7 @@ _PROBLEM_EXAMPLE = Problem(
     detail="step '1x' is not known",
     field="step",
     value="1x",
-    rule="one of 1m, 5m, 1h, 1d, 1w, 1mo, native or auto",
+    rule=STEP_RULE,
 )
 
 

@@ -100,6 +100,7 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("POST", "/v1/sum", Effect.links),
     RouteEffect("GET", "/", Effect.page),
     RouteEffect("GET", "/links", Effect.page),
+    RouteEffect("GET", "/links.csv", Effect.page),
     RouteEffect("GET", "/links/{key}", Effect.link),
     RouteEffect("GET", "/groups/{name}", Effect.group),
     RouteEffect("GET POST", "/render", Effect.found),

@@ -130,5 +130,5 @@ def test_sharing_in_a_browser(browser: Browser, pages: RunningServer, shots: Pat
         page.resize(320, 800)
         assert page.js("document.documentElement.scrollWidth") <= 320
         page.click("button[name=revoke]")
-        page.until("document.body.innerText.includes('Revoked')")
+        page.until("document.body?.innerText.includes('Revoked')")
         assert page.faults() == []
