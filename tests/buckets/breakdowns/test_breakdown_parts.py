@@ -182,7 +182,8 @@ def test_visitors_of_a_day_in_two_rows_that_are_joined_are_not_added(days_ago: i
         )
         for of_row in (range(ours), range(1, 1 + more))
     ]
-    whole = decode_parts(join_parts(*[encode_parts(row, BREAKDOWN) for row in rows], BREAKDOWN))
+    first, second = (encode_parts(row, BREAKDOWN) for row in rows)
+    whole = decode_parts(join_parts(first, second, BREAKDOWN))
     assert check_breakdown(whole, BREAKDOWN) == []
     visitors = len({*range(ours), *range(1, 1 + more)})
     if whole.days:
