@@ -42,9 +42,9 @@ def attributes(options: Options) -> Iterator[Measure]:
     visitors = Visitors(log=options.log)
     batches: Sequence[tuple[str, Sequence[str], ProfileReader]] = (
         ("plain", (), NO_DIMENSIONS),
-        ("agents, not divided", ("ua",), NO_DIMENSIONS),
+        ("agents, not broken down", ("ua",), NO_DIMENSIONS),
         ("agents, by device", ("ua",), reader_of("device")),
-        ("attributes, not divided", ALL, NO_DIMENSIONS),
+        ("attributes, not broken down", ALL, NO_DIMENSIONS),
         ("attributes, 4 dimensions", ALL, divided),
         ("new addresses, 4 dimensions", OF_ADDRESSES, divided),
         ("new addresses, and visitors", OF_ADDRESSES, counting),
