@@ -2,9 +2,10 @@
 
 Rules. `key`: 1 to 1,024 bytes of UTF-8 without lone surrogates, kept as given. `ts`: epoch seconds (floored) or ISO
 8601, not below 0, at most 300 s ahead; 13 digits are milliseconds and refused rather than guessed. `count`: an
-integer from 1 to 1,000,000,000, not a boolean, not 1.0. `id`: 1 to 128 visible ASCII characters. `bot` beats `ua`;
-with neither it is a person. The other fields say who and from where; their rules are in `ingest/attributes/`. `null`
-in a field that may be left out is the same as leaving it out. Fields with other names are ignored.
+integer from 1 to 1,000,000,000, not a boolean, not 1.0. `id`: 1 to 128 visible ASCII characters. `bot` beats `ua`
+and the rules for bots; with neither it is a person. The other fields say who and from where; their rules are in
+`ingest/attributes/`. `null` in a field that may be left out is the same as leaving it out. Fields with other names are
+ignored.
 
 The functions take values as JSON gave them and raise `HitRejected` with field, value and rule. JSON that no field can
 hold (an object, a list, a number without end) may be given as its bytes.
@@ -27,6 +28,7 @@ from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.keys import KEY_BYTES, group_key, is_key, require_key
 from clickcurve.problem import shown
 from clickcurve.times import YEAR_RULE, YEARS, iso_seconds, year_hint
+from ingest.attributes.bot_rules import NO_RULE
 from ingest.attributes.profile import NO_DIMENSIONS, AttributeFields, Profile, ProfileReader, pairs_of
 from ingest.attributes.visitor import (
     GROUP_PATTERN,
@@ -186,15 +188,17 @@ def hit_of(
     outside = outside_prefix(raw, allowed)
     if outside is not None:
         raise outside
-    ua, bot = raw.ua, raw.bot
+    ua, bot, rule = raw.ua, raw.bot, NO_RULE
     if bot is None:
         bot = ua is not None and is_bot(ua)
     second = moment.now if raw.ts is None else second_of(raw.ts)
     assert second is not None
     minute, groups, profile = minute_start(second), groups_of(raw, allowed), profile_of(raw, reader)
     id_ = id_within(raw.id, allowed)
-    if bot:
-        return Hit(raw.key, minute, raw.count or 1, id_, True, reader.bot(ua), (), groups)
+    if raw.bot is None and not bot and reader.bot_rules.fields:
+        rule = reader.bot_rules.rule(raw.ip, raw.ref, ua)  # of attributes that have been checked
+    if bot or rule:
+        return Hit(raw.key, minute, raw.count or 1, id_, True, reader.bot(ua, rule), (), groups)
     visitors = hashes_of_visitor(raw, minute, groups, reader)
     if visitors:
         profile = reader.with_known_visitor(profile)

@@ -21,7 +21,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change in words. way: up, down, or empty; bounds: of an uncertain one."""
+    """A change in words. way: up, down, or empty; bounds: what to know of it, such as those of an uncertain one."""
 
     text: str
     way: str = ""
@@ -62,6 +62,15 @@ def certain_change(before: tuple[int, int], after: tuple[int, int]) -> Change:
     """Says how a count changed where that is known well; else nothing: a list has no room for bounds."""
     change = change_of(before, after) if _is_near(*before, *after) else NO_CHANGE
     return change if change.way else NO_CHANGE
+
+
+def difference(before: int, after: int) -> Change:
+    """Says by how many hits a count changed, with both counts as its bounds."""
+    if before == after:
+        return Change("0")
+    return Change(
+        signed(after - before), _way(before, after), f"{with_commas(before)} before, {with_commas(after)} now"
+    )
 
 
 def signed(change: int) -> str:

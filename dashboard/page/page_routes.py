@@ -10,8 +10,10 @@ from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
+from clickcurve.answers import CSV, as_csv
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
+from clickcurve.csv_file import disposition
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from dashboard.page.pages import Pages
 from dashboard.page.responses import HTML, as_sent
@@ -51,7 +53,7 @@ def page_routes(
     @router.get("/", include_in_schema=False)
     async def overview(request: Request) -> Response:
         view = view_of(raw_query(request))
-        if view.q:  # addresses from before searches had a page
+        if view.q or view.prefix:  # addresses from before searches had a page
             return Response(status_code=303, headers={"Location": f"links{view.address()}"})
         values = await pages.overview(view, int(clock()))
         return page(request, "overview.html", "", view=view, **values)
@@ -86,8 +88,18 @@ def page_routes(
     async def node(request: Request) -> Response:
         return Response(status_code=303, headers={"Location": "system"})
 
+    _add_csv(router, pages, clock)
     _add_files(router, templates)
     return router
+
+
+def _add_csv(router: APIRouter, pages: Pages, clock: Clock) -> None:
+    """Adds the table of links as a file."""
+
+    @router.get("/links.csv", include_in_schema=False)
+    async def table_csv(request: Request) -> Response:
+        answer, zone = await pages.table_csv(view_of(raw_query(request)), int(clock()))
+        return csv_file(request, as_csv(answer), disposition(answer, zone))
 
 
 def _add_files(router: APIRouter, templates: Templates) -> None:
@@ -112,6 +124,13 @@ def html(request: Request, text: str, status: int = 200) -> Response:
     """Returns a page as an answer."""
     body, headers = as_sent(text.encode(), request.headers.get("accept-encoding", ""))
     return Response(body, status, media_type=HTML, headers=headers)
+
+
+def csv_file(request: Request, content: bytes, disposed: str) -> Response:
+    """Returns CSV as an answer that browsers save under a name. disposed: its Content-Disposition."""
+    named = {"Content-Disposition": disposed}
+    body, headers = as_sent(content, request.headers.get("accept-encoding", ""), named)
+    return Response(body, media_type=CSV, headers=headers)
 
 
 def problem_page(templates: Templates, request: Request, error: ClickcurveError) -> Response:

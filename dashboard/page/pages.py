@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from zoneinfo import ZoneInfo
 
-from clickcurve.answers import CurveAnswer, TotalAnswer
+from clickcurve.answers import CurveAnswer, Tabular, TotalAnswer
+from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from dashboard.page.audience.differences import Difference, difference_of, why_query
@@ -17,9 +18,9 @@ from dashboard.page.audience.values import ValueTable, value_tables
 from dashboard.page.audience.visits import Visits, visits
 from dashboard.page.cards import Card, Compared, filtered_cards, hits_card, other_cards, period_before
 from dashboard.page.chart import LOW, Chart, fitting_step, in_path, make_chart
-from dashboard.page.lists.names import Beside, name_rows
-from dashboard.page.lists.rankings import Rankings
-from dashboard.page.lists.table import RANKED, table_page
+from dashboard.page.lists.names import Beside, domain_and_name, name_rows
+from dashboard.page.lists.rankings import RANKED, Rankings
+from dashboard.page.lists.table import BY_KEY, LinkTable
 from dashboard.page.periods import Period, offered_periods
 from dashboard.page.subject import ALL_LINKS, GROUP, LINK, PageSubject
 from dashboard.page.view import EVER, PageView
@@ -28,6 +29,7 @@ from dashboard.pictures.curve_picture import period_words
 from dashboard.questions import AskCurve, AskTotal, BrokenDown, Questions
 
 SHOWN = 20
+_ACCEPTING = ("open", "unclaimed")  # states of an owner
 Values = dict[str, object]  # of a template
 
 
@@ -76,7 +78,12 @@ class _Shown:
     @property
     def before(self) -> tuple[int, int] | None:
         """The span that lists are compared with: only where the reader asks to compare."""
-        return (self.compared.start, self.compared.until) if self.compared and self.view.compare else None
+        return self.span_before if self.view.compare else None
+
+    @property
+    def span_before(self) -> tuple[int, int] | None:
+        """The period that is compared with, as far as it is; the table of links always compares."""
+        return None if self.compared is None else (self.compared.start, self.compared.until)
 
     @property
     def beside(self) -> Beside:
@@ -98,7 +105,7 @@ class Pages:
     """Makes the values of pages. `now` is epoch seconds.
 
     limit_curve: what was asked of an event of the limiter or admitted; rules: those of each event. broken_down: None
-    where hits are not broken down.
+    where hits are not broken down. hosts_in_key: keys begin with their hosts.
     """
 
     def __init__(
@@ -109,13 +116,16 @@ class Pages:
         node: Callable[[], NodeFacts],
         clock: Callable[[], float],
         broken_down: BrokenDown | None = None,
+        hosts_in_key: bool = False,
     ) -> None:
         self._questions = questions
         self._limit_curve = limit_curve
         self._rules = rules
         self._node = node
         self._broken_down = broken_down
+        self._hosts_in_key = hosts_in_key
         self._links = Rankings(questions.links, clock)
+        self._table = LinkTable(questions, self._links, clock)
         self._groups = Rankings(questions.groups, clock)
         self._why_all = None if broken_down is None else Rankings(partial(broken_down.why, ALL_LINKS.asked), clock)
 
@@ -130,7 +140,7 @@ class Pages:
         links, groups, common = await asyncio.gather(
             self._links.ranking(ranking), self._groups.ranking(ranking), self._common(shown, audience)
         )
-        rows = partial(name_rows, self._questions, view=view, beside=shown.beside)
+        rows = partial(name_rows, self._questions, view=view, beside=shown.beside, hosts_in_key=self._hosts_in_key)
         return {
             "first_run": False,
             **common,
@@ -144,24 +154,32 @@ class Pages:
         """Returns a page of the table of all links."""
         shown = await self._shown(ALL_LINKS, replace(view, by="", value=""), now)
         view, curve = shown.view, shown.curve
-        page = await table_page(view, self._questions.links, self._links)
-        before = None if shown.compared is None else (shown.compared.start, shown.compared.until)
-        beside = Beside(curve.total, before)
+        page = await self._table.page(view, shown.span_before)
         rows = None
         if page.links is not None:
-            rows = await name_rows(self._questions, LINK, page.links, view, beside, page.is_ranking)
+            beside = Beside(curve.total, shown.span_before)
+            is_ranking = page.order != BY_KEY
+            rows = await name_rows(
+                self._questions, LINK, page.links, view, beside, is_ranking, self._hosts_in_key, page.changes
+            )
         return {
             "chart": make_chart(curve, view, now),
             "periods": _periods(curve, now),
             "range": period_words(curve, ZoneInfo(curve.tz)),
             "links": rows,
-            "by_key": not page.is_ranking,
-            "changes": before is not None,
+            "order": page.order,
+            "changes": shown.span_before is not None,
             "previous": page.previous,
             "following": page.following,
             "note": page.note,
-            "csv": f"v1/links?{view.ranking_query(RANKED).decode()}&format=csv" if page.is_ranking else "",
+            "sum_note": page.sum_note,
+            "domain": visible(view.prefix[:-1]) if self._hosts_in_key and view.prefix.find("/") > 0 else "",
         }
+
+    async def table_csv(self, view: PageView, now: int) -> tuple[Tabular, ZoneInfo]:
+        """Returns the first lines of the table of all links, and the zone of the view."""
+        shown = await self._shown(ALL_LINKS, replace(view, by="", value=""), now)
+        return await self._table.csv(shown.view, shown.curve, shown.span_before), ZoneInfo(shown.curve.tz)
 
     def curve_of(self, subject: PageSubject) -> AskCurve:
         """Returns the question for a subject's curve."""
@@ -171,6 +189,24 @@ class Pages:
         """Returns the question for a subject's total."""
         return partial(self._questions.total, subject.asked)
 
+    async def table_of(self, subject: PageSubject, table: str, dimension: str, query: bytes) -> Tabular:
+        """Returns the numbers of a table of a page. table: `curve`, `visitors`, `why`, or the name of the dimension.
+
+        Without a dimension `curve` is that of all hits. Raises ParameterInvalid, also where hits
+        are not broken down, and what the questions raise.
+        """
+        asked = subject.asked
+        if table == "curve" and not dimension:
+            return await self._questions.curve(asked, query)
+        if self._broken_down is None:
+            raise ParameterInvalid("this server does not break hits down", field="table", value=table, rule="curve")
+        questions = self._broken_down.questions
+        if dimension:
+            return await (questions.curve if table == "curve" else questions.by)(asked, dimension, query)
+        if table == "why":
+            return await self._broken_down.why(asked, query)
+        return await questions.visitors(asked, query)
+
     async def _has_any(self) -> bool:
         """Returns whether any link has a hit, of bots or imported without a date too."""
         return bool((await self._questions.links(b"sort=key&limit=1&bots=include")).links)
@@ -179,12 +215,15 @@ class Pages:
         """Returns a link or a group: its life, its curve, its bots, and what its hits said."""
         shown, life = await asyncio.gather(self._shown(subject, view, now), self._questions.summary(subject.asked, b""))
         view, zone = shown.view, ZoneInfo(shown.curve.tz)
+        domain, name_in_domain = domain_and_name(subject.name, view, self._hosts_in_key and subject.kind == LINK)
         bots = None
         if life.bots and view.bots in ("", "exclude") and not view.by:
             bots = await self.curve_of(subject)(view.with_bots("only").curve_query)
         return {
             "kind": subject.kind,
             "name": visible(subject.name),
+            "domain": domain,
+            "name_in_domain": name_in_domain,
             "path": in_path(subject.name),
             "lifetime": with_commas(life.lifetime),
             "opening": with_commas(life.opening) if life.opening else "",
@@ -223,7 +262,7 @@ class Pages:
             query = view.curve_query_of(compared.start, compared.until, shown.curve.step)
             before = await self._curve(shown.subject, view)(query)
         elif compared is not None:
-            before = await ask(view.count_query(compared.start, compared.until))
+            before = await ask(view.count_query((compared.start, compared.until)))
         hits = hits_card(shown.curve, before, compared)
         if view.by:
             return [hits, *filtered_cards(shown.curve, await ask(view.total_query))]
@@ -291,7 +330,21 @@ class Pages:
     def node(self) -> Values:
         """Returns the state of this machine's workers and of the store."""
         facts = self._node()
-        return {"workers": facts.workers, "states": facts.states, "store": facts.store, "program": facts.version}
+        troubled = any(
+            not numbers["store_up"]
+            or numbers["flush_stuck"]
+            or numbers["damaged_rows"]
+            or facts.states[name] not in _ACCEPTING
+            for name, numbers in facts.workers.items()
+        )
+        return {
+            "workers": facts.workers,
+            "states": facts.states,
+            "accepting": _ACCEPTING,
+            "troubled": troubled,
+            "store": facts.store,
+            "program": facts.version,
+        }
 
 
 def _periods(curve: CurveAnswer, now: int) -> list[Period]:

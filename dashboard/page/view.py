@@ -15,10 +15,29 @@ from clickcurve.buckets.ladder import DAY_S
 from clickcurve.visible import visible
 from dashboard.page.periods import after_last_day
 
-NAMES = ("last", "from", "to", "step", "tz", "bots", "q", "after", "compare", "by", "value", "sort", "page")
-_AS_WRITTEN = ("q", "after", "compare", "value")  # spaces at their ends are kept
+# name in an address -> field of PageView
+_FIELDS: Mapping[str, str] = {
+    "last": "last",
+    "from": "start",
+    "to": "end",
+    "step": "step",
+    "tz": "tz",
+    "bots": "bots",
+    "q": "q",
+    "prefix": "prefix",
+    "after": "after",
+    "compare": "compare",
+    "by": "by",
+    "value": "value",
+    "sort": "sort",
+    "page": "page",
+}
+NAMES = tuple(_FIELDS)
+_AS_WRITTEN = ("q", "prefix", "after", "compare", "value")  # spaces at their ends are kept
+_OF_LISTS = ("q", "prefix", "after", "sort", "page")  # what only lists of links have
 USUAL = "30d"
 EVER = "0"  # `from` of all time
+TimeSpan = tuple[int, int]  # [start, end), epoch seconds
 STEPS = (
     ("", "automatic"),
     ("1m", "minute"),
@@ -45,6 +64,7 @@ class PageView:
     tz: str = ""
     bots: str = ""
     q: str = ""
+    prefix: str = ""  # of the keys in the table of links
     after: str = ""
     compare: str = ""
     by: str = ""  # the dimension of the filter
@@ -75,6 +95,11 @@ class PageView:
         return visible(self.q)
 
     @property
+    def prefix_shown(self) -> str:
+        """What keys begin with, as text that a page can hold."""
+        return visible(self.prefix)
+
+    @property
     def curve_query(self) -> bytes:
         """What to ask for the curve of the view."""
         return _encoded({**self._range(), "step": self.step or self.page_step, "tz": self.tz, **self._hits()})
@@ -91,15 +116,18 @@ class PageView:
     def _range(self) -> dict[str, str]:
         return {"last": self.span, "from": self.begun or self.start, "to": after_last_day(self.end)}
 
-    def ranking_query(self, limit: int) -> bytes:
-        """Returns what to ask for the ranking of the view's range; of all time without the range, which is quicker."""
-        span = {} if self.is_ever else self._range()
-        return _encoded({**span, "limit": str(limit), "tz": self.tz, "bots": self.bots})
+    def ranking_query(self, limit: int, span: TimeSpan | None = None) -> bytes:
+        """Returns what to ask for the ranking of the view's range, or of another span.
+
+        All time is asked for without a range, which is quicker.
+        """
+        asked = {} if self.is_ever and span is None else self._asked(span)
+        return _encoded({**asked, "prefix": self.prefix, "limit": str(limit), "tz": self.tz, "bots": self.bots})
 
     def keys_query(self, limit: int) -> bytes:
         """Returns what to ask for links in the order of their keys: for those that the view searches, or for all."""
-        asked = {"sort": "key", "contains": self.q, "after": self.after, "limit": str(limit), "bots": self.bots}
-        return _encoded(asked)
+        chosen = {"prefix": self.prefix, "contains": self.q, "after": self.after}
+        return _encoded({"sort": "key", **chosen, "limit": str(limit), "bots": self.bots})
 
     def begun_at(self, first_hit: int | None, now: int) -> PageView:
         """Returns a view of all time whose questions begin with the hour, day or month of the first hit."""
@@ -119,14 +147,20 @@ class PageView:
     def with_bots(self, bots: str) -> PageView:
         return replace(self, bots=bots)
 
-    def count_query(self, start: int | None = None, end: int | None = None) -> bytes:
-        """Returns what to ask for the total of the view's range, or of [start, end), of the same hits."""
-        span = self._range() if start is None else {"from": str(start), "to": str(end)}
-        return _encoded({**span, "tz": self.tz, "bots": self.bots})
+    def count_query(self, span: TimeSpan | None = None) -> bytes:
+        """Returns what to ask for the total of the view's range, or of another span, of the same hits."""
+        return _encoded({**self._asked(span), "tz": self.tz, "bots": self.bots})
+
+    def _asked(self, span: TimeSpan | None) -> dict[str, str]:
+        return self._range() if span is None else {"from": str(span[0]), "to": str(span[1])}
 
     def filtered(self, dimension: str, value: str) -> str:
         """Returns the query of the view whose filter is a value."""
-        return self.address(by=dimension, value=value, bots="", q="", after="", step="")
+        return self.of_one(by=dimension, value=value, bots="", step="")
+
+    def of_one(self, **changes: str) -> str:
+        """Returns the query of the view with changes, for the page of a link or a group."""
+        return self.address(**{**dict.fromkeys(_OF_LISTS, ""), **changes})
 
     def address(self, **changes: str) -> str:
         """Returns the query of the view with changes, with its question mark, for links of the page."""
@@ -134,10 +168,10 @@ class PageView:
         if {"last", "start", "end"} & changes.keys():
             kept = {name: changes.get(name, "") for name in ("last", "start", "end", "page")}
             changed = replace(changed, **kept)
-        values = (changed.last, changed.start, changed.end, changed.step, changed.tz, changed.bots, changed.q)
-        written = dict(zip(NAMES, (*values, changed.after, changed.compare, changed.by), strict=False))
-        written |= {"sort": changed.sort, "page": changed.page}
-        return "?" + _encoded({**written, "value": changed.value} if changed.by else written).decode()
+        written = {name: getattr(changed, field) for name, field in _FIELDS.items()}
+        if not changed.by:
+            del written["value"]
+        return "?" + _encoded(written).decode()
 
 
 def view_of(query: bytes) -> PageView:
@@ -145,7 +179,7 @@ def view_of(query: bytes) -> PageView:
     given: dict[str, str] = {}
     for part in filter(None, query.split(b"&")):
         name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
-        if name not in NAMES or name in given:
+        if name not in _FIELDS or name in given:
             why = "is given twice" if name in given else "is not known here"
             rule = f"one of {', '.join(NAMES)}, each at most once"
             raise ParameterInvalid(f"parameter {name!r} {why}", field=name, value=value, rule=rule)
@@ -155,8 +189,7 @@ def view_of(query: bytes) -> PageView:
     if "value" in given and not given.get("by"):
         why = "value is given without its dimension"
         raise ParameterInvalid(why, field="by", value="", rule="such as by=ref&value=news.example")
-    names = {"from": "start", "to": "end"}
-    return PageView(**{names.get(name, name): value for name, value in given.items()})
+    return PageView(**{_FIELDS[name]: value for name, value in given.items()})
 
 
 def _encoded(values: Mapping[str, str]) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -38,6 +38,10 @@ class Memo(dict[K, V]):
             super().clear()
         self[key] = value
         return value
+
+    def unknown(self, keys: Set[K]) -> Set[K]:
+        """Returns those that `of` would be called for."""
+        return keys - self.keys() - self._before.keys()
 
     def clear(self) -> None:
         super().clear()

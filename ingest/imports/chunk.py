@@ -51,7 +51,6 @@ class DatedHit(JsonHit, forbid_unknown_fields=True, omit_defaults=True, gc=False
     ts: Annotated[int, Meta(ge=0)]
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
     id: None = None
-    bot: bool = False
 
 
 @dataclass(slots=True)
@@ -168,7 +167,7 @@ class ChunkReader:
             # Hits of a group are those of links, which have lines of their own: they are counted once in a receipt.
             yield from self._read_history(value, fields, sums)
         else:
-            sums.add(RawHits(odd=[_dated_hit(value)]), _is_bot)
+            yield from sums.add_steps(RawHits(odd=[_dated_hit(value)]), _is_bot)
 
     def _read_history(self, value: bytes, fields: Mapping[str, object], sums: RequestSums) -> Iterator[None]:
         try:
@@ -194,7 +193,7 @@ def _decoded(form: Form, piece: bytes, sums: RequestSums) -> Iterator[None] | No
 
 def _added(steps: Iterator[RawHits], sums: RequestSums) -> Iterator[None]:
     for hits in steps:
-        sums.add(hits, _is_bot)
+        yield from sums.add_steps(hits, _is_bot)
         yield
 
 
@@ -203,13 +202,11 @@ def _dated_hit(value: bytes) -> JsonHit | NoHit:
     if isinstance(hit, NoHit):
         return hit
     hit.id = None
-    if hit.bot is None:
-        hit.bot = False
     if hit.ts is None and is_key(hit.key):  # a bad key is named first
         return NoHit(_NO_TS, hit.count)
     return hit
 
 
 def _is_bot(agent: str) -> bool:
-    """Returns False: imported hits say themselves whether they are bots' and have no agent."""
+    """Returns False: the command that read a log has judged its agents. The rules for bots hold here, too."""
     return False

@@ -38,8 +38,16 @@ def add_columns(
         return
     agents = reader.judged(hits.ua, is_bot)
     columns, has_profile = reader.value_columns(hits, given, agents)
-    are_bots = [agent.is_bot for agent in agents]
+    are_bots, names = [agent.is_bot for agent in agents], [agent.name for agent in agents]
+    if not given.isdisjoint(reader.bot_rules.fields):
+        # A rule names what it takes; the bots that agents tell keep the names that they have.
+        rules = reader.bot_rules.rules_of(hits.ip, hits.ref, hits.ua)
+        names = [name if bot else rule or name for name, bot, rule in zip(names, are_bots, rules, strict=True)]
+        are_bots = [bot or bool(rule) for bot, rule in zip(are_bots, rules, strict=True)]
     if "bot" in given:
+        names = [
+            name if sent is None else agent.name for name, sent, agent in zip(names, hits.bot, agents, strict=True)
+        ]
         are_bots = [judged if sent is None else sent for judged, sent in zip(are_bots, hits.bot, strict=True)]
     kinds = [profiles.kind(dimensions, False)] * len(times)
     # A day without a salt counts no visitors: of an old log no hit is looked at.
@@ -59,7 +67,7 @@ def add_columns(
             count_hits(by_minute, keys, some_times, some_counts or None)
         if reader.wants_bots:
             kind = profiles.kind((BOT,), False)
-            of_bots = [(kind, agent.name) for agent in agents]
+            of_bots = [(kind, name) for name in names]
             rows = [of if bot else row for row, of, bot in zip(rows, of_bots, are_bots, strict=True)]
             has_profile = None if has_profile is None else list(map(or_, has_profile, are_bots))
         else:

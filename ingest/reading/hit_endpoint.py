@@ -299,7 +299,7 @@ class HitRoutes:
         for hits in read_hits(body, media, explained=self._receipt_items):
             if self._reader.lacks_agents and any(getattr(hit, "ua", None) for hit in (*hits.json, *hits.odd)):
                 yield asyncio.to_thread(self._reader.load_agents)
-            sums.add(hits, self._is_bot)
+            yield from sums.add_steps(hits, self._is_bot)
             yield None
         self.counters.body_bytes += len(body)
 

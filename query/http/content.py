@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from clickcurve.answers import CSV, JSON, CurveAnswer, Tabular, as_csv, as_json
-from query.http.csv_file import disposition
+from clickcurve.csv_file import disposition
 from query.parameters import ROWS, given_form
 
 RawHeaders: TypeAlias = Iterable[tuple[bytes, bytes]]

@@ -42,7 +42,7 @@ from clickcurve.keys import GROUP_RULE, KEY_RULE, OUTCOMES
 from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
 from query.parameters import CURVE_FORMATS, DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS, TIMES
-from query.steps import LAST_RULE, STEPS
+from query.steps import LAST_RULE, STEP_RULE, STEPS
 from query.sums import BODY_BYTES, MAX_KEYS
 
 Schema = dict[str, Any]
@@ -256,7 +256,7 @@ _PROBLEM_EXAMPLE = Problem(
     detail="step '1x' is not known",
     field="step",
     value="1x",
-    rule="one of 1m, 5m, 1h, 1d, 1w, 1mo, native or auto",
+    rule=STEP_RULE,
 )
 
 

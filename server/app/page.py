@@ -46,7 +46,7 @@ class PageSources:
     """What the page shows beside answers.
 
     store: what kind it is. flush_s: what a worker that was not heard may hold. broken_down: None where no hits
-    are broken down.
+    are broken down. hosts_in_key: keys begin with their hosts.
     """
 
     gate: Gate
@@ -55,6 +55,7 @@ class PageSources:
     metrics: Metrics
     store: str
     flush_s: float
+    hosts_in_key: bool = False
     broken_down: BrokenDown | None = None
 
 
@@ -87,7 +88,8 @@ def include_page(
         return sources.flush_s if some_unreachable() else 0
 
     sharing = PageSharing(sources.shares, gate, sources.audit, clock)
-    pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, sources.broken_down)
+    shown = sources.broken_down, sources.hosts_in_key
+    pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, *shown)
     app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))
     app.include_router(share_routes(pages, templates, clock, shared, missing_s))
     app.include_router(share_form_routes(templates, sharing, signed_in))

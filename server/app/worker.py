@@ -106,6 +106,7 @@ class Worker:
                 self.metrics,
                 settings.store.partition(":")[0],
                 float(settings.flush_s),
+                self.attributes.hosts.in_key,
             ),
             peers,
         )

@@ -21,9 +21,9 @@ from clickcurve.buckets.errors import (
     StoreUnavailable,
 )
 from clickcurve.problem import error_body
-from server.cli.output import asks_for_json, keep_json_flag, show_error, wants_json
+from server.cli.output import asks_for_json, give_up_output, keep_json_flag, show_error, wants_json
 
-FAILED, USAGE, UNREACHABLE, HELD, INTERRUPTED = 1, 2, 3, 4, 130
+FAILED, USAGE, UNREACHABLE, HELD, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 4, 130, 141
 EXIT_CODES = {
     0: "done",
     FAILED: "it failed or found something wrong: a refused hit, a row that breaks its law, an error of the server",
@@ -31,6 +31,7 @@ EXIT_CODES = {
     UNREACHABLE: "no answer from the server or the store",
     HELD: "the data folder is held by another process",
     INTERRUPTED: "interrupted by Ctrl-C",
+    PIPE_CLOSED: "the program that read the output ended before all was printed, as `| head` does",
 }
 _TITLES = {
     FAILED: "failed",
@@ -65,7 +66,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "copy": ("store.copy", "Move everything into another store."),
     "schema": ("store.schema", "Make, show and check the tables of a Cassandra keyspace."),
     "owners": ("store.owners", "List the owners of the store; retire the owner of a lost machine."),
-    "limits": ("limits", "Try a rule of the rate limiter on a trace."),
+    "limits": ("rules.limits", "Try a rule of the rate limiter on a trace."),
+    "bots": ("rules.bots", "Try rules for bots on an access log."),
     "alerts": ("alerts", "Send a test message of each alert."),
     "share": ("shares", "Make, list and revoke addresses that show one link to anybody."),
     "token": ("tokens", "Make, list and revoke tokens."),
@@ -132,6 +134,9 @@ class Program(click.Group):
             raise ErrorShown(error, wants_json()) from error
         except KeyboardInterrupt:
             raise ErrorShown(Failed("interrupted", INTERRUPTED), wants_json()) from None
+        except BrokenPipeError:
+            give_up_output()
+            raise SystemExit(PIPE_CLOSED) from None
 
 
 class Failed(click.ClickException):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import click
@@ -13,12 +13,16 @@ from server.settings import reading
 from server.settings.table import TABLE
 
 Command = Callable[..., Any]
+_AS_DECLARED: Mapping[str, str] = {}
 
 
-def with_settings(*names: str, without_default: Collection[str] = ()) -> Callable[[Command], Command]:
+def with_settings(
+    *names: str, without_default: Collection[str] = (), helps: Mapping[str, str] = _AS_DECLARED
+) -> Callable[[Command], Command]:
     """Gives a command flags for these settings, and hands it all settings, read and checked, as `settings`.
 
     without_default: those that the command does not use unless they are given; the help names no default of theirs.
+    helps: what the command does with a setting, where that is not what its own help says.
     """
     table = {setting.name: setting for setting in TABLE}
 
@@ -42,7 +46,7 @@ def with_settings(*names: str, without_default: Collection[str] = ()) -> Callabl
                 metavar=setting.shown or None,
                 is_flag=setting.is_bare,
                 default=None,
-                help=setting.help + default,
+                help=helps.get(name, setting.help) + default,
             )(decorated)
         return decorated
 

@@ -115,6 +115,14 @@ def _draw_in_place(lines: list[str]) -> None:
     click.echo("\033[H" + "\n".join(drawn) + "\033[J", nl=False)
 
 
+def give_up_output() -> None:
+    """Leads standard output nowhere: whatever read it has ended.
+
+    The interpreter flushes it once more as it ends, and would print a traceback.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def screen() -> os.terminal_size:
     """Returns the size of the terminal, or the same size always where there is none."""
     return shutil.get_terminal_size(NO_SCREEN)

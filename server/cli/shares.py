@@ -73,9 +73,18 @@ def share_command() -> None:
     help="How many days after today it is valid.",
 )
 @click.option("--group", "is_group", is_flag=True, help="KEY is the name of a group.")
-@with_settings("data", "store", "url", "config")
+@with_settings("data", "store", "url", "config", helps={"url": "What the address begins with: the server's own URL."})
 def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Result:
-    """Print an address that shows this link to anybody who has it."""
+    """Print an address that shows this link to anybody who has it.
+
+    No server is asked: the share is written to the database.
+
+    \b
+    Examples:
+      clickcurve share create launch
+      clickcurve share create launch --days 7 --url https://clicks.example
+      clickcurve share create spring --group
+    """
     require_key(key, ParameterInvalid)
     if is_group and len(key.encode()) > GROUP_BYTES:
         raise ParameterInvalid(
@@ -93,7 +102,12 @@ def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Res
 @share_command.command("list")
 @with_settings("data", "store", "config")
 def list_shares(settings: Settings) -> Result:
-    """List what is shared: id, last day, what it is."""
+    """List what is shared: id, last day, what it is.
+
+    \b
+    Examples:
+      clickcurve share list
+    """
     with _shares(settings) as (shares, _):
         listed = shares.all()
     lines = (f"{share.id}  {share.until}  {share.kind:<5}  {share.name}" for share in listed)
@@ -104,7 +118,12 @@ def list_shares(settings: Settings) -> Result:
 @click.argument("share_id", metavar="ID")
 @with_settings("data", "store", "config")
 def revoke_share(settings: Settings, share_id: str) -> Result:
-    """Revoke the address with this id (see `share list`); all running servers of the store know at once."""
+    """Revoke the address with this id (see `share list`); all running servers of the store know at once.
+
+    \b
+    Examples:
+      clickcurve share revoke 1f2e3d4c5b6a
+    """
     with _shares(settings) as (shares, audit):
         is_revoked = shares.remove(share_id)
         if is_revoked:

@@ -127,7 +127,12 @@ def _end_of(expires: str | None, now: int) -> int | None:
 @token_command.command("list")
 @with_settings("data", "store", "config")
 def list_tokens(settings: Settings) -> Result:
-    """List tokens: id, scopes, when made, when it ends, when last used, name, prefix and group."""
+    """List tokens: id, scopes, when made, when it ends, when last used, name, prefix and group.
+
+    \b
+    Examples:
+      clickcurve token list
+    """
     with _token_book(settings) as (book, _):
         tokens, used = book.all(), book.last_used()
     return Result(
@@ -148,7 +153,12 @@ def _token_text(token: Token, used: str | None) -> str:
 @click.argument("token_id", metavar="ID")
 @with_settings("data", "store", "config")
 def revoke_token(settings: Settings, token_id: str) -> Result:
-    """Revoke the token with this id (see `token list`)."""
+    """Revoke the token with this id (see `token list`).
+
+    \b
+    Examples:
+      clickcurve token revoke 1f2e3d4c
+    """
     with _token_book(settings) as (book, audit):
         if all(token.id != token_id for token in book.all()):
             raise Failed(f"there is no token {token_id}; `clickcurve token list` shows all tokens")

@@ -11,7 +11,7 @@ from dashboard.page.login_routes import COOKIE, login_address
 
 _COOKIE = COOKIE.encode()
 _is_token = re.compile(rb"[A-Za-z0-9_-]{1,256}").fullmatch
-_PAGES = frozenset({b"/", b"/links", b"/limits", b"/system", b"/node"})
+_PAGES = frozenset({b"/", b"/links", b"/links.csv", b"/limits", b"/system", b"/node"})
 _PAGES_BELOW = (b"/links/", b"/groups/")
 
 

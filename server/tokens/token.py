@@ -21,7 +21,7 @@ from clickcurve.problem import shown
 from server.settings.values import LEAST_TOKEN
 
 NAME_CHARS = 100
-NAME_RULE = f"a name of 1 to {NAME_CHARS} characters"
+NAME_RULE = f"a name of 1 to {NAME_CHARS} printable characters"
 SCOPES_RULE = "one or more of write, read, admin"
 SECRET_RULE = f"at least {LEAST_TOKEN} visible ASCII characters"
 _MARK = "cc_"
@@ -72,7 +72,8 @@ class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def checked(self, now: float) -> Wish:
         """Returns the wish with its group and each scope once; raises ParameterInvalid for the first rule it breaks."""
         if not 0 < len(self.name) <= NAME_CHARS or not self.name.isprintable():
-            raise ParameterInvalid("the token has no proper name", field="name", value=shown(self.name), rule=NAME_RULE)
+            name = shown(self.name)
+            raise ParameterInvalid(f"a token cannot be named '{name}'", field="name", value=name, rule=NAME_RULE)
         if not self.scopes:
             raise ParameterInvalid("the token has no scope", field="scopes", rule=SCOPES_RULE)
         if self.expires_at is not None and self.expires_at <= now:

@@ -6,7 +6,8 @@
 
 Tests share the machine with others, so the time for which a thread was ready to run and got no processor is left out
 of all figures (the kernel counts it: `/proc/PID/task/TID/schedstat`). What is left is the server's own: its work, a
-lock of the interpreter that another thread of it holds, a call that blocks.
+lock of the interpreter that another thread of it holds, a call that blocks. How much of a pause was work of the event
+loop's own thread stands beside it.
 
 Run as a module, this is the program, with a timer on its event loop that writes each pause to the file PAUSES_FILE.
 """
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from ingest.reading.receipt import ONE_COUNTED
 from testing.server import PROGRAM, RunningServer
@@ -52,21 +54,24 @@ class QueueTime:
 
 
 class Heartbeat:
-    """A timer on the running event loop; it appends each pause to a file as `begun_s pause_s`, in monotonic time."""
+    """A timer on the running event loop; it appends each pause to a file as `begun_s pause_s work_s`.
+
+    begun_s: in monotonic time; work_s: the processor time of the event loop's thread.
+    """
 
     def __init__(self, file: Path) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue_time = QueueTime(os.getpid(), threading.get_native_id())
         self._file = file.open("a", buffering=1)
-        self._beat_s, self._queued_s = time.monotonic(), self._queue_time.read_s()
+        self._beat_s, self._queued_s, self._worked_s = time.monotonic(), self._queue_time.read_s(), time.thread_time()
         self._next = self._loop.call_later(BEAT_S, self._beat)
 
     def _beat(self) -> None:
-        now_s, queued_s = time.monotonic(), self._queue_time.read_s()
+        now_s, queued_s, worked_s = time.monotonic(), self._queue_time.read_s(), time.thread_time()
         pause_s = now_s - self._beat_s - BEAT_S - (queued_s - self._queued_s)
         if pause_s >= NOTED_S:
-            self._file.write(f"{self._beat_s} {pause_s}\n")
-        self._beat_s, self._queued_s = now_s, queued_s
+            self._file.write(f"{self._beat_s} {pause_s} {worked_s - self._worked_s}\n")
+        self._beat_s, self._queued_s, self._worked_s = now_s, queued_s, worked_s
         self._next = self._loop.call_later(BEAT_S, self._beat)
 
     def stop(self) -> None:
@@ -76,19 +81,32 @@ class Heartbeat:
         self._file.close()
 
 
-def read_pauses_ms(file: Path, begun_s: float, ended_s: float) -> list[float]:
-    """Returns the pauses within this span of monotonic time, in milliseconds."""
-    lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
-    pauses = [(float(at_s), float(pause_s)) for at_s, pause_s in lines]
-    return [pause_s * 1000 for at_s, pause_s in pauses if at_s + pause_s >= begun_s and at_s <= ended_s]
+class Pause(NamedTuple):
+    """How long an event loop stood still, and how much of that was work of its own thread, in milliseconds."""
+
+    ms: float
+    work_ms: float
+
+    def __str__(self) -> str:
+        return f"{self.ms:.1f} ms, {self.work_ms:.1f} of them its own work"
+
+
+def read_pauses(file: Path, begun_s: float, ended_s: float) -> list[Pause]:
+    """Returns the pauses within this span of monotonic time."""
+    lines = [map(float, line.split()) for line in file.read_text().splitlines()] if file.exists() else []
+    return [
+        Pause(pause_s * 1000, work_s * 1000)
+        for at_s, pause_s, work_s in lines
+        if at_s + pause_s >= begun_s and at_s <= ended_s
+    ]
 
 
 @dataclass
 class Seen:
-    """What was seen during one `watch`: milliseconds of each hit and of each pause of at least NOTED_S."""
+    """What was seen during one `watch`: milliseconds of each hit, and each pause of at least NOTED_S."""
 
     hits_ms: list[float] = field(default_factory=list)
-    pauses_ms: list[float] = field(default_factory=list)
+    pauses: list[Pause] = field(default_factory=list)
 
     @property
     def hit_p99_ms(self) -> float:
@@ -96,18 +114,18 @@ class Seen:
         return ordered[int(0.99 * (len(ordered) - 1))]
 
     @property
-    def longest_pause_ms(self) -> float:
-        return max(self.pauses_ms, default=0.0)
+    def longest_pause(self) -> Pause:
+        return max(self.pauses, default=Pause(0.0, 0.0))
 
     def __str__(self) -> str:
         return (
             f"{len(self.hits_ms)} hits, p99 {self.hit_p99_ms:.1f} ms, max {max(self.hits_ms):.1f} ms; "
-            f"longest pause of the loop {self.longest_pause_ms:.1f} ms"
+            f"longest pause of the loop {self.longest_pause}"
         )
 
     def check(self, pause_max_ms: float = PAUSE_MAX_MS, hit_p99_max_ms: float = HIT_P99_MAX_MS) -> None:
         """Raises AssertionError if the loop stood still, or a hit waited, for longer than may be."""
-        assert self.longest_pause_ms <= pause_max_ms, str(self)
+        assert self.longest_pause.ms <= pause_max_ms, str(self)
         assert self.hit_p99_ms <= hit_p99_max_ms, str(self)
 
 
@@ -140,7 +158,7 @@ class WatchedServer(RunningServer):
         finally:
             done.set()
             sender.join()
-        seen.pauses_ms = read_pauses_ms(self._pauses, begun_s, time.monotonic())
+        seen.pauses = read_pauses(self._pauses, begun_s, time.monotonic())
         assert not failures, failures
 
     def _send_hits(self, wire: socket.socket, head: bytes, done: threading.Event, seen: Seen) -> None:

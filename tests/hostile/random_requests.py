@@ -1,6 +1,7 @@
 """Random requests to every route: those that the OpenAPI document describes, other tools' routes, and the pages.
 
-Parameters have values that are good, that are odd, or that come from a hostile family. A seed repeats all of them.
+The routes are those of the server's own table (`ROUTES`). Parameters have values that are good, that are odd, or that
+come from a hostile family. A seed repeats all of them.
 """
 
 from __future__ import annotations
@@ -11,41 +12,56 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from dashboard.page.view import NAMES as VIEW
+from server.tokens.route_access import ROUTES
+
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 KEYS = ("launch", "a/b", "k0001", "k0500", "nothing", "a" * 1_000)
 
-# Other tools' routes and the pages, with the names of their parameters; by GET and POST where both are known.
-OTHERS: Mapping[str, tuple[str, Sequence[str]]] = {
-    "/render": ("GET POST", ("target", "from", "until", "maxDataPoints", "format", "tz", "meta")),
-    "/metrics/find": ("GET POST", ("query", "format")),
-    "/metrics/expand": ("GET POST", ("query", "query")),
-    "/functions": ("GET POST", ()),
-    "/version": ("GET POST", ()),
-    "/tags/autoComplete/tags": ("GET", ("expr", "limit")),
-    "/api/v1/query": ("GET POST", ("query", "time")),
-    "/api/v1/query_range": ("GET POST", ("query", "start", "end", "step")),
-    "/api/v1/labels": ("GET POST", ("match[]",)),
-    "/api/v1/label/{name}/values": ("GET", ("match[]", "limit")),
-    "/api/v1/series": ("GET POST", ("match[]", "match[]", "limit")),
-    "/api/v1/metadata": ("GET", ()),
-    "/metrics/links": ("GET", ("top",)),
-    "/v4/bitlinks/{host}/{key}/clicks": ("GET", ("unit", "units", "unit_reference")),
-    "/v4/bitlinks/{host}/{key}/clicks/summary": ("GET", ("unit", "units", "unit_reference")),
-    "/v4/bitlinks/{host}/{key}/{facet}": ("GET", ("unit", "units", "unit_reference", "size")),
-    "/api/event": ("POST", ()),
-    "/v1/metrics": ("POST", ()),
-    "/login": ("GET POST", ("next", "token")),
-    "/logout": ("POST", ()),
-    "/share/{id}": ("GET", ("last", "from", "to")),
-    "/": ("GET", ("q", "last", "from", "to", "step", "tz")),
-    "/links/{key}": ("GET", ("last", "from", "to", "step", "tz", "bots")),
-    "/groups/{name}": ("GET", ("last", "from", "to", "step", "tz", "bots")),
-    "/limits": ("GET", ("last",)),
-    "/system": ("GET", ()),
-    "/links": ("GET", ()),
-    "/docs": ("GET", ()),
-    "/openapi.json": ("GET", ()),
-    "/nothing": ("GET POST PUT DELETE", ("a",)),
+# The names of the parameters of routes that the document does not describe; a POST sends them as a form.
+OTHERS: Mapping[str, Sequence[str]] = {
+    "/render": ("target", "from", "until", "maxDataPoints", "format", "tz", "meta"),
+    "/metrics/find": ("query", "format"),
+    "/metrics/find/": ("query", "format"),
+    "/metrics/expand": ("query", "query"),
+    "/functions": (),
+    "/version": (),
+    "/tags/autoComplete/{what}": ("expr", "limit"),
+    "/api/v1/query": ("query", "time"),
+    "/api/v1/query_range": ("query", "start", "end", "step"),
+    "/api/v1/labels": ("match[]",),
+    "/api/v1/label/{name}/values": ("match[]", "limit"),
+    "/api/v1/series": ("match[]", "match[]", "limit"),
+    "/api/v1/metadata": (),
+    "/metrics/links": ("top",),
+    "/v4/bitlinks/{host}/{key}/clicks": ("unit", "units", "unit_reference"),
+    "/v4/bitlinks/{host}/{key}/clicks/summary": ("unit", "units", "unit_reference"),
+    "/v4/bitlinks/{host}/{key}/{facet}": ("unit", "units", "unit_reference", "size"),
+    "/api/event": (),
+    "/v1/metrics": (),
+    "/login": ("next", "token"),
+    "/logout": (),
+    "/share/{signed}": VIEW,
+    "/share/{signed}/curve": ("last", "from", "to", "step", "tz", "bots", "times"),
+    "/share/{signed}/by/{dimension}": ("last", "from", "to", "tz", "limit", "value"),
+    "/share/{signed}/by/{dimension}/curve": ("last", "from", "to", "step", "tz", "value", "times"),
+    "/share/{signed}/why": ("last", "from", "to", "before_from", "before_to", "tz", "limit"),
+    "/share/{signed}/visitors": ("last", "from", "to", "tz", "times"),
+    "/share/{signed}/curve.svg": ("last", "from", "to", "step", "w", "h", "theme"),
+    "/share/{signed}/badge.svg": ("last", "label"),
+    "/static/{name}": (),
+    "/": VIEW,
+    "/links": VIEW,
+    "/links.csv": VIEW,
+    "/links/{key}": VIEW,
+    "/groups/{name}": VIEW,
+    "/links/{key}/share": ("days", "do", "revoke", "token"),
+    "/groups/{name}/share": ("days", "do", "revoke", "token"),
+    "/limits": VIEW,
+    "/system": VIEW,
+    "/node": (),
+    "/docs": (),
+    "/openapi.json": (),
 }
 GOOD: Mapping[str, Sequence[str]] = {
     "key": KEYS,
@@ -62,7 +78,27 @@ GOOD: Mapping[str, Sequence[str]] = {
     "bots": ("include", "only", "exclude"),
     "format": ("json", "csv", "rows"),
     "limit": ("1", "20", "1000"),
-    "sort": ("hits", "key"),
+    "sort": ("hits", "key", "change"),
+    "q": ("k0", "0", "/b", "LAUNCH"),
+    "contains": ("k0", "0", "/b"),
+    "prefix": ("k0", "a/", "nothing"),
+    "after": KEYS,
+    "by": ("ref", "country", "source"),
+    "page": ("1", "2", "9"),
+    "compare": ("before", "year", "2025-01-01"),
+    "before_from": ("2025-01-01", "-60d"),
+    "before_to": ("2025-06-01", "-30d"),
+    "theme": ("light", "dark"),
+    "label": ("hits",),
+    "do": ("share",),
+    "days": ("1", "30"),
+    "revoke": ("", "0"),
+    "id": ("0", "x"),
+    "what": ("tags", "values"),
+    "host": ("sho.rt", "localhost"),
+    "source": ("log", "export"),
+    "reservation": ("0", "x"),
+    "outcome": ("asked", "admitted"),
     "value": ("news.example", "DE", ""),
     "w": ("100", "2000"),
     "h": ("100", "1000"),
@@ -136,6 +172,7 @@ ODD = (
     ),
     *("sumSeries(" + "clicks.k0*," * 300 + "total)", "sumSeries(" + "total," * 900 + "total)", "1+" * 2_000 + "1"),
 )
+HEADS = 0.1  # of requests by GET that are asked by HEAD
 UNITS = ("a", "1", "[", "{", "(", '"', "\\", " ", ",", "/", "%41", "&a=b", ";q=1", "\u0301\u0323")
 BODIES: Sequence[Callable[[random.Random], object]] = (
     lambda source: [{"key": source.choice(KEYS), "ref": f"r{source.randrange(999)}.example"}] * source.choice((1, 500)),
@@ -143,6 +180,7 @@ BODIES: Sequence[Callable[[random.Random], object]] = (
     lambda source: {"key": "launch", "count": source.choice((0, 10**30, 1e400, True)), "ua": source.choice(ODD)},
     lambda source: {"keys": [source.choice(KEYS) for _ in range(source.choice((1, 1_000)))]},
     lambda source: {"n": "pageview", "u": f"http://h/{source.choice(ODD)}?utm_source={source.choice(ODD)}"},
+    lambda source: {"name": source.choice(("made", *ODD)), "scopes": ["read"], "prefix": source.choice((None, "a/"))},
     lambda source: {"user": source.choice(ODD), "ip": "203.0.113.7", "cost": source.choice((1, 0, 10**20))},
     lambda source: {"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric(source)]}]}]},
     lambda source: "[" * source.choice((10, 60_000)),
@@ -176,33 +214,50 @@ def metric(source: random.Random) -> dict[str, Any]:
     return {"name": source.choice(("clicks", "x" * 9_000)), "sum": sums}
 
 
-def random_requests(document: Mapping[str, Any], seed: int) -> Iterator[RandomRequest]:
-    """Yields requests for ever; document: the server's OpenAPI document."""
-    routes = {path: (" ".join(methods), names) for path, (methods, names) in described(document).items()}
-    table = [(path, methods.split(), names) for path, (methods, names) in {**routes, **OTHERS}.items()]
+def random_requests(
+    document: Mapping[str, Any], seed: int, known: Mapping[str, Sequence[str]] | None = None
+) -> Iterator[RandomRequest]:
+    """Yields requests for ever. document: the server's OpenAPI document; known: good values that this server has."""
+    named = {**described(document), **OTHERS}
+    table = [(each.path, each.methods.split(), named[each.path]) for each in ROUTES]
+    table.append(("/nothing", ["GET", "POST", "PUT", "DELETE", "OPTIONS"], ("a",)))
+    good = {**GOOD, **(known or {})}
     source = random.Random(seed)
     while True:
         path, methods, names = source.choice(table)
-        yield made(source, path, source.choice(methods).upper(), names)
+        method = source.choice(methods)
+        if method == "GET" and source.random() < HEADS:
+            method = "HEAD"
+        yield made(source, path, method, names, good)
 
 
-def described(document: Mapping[str, Any]) -> dict[str, tuple[list[str], list[str]]]:
-    """Returns the methods of each path in the document, and the names of their parameters in the query."""
+def described(document: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Returns the names of the parameters in the query of each path in the document."""
     found = {}
     for path, operations in document["paths"].items():
         given = [each for operation in operations.values() for each in operation.get("parameters", ())]
-        found[path] = list(operations), [each["name"] for each in given if each["in"] == "query"]
+        found[path] = sorted({each["name"] for each in given if each["in"] == "query"})
     return found
 
 
-def made(source: random.Random, path: str, method: str, names: Sequence[str]) -> RandomRequest:
-    """Makes one request of a path."""
-    parts = [quote(value(source, part[1:-1]), safe="") if part[:1] == "{" else part for part in path.split("/")]
-    fields = [(name, value(source, name)) for name in names if source.random() < 0.6]
+def made(
+    source: random.Random, path: str, method: str, names: Sequence[str], good: Mapping[str, Sequence[str]]
+) -> RandomRequest:
+    """Makes one request of a path: some have good values alone, some have every parameter that there is."""
+    odd, many = source.choice((0.0, 0.0, 0.1, 0.4)), source.choice((0.2, 0.6))
+
+    def value(name: str) -> str:
+        chosen = source.random()
+        if chosen >= odd:
+            return source.choice(good.get(name, KEYS))
+        return source.choice(ODD) if chosen * 2 >= odd else source.choice(UNITS) * source.choice((10, 1_000, 8_000))
+
+    parts = [quote(value(part[1:-1]), safe="") if part[:1] == "{" else part for part in path.split("/")]
+    fields = [(name, value(name)) for name in names if source.random() < many]
     query = "&".join(f"{name}={quote(text, safe='')}" for name, text in fields)[:50_000]
     headers, body = odd_headers(source), None
     target = "/".join(parts)[:50_000]
-    if method == "POST" and (names or not query) and path in OTHERS and OTHERS[path][1]:
+    if method == "POST" and OTHERS.get(path):
         headers["Content-Type"], body = FORM, query.encode()
     else:
         target += f"?{query}" if query else ""
@@ -211,16 +266,6 @@ def made(source: random.Random, path: str, method: str, names: Sequence[str]) ->
             body = (content if isinstance(content, str) else json.dumps(content)).encode("utf-8", "replace")
             headers.setdefault("Content-Type", JSON)
     return RandomRequest(f"{method} {path}", method, target, headers, body)
-
-
-def value(source: random.Random, name: str) -> str:
-    """Returns a value of a parameter: mostly a good one."""
-    chosen = source.random()
-    if chosen < 0.6:
-        return source.choice(GOOD.get(name, KEYS))
-    if chosen < 0.85:
-        return source.choice(ODD)
-    return source.choice(UNITS) * source.choice((10, 1_000, 8_000))
 
 
 def odd_headers(source: random.Random) -> dict[str, str]:

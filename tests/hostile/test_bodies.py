@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import random
+import string
 import time
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,6 +19,9 @@ from fastapi import FastAPI
 
 from clickcurve.buckets.errors import BodyTooLarge
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from ingest.attributes.agent import AGENT_CHARACTERS
+from ingest.attributes.profile import ProfileReader
+from ingest.attributes.referrer import ReferrerReader
 from ingest.imports.chunk import ChunkReader
 from ingest.imports.routes import import_routes
 from ingest.reading.body import Media, read_hits
@@ -22,7 +29,7 @@ from ingest.reading.body_budget import FREE_BYTES, BodyBudget
 from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.json_hit import HIT_BYTES
-from ingest.reading.request_sums import BODY_VALUES, REFUSED_HITS, RequestSums
+from ingest.reading.request_sums import AGENT_CHARACTERS_STEP, BODY_VALUES, REFUSED_HITS, RequestSums
 from server.http.problems import Problems
 from storage.contract import Source
 from tests.ingest.http_kit import MOMENT, NOW, MemoryIntake, is_bot, minutes_since
@@ -169,6 +176,36 @@ def test_a_body_of_refused_hits_is_read_no_further_than_their_limit() -> None:
         for hits in steps:
             sums.add(hits, is_bot)
     assert REFUSED_HITS < sums.refusals.hits < 1.01 * REFUSED_HITS
+
+
+@pytest.mark.parametrize("reads_more", [True, False])
+@both
+def test_a_step_judges_few_characters_of_new_agents(route: str, reads_more: bool) -> None:
+    """3,000 hits with agents of 1,000 random characters held the event loop for 70 ms."""
+    judged = Counter[int]()  # characters, by step
+
+    def name_bot(agent: str) -> str:
+        judged[steps] += len(agent)
+        return ""
+
+    source, steps = random.Random(1), 0
+    agents = ["".join(source.choices(string.ascii_letters, k=source.choice((10, 1_000, 3_000)))) for _ in range(600)]
+    hits = [{"key": "a", "ts": TODAY, "ua": agent, **({"id": agent[:9]} if reads_more else {})} for agent in agents]
+    body = "\n".join(map(json.dumps, hits)).encode()
+    reader = ProfileReader(("bot",), lambda address: "", ReferrerReader(()), cache(name_bot))
+    sums = RequestSums(MOMENT, reader=reader)
+
+    def steps_of_hits() -> Iterator[None]:
+        for hits in read_hits(body, Media.lines):
+            yield from sums.add_steps(hits, is_bot)
+            yield
+
+    reading = steps_of_hits() if route == "hits" else ChunkReader(CLICKS).read_body(body, sums)
+    for steps, _ in enumerate(reading, 1):  # noqa: B007  # name_bot reads it
+        pass
+    assert judged.total() == sum(min(len(agent), AGENT_CHARACTERS) for agent in agents)  # once each
+    assert max(judged.values()) < AGENT_CHARACTERS_STEP + AGENT_CHARACTERS
+    assert sums.receipt().counted == 600
 
 
 @both

@@ -216,7 +216,7 @@ def test_what_is_a_request_and_what_is_none(bytewise: bool, capsys: pytest.Captu
             found[name].pop()
     assert {name: (found[name], wanted) for name, (_, wanted) in CASES.items() if found[name] != wanted} == {}
     refused = sum(max(wanted, default=400) >= 400 for _, wanted in CASES.values())
-    said = f"{len(CASES)} cases, {refused} of them refused or never whole"
+    said = f"{len(CASES)} cases, {refused} of them refused or never complete"
     with capsys.disabled():
         print(f"\nframing: {said}")
     assert said in (ROOT / "docs" / "promises.md").read_text()

@@ -6,8 +6,10 @@ mostly with 422, and meanwhile nothing holds the event loop for more than 20 ms 
 
 from __future__ import annotations
 
+import json
 import random
 import socket
+import string
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
@@ -71,6 +73,12 @@ def exported(points: list[str], resource: str = "") -> tuple[str, str, bytes]:
     return "/v1/metrics", "application/json", body.encode()
 
 
+def of_agents(hits: int) -> bytes:
+    source = random.Random(2)
+    agents = ("".join(source.choices(string.ascii_letters, k=1_000)) for _ in range(hits))
+    return json.dumps([{"key": "agents", "ua": agent} for agent in agents]).encode()
+
+
 KEY = '{"key":"key","value":{"stringValue":"otlp"}}'
 POINT = f'{{"attributes":[{KEY}],"asInt":1,"timeUnixNano":%d}}'
 SHIFTS = ",".join(f"timeShift(total,'{n}h')" for n in range(400))
@@ -106,7 +114,7 @@ REQUESTS: dict[str, tuple[tuple[str, str, bytes], str]] = {
     "render: values": (rendered("clicks.k0000.ref.r1*"), "too many series"),
     "sum by: 200 links by referrer": (promql('sum by (key,ref) (increase(clicks{key=~"k01.*"}[1900d]))'), ""),
     "topk: all referrers": (promql("topk(5,sum by (ref) (increase(clicks[1900d])))"), ""),
-    "range: 1,000 links": (along('increase(clicks{key=~"k.*"}[3600s])'), "would have too many points"),
+    "range: 1,000 links": (along('increase(clicks{key=~"k.*"}[3600s])'), "would have too many samples"),
     "range: the greatest of 1,000 links": (along('topk(1000,increase(clicks{key=~"k.*"}[3600s]))'), "points made"),
     "OTLP: 1,390,000 empty points": (exported(["{}"] * 1_390_000), "objects in the body"),
     "OTLP: 60,000 points without a key": (exported(['{"asInt":1,"timeUnixNano":1}'] * 60_000), ""),
@@ -115,6 +123,7 @@ REQUESTS: dict[str, tuple[tuple[str, str, bytes], str]] = {
         exported(['{"asInt":1,"timeUnixNano":1}'] * 20_000, f'{{"key":"{"a" * 2_000_000}"}}'),
         "",
     ),
+    "hits: 3,000 new agents": (("/v1/hits", "application/json", of_agents(3_000)), ""),
     "Plausible: 60,000 brackets": (("/api/event", "text/plain", b"[" * 60_000), "not JSON"),
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from testing.client import Clickcurve
-from tests.hostile.loop_watch import Heartbeat, Seen, WatchedServer, read_pauses_ms
+from tests.hostile.loop_watch import Heartbeat, Pause, Seen, WatchedServer, read_pauses
 
 
 def work(seconds: float) -> None:
@@ -24,35 +24,38 @@ def block(seconds: float) -> None:
     select.select([], [], [], seconds)
 
 
-@pytest.mark.parametrize("hold", [work, block])
+@pytest.mark.parametrize(("hold", "is_work"), [(work, True), (block, False)])
 def test_a_loop_that_is_held_by_work_or_by_a_call_that_blocks_is_seen(
-    hold: Callable[[float], None], tmp_path: Path
+    hold: Callable[[float], None], is_work: bool, tmp_path: Path
 ) -> None:
-    async def main() -> list[float]:
+    async def main() -> list[Pause]:
         heartbeat = Heartbeat(tmp_path / "pauses")
         begun_s = time.monotonic()
         asyncio.get_running_loop().call_soon(hold, 0.1)
-        while not (pauses := read_pauses_ms(tmp_path / "pauses", begun_s, time.monotonic())):
+        while not (pauses := read_pauses(tmp_path / "pauses", begun_s, time.monotonic())):
             await asyncio.sleep(0)
         heartbeat.stop()
         return pauses
 
-    assert max(asyncio.run(main())) > 90
+    longest = max(asyncio.run(main()))
+    assert longest.ms > 90
+    assert (longest.work_ms > 90) is is_work
 
 
 def test_pauses_outside_the_time_that_is_asked_for_are_left_out(tmp_path: Path) -> None:
     file = tmp_path / "pauses"
-    assert read_pauses_ms(file, 0, 9) == []
-    file.write_text("1.0 0.5\n2.0 0.5\n4.0 0.5\n")
-    assert read_pauses_ms(file, 2.2, 3.0) == [500.0]
+    assert read_pauses(file, 0, 9) == []
+    file.write_text("1.0 0.5 0.1\n2.0 0.5 0.25\n4.0 0.5 0.1\n")
+    assert read_pauses(file, 2.2, 3.0) == [Pause(500.0, 250.0)]
 
 
 def test_what_is_too_long_fails_and_is_told() -> None:
-    Seen([10.0] * 98 + [60.0] * 2, [20.0]).check(hit_p99_max_ms=60.0)
-    with pytest.raises(AssertionError, match=r"100 hits, p99 60.0 ms, max 60.0 ms; longest pause of the loop 20.0 ms"):
-        Seen([10.0] * 98 + [60.0] * 2, [20.0]).check()
+    Seen([10.0] * 98 + [60.0] * 2, [Pause(20.0, 9.0)]).check(hit_p99_max_ms=60.0)
+    pause = "longest pause of the loop 20.0 ms, 9.0 of them its own work"
+    with pytest.raises(AssertionError, match=rf"100 hits, p99 60.0 ms, max 60.0 ms; {pause}"):
+        Seen([10.0] * 98 + [60.0] * 2, [Pause(20.0, 9.0)]).check()
     with pytest.raises(AssertionError, match="longest pause of the loop 21"):
-        Seen([10.0], [21.0]).check()
+        Seen([10.0], [Pause(21.0, 0.0)]).check()
 
 
 def test_a_server_with_nothing_else_to_do_passes(tmp_path: Path) -> None:

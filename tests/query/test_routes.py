@@ -340,6 +340,8 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         known = refused.removeprefix("one of ").split(", ")
         assert [name for name in names if name not in ("key", "name", "event")] == known
     json.dumps(paths)
+    (wrong,) = paths["/v1/links/{key}/curve"]["get"]["responses"]["422"]["content"].values()
+    assert wrong["example"] == {"status": 422, **node.get("/v1/links/k/curve?step=1x").json()}
 
 
 def test_each_request_has_a_budget_of_its_own_and_its_rows_and_points_count(node: Node) -> None:

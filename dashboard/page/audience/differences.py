@@ -76,7 +76,7 @@ def difference_of(answer: WhyAnswer, view: PageView, zone: ZoneInfo) -> Differen
                 with_commas(each.after),
                 Count(signed(each.change)),
                 _way(each.change),
-                f"links/{in_path(each.key)}{view.address(q='', after='')}" if in_path(each.key) else "",
+                f"links/{in_path(each.key)}{view.of_one()}" if in_path(each.key) else "",
             )
             for each in answer.by_link
         ]

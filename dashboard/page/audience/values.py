@@ -11,7 +11,7 @@ from clickcurve.answers import ValueAnswer, ValuesAnswer
 from clickcurve.visible import visible
 from dashboard.page.changes import NO_CHANGE, Change, Count, certain_change, count_of
 from dashboard.page.subject import PageSubject
-from dashboard.page.view import PageView
+from dashboard.page.view import PageView, TimeSpan
 from dashboard.pictures.axes import PERCENT, with_commas
 from dashboard.questions import BrokenDown
 
@@ -30,7 +30,6 @@ _NAMES = {  # of one, and of several
     "bot": ("Bot", "Bots"),
 }
 _NOT_GIVEN = {"ref": "Direct or unknown"}
-TimeSpan = tuple[int, int]  # [start, end), epoch seconds
 
 
 @dataclass(frozen=True, slots=True)

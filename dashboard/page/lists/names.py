@@ -11,21 +11,38 @@ from clickcurve.visible import visible
 from dashboard.page.audience.values import share_text
 from dashboard.page.changes import NO_CHANGE, Change, certain_change
 from dashboard.page.chart import in_path, spark
-from dashboard.page.subject import link_or_group
+from dashboard.page.subject import LINK, link_or_group
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import with_commas
 from dashboard.questions import Questions
 
 
 @dataclass(frozen=True, slots=True)
+class Domain:
+    """The host that a key begins with, as text. path: the table of its links, from the first page."""
+
+    name: str
+    path: str
+
+
+def domain_and_name(key: str, view: PageView, hosts_in_key: bool) -> tuple[Domain | None, str]:
+    """Returns the domain of a link, None if its key has none, and the rest of its key as text."""
+    host, slash, rest = key.partition("/")
+    if not (hosts_in_key and host and rest):
+        return None, visible(key)
+    return Domain(visible(host), "links" + view.of_one(by="", prefix=host + slash)), visible(rest)
+
+
+@dataclass(frozen=True, slots=True)
 class NameRow:
     """A link or group of a list, with its curve as safe markup.
 
-    path: its name in a path, empty for one that no browser can ask for. name: as text. part: of the greatest line, 0 to
-    100; share: of all hits, empty where that is not known.
+    path: its name in a path, empty for one that no browser can ask for. name: as text, behind its domain if it has one.
+    part: of the greatest line, 0 to 100; share: of all hits, empty where that is not known.
     """
 
     path: str
+    domain: Domain | None
     name: str
     count: str
     spark: str
@@ -43,18 +60,24 @@ class Beside:
 
 
 async def name_rows(
-    questions: Questions, kind: str, names: Sequence[KeyCount], view: PageView, beside: Beside, is_ranking: bool = True
+    questions: Questions,
+    kind: str,
+    names: Sequence[KeyCount],
+    view: PageView,
+    beside: Beside,
+    is_ranking: bool = True,
+    hosts_in_key: bool = False,
+    changes: Sequence[Change] | None = None,
 ) -> list[NameRow]:
     """Makes the lines of a list. is_ranking: the counts are those of the range; else they are of all time.
 
-    Raises what the questions raise.
+    hosts_in_key: keys begin with their hosts. changes: of each, None to ask for them. Raises what the questions raise.
     """
     view = replace(view, by="")
     subjects = [link_or_group(kind, each.key).asked for each in names]
     curves = await asyncio.gather(*(questions.curve(subject, view.curve_query) for subject in subjects))
-    changes = [NO_CHANGE] * len(names)
-    if beside.before is not None:
-        query = view.count_query(*beside.before)
+    if changes is None and beside.before is not None:
+        query = view.count_query(beside.before)
         totals = await asyncio.gather(*(questions.total(subject, query) for subject in subjects))
         counts = ((curve.at_least, curve.at_most) for curve in curves)
         changes = list(map(certain_change, ((each.at_least, each.at_most) for each in totals), counts))
@@ -65,12 +88,12 @@ async def name_rows(
     return [
         NameRow(
             in_path(each.key),
-            visible(each.key),
+            *domain_and_name(each.key, view, hosts_in_key and kind == LINK),
             with_commas(count),
             spark(curve),
             count * 100 / most,
             share_text(count, beside.all_hits) if beside.all_hits else "",
             change,
         )
-        for each, count, curve, change in zip(names, hits, curves, changes, strict=True)
+        for each, count, curve, change in zip(names, hits, curves, changes or [NO_CHANGE] * len(names), strict=True)
     ]

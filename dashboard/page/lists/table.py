@@ -1,47 +1,108 @@
-"""The table of all links: by their hits, by their keys, or those that a search finds; page by page."""
+"""The table of all links: by their hits, their change or their keys, or those that a search finds; page by page."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
-from clickcurve.answers import KeyCount, LinksAnswer
+from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer, Tabular
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.visible import visible
-from dashboard.page.lists.rankings import Rankings
-from dashboard.page.view import PageView
+from dashboard.page.changes import Change, difference
+from dashboard.page.lists.changed import (
+    FALLEN,
+    RISEN,
+    ChangedLink,
+    ChangedLinks,
+    ChangedLinksAnswer,
+    TwoRanges,
+    changed_links,
+    counts_of,
+)
+from dashboard.page.lists.rankings import RANKED, Rankings
+from dashboard.page.view import PageView, TimeSpan
+from dashboard.pictures.axes import with_commas
+from dashboard.questions import Questions
 
 LINES = 30
-RANKED = 1_000  # as many links as can be asked for by their hits
-BY_KEY = "key"
-_SORTS = ("", "hits", BY_KEY)
+BY_HITS, BY_KEY = "", "key"
+_SORTS = (BY_HITS, "hits", BY_KEY, RISEN, FALLEN)
+
+Line = TypeVar("Line")
 
 
 @dataclass(frozen=True, slots=True)
 class TablePage:
-    """A page of the table. links: None while they are being ranked; is_ranking: the counts are those of the range.
+    """A page of the table. links: None while they are being ranked; order: one of _SORTS, "" by hits.
 
-    previous and following are views, empty where there is none; note: what to know of the end of the page.
+    changes: of each link, None where they are still to be asked for. previous and following are views, empty where
+    there is none; note: what to know of the end of the page; sum_note: of a prefix, the hits of all its links.
     """
 
     links: Sequence[KeyCount] | None
-    is_ranking: bool
+    order: str
+    changes: Sequence[Change] | None = None
     previous: str = ""
     following: str = ""
     note: str = ""
+    sum_note: str = ""
 
 
-async def table_page(
-    view: PageView, ask: Callable[[bytes], Awaitable[LinksAnswer]], rankings: Rankings[LinksAnswer]
-) -> TablePage:
-    """Asks for a page of the table. Raises ParameterInvalid and what the questions raise."""
+class LinkTable:
+    """Answers for the table of a view. `clock` is in seconds. Raises ParameterInvalid and what the questions raise."""
+
+    def __init__(
+        self, questions: Questions, rankings: Rankings[bytes, LinksAnswer], clock: Callable[[], float]
+    ) -> None:
+        self._questions = questions
+        self._rankings = rankings
+        self._changed = Rankings(partial(changed_links, questions), clock)
+
+    async def page(self, view: PageView, before: TimeSpan | None) -> TablePage:
+        """Returns a page. before: the span to compare with; without one nothing is sorted by change."""
+        order = order_of(view, before)
+        if order == BY_KEY:
+            return _by_key(view, await self._questions.links(view.keys_query(LINES)))
+        number = _number(view.page, RANKED if order == BY_HITS else 2 * RANKED)  # by change both rankings are listed
+        if order == BY_HITS:
+            many = RANKED if view.prefix else min(number * LINES + 1, RANKED)
+            ranking = await self._rankings.ranking(view.ranking_query(many))
+            return TablePage(None, order) if ranking is None else _by_hits(view, ranking, number)
+        assert before is not None
+        changed = await self._changed.ranking(TwoRanges.of(view, before))
+        return TablePage(None, order) if changed is None else _by_change(view, changed, order, number)
+
+    async def csv(self, view: PageView, curve: CurveAnswer, before: TimeSpan | None) -> Tabular:
+        """Returns the first lines of the table, as many as can be ranked. curve: of the view's range."""
+        order = order_of(view, before)
+        if order == BY_KEY:
+            names = await self._questions.links(view.keys_query(RANKED))
+            keys = [each.key for each in names.links]
+            counts = await counts_of(self._questions, keys, view.count_query())
+            found = LinksAnswer(curve.start, curve.end, [KeyCount(key, counts[key]) for key in keys], True)
+            if before is None:
+                return found
+            were = await counts_of(self._questions, keys, view.count_query(before))
+            lines = [ChangedLink(key, counts[key], were[key]) for key in keys]
+        elif before is None:
+            return await self._questions.links(view.ranking_query(RANKED))
+        else:
+            changed = await changed_links(self._questions, TwoRanges.of(view, before))
+            lines = changed.by_hits() if order == BY_HITS else changed.by_change(order)
+        return ChangedLinksAnswer(curve.start, curve.end, lines)
+
+
+def order_of(view: PageView, before: TimeSpan | None) -> str:
+    """Returns the order of the table; raises ParameterInvalid for one that is not known."""
     if view.sort not in _SORTS:
-        raise ParameterInvalid(f"sort {view.sort!r} is not known", field="sort", value=view.sort, rule="hits or key")
-    if view.q or view.sort == BY_KEY:
-        return _by_key(view, await ask(view.keys_query(LINES)))
-    number = _number(view.page)
-    ranking = await rankings.ranking(view.ranking_query(min(number * LINES + 1, RANKED)))
-    return TablePage(None, is_ranking=True) if ranking is None else _by_hits(view, ranking, number)
+        raise ParameterInvalid(
+            f"sort {view.sort!r} is not known", field="sort", value=view.sort, rule=f"hits, key, {RISEN} or {FALLEN}"
+        )
+    if view.q:
+        return BY_KEY
+    return BY_HITS if view.sort == "hits" or (before is None and view.sort in (RISEN, FALLEN)) else view.sort
 
 
 def _by_key(view: PageView, answer: LinksAnswer) -> TablePage:
@@ -51,7 +112,7 @@ def _by_key(view: PageView, answer: LinksAnswer) -> TablePage:
         note = f"The search looked at the links up to {visible(after)} and can go on."
     return TablePage(
         answer.links,
-        is_ranking=False,
+        BY_KEY,
         previous=view.address(after="") if view.after else "",
         following="" if after is None else view.address(after=after),
         note=note,
@@ -59,20 +120,53 @@ def _by_key(view: PageView, answer: LinksAnswer) -> TablePage:
 
 
 def _by_hits(view: PageView, answer: LinksAnswer, number: int) -> TablePage:
-    first, end = (number - 1) * LINES, number * LINES
-    is_more = len(answer.links) > end
-    note = f"Only the first {RANKED:,} links are ranked; by their keys, all are listed." if end >= RANKED else ""
-    return TablePage(
-        answer.links[first:end],
-        is_ranking=True,
-        previous=view.address(page=str(number - 1) if number > 2 else "") if number > 1 else "",
-        following=view.address(page=str(number + 1)) if is_more else "",
-        note=note,
+    is_last = number * LINES >= RANKED
+    note = f"Only the first {RANKED:,} links are ranked. Sorted by their keys, all are listed." if is_last else ""
+    sum_note = _sum_note(answer) if view.prefix else ""
+    page = TablePage(_of_page(answer.links, number), BY_HITS, note=note, sum_note=sum_note)
+    return _numbered(page, len(answer.links), view, number)
+
+
+def _sum_note(answer: LinksAnswer) -> str:
+    """Says what all links of a prefix have, or those that are ranked."""
+    total, many = sum(each.count for each in answer.links), len(answer.links)
+    if many == RANKED:
+        return f"The first {many:,} links have {with_commas(total)} hits."
+    return f"{with_commas(total)} {'hit' if total == 1 else 'hits'} on {many:,} {'link' if many == 1 else 'links'}."
+
+
+def _by_change(view: PageView, changed: ChangedLinks, order: str, number: int) -> TablePage:
+    lines = changed.by_change(order)
+    shown = _of_page(lines, number)
+    notes = []
+    if any(changed.most) and len(lines) <= number * LINES:
+        most = changed.smallest(order)
+        notes.append(f"Links that {'gained' if order == RISEN else 'lost'} {most:,} hits or fewer are not listed.")
+    if not changed.exact:
+        notes.append("Hours, days or weeks that a range cuts count whole.")
+    page = TablePage(
+        [KeyCount(each.key, each.count) for each in shown],
+        order,
+        changes=[difference(each.before, each.count) for each in shown],
+        note=" ".join(notes),
     )
+    return _numbered(page, len(lines), view, number)
 
 
-def _number(text: str) -> int:
-    most = -(-RANKED // LINES)
+def _numbered(page: TablePage, many: int, view: PageView, number: int) -> TablePage:
+    """Returns a page with the addresses of its neighbours. many: the lines of all pages."""
+    previous = view.address(page=str(number - 1) if number > 2 else "") if number > 1 else ""
+    following = view.address(page=str(number + 1)) if many > number * LINES else ""
+    return replace(page, previous=previous, following=following)
+
+
+def _of_page(lines: Sequence[Line], number: int) -> Sequence[Line]:
+    return lines[(number - 1) * LINES : number * LINES]
+
+
+def _number(text: str, lines: int) -> int:
+    """Reads the number of a page of so many lines."""
+    most = -(-lines // LINES)
     if not text:
         return 1
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= most):

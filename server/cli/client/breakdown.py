@@ -46,7 +46,7 @@ def by_command(settings: Settings, names: tuple[str, ...], as_csv: bool, **flags
         if as_csv:
             return Result(client.get(path, query, "text/csv").text.splitlines(), ())
         answer = client.ask(path, query)
-    return Result(draw_breakdown.value_lines(answer, screen().columns, lacks_unicode()), [answer])
+    return Result(draw_breakdown.value_lines(answer, query["tz"], screen().columns, lacks_unicode()), [answer])
 
 
 @reports("visitors")

@@ -19,6 +19,7 @@ PLAIN = "#"
 LEAST_BAR = 4
 LEAST_NAME = 16  # characters of a key that a title shows, also on a narrow terminal
 NEVER = "·"  # in place of a time
+_COUNTED = {"exclude": "people", "include": "people and bots", "only": "bots"}  # by --bots
 SHORT = 0.9  # of a step: February and a day of 23 hours are longer
 SHORTEST_RUN = 3  # points of nothing that are one line
 
@@ -62,7 +63,7 @@ def curve_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
     one line.
     """
     place = zone(answer["tz"]).info
-    name = visible(answer.get("key") or "all links")
+    name = name_of(answer)
     if answer["first_hit"] is None:
         return [f"{name}: no hits yet"]
     points = list(_points(answer, place))
@@ -156,6 +157,11 @@ def _span(start: datetime, end: datetime) -> str:
 def _title_line(answer: Any, name: str, place: tzinfo, width: int) -> str:
     start, end = (_minute_text(answer[edge], place) for edge in ("from", "to"))
     rest = f": {start} to {end} {answer['tz']}, step {answer['step']}"
+    return title_line(name, rest, width)
+
+
+def title_line(name: str, rest: str, width: int) -> str:
+    """Joins a name and what is said of it. The name is cut if the line would be too long."""
     room = max(LEAST_NAME, width - len(rest))
     return (name if len(name) <= room else name[: room - 1] + "…") + rest
 
@@ -201,11 +207,44 @@ def _short_text(at: int, place: tzinfo) -> str:
 
 
 # --- totals and lists -------------------------------------------------------------------------------------------------
-def total_lines(answer: Any) -> list[str]:
+def hits_text(bots: str | None, count: str = "") -> str:
+    """Writes which hits are counted, by the flag --bots, and perhaps how many."""
+    number, hits = (f"{count} ", "hit" if count == "1" else "hits") if count else ("", "hits")
+    return f"{number}{hits} of {_COUNTED[bots or 'exclude']}"
+
+
+def range_text(answer: Any, tz: str | None) -> str:
+    """Writes the range of an answer in the zone that was asked for, or that there is none."""
+    if answer["from"] is None:
+        return "all time"
+    tz = tz or "UTC"
+    start, end = (_minute_text(answer[edge], zone(tz).info) for edge in ("from", "to"))
+    return f"{start} to {end} {tz}"
+
+
+def name_of(answer: Any) -> str:
+    """Returns what an answer is about."""
+    return visible(answer.get("key") or "all links")
+
+
+def total_lines(answer: Any, tz: str | None = None, bots: str | None = None) -> list[str]:
     """Writes the total of a range, or its bounds."""
+    about, when = name_of(answer), range_text(answer, tz)
     if answer["exact"]:
-        return [f"{answer['total']:,}"]
-    return [f"between {answer['at_least']:,} and {answer['at_most']:,} (the range cuts a bucket)"]
+        total = f"{answer['total']:,}"
+        return [f"{about}: {hits_text(bots, total)}, {when}"]
+    between = f"between {answer['at_least']:,} and {answer['at_most']:,}"
+    return [f"{about}: {hits_text(bots, between)}, {when} (the range cuts a bucket)"]
+
+
+def ranking_lines(
+    answer: Any, what: str, tz: str | None, bots: str | None, width: int, plain: bool = False
+) -> list[str]:
+    """Lists the links or the groups (`what`) of an answer, under a line that says what is counted, and when."""
+    head = f"{what} by {hits_text(bots)}, {range_text(answer, tz)}"
+    if not answer[what]:
+        return [f"{head}: none"]
+    return [head if answer["exact"] else f"{head} (the range cuts a bucket)", *top_lines(answer[what], width, plain)]
 
 
 def top_lines(links: Sequence[Any], width: int, plain: bool = False) -> list[str]:
@@ -235,13 +274,14 @@ def undated_lines(answer: Any) -> list[str]:
     return [f"{visible(answer['key'])}: {undated}"]
 
 
-def link_lines(answer: Any, tz: str = "UTC") -> list[str]:
+def link_lines(answer: Any, tz: str = "UTC", bots: str | None = None) -> list[str]:
     """Lists a link's totals, one a line, with times in the zone `tz`."""
     if answer["first_hit"] is None and not answer["opening"]:
         return undated_lines(answer)
     place = zone(tz).info
     sums = ("lifetime", "today", "yesterday", "last_7d", "last_30d", "bots", "opening")
-    lines = [visible(answer["key"]), *(f"  {each:<10} {answer[each]:>15,}" for each in sums)]
+    head = f"{name_of(answer)}: {hits_text(bots)}, days in {tz}"
+    lines = [head, *(f"  {each:<10} {answer[each]:>15,}" for each in sums)]
     for each in ("first_hit", "last_hit"):
         at = answer[each]
         lines.append(f"  {each:<10} " + (f"{NEVER:>15}" if at is None else f"{_minute_text(at, place)} {tz}"))

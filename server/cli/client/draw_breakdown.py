@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from clickcurve.visible import visible
-from server.cli.client.draw import LEAST_BAR, bar, columns_of
+from server.cli.client.draw import LEAST_BAR, bar, columns_of, hits_text, name_of, range_text, title_line
 
 NOT_GIVEN = "(not given)"
 
@@ -27,8 +27,14 @@ class DrawnCount(NamedTuple):
         return f"{self.at_least:,} to {self.at_most:,}"
 
 
-def value_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
-    """Lists values with their counts, one a line, then what is of no value that is shown, and the total."""
+def value_lines(answer: Any, tz: str | None, width: int, plain: bool = False) -> list[str]:
+    """Lists values with their counts, one a line, then what is of no value that is shown, and the total.
+
+    The first line says what is counted, and when.
+    """
+    dimension = answer["dimension"]
+    hits = hits_text("only" if dimension == "bot" else None)
+    head = title_line(name_of(answer), f": {hits} by {dimension}, {range_text(answer, tz)}", width)
     hidden = answer["not_shown"]
     rest = (
         (f"({hidden['values']:,} more values)", hidden["count"]),
@@ -39,7 +45,7 @@ def value_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
         DrawnCount(visible(each["value"]) or NOT_GIVEN, each["at_least"], each["at_most"]) for each in answer["values"]
     ]
     drawn += [DrawnCount(name, count, count) for name, count in rest if count]
-    return [*_lines(drawn, width, plain), f"total {answer['total']:,}"]
+    return [head, *_lines(drawn, width, plain), f"total {answer['total']:,}"]
 
 
 def visitor_lines(answer: Any, width: int, plain: bool = False) -> list[str]:

@@ -299,6 +299,8 @@ def source_lines(name: str, summary: ImportSummary, hint: bool) -> list[str]:
         lines.append("  skipped: " + ", ".join(f"{n:,} {why}" for why, n in summary.skipped.most_common()))
     lines += [f"  bad line {bad.line}: {bad.reason}: {bad.text}" for bad in summary.first_bad]
     lines.append(f"  counted {summary.counted:,}, late {summary.late:,}, refused {summary.refused:,}")
+    if summary.late:
+        lines.append("  late: hits from before today (UTC); they count, in wider buckets than minutes")
     lines += [f"  refused: {reason}" for reason in summary.reasons]
     if summary.unanswered:
         lines.append(f"  {summary.unanswered:,} chunks count, but their receipts were lost")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -74,7 +74,9 @@ def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
     summary = (key is not None or group is not None) and not ranged
     with NamedServer(settings) as client:
         answer = client.ask(subject_path(key, group, "" if summary else "total"), query)
-    return Result(draw.link_lines(answer, query["tz"] or "UTC") if summary else draw.total_lines(answer), [answer])
+    if summary:
+        return Result(draw.link_lines(answer, query["tz"] or "UTC", query["bots"]), [answer])
+    return Result(draw.total_lines(answer, query["tz"], query["bots"]), [answer])
 
 
 @reports("curve")
@@ -120,26 +122,25 @@ def _drawn(answer: Any) -> list[str]:
 
 
 @reports("top")
-@with_parameters("last", "limit", "tz", "bots")
+@with_parameters("last", "from", "to", "limit", "tz", "bots")
 @with_settings("url", "token", "config")
 def top_command(settings: Settings, **flags: Any) -> Result:
-    """List the links with the most hits.
+    """List the links with the most hits, of all time or of a range.
 
     \b
     Examples:
       clickcurve top
       clickcurve top --last 7d --limit 100
+      clickcurve top --from 2026-10-01 --to 2026-11-01 --tz Europe/Vienna
     """
-    with NamedServer(settings) as client:
-        answer = client.ask("/v1/links", {"sort": "hits", **parameters_of(flags)})
-    return _ranking_of(answer, answer["links"], flags)
+    return _ranking(settings, "links", flags)
 
 
 @reports("groups")
-@with_parameters("last", "limit", "tz", "bots")
+@with_parameters("last", "from", "to", "limit", "tz", "bots")
 @with_settings("url", "token", "config")
 def groups_command(settings: Settings, **flags: Any) -> Result:
-    """List the groups with the most hits.
+    """List the groups with the most hits, of all time or of a range.
 
     A group is a name that hits give for links that belong together: see `clickcurve total --group NAME`.
 
@@ -148,11 +149,12 @@ def groups_command(settings: Settings, **flags: Any) -> Result:
       clickcurve groups
       clickcurve groups --last 7d
     """
+    return _ranking(settings, "groups", flags)
+
+
+def _ranking(settings: Settings, what: str, flags: dict[str, Any]) -> Result:
+    query = parameters_of(flags)
     with NamedServer(settings) as client:
-        answer = client.ask("/v1/groups", {"sort": "hits", **parameters_of(flags)})
-    return _ranking_of(answer, answer["groups"], flags)
-
-
-def _ranking_of(answer: Any, names: Sequence[Any], flags: dict[str, Any]) -> Result:
-    lines = draw.top_lines(names, screen().columns, lacks_unicode())
-    return Result(lines or ["no hits in this range" if flags["last_"] else "no hits yet"], [answer])
+        answer = client.ask(f"/v1/{what}", {"sort": "hits", **query})
+    lines = draw.ranking_lines(answer, what, query["tz"], query["bots"], screen().columns, lacks_unicode())
+    return Result(lines, [answer])

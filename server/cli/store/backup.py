@@ -95,9 +95,9 @@ def restore_command(settings: Settings, file: Path) -> Result:
     """Replace the SQLite database by the backup FILE. No server may hold the data folder.
 
     FILE is checked first, and copied. The old database is kept under another name, with its write-ahead log; it has
-    what was stored after the backup. Journals and tokens stay as they are. Hits in a journal that were not stored yet
-    count at the next start, unless they may be in the backup already; the output says which. If the command was
-    interrupted, run it again.
+    what was stored after the backup. Journals stay as they are. Hits in a journal that were not stored yet count at
+    the next start, unless they may be in the backup already; the output says which. Tokens and shares are those of the
+    backup: revoke again what was revoked since. If the command was interrupted, run it again.
 
     \b
     Examples:
@@ -173,6 +173,7 @@ def _outlook(settings: Settings, number: int, owners: list[OwnerRecord]) -> Jour
 
 def _restored_lines(file: Path, path: Path, restored: Restored, journals: list[JournalOutlook]) -> Iterator[str]:
     yield f"{path}: restored from {file}, {restored.size:,} bytes"
+    yield "tokens and shares are those of the backup: revoke again what was revoked since"
     if restored.moved:
         yield f"what was there is now {', '.join(map(str, restored.moved))}"
         if len(restored.moved) == 1:

@@ -55,6 +55,10 @@ def list_owners(settings: Settings) -> Result:
            closed: all it accepted is in the store; a new journal may go on with its rows
            copied: this store is a backup, and the owner's journal stayed with the original
            retired: somebody has reported its machine as lost
+
+    \b
+    Examples:
+      clickcurve owners list --data ./clickcurve-data
     """
     now = int(clock.now())
     with reading(settings) as (store, _):

@@ -91,7 +91,7 @@ def test_an_answer_larger_than_one_read() -> None:
     [
         (b"-NOSCRIPT No matching script.\r\n", NoScriptError, "NOSCRIPT No matching"),
         (b"-READONLY You can't write\r\n", ResponseError, "READONLY"),
-        (b"HTTP/1.1 400 Bad Request\r\n", ConnectionError, "no answer of Redis"),
+        (b"HTTP/1.1 400 Bad Request\r\n", ConnectionError, "not an answer of Redis"),
         (b"$5\r\nab", ConnectionError, "in the middle of an answer"),
         (b"", ConnectionError, "was closed"),
     ],

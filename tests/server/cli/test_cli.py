@@ -6,9 +6,10 @@ import json
 import re
 from pathlib import Path
 
+import click
 import pytest
 
-from server.cli.main import COMMANDS
+from server.cli.main import COMMANDS, EXIT_CODES, main
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.server.commands import ask, said
@@ -20,14 +21,18 @@ def test_every_command_teaches_by_examples(name: str) -> None:
     text = said(name, "--help")
     assert "Examples:" in text
     assert f"clickcurve {name}" in text
+    command = main.get_command(click.Context(main), name)
+    for part in command.commands if isinstance(command, click.Group) else ():
+        text = said(name, part, "--help")
+        assert "Examples:" in text and f"clickcurve {name} {part}" in text
 
 
 def test_the_help_names_every_command_and_exit_code() -> None:
     text = said("--help")
     for name, (_, line) in COMMANDS.items():
         assert f"  {name} " in text and line in text
-    for code in range(5):
-        assert f"\n    {code}  " in text
+    for code in EXIT_CODES:
+        assert f"\n    {code}  " in text and code in (0, 1, 2, 3, 4, 130, 141)
 
 
 def test_the_version_is_said_in_two_ways() -> None:
@@ -82,13 +87,14 @@ def test_hits_are_sent_and_asked_for(server: RunningServer) -> None:
     assert said("send", "a/b ü", "--ts", "2020-01-31T12:00", env=url).startswith("counted 1, duplicate 0, late 1")
     summary = said("total", "launch", env=url).split()
     assert (summary[summary.index("lifetime") + 1], summary[summary.index("bots") + 1]) == ("5", "1")
-    assert said("total", "launch", "--last", "7d", env=url) == "5\n"
-    assert said("total", env=url) == "6\n"
-    assert said("total", "a/b ü", "--from", "2020-01-02", "--to", "2020-01-03", env=url) == "0\n"
+    assert said("total", "launch", "--last", "7d", env=url).startswith("launch: 5 hits of people, ")
+    assert said("total", env=url) == "all links: 6 hits of people, all time\n"
+    nothing = said("total", "a/b ü", "--from", "2020-01-02", "--to", "2020-01-03", env=url)
+    assert nothing == "a/b ü: 0 hits of people, 2020-01-02 00:00 to 2020-01-03 00:00 UTC\n"
     part = ("--from", "2020-01-31T12:00:30", "--to", "2020-02-01")  # of the minute in which it was hit
-    assert "between 0 and 1" in said("total", "a/b ü", *part, env=url)
+    assert "a/b ü: between 0 and 1 hits of people" in said("total", "a/b ü", *part, env=url)
     assert json.loads(said("total", "launch", "--json", env=url))["lifetime"] == 5
-    assert said("top", env=url).split()[:2] == ["launch", "5"]
+    assert said("top", env=url).splitlines()[1].split()[:2] == ["launch", "5"]
     curve = said("curve", "launch", "--last", "60m", "--step", "5m", env=url)
     assert curve.splitlines()[0].startswith("launch: ") and "step 5m" in curve.splitlines()[0]
     assert curve.splitlines()[-1] == "total 5"
@@ -103,7 +109,7 @@ def test_a_file_of_hits_is_sent_and_refusals_are_printed(shared: RunningServer) 
     text = said("send", "--file", "-", "--url", shared.url, stdin=lines, code=1)
     assert "counted 4, duplicate 0, late 0, refused 2" in text
     assert "refused hit 1: key is empty" in text
-    assert said("total", "a", "--last", "1h", "--url", shared.url) == "3\n"
+    assert said("total", "a", "--last", "1h", "--url", shared.url).startswith("a: 3 hits of people, ")
 
 
 def test_a_refused_question_is_printed_in_the_servers_words(shared: RunningServer) -> None:
@@ -120,7 +126,7 @@ def test_a_time_means_the_same_in_a_flag_and_in_a_hit(shared: RunningServer) -> 
     with Clickcurve(shared.url) as client:
         client.send([{"key": "dated", "ts": "20251001", "count": 4}, {"key": "dated", "ts": "2025-09-30T23:59"}])
     for since in ("20251001", "2025-10-01", "2025-09-30T24:00", "2025-10-01T02:00+02:00", "1759276800"):
-        assert said("total", "dated", "--from", since, "--url", shared.url) == "4\n", since
+        assert said("total", "dated", "--from", since, "--url", shared.url).startswith("dated: 4 hits of people"), since
     assert "milliseconds?" in said("total", "dated", "--from", "1759276800000", "--url", shared.url, code=2)
 
 

@@ -162,6 +162,6 @@ def test_a_server_that_is_none_is_named(shared: RunningServer, monkeypatch: pyte
 def test_a_terminal_without_unicode_gets_numbers_and_programs_json(shared: RunningServer) -> None:
     said("send", "--url", shared.url, "--", "日本 ü")
     text = run("total", "日本 ü", "--url", shared.url, PYTHONIOENCODING="latin-1").stdout
-    assert text.splitlines()[0] == r"\u65e5\u672c \xfc"
+    assert text.splitlines()[0] == r"\u65e5\u672c \xfc: hits of people, days in UTC"
     output = run("total", "日本 ü", "--json", "--url", shared.url, PYTHONIOENCODING="latin-1").stdout
     assert json.loads(output)["key"] == "日本 ü"

@@ -31,7 +31,7 @@ NO_STRANGERS = {
     "version": "a number",
 }
 
-SILENT = ("send", "fold", "token create", "limits try", "share create")  # they say nothing of what they were given
+SILENT = ("send", "fold", "limits try", "share create")  # they say nothing of what they were given
 
 
 def is_safe(text: str) -> bool:
@@ -81,7 +81,9 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "repair", (HOSTILE, "--drop", *data), b""  # a server holds it: the error names the folder
     yield "limits try", ("by=ip rates=1/m",), (trace + f"{HOSTILE}\n").encode()
     yield "token create", (HOSTILE, "--scope", "write", *data), b""
-    yield "token list", data, b""
+    yield "token create", ("PWNED", "--scope", "write", "--json", *data), b""
+    yield "token list", data, b""  # a name that could write on the terminal is refused
+    yield "audit", data, b""
     yield "settings", data, b""
     yield "no such command", (HOSTILE,), b""
 

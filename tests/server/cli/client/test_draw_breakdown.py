@@ -15,7 +15,8 @@ def values(*counts: tuple[str, int, int], **changed: Any) -> dict[str, Any]:
     shown = [{"value": value, "at_least": low, "at_most": high} for value, low, high in counts]
     total = sum(low for _, low, _ in counts)
     rest = {"not_shown": {"values": 0, "count": 0}, "other": 0, "unrecorded": 0}
-    return {"values": shown, "total": total, **rest, **changed}
+    asked = {"key": "launch", "dimension": "ref", "from": None, "to": None}
+    return {**asked, "values": shown, "total": total, **rest, **changed}
 
 
 def test_values_are_listed_with_what_is_of_no_value() -> None:
@@ -27,7 +28,8 @@ def test_values_are_listed_with_what_is_of_no_value() -> None:
         other=20,
         unrecorded=2,
     )
-    assert draw_breakdown.value_lines(found, 60) == [
+    assert draw_breakdown.value_lines(found, None, 60) == [
+        "launch: hits of people by ref, all time",
         "news.example      1,200 to 1,204  " + "█" * 25,
         "(not given)                  300  " + "█" * 6 + "▏",
         "(81 more values)             120  " + "█" * 2 + "▍",
@@ -38,7 +40,7 @@ def test_values_are_listed_with_what_is_of_no_value() -> None:
 
 
 def test_no_hits_are_a_total_of_nothing() -> None:
-    assert draw_breakdown.value_lines(values(), 80) == ["total 0"]
+    assert draw_breakdown.value_lines(values(), None, 80)[1:] == ["total 0"]
     no_visitors = {"days": [], "visitor_days": 0, "at_least": 0, "at_most": 0, "exact": True, "unknown": 0}
     assert draw_breakdown.visitor_lines(no_visitors, 80) == ["visitor-days 0"]
 
@@ -46,12 +48,12 @@ def test_no_hits_are_a_total_of_nothing() -> None:
 @pytest.mark.parametrize("width", [44, 60, 80, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     found = values(("a.example", 7, 9), ("東京.example", 123_456_789, 123_456_789), ("", 1, 1))
-    assert max(len(line) for line in draw_breakdown.value_lines(found, width)) <= width
-    assert max(len(line) for line in draw_breakdown.value_lines(found, width, plain=True)) <= width
+    assert max(len(line) for line in draw_breakdown.value_lines(found, None, width)) <= width
+    assert max(len(line) for line in draw_breakdown.value_lines(found, None, width, plain=True)) <= width
 
 
 def test_strangers_values_are_made_visible() -> None:
-    (line, _) = draw_breakdown.value_lines(values(("\x1b[31m\u202e", 1, 1)), 80)
+    (_, line, _) = draw_breakdown.value_lines(values(("\x1b[31m\u202e", 1, 1)), None, 80)
     assert line.startswith("\\x1b[31m\\u202e ")
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from server import clock
 from testing.client import Clickcurve
-from testing.server import RunningServer, run
+from testing.server import RunningServer, command, plain_environment, run
 from testing.terminal import on_terminal
+from tests.conftest import Serve
 from tests.server.commands import said
 
 DAY = 86_400
@@ -66,8 +68,8 @@ def test_ten_hits_a_day_have_bars_of_one_length(busy: RunningServer) -> None:
 def test_a_key_of_dots_is_the_link_of_that_name(shared: RunningServer, key: str) -> None:
     url = ("--url", shared.url)
     said("send", "--count", "3", *url, "--", key)
-    assert said("total", "--last", "7d", *url, "--", key) == "3\n"
-    assert said("total", *url, "--", key).splitlines()[0] == key
+    assert said("total", "--last", "7d", *url, "--", key).startswith(f"{key}: 3 hits of people, ")
+    assert said("total", *url, "--", key).splitlines()[0] == f"{key}: hits of people, days in UTC"
     assert said("curve", *url, "--", key).startswith(f"{key}: ")
 
 
@@ -75,7 +77,7 @@ def test_an_unknown_link_has_no_hits_yet(shared: RunningServer) -> None:
     url = ("--url", shared.url)
     assert said("total", "nosuch", *url) == "nosuch: no hits yet\n"
     assert said("curve", "nosuch", *url) == "nosuch: no hits yet\n"
-    assert said("total", "nosuch", "--last", "7d", *url) == "0\n"
+    assert said("total", "nosuch", "--last", "7d", *url).startswith("nosuch: 0 hits of people, ")
 
 
 def test_a_link_whose_hits_have_no_dates_says_so(shared: RunningServer, tmp_path: Path) -> None:
@@ -98,7 +100,8 @@ def test_a_time_is_sent_as_it_is_asked_for(shared: RunningServer, written: str) 
     """Eight digits are a date, here too: as a number they were a day of August 1970."""
     key = f"sent {written}"
     said("send", key, "--ts", written, "--url", shared.url)
-    assert said("total", key, "--from", "20251001", "--to", "2025-10-01T00:01", "--url", shared.url) == "1\n"
+    total = said("total", key, "--from", "20251001", "--to", "2025-10-01T00:01", "--url", shared.url)
+    assert total == f"{key}: 1 hit of people, 2025-10-01 00:00 to 2025-10-01 00:01 UTC\n"
 
 
 def test_a_day_in_kolkata_is_not_called_the_day_before(shared: RunningServer) -> None:
@@ -118,11 +121,44 @@ def test_a_question_is_about_a_link_or_a_group(shared: RunningServer) -> None:
     url = ("--url", shared.url)
     assert said("total", "--group", "nosuch", *url) == "nosuch: no hits yet\n"
     assert said("curve", "--group", "nosuch", *url) == "nosuch: no hits yet\n"
-    assert said("total", "--group", "nosuch", "--last", "7d", *url) == "0\n"
-    assert said("groups", *url) == "no hits yet\n"
+    assert said("total", "--group", "nosuch", "--last", "7d", *url).startswith("nosuch: 0 hits of people, ")
+    assert said("groups", *url) == "groups by hits of people, all time: none\n"
     assert json.loads(said("groups", "--json", *url))["groups"] == []
-    for command in ("total", "curve", "visitors"):
-        assert "not both" in said(command, "launch", "--group", "spring", *url, code=2)
+    for name in ("total", "curve", "visitors"):
+        assert "not both" in said(name, "launch", "--group", "spring", *url, code=2)
     assert "takes a KEY" in said("visitors", *url, code=2)
     assert "3 names were given" in said("by", "a", "b", "c", *url, code=2)
     assert "give one of" in said("by", "a", "ref", "--csv", "--json", *url, code=2)
+
+
+def test_a_ranking_says_what_it_counts_and_of_which_range(serve: Serve, data: Path) -> None:
+    server = serve("--breakdown-dimensions", "ref", data=data)
+    url = ("--url", server.url)
+    with Clickcurve(server.url) as client:
+        first = {"key": "a", "ts": "2026-01-05T23:30", "count": 5, "ref": "a.example", "groups": ["g"]}
+        client.send(
+            [first, {"key": "b", "ts": "2026-02-01", "count": 7}, {"key": "b", "ts": "2026-02-01", "bot": True}]
+        )
+    assert said("top", *url).splitlines()[0] == "links by hits of people, all time"
+    january = ("--from", "2026-01-01", "--to", "2026-02-01")
+    assert [line.split()[:2] for line in said("top", *january, *url).splitlines()[1:]] == [["a", "5"]]
+    assert said("top", *january, *url).startswith("links by hits of people, 2026-01-01 00:00 to 2026-02-01 00:00 UTC\n")
+    assert said("groups", *january, *url).splitlines()[1].split()[:2] == ["g", "5"]
+    zoned = said("top", *january, "--tz", "Asia/Kolkata", "--bots", "include", *url).splitlines()[0]
+    assert zoned.startswith("links by hits of people and bots, 2026-01-01 00:00 to 2026-02-01 00:00 Asia/Kolkata")
+    assert said("top", "--last", "1d", "--bots", "only", *url).endswith(": none\n")
+    assert said("total", "b", "--bots", "only", *url).startswith("b: hits of bots, days in UTC\n")
+    assert said("total", "--bots", "only", *url) == "all links: 1 hit of bots, all time\n"
+    assert said("by", "a", "ref", *url).splitlines()[0] == "a: hits of people by ref, all time"
+    assert said("by", "ref", *january, *url).startswith("all links: hits of people by ref, 2026-01-01 00:00 to 2026-0")
+    assert "days in Asia/Kolkata" in said("total", "a", "--tz", "Asia/Kolkata", *url)
+
+
+def test_a_reader_that_ends_early_ends_the_command_quietly(busy: RunningServer) -> None:
+    """As `clickcurve curve | head -1`: no traceback, and the exit code of the help."""
+    words = command("curve", "ninety", "--from", "2020-01-01", "--step", "1d", "--csv", "--url", busy.url)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, env=plain_environment({}), stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 141)

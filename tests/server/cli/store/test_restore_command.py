@@ -28,19 +28,23 @@ def test_hits_after_the_backup_are_in_the_replaced_database_or_count_from_the_jo
     with Clickcurve(first.url) as client:
         client.send([{"key": "launch", "count": 5}])
     first.stop()
+    token = said("token", "create", "reader", "--scope", "admin", "--data", str(data)).strip()
+    leaked = said("token", "create", "leaked", "--scope", "read", "--data", str(data)).strip()
     said("backup", str(backup), "--data", str(data))
+    said("token", "revoke", leaked.split("_")[1], "--data", str(data))
     second = serve("--flush-s", "1", data=data)
     with Clickcurve(second.url) as client:
+        client.http.headers["Authorization"] = f"Bearer {token}"
         client.send([{"key": "launch", "count": 7}])
         wait_until(lambda: client.metrics()['clickcurve_buffered_hits{journal="journal-1"}'] == 0)
     second.kill()
     third = serve("--flush-s", "3600", data=data)
     with Clickcurve(third.url) as client:
+        client.http.headers["Authorization"] = f"Bearer {token}"
         client.send([{"key": "launch", "count": 11}])
         assert client.total("launch")["total"] == 23
     said("restore", str(backup), "--data", str(data), code=4)
     third.kill()
-    token = said("token", "create", "reader", "--scope", "admin", "--data", str(data)).strip()
 
     copied = tmp_path / "copied"
     shutil.copytree(data, copied)
@@ -52,6 +56,7 @@ def test_hits_after_the_backup_are_in_the_replaced_database_or_count_from_the_jo
     kept = data / "replaced-1-clickcurve.db"
     assert said("restore", str(backup), "--data", str(data)).splitlines() == [
         f"{data}/clickcurve.db: restored from {backup}, {backup.stat().st_size:,} bytes",
+        "tokens and shares are those of the backup: revoke again what was revoked since",
         f"what was there is now {kept}",
         "  hits that were stored after the backup was made are there only",
         "journal-1: it holds hits that are not in the backup; the next start counts them",
@@ -62,6 +67,7 @@ def test_hits_after_the_backup_are_in_the_replaced_database_or_count_from_the_jo
         assert client.total("launch")["total"] == 16
     assert events(fourth, "journal quarantined") == []
     fourth.stop()
+    assert "leaked" in said("token", "list", "--data", str(data)), "what was revoked after the backup is valid again"
     assert "12 hits of people" in said("verify", "--store", f"sqlite:///{kept}")
     assert "16 hits of people" in said("verify", "--data", str(data))
 
