@@ -188,11 +188,18 @@ def hit_of(
     outside = outside_prefix(raw, allowed)
     if outside is not None:
         raise outside
+    second = moment.now if raw.ts is None else second_of(raw.ts)
+    assert second is not None
+    return hit_at(raw, second, is_bot, reader, allowed)
+
+
+def hit_at(
+    raw: JsonHit, second: int, is_bot: Judge, reader: ProfileReader = NO_DIMENSIONS, allowed: Access = ALL_ACCESS
+) -> Hit:
+    """Returns a hit of this second whose fields keep to RULES; raises HitRejected for a bad attribute."""
     ua, bot, rule = raw.ua, raw.bot, NO_RULE
     if bot is None:
         bot = ua is not None and is_bot(ua)
-    second = moment.now if raw.ts is None else second_of(raw.ts)
-    assert second is not None
     minute, groups, profile = minute_start(second), groups_of(raw, allowed), profile_of(raw, reader)
     id_ = id_within(raw.id, allowed)
     if raw.bot is None and not bot and reader.bot_rules.fields:
@@ -334,12 +341,12 @@ def ts_of(value: object, moment: Moment) -> int:
     return second
 
 
-def is_time(value: object, moment: Moment) -> bool:
-    """Tells whether a hit may have this time."""
+def time_of(value: object, moment: Moment) -> int | None:
+    """Returns epoch seconds; None for a time that no hit may have."""
     second = second_of(value)
     if second is None or not 0 <= second <= moment.latest:
-        return False
-    return second not in YEARS or isinstance(value, str)
+        return None
+    return second if second not in YEARS or isinstance(value, str) else None
 
 
 def refuse_time(value: object, moment: Moment) -> None:
@@ -418,7 +425,7 @@ def _refuse_bot(value: object, _: Moment) -> None:
 # In the order in which they are tested. The attributes that are not here are checked by the reader of profiles, next.
 RULES: Final = (
     Rule("key", lambda value, _: is_key(value), lambda value, _: require_key(value, HitRejected)),
-    Rule("ts", is_time, refuse_time),
+    Rule("ts", lambda value, moment: time_of(value, moment) is not None, refuse_time),
     Rule("count", lambda value, _: is_count(value), refuse_count),
     Rule("id", is_id, refuse_id),
     Rule("ua", lambda value, _: isinstance(value, str), _refuse_ua),
