@@ -98,5 +98,5 @@ def other_cards(bots: TotalAnswer | None, visits: Visits | None, tables: list[Va
     if first is not None:
         cards.append(Card("Top referrer", Count(first.text), f"{first.count.text} hits"))
     if bots is not None:
-        cards.append(Card("Bots", about(bots.at_least, bots.at_most), "bot hits, not counted"))
+        cards.append(Card("Bots", about(bots.at_least, bots.at_most), "not counted as hits"))
     return cards

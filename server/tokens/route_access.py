@@ -135,6 +135,7 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("POST", "/links/{key}/share", Effect.typed),
     RouteEffect("POST", "/groups/{name}/share", Effect.typed),
     RouteEffect("GET", "/share/{signed}", Effect.open),
+    *_questions("/share/{signed}", Effect.open, "curve", *_BROKEN_DOWN, "visitors"),
     RouteEffect("GET", "/share/{signed}/curve.svg", Effect.open),
     RouteEffect("GET", "/share/{signed}/badge.svg", Effect.open),
     RouteEffect("GET", "/static/{name}", Effect.open),

@@ -5,6 +5,7 @@ With PAGE_SHOTS=FOLDER pictures of all states are left there to be looked at.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -262,6 +263,29 @@ def test_last_month_from_where_compared_to_the_month_before(
         scripted.press("Enter")
         scripted.until("!location.search.includes('by=') && document.querySelector('.values a')")
         assert "What changed" in scripted.text(), "why it was more or less than the month before"
+        address = share_in_browser(scripted)
+    with browser.page() as boss:
+        boss.open(address)
+        text = re.sub(r"\s+", " ", boss.text())
+        assert "spring" in text and f"{total:,} hits, {first.day} {first:%b} - " in text
+        assert boss.js("document.querySelectorAll('svg polyline').length") == 1, "compared as it was"
+        for value in http.get(f"/v1/groups/spring/by/ref?{asked}").json()["values"]:
+            assert f"{value['value'] or 'Direct or unknown'} {value['at_least']:,}" in text
+        table = boss.js("document.querySelector('.values a.csv[aria-label=\"CSV of Referrers\"]').href")
+        saved = boss.js(f"fetch({json.dumps(table)}).then((answer) => answer.text())")
+        assert saved == http.get(f"/v1/groups/spring/by/ref?{asked}&limit=1000&format=csv").text
+        assert boss.js("document.querySelectorAll('a[href*=\"v1/\"], header nav').length") == 0, "and nothing else"
+        assert violations(boss, axe_script()) == []
+        keep(boss, shots, "share-compared")
+
+
+def share_in_browser(page: Page) -> str:
+    """Shares what a page shows, by its button and form, and returns the address."""
+    page.click(".act a")
+    page.until("document.querySelector('[name=days]')")
+    page.click("button[value=share]")
+    page.until("document.querySelector('.address pre code')")
+    return str(page.js("[...document.querySelectorAll('.address > pre code')].at(-1).textContent"))
 
 
 def test_a_browser_that_hangs_is_told_apart_from_one_that_talks(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,15 @@ def test_rules_are_shown_with_what_was_asked_and_admitted(pages: RunningServer, 
 
 def test_the_state_of_the_node_is_shown(http: httpx.Client) -> None:
     page = Found(http.get("/node", follow_redirects=True).text)
-    for words in ("store sqlite", "journal-1", "Accepts hits yes", "Store up", "of 1,024 MiB", "Damaged rows 0"):
+    for words in (
+        "store: sqlite",
+        "Everything works",
+        "Worker journal-1",
+        "Accepts hits yes",
+        "Store up",
+        "of 1,024 MiB",
+        "Damaged rows 0",
+    ):
         assert words in page.text, words
 
 
