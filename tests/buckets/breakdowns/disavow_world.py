@@ -33,7 +33,7 @@ Rule = tuple[str, str]
 class RawHit(NamedTuple):
     t: int
     said: tuple[str, str]
-    count: int
+    hits: int
     rules: set[Rule]  # that call it a bot
 
     def says(self, dimension: str) -> str:
@@ -41,7 +41,7 @@ class RawHit(NamedTuple):
 
 
 def weight(hits: Iterable[RawHit]) -> int:
-    return sum(hit.count for hit in hits)
+    return sum(hit.hits for hit in hits)
 
 
 class OwnerRows:
@@ -81,9 +81,9 @@ class World:
                 continue
             said = self.rng.choice(REFS), self.rng.choice(COUNTRIES)
             self.hits.append(RawHit(t, said, self.rng.choice((1, 1, 2, 9)), set()))
-            people[t] += self.hits[-1].count
+            people[t] += self.hits[-1].hits
             for name, value in zip(DIMENSIONS, said, strict=True) if any(said) else ():
-                values.setdefault(name, {}).setdefault(t - t % HOUR_S, Counter())[value] += self.hits[-1].count
+                values.setdefault(name, {}).setdefault(t - t % HOUR_S, Counter())[value] += self.hits[-1].hits
         row = self.writer()
         for _ in range(self.rng.choice((1, 1, 2))):
             row.counts = apply(row.counts, Delta(people, bots), row.mark, fold_day(self.now), 0, CLICKS)
