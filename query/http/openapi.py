@@ -16,6 +16,7 @@ from clickcurve.answers import (
     CauseAnswer,
     CurveAnswer,
     DimensionAnswer,
+    ErasedAnswer,
     GroupsAnswer,
     HiddenChange,
     KeyCount,
@@ -41,7 +42,16 @@ from clickcurve.answers import (
 from clickcurve.keys import GROUP_RULE, KEY_RULE, OUTCOMES
 from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
-from query.parameters import CURVE_FORMATS, DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS, TIMES
+from query.parameters import (
+    CURVE_FORMATS,
+    DEFAULT_ERASED,
+    DEFAULT_OUTCOME,
+    DEFAULT_TOP,
+    MAX_ERASED,
+    MAX_TOP,
+    SORTS,
+    TIMES,
+)
 from query.steps import LAST_RULE, STEP_RULE, STEPS
 from query.sums import BODY_BYTES, MAX_KEYS
 
@@ -63,7 +73,7 @@ KEY: Schema = {
     "schema": TEXT,
     "example": "spring-sale",
 }
-_GROUP: Schema = {
+GROUP_NAME: Schema = {
     "name": "name",
     "in": "path",
     "required": True,
@@ -283,7 +293,7 @@ class SubjectPath:
 
 
 LINK = SubjectPath("links", "link", "of a link", KEY, "spring-sale")
-GROUP = SubjectPath("groups", "group", "of a group", _GROUP, "spring")
+GROUP = SubjectPath("groups", "group", "of a group", GROUP_NAME, "spring")
 ALL_LINKS = SubjectPath("", "all", "of all links, erased ones included", None, None)
 LIMIT = SubjectPath("limits", "limit", "of what was asked of the limiter's event, or admitted", _EVENT, "login")
 
@@ -417,4 +427,23 @@ DELETE: dict[str, Any] = {
     "summary": "Erase a link: what was counted for it until now is gone",
     "responses": {204: {"description": "Gone, also if it was never there"}, **refusals({})},
     "openapi_extra": {"parameters": [KEY]},
+}
+DELETE_LINKS: dict[str, Any] = {
+    "summary": "Erase the links whose keys begin with a prefix, so many at a time",
+    "responses": {200: _answer(ErasedAnswer(1_000, True)), **refusals({})},
+    "openapi_extra": {
+        "parameters": [
+            {**parameter("prefix", "How the keys begin", {**TEXT, "minLength": 1}), "required": True},
+            parameter(
+                "limit",
+                f"How many links at most, {DEFAULT_ERASED:,} by default",
+                {"type": "integer", "minimum": 1, "maximum": MAX_ERASED},
+            ),
+        ]
+    },
+}
+DELETE_GROUP: dict[str, Any] = {
+    "summary": "Erase a group: what was counted for it until now is gone",
+    "responses": {204: {"description": "Gone, also if it was never there"}, **refusals({})},
+    "openapi_extra": {"parameters": [GROUP_NAME]},
 }
