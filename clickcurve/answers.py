@@ -46,6 +46,13 @@ class Tabular(Struct, frozen=True):
         raise NotImplementedError
 
 
+class ErasedAnswer(Struct, frozen=True):
+    """What a deletion of links by prefix has done."""
+
+    deleted: Annotated[int, Meta(description="links that were deleted by this request")]
+    more: Annotated[bool, Meta(description="there are more: send the request again")]
+
+
 # --- totals and curves ------------------------------------------------------------------------------------------------
 class TotalAnswer(Struct, frozen=True):
     """A total of [start, end); start and end are None for all time, imported counts without dates included."""

@@ -17,7 +17,7 @@ from sys import getsizeof
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
 from clickcurve.buckets.errors import JournalBehind
 from clickcurve.buckets.row import Delta, Pending
-from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
+from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_key, link_of
 from ingest.batch import AttributeCounts, Batch, GroupCounts, Identified, SourceStep, decode_batch, keys_of
 from ingest.counts import NO_DELTA, PAIR_BYTES, BufferedProfiles, KeyedCounts, RowCounts, counts_of, drain
 from ingest.hit import Hit
@@ -46,7 +46,7 @@ class UndecidedId:
 
 @dataclass(frozen=True, slots=True)
 class ErasedCounts:
-    """The counts of a link that were buffered when it was erased. They stay in the sums of all links."""
+    """The counts of a link or a group that were buffered when it was erased. A link's stay in the sums of all links."""
 
     at_us: int
     counts: RowCounts
@@ -64,7 +64,7 @@ class Buffer:
     undecided: dict[str, UndecidedId] = field(default_factory=dict)  # by id
     sources: dict[str, SourceStep] = field(default_factory=dict)  # the last piece of each
     refused: set[str] = field(default_factory=set)  # ids that another owner or flush has claimed
-    erased: dict[str, ErasedCounts] = field(default_factory=dict)  # by link
+    erased: dict[str, ErasedCounts] = field(default_factory=dict)  # by stored key
     flush: int | None = None  # the number of the flush that took it
     since_us: int | None = None  # the first accept stamp
     until_us: int = 0  # the last
@@ -158,46 +158,56 @@ class Buffer:
         """Counts the hits under an id (sign -1: takes them back), also among what was erased after they came."""
         identified = undecided.identified
         self._count(identified, undecided.numbers, sign)
-        attributes = identified.attributes or AttributeCounts()
-        for key in keys_of(identified.people, identified.bots) & self.erased.keys():
-            erased = self.erased[key]
-            if undecided.accepted_us < erased.at_us:
-                late = counts_of(key, identified.people, identified.bots, attributes, undecided.numbers)
-                self.erased[key] = ErasedCounts(erased.at_us, erased.counts.plus(late, sign))
+        if not self.erased:
+            return
+        links = identified.people, identified.bots, identified.attributes or AttributeCounts()
+        groups = identified.groups or GroupCounts()
+        for key in keys_of(*links[:2]):
+            self._erase_late(link_key(key), undecided, counts_of(key, *links, undecided.numbers), sign)
+        for stored in keys_of(groups.people, groups.bots):
+            late = counts_of(stored, groups.people, groups.bots, groups.attributes, undecided.numbers)
+            self._erase_late(stored, undecided, late, sign)
 
-    def erase(self, key: str, at_us: int) -> ErasedCounts | None:
-        """Erases what is buffered of a link; returns what `restore` needs to take this back."""
-        before = self.erased.get(key)
-        self.erased[key] = ErasedCounts(at_us, RowCounts().plus(self._of_link(key)))  # a copy of its own
+    def _erase_late(self, stored: str, undecided: UndecidedId, late: RowCounts, sign: int) -> None:
+        erased = self.erased.get(stored)
+        if erased is not None and undecided.accepted_us < erased.at_us:
+            self.erased[stored] = ErasedCounts(erased.at_us, erased.counts.plus(late, sign))
+
+    def erase(self, stored: str, at_us: int) -> ErasedCounts | None:
+        """Erases what is buffered of a link or a group (its stored key); returns what `restore` needs."""
+        before = self.erased.get(stored)
+        self.erased[stored] = ErasedCounts(at_us, RowCounts().plus(self._of(stored)))  # a copy of its own
         return before
 
-    def restore(self, key: str, before: ErasedCounts | None) -> None:
+    def restore(self, stored: str, before: ErasedCounts | None) -> None:
+        """Takes an erasure back."""
         if before is None:
-            self.erased.pop(key, None)
+            self.erased.pop(stored, None)
         else:
-            self.erased[key] = before
+            self.erased[stored] = before
 
     def delta_of_row(self, stored: str) -> Delta:
         """Returns what this buffer adds to the row of a stored key."""
-        link = link_of(stored)
-        if link is not None:
-            return self.delta(link)
         if stored == ALL_LINKS:
             return self.all_links()
-        return Delta(self.others.people.of(stored), self.others.bots.of(stored))
-
-    def delta(self, key: str) -> Delta:
-        """Returns what this buffer adds to one link's row."""
-        people, bots, opening = self.links.people.of(key), self.links.bots.of(key), self.openings.get(key, 0)
-        erased = self.erased.get(key)
+        counts = self._of(stored)
+        erased = self.erased.get(stored)
         if erased is None:
-            return Delta(people, bots, opening)
-        left = RowCounts(people, bots, opening).plus(erased.counts._replace(profiles={}, visitors={}), -1)
+            return Delta(counts.people, counts.bots, counts.opening)
+        left = counts._replace(profiles={}, visitors={}).plus(erased.counts._replace(profiles={}, visitors={}), -1)
         gone, gone_bots = sum(erased.counts.people.values()), sum(erased.counts.bots.values())
         return Delta(left.people, left.bots, left.opening, gone + erased.counts.opening, gone_bots)
 
-    def _of_link(self, key: str) -> RowCounts:
-        return self.links.of(key)._replace(opening=self.openings.get(key, 0))
+    def delta(self, key: str) -> Delta:
+        """Returns what this buffer adds to one link's row."""
+        return self.delta_of_row(link_key(key))
+
+    def _of(self, stored: str) -> RowCounts:
+        """Returns what is held of a link or of another row that is not that of all links."""
+        link = link_of(stored)
+        if link is None:
+            return self.others.of(stored)
+        return self.links.of(link)._replace(opening=self.openings.get(link, 0))
 
     def delta_of_breakdown(self, stored: str) -> BreakdownDelta:
         """Returns what this buffer adds to the breakdown of this stored key."""
@@ -213,7 +223,7 @@ class Buffer:
             return partial(self.profiles.delta_of_all, sums) if any(sums.values()) else None
         link = link_of(counts)
         row = self.others.attributes_of(counts) if link is None else self.links.attributes_of(link)
-        if link is not None and (erased := self.erased.get(link)) is not None:
+        if (erased := self.erased.get(counts)) is not None:
             row = row.plus(RowCounts(profiles=erased.counts.profiles, visitors=erased.counts.visitors), -1)
         return partial(self.profiles.delta, row) if any(row.profiles.values()) else None
 
@@ -238,7 +248,7 @@ class Buffer:
 
 
 def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: int) -> Buffer:
-    """Builds the buffer that these journal frames make, with each link erased at its moment (epoch us).
+    """Builds the buffer that these journal frames make; erasures: stored keys, and when each was erased (epoch us).
 
     No count under an id is visible before its claim is decided: only the store knows whether this journal claimed it
     before a restart, or another owner did.
@@ -342,14 +352,15 @@ class Buffers:
             f"what waits for the store takes {bytes_held:,} of {self.bytes_max:,} bytes of memory; try again later"
         )
 
-    def erase(self, key: str, at_us: int) -> list[tuple[Buffer, ErasedCounts | None]]:
-        """Erases what is buffered of a link; returns what `restore` needs to take this back."""
-        return [(each, each.erase(key, at_us)) for each in self.all()]
+    def erase(self, stored: str, at_us: int) -> Callable[[], None]:
+        """Erases what is buffered of a link or a group; returns what takes this back."""
+        before = [(each, each.erase(stored, at_us)) for each in self.all()]
 
-    @staticmethod
-    def restore(key: str, before: list[tuple[Buffer, ErasedCounts | None]]) -> None:
-        for each, erased in before:
-            each.restore(key, erased)
+        def restore() -> None:
+            for each, erased in before:
+                each.restore(stored, erased)
+
+        return restore
 
     @property
     def since_us(self) -> int | None:

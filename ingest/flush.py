@@ -20,7 +20,7 @@ from clickcurve.buckets.breakdowns.parts import head_of_joined
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import ClickcurveError, CountTooLarge, RowCorrupt
 from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, encode_quarantined
-from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, is_breakdown, link_key, link_of
+from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, is_breakdown
 from ingest.buffer import Buffer
 from ingest.deltas import DeltasByKey
 from ingest.flushed_rows import D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
@@ -47,10 +47,10 @@ class Flush:
     they are of one moment.
 
     `quarantined`, empty at first, is what is in quarantine after `write`; damaged rows in `given_up` begin anew.
-    `again` rebuilds the taken buffer from the journal with these links erased at these moments (epoch us): needed
-    when another owner erased a link in the middle of the time that this flush covers. `rewrite`: also write rows that
-    include this flush already, because their marks may come from a write that reached only one replica. `sound`: the
-    flush before, of this process, is known to have left nothing quarantined.
+    `again` rebuilds the taken buffer from the journal with these rows (stored keys) erased at these moments (epoch us):
+    needed when another owner erased one in the middle of the time that this flush covers. `rewrite`: also write rows
+    that include this flush already, because their marks may come from a write that reached only one replica. `sound`:
+    the flush before, of this process, is known to have left nothing quarantined.
     """
 
     held: Held
@@ -191,7 +191,7 @@ class Flush:
     def _row(self, rows: FlushedRows[R, D], key: str, own: OwnRow | None, delta: D, *, void: bool) -> SavedRow | None:
         """Returns the row with this flush in it; None if it has that already, is quarantined, or is none.
 
-        void: the link was erased since the flush's first hit, so nothing that the row held counts.
+        void: it was erased since the flush's first hit, so nothing that the row held counts.
         """
         aside: R | None = self.quarantined.get(key)  # type: ignore[assignment]  # of the kind that its key says
         data, erased_at = (None, 0) if own is None else (own.data, own.erased_at)
@@ -233,32 +233,32 @@ class Flush:
             return False
 
     def _knows_erasure(self, rows: FlushedRows[R, D], key: str, erased_at: int, aside: R | None) -> bool:
-        """Returns whether the link was erased after its row was found to be damaged."""
-        erased = self.taken.erased.get(link_of(counts_key(key)) or "")
+        """Returns whether the row was erased after it was found to be damaged."""
+        erased = self.taken.erased.get(counts_key(key))
         return (erased is not None and erased.at_us == erased_at) or (
             aside is not None and rows.erased_at(aside) < erased_at
         )
 
     def _buffers_of_erased(self, own: Mapping[str, OwnRow]) -> dict[str, Buffer]:
-        """Returns where to take what this flush adds to links that were erased since its first hit, by stored key."""
+        """Returns where to take what this flush adds to rows that were erased since its first hit, by stored key."""
         since_us = self.taken.since_us
         if since_us is None:
             return {}
-        links: dict[str, int] = {}
+        rows: dict[str, int] = {}
         for key, row in own.items():
-            link = link_of(counts_key(key))
-            if link is not None and row.erased_at >= since_us:
-                links[link] = max(row.erased_at, links.get(link, 0))
-        # What was buffered when this owner erased a link counts as erased where the store has that erasure, and only
+            if row.erased_at >= since_us:
+                counts = counts_key(key)
+                rows[counts] = max(row.erased_at, rows.get(counts, 0))
+        # What was buffered when this owner erased a row counts as erased where the store has that erasure, and only
         # there: while the store is asked, nobody knows whether it will.
         stored = {
-            link: erased
-            for link, at_us in links.items()
-            if (erased := self.taken.erased.get(link)) is not None and erased.at_us == at_us
+            key: erased
+            for key, at_us in rows.items()
+            if (erased := self.taken.erased.get(key)) is not None and erased.at_us == at_us
         }
         taken = replace(self.taken, erased=stored)
-        again = self.again(links) if len(stored) < len(links) else taken
-        return {link_key(link): taken if link in stored else again for link in links}
+        again = self.again(rows) if len(stored) < len(rows) else taken
+        return {key: taken if key in stored else again for key in rows}
 
 
 def _is_behind(breakdown: bytes, erased_at: int) -> bool:

@@ -36,7 +36,7 @@ from clickcurve.buckets.errors import (
 )
 from clickcurve.buckets.ladder import fold_day, minutes_since
 from clickcurve.buckets.row import MAX_COUNT, Pending
-from clickcurve.keys import QUARANTINE, breakdown_key, link_key
+from clickcurve.keys import QUARANTINE, breakdown_of
 from ingest.batch import Batch, encode_batch
 from ingest.buffer import BUFFER_BYTES, Buffer, Buffers, replay
 from ingest.claim import claim, epoch_is_used_up, first_flush, given_back, refuse_old_ids
@@ -209,8 +209,11 @@ class Owner:
             raise StoreUnavailable("the store has not been reached since the start")
         return self._held
 
-    async def erase(self, key: str) -> None:
-        """Erases everything counted for this link until now, durably. Raises StoreUnavailable: nothing is erased."""
+    async def erase(self, *keys: str) -> None:
+        """Erases everything counted for these links and groups (stored keys) until now, durably.
+
+        Raises StoreUnavailable: nothing is erased here, and perhaps some of them in the store.
+        """
         if not self._stamps.known():
             raise StoreUnavailable("another worker is still reading its journal; try again in a second")
         if self._held is None:
@@ -218,19 +221,21 @@ class Owner:
         async with self._erasing:  # no id is decided between the two: what is taken back would be as it was before
             async with self._commit.exclusive():
                 at_us = self._stamps.next()
-                before = self._buffers.erase(key, at_us)
+                restores = [self._buffers.erase(key, at_us) for key in keys]
             try:
-                await self._in_reader_thread(lambda: self._store.erase(link_key(key), at_us))
+                await self._in_reader_thread(lambda: self._store.erase(keys, at_us))
             except Exception:
-                self._buffers.restore(key, before)
+                for restore in restores:
+                    restore()
                 raise
-        self.revisit([link_key(key), breakdown_key(key)])
+        self.revisit(chain(keys, map(breakdown_of, keys)))
 
-    async def hide_erased(self, key: str) -> None:
-        """Hides what is buffered of a link that another owner has erased; the flush goes by the store's stamp."""
+    async def hide_erased(self, *keys: str) -> None:
+        """Hides what is buffered of rows that another owner has erased; the flush goes by the store's stamp."""
         async with self._commit.exclusive():
-            if self._buffers.pending(link_key(key)):
-                self._buffers.erase(key, self._stamps.next())
+            for key in keys:
+                if self._buffers.pending(key):
+                    self._buffers.erase(key, self._stamps.next())
 
     # --- flushing ------------------------------------------------------------------------------------------------
     async def flush(self) -> None:

@@ -29,11 +29,15 @@ BY_CURVE = ("value", "from", "to", "last", "step", "tz", "format", "times")
 VISITORS = ("from", "to", "last", "tz", "format", "times")
 WHY = ("from", "to", "last", "before_from", "before_to", "tz", "limit", "format")
 LINKS = ("sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", "format")
+ERASURE = ("prefix", "limit")
+EXPORT = ("prefix", "after")
 LIMIT_CURVE = ("outcome", "caller", *CURVE)
 LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
 
 MAX_TOP = 1_000
 DEFAULT_TOP = 20
+MAX_ERASED = 10_000  # links of one request
+DEFAULT_ERASED = 1_000
 DEFAULT_LAST = parse_last("24h")
 FORMATS = ("json", "csv")
 ROWS = "rows"
@@ -186,6 +190,16 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
     )
 
 
+def parse_erasure(query: bytes) -> tuple[str, int]:
+    """Returns which links a deletion is about: how their keys begin, and how many of them at most."""
+    given = parse_query(query, ERASURE)
+    prefix = given.get("prefix", "")
+    if not prefix:
+        detail = "the prefix is missing: it says which links are deleted"
+        raise ParameterInvalid(detail, field="prefix", value=given.get("prefix"), rule="1 character or more")
+    return prefix, _limit(given["limit"], MAX_ERASED) if "limit" in given else DEFAULT_ERASED
+
+
 def _zone_of(given: Mapping[str, str]) -> Zone:
     # The + of `Etc/GMT+12`, not percent-encoded, arrives as a blank, and no zone has a blank in its name.
     return zone(given["tz"].replace(" ", "+")) if "tz" in given else UTC_ZONE
@@ -240,10 +254,10 @@ def _one_of(field: str, given: Mapping[str, str], allowed: tuple[str, ...]) -> s
     return value
 
 
-def _limit(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= MAX_TOP):
+def _limit(text: str, most: int = MAX_TOP) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= most):
         raise ParameterInvalid(
-            f"limit {text!r} is not allowed", field="limit", value=text, rule=f"a whole number from 1 to {MAX_TOP}"
+            f"limit {text!r} is not allowed", field="limit", value=text, rule=f"a whole number from 1 to {most}"
         )
     return int(text)
 

@@ -187,9 +187,14 @@ class Queries:
         """Refuses parameters where there are none to give."""
         parse_query(query, ())
 
-    def link_erased(self) -> None:
-        """Forgets the rankings: a link was erased, so they are out of date."""
-        self._links.rankings.forget_rankings()
+    async def keys_within(self, prefix: str, limit: int) -> KeyPage:
+        """Returns the first so many links whose keys begin with a prefix, whichever worker of this machine has them."""
+        return await self._links.first(prefix, limit, self.now())
+
+    def rows_erased(self) -> None:
+        """Forgets the rankings: links or groups were erased, so they are out of date."""
+        for each in (self._links, self._groups):
+            each.rankings.forget_rankings()
 
     def _window(self, query: bytes, parameters: Parameters, now: int) -> tuple[Window | None, int]:
         """Returns the window that a curve's query means now, and the start of the first bucket that it needs.

@@ -12,12 +12,13 @@ import secrets
 from collections.abc import Callable, Mapping
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
-from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.hosts import IN_KEY, Hosts
 from clickcurve.keys import ALL_LINKS
-from ingest.attributes.country import country_reader
-from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
+from ingest.attributes.bot_rules import BotRules, BotRuleSet, read_bot_rules
+from ingest.attributes.country import OFF, country_reader
+from ingest.attributes.profile import ProfileReader
 from ingest.attributes.referrer import ReferrerReader
 from ingest.hit import FUTURE_S
 from ingest.reading.bots import bot_namer
@@ -33,6 +34,11 @@ AHEAD_S = HOUR_S  # before midnight: hits may come from the next day
 SINCE_LATER_S = FUTURE_S + 2 * MINUTE_S
 
 
+def bot_rules_of(settings: Settings) -> BotRuleSet:
+    """Returns the rules for bots of the settings and their files; raises SettingInvalid."""
+    return read_bot_rules(settings.bots_refs, settings.bots_networks, settings.bots_agents, settings.bots_files)
+
+
 class Attributes:
     """What the settings divide hits by.
 
@@ -41,7 +47,11 @@ class Attributes:
     """
 
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float]) -> None:
-        """Raises SettingInvalid for a file of countries that cannot be read."""
+        """Raises SettingInvalid for group_by_host without hosts in keys, or a file that cannot be read."""
+        if settings.group_by_host and settings.hosts != IN_KEY:
+            rule = f"hosts = {IN_KEY}"
+            raise SettingInvalid(f"group_by_host needs {rule}", field="group_by_host", value="on", rule=rule)
+        self._settings = settings
         self.hosts = Hosts(settings.hosts == IN_KEY)
         self.dimensions = settings.breakdown_dimensions
         self.visitors = settings.breakdown_visitors and bool(self.dimensions)
@@ -54,15 +64,16 @@ class Attributes:
         self._agreed_at = 0.0
         self._beginning: asyncio.Task[None] | None = None
         self.referrers = ReferrerReader(settings.breakdown_own_hosts, settings.breakdown_ref_aliases)
-        self.reader = NO_DIMENSIONS
-        if self.dimensions:
-            self.reader = ProfileReader(
-                self.dimensions,
-                country_reader(self._countries),
-                self.referrers,
-                bot_namer(),
-                self._salts if self.visitors else None,
-            )
+        self.bot_rules = BotRules(bot_rules_of(settings), self.referrers)
+        self.reader = ProfileReader(
+            self.dimensions,
+            country_reader(self._countries if self.dimensions else OFF),
+            self.referrers,
+            bot_namer(),
+            self._salts if self.visitors else None,
+            self.bot_rules,
+            settings.group_by_host,
+        )
 
     def since(self, dimension: str) -> int:
         """Returns the moment since which hits are divided by a dimension; raises StoreUnavailable while unknown."""
@@ -72,7 +83,17 @@ class Attributes:
         return since
 
     def reload(self) -> None:
-        """Reads the file of countries again; the old one stays in use if it cannot be read."""
+        """Reads the rules for bots and the file of countries again; what cannot be read stays as it was."""
+        try:
+            rules = bot_rules_of(self._settings.again())
+        except ClickcurveError as error:
+            log.error(
+                "rules for bots not reloaded", extra={"reason": error.detail, "then": "the old rules stay in use"}
+            )
+        else:
+            if rules != self.bot_rules.rules:
+                self.bot_rules.use(rules)
+                log.info("rules for bots reloaded", extra={"rules": len(rules)})
         if not self.dimensions:
             return
         try:

@@ -283,8 +283,11 @@ class Store(Protocol):
         """
 
     # --- erasing, ids, sources -----------------------------------------------------------------------------------
-    def erase(self, key: str, at_us: int) -> None:
-        """Records that all hits of this stored key before at_us are gone. The latest stamp wins. Durable."""
+    def erase(self, keys: Sequence[str], at_us: int) -> None:
+        """Records that all hits of these stored keys before at_us are gone. The latest stamp wins. Durable.
+
+        Raises StoreUnavailable: some may be recorded.
+        """
 
     def newest_erasure(self) -> int:
         """Returns the highest stamp of all erasures, 0 = none. A shared store always returns 0.

@@ -121,10 +121,10 @@ class MemoryStore:
         return nullcontext(lambda rows: self.save_own(held, flush, rows, {}))
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
-    def erase(self, key: str, at_us: int) -> None:
-        key = counts_key(key)
+    def erase(self, keys: Sequence[str], at_us: int) -> None:
         with self._lock:
-            self._erased[key] = max(at_us, self._erased.get(key, 0))
+            for key in map(counts_key, keys):
+                self._erased[key] = max(at_us, self._erased.get(key, 0))
 
     def newest_erasure(self) -> int:
         return max(self._erased.values(), default=0)

@@ -75,7 +75,7 @@ def hits_card(curve: CurveAnswer, before: CurveAnswer | TotalAnswer | None, comp
         return Card("Hits", count, "in this range")
     change = change_of((before.at_least, before.at_most), (curve.at_least, curve.at_most))
     was = about(before.at_least, before.at_most)
-    return Card("Hits", count, f"{compared.words(ZoneInfo(curve.tz))}: {was.text}", change)
+    return Card("Hits", count, f"{was.text} before, {compared.words(ZoneInfo(curve.tz))}", change)
 
 
 def filtered_cards(curve: CurveAnswer, everything: TotalAnswer) -> list[Card]:
@@ -98,5 +98,5 @@ def other_cards(bots: TotalAnswer | None, visits: Visits | None, tables: list[Va
     if first is not None:
         cards.append(Card("Top referrer", Count(first.text), f"{first.count.text} hits"))
     if bots is not None:
-        cards.append(Card("Bots", about(bots.at_least, bots.at_most), "bot hits, not counted"))
+        cards.append(Card("Bots", about(bots.at_least, bots.at_most), "not counted as hits"))
     return cards

@@ -99,9 +99,7 @@ def _add_csv(router: APIRouter, pages: Pages, clock: Clock) -> None:
     @router.get("/links.csv", include_in_schema=False)
     async def table_csv(request: Request) -> Response:
         answer, zone = await pages.table_csv(view_of(raw_query(request)), int(clock()))
-        named = {"Content-Disposition": disposition(answer, zone)}
-        body, headers = as_sent(as_csv(answer), request.headers.get("accept-encoding", ""), named)
-        return Response(body, media_type=CSV, headers=headers)
+        return csv_file(request, as_csv(answer), disposition(answer, zone))
 
 
 def _add_files(router: APIRouter, templates: Templates) -> None:
@@ -126,6 +124,13 @@ def html(request: Request, text: str, status: int = 200) -> Response:
     """Returns a page as an answer."""
     body, headers = as_sent(text.encode(), request.headers.get("accept-encoding", ""))
     return Response(body, status, media_type=HTML, headers=headers)
+
+
+def csv_file(request: Request, content: bytes, disposed: str) -> Response:
+    """Returns CSV as an answer that browsers save under a name. disposed: its Content-Disposition."""
+    named = {"Content-Disposition": disposed}
+    body, headers = as_sent(content, request.headers.get("accept-encoding", ""), named)
+    return Response(body, media_type=CSV, headers=headers)
 
 
 def problem_page(templates: Templates, request: Request, error: ClickcurveError) -> Response:

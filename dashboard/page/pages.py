@@ -9,6 +9,7 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers import CurveAnswer, Tabular, TotalAnswer
+from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from dashboard.page.audience.differences import Difference, difference_of, why_query
@@ -28,6 +29,7 @@ from dashboard.pictures.curve_picture import period_words
 from dashboard.questions import AskCurve, AskTotal, BrokenDown, Questions
 
 SHOWN = 20
+_ACCEPTING = ("open", "unclaimed")  # states of an owner
 Values = dict[str, object]  # of a template
 
 
@@ -187,6 +189,24 @@ class Pages:
         """Returns the question for a subject's total."""
         return partial(self._questions.total, subject.asked)
 
+    async def table_of(self, subject: PageSubject, table: str, dimension: str, query: bytes) -> Tabular:
+        """Returns the numbers of a table of a page. table: `curve`, `visitors`, `why`, or the name of the dimension.
+
+        Without a dimension `curve` is that of all hits. Raises ParameterInvalid, also where hits
+        are not broken down, and what the questions raise.
+        """
+        asked = subject.asked
+        if table == "curve" and not dimension:
+            return await self._questions.curve(asked, query)
+        if self._broken_down is None:
+            raise ParameterInvalid("this server does not break hits down", field="table", value=table, rule="curve")
+        questions = self._broken_down.questions
+        if dimension:
+            return await (questions.curve if table == "curve" else questions.by)(asked, dimension, query)
+        if table == "why":
+            return await self._broken_down.why(asked, query)
+        return await questions.visitors(asked, query)
+
     async def _has_any(self) -> bool:
         """Returns whether any link has a hit, of bots or imported without a date too."""
         return bool((await self._questions.links(b"sort=key&limit=1&bots=include")).links)
@@ -310,7 +330,21 @@ class Pages:
     def node(self) -> Values:
         """Returns the state of this machine's workers and of the store."""
         facts = self._node()
-        return {"workers": facts.workers, "states": facts.states, "store": facts.store, "program": facts.version}
+        troubled = any(
+            not numbers["store_up"]
+            or numbers["flush_stuck"]
+            or numbers["damaged_rows"]
+            or facts.states[name] not in _ACCEPTING
+            for name, numbers in facts.workers.items()
+        )
+        return {
+            "workers": facts.workers,
+            "states": facts.states,
+            "accepting": _ACCEPTING,
+            "troubled": troubled,
+            "store": facts.store,
+            "program": facts.version,
+        }
 
 
 def _periods(curve: CurveAnswer, now: int) -> list[Period]:

@@ -2,12 +2,14 @@
 
 Where tokens are in use the form asks for one with the scope admin, also of readers who are signed in: their cookie goes
 along with whatever a page of another site sends, a token that is typed does not.
+
+The addresses open the view that the reader came from: its range, comparison and filter are in the query of the form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
 from typing import Protocol
@@ -16,14 +18,14 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
-from clickcurve.raw_path_routes import group_of_path, key_of_path
+from clickcurve.raw_path_routes import group_of_path, key_of_path, raw_query
 from clickcurve.visible import visible
 from dashboard.page.chart import in_path
 from dashboard.page.login_routes import read_form
 from dashboard.page.page_routes import html, page_route
 from dashboard.page.subject import GROUP, LINK, PageSubject, link_or_group
 from dashboard.page.templates import Templates
-from dashboard.page.view import PageView
+from dashboard.page.view import PageView, view_of
 
 USUAL_DAYS = 30
 
@@ -79,6 +81,7 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
     async def form(
         request: Request, subject: PageSubject, said: str = "", refusal: ClickcurveError | None = None
     ) -> Response:
+        view = view_of(raw_query(request))
         may_see = not sharing.needs_token() or (request.method == "POST" and refusal is None)
         found = await sharing.addresses(subject.kind, subject.name) if may_see else []
         text = templates.render(
@@ -86,14 +89,14 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
             kind=subject.kind,
             name=visible(subject.name),
             path=in_path(subject.name),
-            shares=[_row(each, subject) for each in found],
+            shares=[_row(each, subject, view) for each in found],
             may_see=may_see,
             asks_token=sharing.needs_token(),
             days=USUAL_DAYS,
             max_days=sharing.max_days,
             said=said,
             refusal="" if refusal is None else refusal.detail,
-            view=PageView(),
+            view=view,
             root="../../",
             signed_in=signed_in(request.scope),
             shared=False,
@@ -136,12 +139,12 @@ async def _changed(sharing: Sharing, subject: PageSubject, fields: Mapping[str, 
     if share_id := fields.get("revoke"):
         found = await sharing.addresses(subject.kind, subject.name)
         if share_id not in {each.id for each in found}:
-            return "This address had ended already."
+            return "This address had already ended."
         await sharing.revoke(share_id, by)
-        return "Revoked: the address shows nothing any more."
+        return "Revoked: the address no longer works."
     if "days" in fields and fields.get("do") == "share":
         made = await sharing.share(subject.kind, subject.name, _days(fields["days"], sharing.max_days), by)
-        return f"Shared until {_day(made.until)}. The address is the last one below."
+        return f"Shared until {_day(made.until)}. The new address is the last one below."
     return ""
 
 
@@ -158,13 +161,14 @@ def _day(until: str) -> str:
     return f"{datetime.strptime(until, '%Y%m%d'):%-d %b %Y}"
 
 
-def _row(shared: SharedAddress, subject: PageSubject) -> ShareRow:
+def _row(shared: SharedAddress, subject: PageSubject, view: PageView) -> ShareRow:
     path = f"/share/{shared.signed}"
+    curve = escape(f"{path}/curve.svg?{replace(view, by='', value='').curve_query.decode()}")
     alt = f'alt="Hits of {escape(visible(subject.name))}"'
     return ShareRow(
         shared.id,
-        path,
+        path + view.of_one().removesuffix("?"),
         _day(shared.until),
-        ('<img src="', f'{path}/curve.svg?last=30d" width="800" height="300" {alt}>'),
+        ('<img src="', f'{curve}" width="800" height="300" {alt}>'),
         ('<img src="', f'{path}/badge.svg" {alt}>'),
     )

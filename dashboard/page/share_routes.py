@@ -1,14 +1,18 @@
-"""One link or group for anybody who has the address, read only, until the day in it: a page, a picture, a badge."""
+"""One link or group for anybody who has the address, read only, until the day in it: a page, its tables, pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qsl, quote, unquote
+from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Request, Response
 
+from clickcurve.answers import as_csv
 from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.csv_file import disposition
 from clickcurve.raw_path_routes import raw_query
-from dashboard.page.page_routes import Clock, html, page_route, updated_at
+from dashboard.page.page_routes import Clock, csv_file, html, page_route, updated_at
 from dashboard.page.pages import Pages
 from dashboard.page.subject import PageSubject, link_or_group
 from dashboard.page.templates import Templates
@@ -50,6 +54,16 @@ def share_routes(
     async def shared_badge(request: Request) -> Response:
         return await svg_of_badge(raw_query(request), pages.total_of(await subject(request)))
 
+    async def table(request: Request) -> Response:
+        query, dimension = raw_query(request), unquote(request.path_params.get("dimension", ""))
+        name = request.scope["path"].rpartition("/")[2]
+        answer = await pages.table_of(await subject(request), name, dimension, query)
+        zone = ZoneInfo(dict(parse_qsl(query.decode("latin-1"))).get("tz", "UTC"))  # the question has judged it
+        return csv_file(request, as_csv(answer, zone), disposition(answer, zone))
+
+    for path in ("curve", "visitors", "why", "by/{dimension}", "by/{dimension}/curve"):
+        router.add_api_route(f"/share/{{signed}}/{path}", table, include_in_schema=False)
+
     @router.get("/share/{signed}", include_in_schema=False)
     async def share(request: Request) -> Response:
         view = view_of(raw_query(request))
@@ -60,6 +74,7 @@ def share_routes(
             view=view,
             signed_in=False,
             shared=True,
+            tables=f"../share/{quote(str(request.path_params['signed']))}",
             missing_s=missing_s(),
             updated=updated_at(clock(), view),
             **values,

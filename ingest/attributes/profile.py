@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.problem import shown
 from ingest.attributes.agent import AGENT_CHARACTERS, NO_AGENT, Agent, AgentReader
+from ingest.attributes.bot_rules import NO_RULE, BotRules
 from ingest.attributes.campaign import UTM, source_of, utm_of
 from ingest.attributes.columns import HitColumns, first_given
 from ingest.attributes.country import OFF, UNKNOWN, CountryOf, address_of, country_of_field, country_reader
@@ -93,8 +94,9 @@ def _object_of(pairs: object) -> object:
 class ProfileReader:
     """Makes profiles for these dimensions; with none it only checks attributes. `bot_name` names the bot of an agent.
 
-    salts: by the start of a UTC day, under which its visitors are hashed; they are replaced elsewhere as days pass.
-    None: visitors are not counted. Without dimensions they are not, either.
+    bot_rules: rules of the operator by which hits are bots'. salts: by the start of a UTC day, under which its visitors
+    are hashed; they are replaced elsewhere as days pass. None: visitors are not counted. Without dimensions they are
+    not, either. group_by_host: each hit counts in the group of the host that its key begins with.
     """
 
     def __init__(
@@ -104,7 +106,11 @@ class ProfileReader:
         referrers: ReferrerReader,
         bot_name: Callable[[str], str] = lambda agent: NO_NAME,
         salts: Mapping[int, bytes] | None = None,
+        bot_rules: BotRules | None = None,
+        group_by_host: bool = False,
     ) -> None:
+        self.group_by_host = group_by_host
+        self.bot_rules = BotRules() if bot_rules is None else bot_rules
         self._given = tuple(dimensions)
         self.dimensions = tuple(name for name in dimensions if name != BOT)
         self.salts = salts if self.dimensions else None
@@ -118,7 +124,7 @@ class ProfileReader:
         self._agent_reader: AgentReader | None = None
         self._loading = Lock()
         self._tags = [name.removeprefix(TAG) for name in self.dimensions if name.startswith(TAG)]
-        self.ignored = self._ignored_fields()
+        self._unused = self._unused_fields()
         self._bot_name = bot_name
         self._bots: dict[str, Profile] = {}
         self._dimension_set = frozenset(self.dimensions)
@@ -144,15 +150,28 @@ class ProfileReader:
             if self.lacks_agents:
                 self._agent_reader = AgentReader()
 
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The fields that nothing uses; the agent is always used, to recognise bots."""
+        judged = self.bot_rules.fields
+        return tuple([name for name in self._unused if name not in judged]) if judged else self._unused
+
     def useful_fields(self) -> list[str]:
-        """Returns the fields that a dimension or the count of visitors uses; the agent for bots too."""
-        agents = self.wants_agents or self.wants_bots or self.salts is not None
+        """Returns the fields that a dimension, a rule for bots or the count of visitors uses."""
+        agents = self.wants_agents or self.wants_bots or self.salts is not None or "ua" in self.bot_rules.fields
         named = ("ref", "ip", "country", "lang", "source", "utm", "tags", "visitor")
         return [*(name for name in named if name not in self.ignored), *(["ua"] if agents else [])]
 
     def without_visitors(self) -> ProfileReader:
         """Returns a reader that makes the same profiles and counts no visitors."""
-        return ProfileReader(self._given, self._country_of, self._referrer_reader, self._bot_name)
+        return ProfileReader(
+            self._given,
+            self._country_of,
+            self._referrer_reader,
+            self._bot_name,
+            bot_rules=self.bot_rules,
+            group_by_host=self.group_by_host,
+        )
 
     def use_countries(self, country_of: CountryOf) -> None:
         """Finds countries by another file from now on."""
@@ -163,8 +182,8 @@ class ProfileReader:
     def _wants(self, *names: str) -> bool:
         return not set(names).isdisjoint(self.dimensions)
 
-    def _ignored_fields(self) -> tuple[str, ...]:
-        """Returns the fields that no dimension uses; the agent is always used, to recognise bots."""
+    def _unused_fields(self) -> tuple[str, ...]:
+        """Returns the fields that no dimension uses."""
         wanted = {
             "ref": self._wants("ref"),
             "ip": self._wants("country") or self.salts is not None,
@@ -177,12 +196,12 @@ class ProfileReader:
         }
         return tuple(name for name, is_wanted in wanted.items() if not is_wanted)
 
-    def bot(self, agent: object) -> Profile | None:
-        """Returns the profile of a bot's hit, its name; None if there is no dimension of bots."""
+    def bot(self, agent: object, rule: str = NO_RULE) -> Profile | None:
+        """Returns the profile of a hit of a bot: its name, or the rule. None if there is no dimension of bots."""
         if not self.wants_bots:
             return None
-        name = self._bot_name(agent) if isinstance(agent, str) else NO_NAME
-        return self._bots.setdefault(name, Profile((BOT,), (cut(name),)))  # as many as there are patterns
+        name = rule or (self._bot_name(agent) if isinstance(agent, str) else NO_NAME)
+        return self._bots.setdefault(name, Profile((BOT,), (cut(name),)))  # as many as there are patterns and rules
 
     def profile(self, fields: tuple[object, ...]) -> Profile | None:
         """Returns the profile of a person's hit, given its AttributeFields; None if none is of these dimensions.

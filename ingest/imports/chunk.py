@@ -36,7 +36,7 @@ from ingest.reading.json_array import (
 )
 from ingest.reading.json_hit import ABSENT, HIT_BYTES, NotJson, check_json, object_fields, read_hit
 from ingest.reading.request_sums import RequestSums
-from ingest.reading.ways import STEP_HITS, Form, decoded_steps, way_of
+from ingest.reading.ways import STEP_HITS, Form, Way, decoded_steps
 
 _LONGEST_PIECE = PIECE_BYTES * WINDOW_PIECES
 _LINE_COST = PIECE_BYTES // SLOW_VALUES  # what a line costs in time, in bytes, however short it is
@@ -51,7 +51,6 @@ class DatedHit(JsonHit, forbid_unknown_fields=True, omit_defaults=True, gc=False
     ts: Annotated[int, Meta(ge=0)]
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
     id: None = None
-    bot: bool = False
 
 
 @dataclass(slots=True)
@@ -81,7 +80,7 @@ class _ObjectFields(msgspec.Struct, gc=False, eq=False):
 
 
 _encoder = msgspec.json.Encoder()
-_WAYS = (way_of(DatedHit, lambda hits: RawHits(json=hits)),)
+_WAYS = (Way(DatedHit, lambda hits: RawHits(json=hits), narrows=True),)
 _NO_OBJECT = RawHits(no_objects=1)
 _object_decoder = msgspec.json.Decoder(_ObjectFields)
 
@@ -203,13 +202,11 @@ def _dated_hit(value: bytes) -> JsonHit | NoHit:
     if isinstance(hit, NoHit):
         return hit
     hit.id = None
-    if hit.bot is None:
-        hit.bot = False
     if hit.ts is None and is_key(hit.key):  # a bad key is named first
         return NoHit(_NO_TS, hit.count)
     return hit
 
 
 def _is_bot(agent: str) -> bool:
-    """Returns False: imported hits say themselves whether they are bots' and have no agent."""
+    """Returns False: the command that read a log has judged its agents. The rules for bots hold here, too."""
     return False

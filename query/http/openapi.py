@@ -16,6 +16,7 @@ from clickcurve.answers import (
     CauseAnswer,
     CurveAnswer,
     DimensionAnswer,
+    ErasedAnswer,
     GroupsAnswer,
     HiddenChange,
     KeyCount,
@@ -41,7 +42,16 @@ from clickcurve.answers import (
 from clickcurve.keys import GROUP_RULE, KEY_RULE, OUTCOMES
 from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
-from query.parameters import CURVE_FORMATS, DEFAULT_OUTCOME, DEFAULT_TOP, MAX_TOP, SORTS, TIMES
+from query.parameters import (
+    CURVE_FORMATS,
+    DEFAULT_ERASED,
+    DEFAULT_OUTCOME,
+    DEFAULT_TOP,
+    MAX_ERASED,
+    MAX_TOP,
+    SORTS,
+    TIMES,
+)
 from query.steps import LAST_RULE, STEP_RULE, STEPS
 from query.sums import BODY_BYTES, MAX_KEYS
 
@@ -63,7 +73,7 @@ KEY: Schema = {
     "schema": TEXT,
     "example": "spring-sale",
 }
-_GROUP: Schema = {
+GROUP_NAME: Schema = {
     "name": "name",
     "in": "path",
     "required": True,
@@ -105,7 +115,7 @@ _SORT = parameter(
     "The order: most hits first, ties by key; or by key, as the bytes of UTF-8 are ordered.",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
 )
-_PREFIX = parameter("prefix", "Only keys that begin so.")
+_PREFIX = parameter("prefix", "Only keys that begin with this.")
 _CONTAINS = parameter("contains", "With `sort=key`: only keys that contain this text, ASCII letters in any case.")
 _AFTER = parameter("after", "With `sort=key`: only keys after this one, the `after` of the page before.")
 _LIMIT = parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP})
@@ -142,7 +152,7 @@ _DIMENSION: Schema = {
 }
 _VALUES = parameter(
     "limit",
-    'How many values; `""`, the hits that gave none, is listed beside them.',
+    'How many values. `""`, hits that gave none, is listed in addition.',
     {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP},
 )
 _ONE_VALUE = parameter("value", "This value alone, also one that is not kept. Empty: hits that gave none.")
@@ -283,8 +293,8 @@ class SubjectPath:
 
 
 LINK = SubjectPath("links", "link", "of a link", KEY, "spring-sale")
-GROUP = SubjectPath("groups", "group", "of a group", _GROUP, "spring")
-ALL_LINKS = SubjectPath("", "all", "of all links, erased ones included", None, None)
+GROUP = SubjectPath("groups", "group", "of a group", GROUP_NAME, "spring")
+ALL_LINKS = SubjectPath("", "all", "of all links together", None, None)
 LIMIT = SubjectPath("limits", "limit", "of what was asked of the limiter's event, or admitted", _EVENT, "login")
 
 
@@ -298,7 +308,7 @@ class _Shape:
     refusals: Mapping[int, str] | None = None
 
 
-_NO_DIMENSION = {404: "Hits are not broken down by this dimension; `rule` names those by which they are"}
+_NO_DIMENSION = {404: "Hits are not broken down by this dimension; `rule` names the dimensions that are known"}
 _SHAPES: Mapping[str, _Shape] = {
     "": _Shape("A {noun} at a glance", [TZ, BOTS], _SUMMARY_EXAMPLE),
     "total": _Shape("The total {of}, in a range or in all time", _TOTAL, _TOTAL_EXAMPLE),
@@ -417,4 +427,23 @@ DELETE: dict[str, Any] = {
     "summary": "Erase a link: what was counted for it until now is gone",
     "responses": {204: {"description": "Gone, also if it was never there"}, **refusals({})},
     "openapi_extra": {"parameters": [KEY]},
+}
+DELETE_LINKS: dict[str, Any] = {
+    "summary": "Erase the links whose keys begin with a prefix, so many at a time",
+    "responses": {200: _answer(ErasedAnswer(1_000, True)), **refusals({})},
+    "openapi_extra": {
+        "parameters": [
+            {**parameter("prefix", "How the keys begin", {**TEXT, "minLength": 1}), "required": True},
+            parameter(
+                "limit",
+                f"How many links at most, {DEFAULT_ERASED:,} by default",
+                {"type": "integer", "minimum": 1, "maximum": MAX_ERASED},
+            ),
+        ]
+    },
+}
+DELETE_GROUP: dict[str, Any] = {
+    "summary": "Erase a group: what was counted for it until now is gone",
+    "responses": {204: {"description": "Gone, also if it was never there"}, **refusals({})},
+    "openapi_extra": {"parameters": [GROUP_NAME]},
 }

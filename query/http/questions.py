@@ -94,7 +94,8 @@ class Questions:
 
     def _add(self, path: openapi.SubjectPath, what: str, ask: Ask, is_on: bool = True) -> None:
         operation = openapi.describe_question(path, what) if is_on else None
-        also = ("DELETE",) if path is openapi.LINK and not what else ()
+        deleted = (openapi.LINK, ""), (openapi.GROUP, ""), (openapi.ALL_LINKS, "links")
+        also = ("DELETE",) if (path, what) in deleted else ()
         self.table[path.kind.encode(), what.encode()] = Question(path.with_question(what), operation, ask, also)
 
     def _add_counts(self, path: openapi.SubjectPath, subject: Callable[[bytes], Subject]) -> None:

@@ -1,24 +1,37 @@
-"""The routes of this part that are no plain question: the sum of a set of links, and erasing a link.
+"""The routes of this part that are no plain question: the sum of a set of links, and erasing links and groups.
 
 Paths are matched raw, so that a key may hold an encoded slash. Questions: `query.http.query_endpoint`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from fastapi import APIRouter, Request, Response
 
+from clickcurve.answers import JSON, ErasedAnswer, as_json
 from clickcurve.asgi import read_bounded
-from clickcurve.raw_path_routes import RawPathRoute, key_of_path, raw_query
+from clickcurve.keys import group_key, link_key
+from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from query.http import openapi
 from query.http.content import written
+from query.parameters import parse_erasure
 from query.queries import Queries
 from query.sums import BODY_BYTES, keys_to_sum
 
+_AT_ONCE = 100  # links that are erased while nothing else is accepted: in a few milliseconds
 
-def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRouter:
-    """Makes the router. erase is the owner's: the link is gone from the store when it returns, or it raises."""
+Erase: TypeAlias = Callable[[Sequence[str]], Awaitable[None]]
+Note: TypeAlias = Callable[[str, str], Awaitable[None]]
+
+
+def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
+    """Makes the router.
+
+    erase: takes stored keys, whose rows are gone from the store when it returns, or it raises. note: writes down what
+    is about to be erased, before it is.
+    """
     router = APIRouter(route_class=RawPathRoute, tags=["reading"])
 
     @router.post("/v1/sum", **openapi.SUM)
@@ -32,8 +45,33 @@ def routes(queries: Queries, erase: Callable[[str], Awaitable[None]]) -> APIRout
     @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
     async def erase_link(request: Request) -> Response:
         queries.refuse_parameters(raw_query(request))
-        await erase(key_of_path(request))
-        queries.link_erased()
+        key = key_of_path(request)
+        await note("link deleted", key)
+        await erase([link_key(key)])
+        queries.rows_erased()
+        return Response(status_code=204)
+
+    @router.delete("/v1/links", **openapi.DELETE_LINKS)
+    async def erase_links(request: Request) -> Response:
+        prefix, limit = parse_erasure(raw_query(request))
+        found = await queries.keys_within(prefix, limit)
+        keys = [key for key, _ in found.links]
+        if keys:
+            await note("links deleted", f"{prefix} ({len(keys):,} links)")
+        try:
+            for start in range(0, len(keys), _AT_ONCE):
+                await erase([link_key(key) for key in keys[start : start + _AT_ONCE]])
+        finally:
+            queries.rows_erased()
+        return Response(as_json(ErasedAnswer(len(keys), found.after is not None)), media_type=JSON)
+
+    @router.delete("/v1/groups/{name}", status_code=204, **openapi.DELETE_GROUP)
+    async def erase_group(request: Request) -> Response:
+        queries.refuse_parameters(raw_query(request))
+        name = group_of_path(request)
+        await note("group deleted", name)
+        await erase([group_key(name)])
+        queries.rows_erased()
         return Response(status_code=204)
 
     return router

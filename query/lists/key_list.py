@@ -20,7 +20,7 @@ from clickcurve.buckets.row import EMPTY, Pending, Row
 from clickcurve.keys import contains
 from clickcurve.waiting import in_thread, locked
 from query.lists.key_kind import ALL_NAMES, KeyKind, NamesWithin
-from query.lists.other_workers import AskOtherWorkers, by_stored_key
+from query.lists.other_workers import AskOtherWorkers, WorkerPending, by_stored_key
 from query.lists.steps import Buffered, in_steps
 from query.parameters import Parameters
 from query.reader import HEAD, stored, with_pending
@@ -80,15 +80,21 @@ class KeyList:
         self._looked_at = looked_at
         self._reading = asyncio.Lock()  # one page at a time: on a cluster each reads all keys
 
-    async def page(self, parameters: Parameters, now: int, within: NamesWithin = ALL_NAMES) -> KeyPage:
+    async def page(
+        self,
+        parameters: Parameters,
+        now: int,
+        within: NamesWithin = ALL_NAMES,
+        others: Sequence[WorkerPending] | None = None,
+    ) -> KeyPage:
         """Returns the first `parameters.limit` of these keys from where the parameters say; a search may find fewer.
 
-        Raises StoreUnavailable.
+        others: what other workers hold; None: they are asked. Raises StoreUnavailable.
         """
         wanted, many = _Wanted.by(parameters, within), parameters.limit + 1
         first = many
         while True:
-            pending = await self._first_pending(wanted, first)
+            pending = await self._first_pending(wanted, first, others)
             async with locked(self._reading, "listing keys"):
                 rows, last = await in_thread("listing keys", self._found, wanted, many, pending, now)
             if len(pending) < first or (len(rows) == many and rows[-1][0] <= max(pending)):
@@ -97,9 +103,12 @@ class KeyList:
         links = [(key, lifetime(row, parameters.bots)) for key, row in rows[: parameters.limit]]
         return KeyPage(links, links[-1][0] if len(rows) == many else last)
 
-    async def _first_pending(self, wanted: _Wanted, many: int) -> dict[str, Sequence[Pending]]:
+    async def _first_pending(
+        self, wanted: _Wanted, many: int, held: Sequence[WorkerPending] | None
+    ) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of the first so many keys that have any."""
-        others = {self._name(stored): pending for stored, pending in by_stored_key(await self._other_workers()).items()}
+        held = await self._other_workers() if held is None else held
+        others = {self._name(stored): pending for stored, pending in by_stored_key(held).items()}
         keys = chain(chain.from_iterable(self._buffered()), others)
         first: list[str] = []
         async for some in in_steps(keys):

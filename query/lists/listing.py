@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import takewhile
 
@@ -10,7 +10,7 @@ from clickcurve.access import access
 from clickcurve.buckets.row import Pending
 from query.lists.key_kind import ALL_NAMES, GROUP, LINK, KeyKind, NamesWithin
 from query.lists.key_list import KeyList, KeyPage
-from query.lists.other_workers import AskOtherWorkers, nobody
+from query.lists.other_workers import AskOtherWorkers, WorkerPending, nobody
 from query.lists.rankings import RankedKeys, Rankings, Walk
 from query.lists.steps import Buffered
 from query.parameters import BY_KEY, Parameters, resolve_range
@@ -21,7 +21,8 @@ class Listing:
     """Answers `GET /v1/links`, or `GET /v1/groups`.
 
     pending is the owner's, of a stored key; buffered the names for which it has any, with parts of the most;
-    flushes a number that rises whenever a flush is complete. other_workers: asks for their pending hits of this kind.
+    flushes a number that rises whenever a flush is complete. other_workers: asks for their pending hits of this kind,
+    others_within for those of names that begin with a prefix, or raises StoreUnavailable if it cannot hear all.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Listing:
         buffered: Buffered,
         flushes: Callable[[], int],
         other_workers: AskOtherWorkers = nobody,
+        others_within: Callable[[str], Awaitable[Sequence[WorkerPending]]] | None = None,
     ) -> None:
         self.kind = kind
         ranked = None if kind is GROUP else store.ranked
@@ -40,6 +42,7 @@ class Listing:
             kind, walk_of, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers
         )
         self.keys = KeyList(kind, store, pending, buffered, other_workers)
+        self._others_within = others_within
 
     async def list(self, parameters: Parameters, now: int) -> RankedKeys | KeyPage:
         """Returns names by their hits, or a page of them in their order, as the parameters say."""
@@ -51,6 +54,12 @@ class Listing:
         """Returns a page of the names that the request may see, in their order."""
         within = self._within(parameters)
         return KeyPage([], None) if within is None else await self.keys.page(parameters, now, within)
+
+    async def first(self, prefix: str, limit: int, now: int) -> KeyPage:
+        """Returns the first names that begin with a prefix, those that another worker alone knows yet included."""
+        parameters = Parameters(prefix=prefix, limit=limit)
+        others = () if self._others_within is None else await self._others_within(prefix)
+        return await self.keys.page(parameters, now, NamesWithin(prefix), others)
 
     async def best(self, parameters: Parameters, now: int) -> RankedKeys:
         """Returns the names with the most hits of those that the request may see."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, FastAPI
@@ -42,6 +42,7 @@ from server.compat.hit_sender import HitSender
 from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
 from server.compat.prometheus.routes import prometheus_routes
+from server.http.export_route import export_routes
 from server.http.gateway import FastRoute, Gateway, made_safe
 from server.http.health_routes import Readiness
 from server.http.health_routes import router as server_routes
@@ -61,10 +62,11 @@ from storage.contract import Store
 
 ABOUT = """Counts the hits of short links and answers their totals and curves.
 
-With tokens, send `Authorization: Bearer TOKEN`: `write` to send hits, `read` to ask, `admin` to erase links.
+If tokens are in use, send `Authorization: Bearer TOKEN`. A token has one of the scopes `write` (send hits), `read`
+(ask) and `admin` (erase links and groups, manage tokens).
 
 Times are epoch seconds in UTC, ranges are half-open. Errors are `application/problem+json`. 429 and 503 mean that
-certainly nothing was counted: the same request may be sent again after `Retry-After` seconds.
+certainly nothing was counted: send the same request again after `Retry-After` seconds.
 """
 
 
@@ -107,15 +109,16 @@ def create_app(
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)
 
-    async def erase(key: str) -> None:
-        await owner.erase(key)
-        await pending.erased_here(key)
+    async def erase(keys: Sequence[str]) -> None:
+        await owner.erase(*keys)
+        await pending.erased_here(*keys)
         if peers is not None:
-            await peers.tell_erased(key)
+            await peers.tell_erased(*keys)
 
     app = _without_routes()
     counting.problems.install(app)
-    app.include_router(query_routes(queries, erase))
+    app.include_router(query_routes(queries, erase, audit.note_request))
+    app.include_router(export_routes(store, owner.flush, clock))
     if breakdowns is not None:
         why = ChangeQueries(queries, breakdowns).why
         page = replace(page, broken_down=BrokenDown(breakdowns, why, attributes.dimensions, attributes.visitors))
@@ -189,10 +192,10 @@ def make_queries(
     # Of links there can be too many to ask others for all that they hold; groups are few.
     asked = nobody if peers is None else peers.groups
     links, groups = (
-        Listing(kind, store, pending.pending, buffered, lambda: pending.flushes, others)
-        for kind, buffered, others in (
-            (LINK, pending.buffered_links, nobody),
-            (GROUP, pending.buffered_groups, asked),
+        Listing(kind, store, pending.pending, buffered, lambda: pending.flushes, others, others_within)
+        for kind, buffered, others, others_within in (
+            (LINK, pending.buffered_links, nobody, None if peers is None else peers.links_within),
+            (GROUP, pending.buffered_groups, asked, None),
         )
     )
     others_pending = None if peers is None else peers.pending

@@ -44,7 +44,7 @@ class Signals:
             self.stop_serving()
 
     def reload(self) -> None:
-        """Reads the limiter's rules and the file of countries again (SIGHUP)."""
+        """Reads the limiter's rules, those for bots and the file of countries again (SIGHUP)."""
         self.to_reload = True
         if self._worker is not None:
             self._worker.limiter.reload()

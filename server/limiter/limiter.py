@@ -17,7 +17,7 @@ from clickcurve.limiter.rule import Rule
 from server.limiter.backends import ADDRESS_SETTINGS, OPENERS
 from server.logs import log
 from server.metrics import Sample
-from server.settings.table import TABLE, Settings
+from server.settings.table import RELOADED, TABLE, Settings
 
 Clock = Callable[[], float]
 
@@ -132,7 +132,8 @@ class ServerLimiter:
         self._reloads["done"] += 1
         self.limits_writes = WRITE in self.limiter.events.rules()
         log.info("limits reloaded", extra={"rules": len(fresh.rules)})
-        other = [name.name for name in TABLE if getattr(fresh, name.name) != getattr(self._settings, name.name)]
+        names = [setting.name for setting in TABLE if not setting.name.startswith(RELOADED)]
+        other = [name for name in names if getattr(fresh, name) != getattr(self._settings, name)]
         if other:
             log.warning("settings changed", extra={"settings": other, "then": "they apply from the next start on"})
 

@@ -2,8 +2,9 @@
 
 An unknown name and a value that breaks its rule are refused before anything is opened, in one sentence.
 
-In the file the settings `breakdown_...` are in a table `[breakdown]`, without this prefix. The file may also hold the
-limiter's rules, in tables `[limits.EVENT]` or `[[limits.EVENT]]`, and alerts, in tables `[[alerts]]`.
+In the file the settings `breakdown_...` and `bots_...` are in tables `[breakdown]` and `[bots]`, without this prefix.
+The file may also hold the limiter's rules, in tables `[limits.EVENT]` or `[[limits.EVENT]]`, and alerts, in tables
+`[[alerts]]`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from server.settings.alerts import Alert, parse_alerts
 from server.settings.table import PREFIX, TABLE, Setting, Settings
 from server.settings.values import Broken
 
-BREAKDOWN_TABLE = "breakdown"
+TABLES = ("breakdown", "bots")  # of settings whose names begin so
 _BY_NAME = {setting.name: setting for setting in TABLE}
 
 
@@ -75,7 +76,8 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
         alerts = parse_alerts(document.pop("alerts", []))
     except SettingInvalid as error:
         raise SettingInvalid(f"{error} (file {path})", field="alerts") from None
-    document |= _breakdown_settings(document.pop(BREAKDOWN_TABLE, {}), path)
+    for prefix in TABLES:
+        document |= _settings_in_table(prefix, document.pop(prefix, {}), path)
     given = {}
     for name, value in document.items():
         setting = _known_setting(name, f"name in {path}")
@@ -85,11 +87,11 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
     return given, rules, alerts
 
 
-def _breakdown_settings(table: object, path: Path) -> dict[str, object]:
-    """Returns the settings of the file's table of breakdowns by their names as settings."""
+def _settings_in_table(prefix: str, table: object, path: Path) -> dict[str, object]:
+    """Returns the settings in a table of the file by their names as settings."""
     if not isinstance(table, dict):
-        raise SettingInvalid(f"{BREAKDOWN_TABLE} in {path} must be a table: [{BREAKDOWN_TABLE}]", field=BREAKDOWN_TABLE)
-    return {f"{BREAKDOWN_TABLE}_{name}": value for name, value in table.items()}
+        raise SettingInvalid(f"{prefix} in {path} must be a table: [{prefix}]", field=prefix)
+    return {f"{prefix}_{name}": value for name, value in table.items()}
 
 
 def _as_text(name: str, value: object, path: Path) -> str:

@@ -30,6 +30,7 @@ BUFFER_MIB = BUFFER_BYTES // 1024 // 1024
 HEAD_S = 30
 SLOWEST_BYTES_S = 256  # a phone on 2G is ten times as fast
 ADDRESS_CONNECTIONS = 1_000
+RELOADED = "bots_"  # SIGHUP replaces the settings whose names begin so
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +215,12 @@ class Settings:
         "in_key, which puts it before the path.",
         "NAME",
     )
+    group_by_host: bool = _row(
+        "off",
+        values.on_or_off,
+        "With hosts = in_key: also count each hit in the group of its host.",
+        "on|off",
+    )
     breakdown_dimensions: tuple[str, ...] = _row(
         "ref,country,device,source",
         values.dimensions,
@@ -242,6 +249,21 @@ class Settings:
         "FILE",
     )
     breakdown_visitors: bool = _row("on", values.on_or_off, "Count the visitors of each day.", "on|off")
+    bots_refs: tuple[str, ...] = _row(
+        "", values.bot_refs, "Hits with a referrer on one of these hosts, or below it, count as bots'.", "HOSTS"
+    )
+    bots_networks: tuple[str, ...] = _row(
+        "", values.bot_networks, "Hits from addresses in one of these networks count as bots'.", "NETWORKS"
+    )
+    bots_agents: tuple[str, ...] = _row(
+        "", values.bot_agents, "Hits whose user agent contains one of these, in any case, count as bots'.", "WORDS"
+    )
+    bots_files: tuple[Path, ...] = _row(
+        "",
+        values.bot_files,
+        "Files with further rules for bots, one a line: ref:HOST, network:NETWORK or agent:WORDS.",
+        "FILES",
+    )
     smtp: str = _row(
         "",
         values.smtp_server,

@@ -12,6 +12,7 @@ from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CAP_MOST
 from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.limiter.http.address import addresses
+from ingest.attributes.bot_rules import BotRuleInvalid, agent_rule, network_rule, ref_rule
 from ingest.attributes.dimensions import dimensions_of
 from storage.cassandra import uri
 
@@ -88,8 +89,9 @@ def store_uri(text: str) -> str:
 
 
 def redis_url(text: str) -> str:
-    if text and not text.startswith(("redis://", "rediss://", "unix://", "redis+sentinel://")):
-        raise Broken("must begin with redis://, rediss://, unix:// or redis+sentinel://")
+    schemes = ("redis://", "rediss://", "unix://", "redis+sentinel://", "redis+cluster://", "rediss+cluster://")
+    if text and not text.startswith(schemes):
+        raise Broken(f"must begin with {', '.join(schemes[:-1])} or {schemes[-1]}")
     return text
 
 
@@ -208,6 +210,32 @@ def caps(text: str) -> tuple[int, ...]:
     if not 1 <= min(numbers) <= max(numbers) <= CAP_MOST:
         raise Broken(CAPS_RULE)
     return numbers
+
+
+def _bot_rules(parse: Callable[[str], object]) -> Callable[[str], tuple[str, ...]]:
+    """Returns what reads rules for bots of one kind, with commas between them."""
+
+    def texts_of(text: str) -> tuple[str, ...]:
+        parts = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+        try:
+            for part in parts:
+                parse(part)
+        except BotRuleInvalid as error:
+            raise Broken(str(error)) from None
+        return parts
+
+    return texts_of
+
+
+bot_refs, bot_networks, bot_agents = map(_bot_rules, (ref_rule, network_rule, agent_rule))
+
+
+def bot_files(text: str) -> tuple[Path, ...]:
+    """Reads names of files with commas between them."""
+    paths = tuple(file_path(part.strip()) for part in text.split(",")) if text.strip() else ()
+    if not all(path.is_file() for path in paths):
+        raise Broken("must name files that are there, with commas between several")
+    return paths
 
 
 def country_data(text: str) -> str:

@@ -21,7 +21,7 @@ KEPT_DAYS = 400
 _KEPT_S = KEPT_DAYS * DAY_S
 PROMPT = "command"  # stands for a token where a command of this machine did it
 NOBODY = "none"  # where the server asks for no tokens
-_AT_DIGITS = 12  # of epoch seconds in names, so that their order is that of time
+_AT_DIGITS = 12  # of epoch seconds in names, then microseconds: their order is that of time
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -49,8 +49,9 @@ class AuditLog:
 
     def note(self, token: str, what: str, subject: str) -> None:
         """Writes an entry of now. Durable."""
-        entry = AuditEntry(int(self._clock()), token, what, str(shown(subject)))
-        name = f"{AUDIT}{entry.at:0{_AT_DIGITS}}:{secrets.token_hex(6)}"
+        now = self._clock()
+        entry = AuditEntry(int(now), token, what, str(shown(subject)))
+        name = f"{self._name_at(now)}:{int(now % 1 * 1_000_000):06}:{secrets.token_hex(4)}"
         self._store.note(name, msgspec.json.encode(entry).decode(), _KEPT_S)
 
     def entries(self) -> Iterator[AuditEntry]:

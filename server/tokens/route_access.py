@@ -55,6 +55,7 @@ class Effect(StrEnum):
     links = "another key among those asked for is 403"
     group = "another group is 403"
     listed = "lists its own keys alone"
+    exported = "writes its group and its own links"
     groups = "lists its group alone"
     all_links = "speaks of its group"
     found = "finds its own keys and its group alone; `total` is its group"
@@ -94,6 +95,7 @@ ROUTES: tuple[RouteEffect, ...] = (
     *_questions("/v1/groups/{name}", Effect.group, *_OF_ONE),
     *_questions("/v1", Effect.all_links, "total", "curve", *_BROKEN_DOWN),
     RouteEffect("GET", "/v1/links", Effect.listed),
+    RouteEffect("GET", "/v1/export", Effect.exported),
     RouteEffect("GET", "/v1/groups", Effect.groups),
     RouteEffect("POST", "/v1/sum", Effect.links),
     RouteEffect("GET", "/", Effect.page),
@@ -126,7 +128,9 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("GET POST", "/v1/limit/{event}/check", Effect.refused),
     RouteEffect("POST", "/v1/limit/{event}/{reservation}/commit", Effect.refused),
     RouteEffect("POST", "/v1/limit/{event}/{reservation}/cancel", Effect.refused),
+    RouteEffect("DELETE", "/v1/links", Effect.admin),
     RouteEffect("DELETE", "/v1/links/{key}", Effect.admin),
+    RouteEffect("DELETE", "/v1/groups/{name}", Effect.admin),
     RouteEffect("GET POST", "/v1/tokens", Effect.admin),
     RouteEffect("DELETE", "/v1/tokens/{id}", Effect.admin),
     RouteEffect("GET", "/v1/audit", Effect.admin),
@@ -135,6 +139,7 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("POST", "/links/{key}/share", Effect.typed),
     RouteEffect("POST", "/groups/{name}/share", Effect.typed),
     RouteEffect("GET", "/share/{signed}", Effect.open),
+    *_questions("/share/{signed}", Effect.open, "curve", *_BROKEN_DOWN, "visitors"),
     RouteEffect("GET", "/share/{signed}/curve.svg", Effect.open),
     RouteEffect("GET", "/share/{signed}/badge.svg", Effect.open),
     RouteEffect("GET", "/static/{name}", Effect.open),

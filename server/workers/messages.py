@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Protocol
@@ -12,13 +12,15 @@ import msgspec
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.row import Delta, Pending
-from clickcurve.keys import FIRST_GROUP, group_key, is_breakdown
+from clickcurve.keys import FIRST_GROUP, group_key, is_breakdown, link_key, namespace_key
 from query.lists.other_workers import Stamp, WorkerPending
 
 NUMBERS_MOST = 100_000  # in one answer, some 1.5 MB; the keys after that are left out, and the answer says so
 
 # Asks for what is held of all groups. No group has the empty name, so it is no other row's.
 ALL_GROUPS = FIRST_GROUP
+# Before a prefix: asks for what is held of all links whose keys begin so. No row has a stored key of this namespace.
+_LINKS_WITHIN = namespace_key("links-within", "")
 
 AnyPending = Pending | PendingBreakdown | WorkerPending  # of a breakdown's key the second, of ALL_GROUPS the third
 
@@ -30,16 +32,18 @@ class Asked(Protocol):
 
     def numbered_breakdowns(self, key: str) -> Sequence[tuple[PendingBreakdown, int]]: ...
 
-    async def hide_erased(self, key: str) -> None: ...
+    async def hide_erased(self, *keys: str) -> None: ...
 
     def buffered_groups(self) -> Iterable[Mapping[str, int]]: ...
+
+    def buffered_links(self) -> Iterable[Mapping[str, int]]: ...
 
     @property
     def flushes(self) -> int: ...
 
 
 class Wanted(msgspec.Struct, array_like=True):
-    """Stored keys whose pending hits are wanted, and links that the asking worker has erased."""
+    """Stored keys whose pending hits are wanted, and stored keys that the asking worker has erased."""
 
     keys: list[str]
     erased: list[str]
@@ -89,7 +93,7 @@ class PendingRows(msgspec.Struct, array_like=True):
 
 
 class PendingGroups(msgspec.Struct):
-    """Pending hits of all groups, by stored key, and how many flushes were complete."""
+    """Pending hits of all groups, or of some links, by stored key, and how many flushes were complete."""
 
     flushes: int
     rows: dict[str, list[PendingRows]]
@@ -111,6 +115,11 @@ QUESTIONS = msgspec.msgpack.Decoder(Wanted)
 ANSWERS = msgspec.msgpack.Decoder(list[KeyAnswer])
 
 
+def links_within(prefix: str) -> str:
+    """Returns what asks for all links whose keys begin with a prefix."""
+    return _LINKS_WITHIN + prefix
+
+
 def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
     """Returns what the worker says of each key, packed."""
     answers = []
@@ -130,8 +139,8 @@ def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
 
 def _answer_about(asked: Asked, key: str) -> KeyAnswer:
     try:
-        if key == ALL_GROUPS:
-            stored = {*map(group_key, chain.from_iterable(asked.buffered_groups()))}
+        if key == ALL_GROUPS or key.startswith(_LINKS_WITHIN):
+            stored = {*_stored_keys(asked, key)}
             return PendingGroups(asked.flushes, {each: _numbered_parts(asked, each) for each in stored})
         if is_breakdown(key):
             return [_attributes_part(pending, flush) for pending, flush in asked.numbered_breakdowns(key)]
@@ -140,6 +149,16 @@ def _answer_about(asked: Asked, key: str) -> KeyAnswer:
         return error.detail
     except StoreUnavailable:
         return None  # not claimed yet: nobody knows which number its flush will have
+
+
+def _stored_keys(asked: Asked, key: str) -> Iterator[str]:
+    """Yields the stored keys that are meant by a question about several."""
+    if key == ALL_GROUPS:
+        yield from map(group_key, chain.from_iterable(asked.buffered_groups()))
+        return
+    prefix = key.removeprefix(_LINKS_WITHIN)
+    for names in asked.buffered_links():
+        yield from (link_key(name) for name in names if name.startswith(prefix))
 
 
 def _numbered_parts(asked: Asked, key: str) -> list[PendingRows]:

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import cast
 
 from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
-from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.row import Pending
-from clickcurve.keys import breakdown_key, counts_key, link_key, link_of
+from clickcurve.keys import breakdown_of, counts_key, group_of, link_of
 from query.lists.other_workers import WorkerPending
 from server.data_folder import journal_folder, peers_folder
 from server.workers.messages import (
@@ -38,6 +38,7 @@ from server.workers.messages import (
     PendingRows,
     Wanted,
     answer_of,
+    links_within,
 )
 from server.workers.unreachable import note_unreachable
 
@@ -62,8 +63,7 @@ async def answer_questions(asked: Asked, reader: asyncio.StreamReader, writer: a
     try:
         while True:
             question = QUESTIONS.decode(await read_message(reader))
-            for link in question.erased:
-                await asked.hide_erased(link)
+            await asked.hide_erased(*question.erased)
             write_message(writer, answer_of(asked, question.keys))
     except (OSError, EOFError):
         return  # the other worker has ended, or has been killed
@@ -115,11 +115,11 @@ class Peer:
         self._wanted.setdefault(key, []).append(waiter)
         self._begin()
 
-    def tell_erased(self, link: str, waiter: Waiter) -> None:
-        """Tells the worker that a link was erased; a late one is told when it answers again."""
-        self._known.pop(link_key(link), None)
-        self._known.pop(breakdown_key(link), None)
-        waiters = self._erased.setdefault(link, [])
+    def tell_erased(self, key: str, waiter: Waiter) -> None:
+        """Tells the worker that a stored key was erased; a late one is told when it answers again."""
+        for known in (key, breakdown_of(key), *([ALL_GROUPS] if group_of(key) is not None else [])):
+            self._known.pop(known, None)
+        waiters = self._erased.setdefault(key, [])
         if self._late:
             waiter.missed(self._name, ())
         else:
@@ -197,7 +197,7 @@ class Peer:
         return [] if isinstance(answer, str) else [part.pending() for part in answer]
 
     def _remember(self, key: str, pending: list[AnyPending]) -> None:
-        if pending:
+        if pending and not key.startswith(links_within("")):  # what is asked once, and can be much
             self._known[key] = pending
             if len(self._known) > KNOWN_MOST:
                 del self._known[next(iter(self._known))]
@@ -207,7 +207,7 @@ class Peer:
         self._late = True
         wanted, erased = self._asked
         self._miss_asked()
-        self._asked = {key: [] for key in wanted}, {link: [] for link in erased}
+        self._asked = {key: [] for key in wanted}, {key: [] for key in erased}
         self._miss_wanted()
 
     def _miss_asked(self) -> None:
@@ -217,7 +217,7 @@ class Peer:
         """Gives up what was not asked yet, but tells of the erasures all the same."""
         wanted, self._wanted = self._wanted, {}
         self._miss(wanted, self._erased)
-        self._erased = {link: [] for link in self._erased}
+        self._erased = {key: [] for key in self._erased}
 
     def _miss(self, wanted: dict[str, list[Waiter]], erased: dict[str, list[Waiter]]) -> None:
         for key, waiters in wanted.items():
@@ -294,24 +294,40 @@ class Peers:
         """Returns what the other workers hold of all groups. Raises RowCorrupt if one has quarantined hits."""
         return cast(list[WorkerPending], await self._ask_all(ALL_GROUPS))
 
+    async def links_within(self, prefix: str) -> list[WorkerPending]:
+        """Returns what the other workers hold of links whose keys begin with a prefix.
+
+        Raises StoreUnavailable if one is not heard, or holds too many, until its next flush; RowCorrupt as `groups`.
+        """
+        waiter = await self._asked(links_within(prefix))
+        if waiter.unreachable:
+            names = ", ".join(waiter.unreachable)
+            raise StoreUnavailable(f"links of the worker {names} are not known before its next flush; try again")
+        return cast(list[WorkerPending], waiter.found)
+
     async def _ask_all(self, key: str) -> list[AnyPending]:
-        waiter = Waiter(len(self._others))
-        for peer in self._others:
-            peer.ask(key, waiter)
-        await waiter.done
-        if waiter.damaged is not None:
-            raise RowCorrupt(waiter.damaged, field="key", value=link_of(counts_key(key)))
+        waiter = await self._asked(key)
         if waiter.unreachable:
             self.incomplete_answers += 1
             for name in waiter.unreachable:
                 note_unreachable(name)
         return waiter.found
 
-    async def tell_erased(self, link: str) -> None:
-        """Tells the other workers that a link was erased, so that they show what comes from now on only."""
+    async def _asked(self, key: str) -> Waiter:
         waiter = Waiter(len(self._others))
         for peer in self._others:
-            peer.tell_erased(link, waiter)
+            peer.ask(key, waiter)
+        await waiter.done
+        if waiter.damaged is not None:
+            raise RowCorrupt(waiter.damaged, field="key", value=link_of(counts_key(key)))
+        return waiter
+
+    async def tell_erased(self, *keys: str) -> None:
+        """Tells the other workers that these stored keys were erased, so that they show what comes from now on only."""
+        waiter = Waiter(len(self._others) * len(keys))
+        for peer in self._others:
+            for key in keys:
+                peer.tell_erased(key, waiter)
         await waiter.done
 
     async def close(self) -> None:

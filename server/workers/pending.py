@@ -59,15 +59,15 @@ class PendingHits:
         """A number that rises whenever a flush is complete."""
         return self._own.status.flushes + self._orphaned.flushes
 
-    async def erased_here(self, key: str) -> None:
-        """Hides what orphaned journals hold of a link that the own owner has erased."""
+    async def erased_here(self, *keys: str) -> None:
+        """Hides what orphaned journals hold of rows (stored keys) that the own owner has erased."""
         for owner in self._orphaned.owners:
-            await owner.hide_erased(key)
+            await owner.hide_erased(*keys)
 
-    async def hide_erased(self, key: str) -> None:
-        """Hides what is held of a link that another worker has erased."""
+    async def hide_erased(self, *keys: str) -> None:
+        """Hides what is held of rows (stored keys) that another worker has erased."""
         for owner in self._owners():
-            await owner.hide_erased(key)
+            await owner.hide_erased(*keys)
 
     @property
     def status(self) -> OwnerStatus:

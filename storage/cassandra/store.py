@@ -184,11 +184,12 @@ class CassandraStore(UnrankedStore):
         self._may_write[held.owner] = held, flush, left - rows
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
-    def erase(self, key: str, at_us: int) -> None:
+    def erase(self, keys: Sequence[str], at_us: int) -> None:
         try:
-            self._erasures.erase(partition_of(key), at_us)
+            self._erasures.erase([*map(partition_of, keys)], at_us)
         finally:
-            self._own_rows.drop(counts_key(key))
+            for key in keys:
+                self._own_rows.drop(counts_key(key))
 
     def newest_erasure(self) -> int:
         """Returns 0: erasures come from the clocks of several machines."""

@@ -197,7 +197,7 @@ class _Copying:
             if any(row.owner not in ours and erasure_known(counts, row.data) >= there.erased_at for row in there.rows):
                 not_erased[key] = link.erased_at
             else:
-                self._target.erase(key, link.erased_at)
+                self._target.erase([key], link.erased_at)
         return not_erased
 
     def _rows_of(self, page: Page, owners: set[int], not_erased: dict[str, int]) -> dict[int, dict[str, SavedRow]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -34,34 +34,45 @@ def export(
     so a slow reader delays nothing. A link with a damaged row is left out, and `damaged` called with a sentence that
     names it. Raises StoreUnavailable.
     """
-    day = fold_day(now)
     with store.view() as view:
         done, total = 0, view.count_rows(breakdowns=False)
     for page in pages(store):
-        links = [(key, link) for key, link in page if link_of(key) is not None or group_of(key) is not None]
-        own = _own_rows(store, links)
-        for key, link in links:
-            try:
-                rows = [live for row in link.rows if (live := _live(key, row.owner, own[row.owner])) is not None]
-                row = fold(merge((row for row, _ in rows), ladder), day, ladder)
-                breakdown = merge_breakdowns(
-                    [breakdown_row for _, breakdown_row in rows if breakdown_row is not None], row.fold_day, BREAKDOWN
-                )
-            except RowCorrupt as error:
-                damaged(error.detail)
-                continue
-            if row.lifetime or row.bots:
-                yield {
-                    **_link_or_group(key),
-                    "total": row.lifetime,
-                    "bots": row.bots,
-                    "first_hit": row.first,
-                    "last_hit": row.last,
-                    "opening": row.opening,
-                    "buckets": _bucket_list(row, ladder),
-                } | ({"by": by} if (by := _by(breakdown)) else {})
+        for history in histories(store, page, ladder, now):
+            if isinstance(history, RowCorrupt):
+                damaged(history.detail)
+            else:
+                yield history
         done += rows_in(page)
         on_progress(done, total)
+
+
+def histories(
+    store: Store, page: Sequence[tuple[str, StoredLink]], ladder: Ladder, now: int
+) -> Iterator[dict[str, Any] | RowCorrupt]:
+    """Yields the histories of one page of keys, as `export` does; in place of a damaged one the error."""
+    day = fold_day(now)
+    links = [(key, link) for key, link in page if link_of(key) is not None or group_of(key) is not None]
+    own = _own_rows(store, links)
+    for key, link in links:
+        try:
+            rows = [live for row in link.rows if (live := _live(key, row.owner, own[row.owner])) is not None]
+            row = fold(merge((row for row, _ in rows), ladder), day, ladder)
+            breakdown = merge_breakdowns(
+                [breakdown_row for _, breakdown_row in rows if breakdown_row is not None], row.fold_day, BREAKDOWN
+            )
+        except RowCorrupt as error:
+            yield error
+            continue
+        if row.lifetime or row.bots:
+            yield {
+                **_link_or_group(key),
+                "total": row.lifetime,
+                "bots": row.bots,
+                "first_hit": row.first,
+                "last_hit": row.last,
+                "opening": row.opening,
+                "buckets": _bucket_list(row, ladder),
+            } | ({"by": by} if (by := _by(breakdown)) else {})
 
 
 def _link_or_group(stored: str) -> dict[str, str | None]:

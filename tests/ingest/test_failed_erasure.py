@@ -35,7 +35,7 @@ class ErasingStore(MemoryStore):
             self.asked.wait()
         return super().load_own(owner, keys)
 
-    def erase(self, key: str, at_us: int) -> None:
+    def erase(self, keys: Sequence[str], at_us: int) -> None:
         self.asked.set()
         self.flushed.wait()
         raise StoreUnavailable("it went away")
@@ -87,7 +87,7 @@ async def test_an_erasure_that_one_flush_has_seen_and_the_next_has_not_holds_in_
     node = OwnerProcess(tmp_path / "a", store, lambda: now[0], False, TrackedDisk())
     before, after = (auditor.enter(Sent(auditor.next_hits(["k"]))) for _ in range(2))
     await node.owner.accept(batch_of(before, minute_of(NOW), None))
-    store.erase(link_key("k"), (NOW + 5) * 1_000_000)
+    store.erase([link_key("k")], (NOW + 5) * 1_000_000)
     await node.owner.flush()
     now[0] += 10
     store.hidden = True

@@ -1,4 +1,4 @@
-"""Acknowledged = counted: random histories with kills, a store that fails, ids repeated and links erased."""
+"""Acknowledged = counted: random histories with kills, a store that fails, ids repeated and links and groups erased."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class History:
     def __init__(self, seed: int, folder: Path, owners: int) -> None:
         self.rnd = random.Random(seed)
         self.now = self.latest = float(START)
-        self.unaware: dict[str, set[int]] = {}  # link -> the nodes that have not flushed since it was erased
+        self.unaware: dict[str, set[int]] = {}  # key -> the nodes that have not flushed since it was erased
         self.store = FaultyStore(MemoryStore())
         self.auditor: Auditor[Sent] = Auditor()
         self.keys = ["a", "b", "\0nul", "überlang" * 20][: self.rnd.randint(1, 4)]
@@ -123,10 +123,10 @@ class History:
         self.store.fail_at.clear()
 
     async def erase(self, node: OwnerProcess) -> None:
-        key = self.rnd.choice(self.keys)
+        key = self.rnd.choice([*self.keys, *GROUPS])
         self.now = self.latest = max(self.latest, self.now) + 1  # later than all that any owner has accepted
         try:
-            await node.owner.erase(key)
+            await node.owner.erase(key if key in GROUPS else link_key(key))
         except StoreUnavailable:
             return
         self.auditor.erased(key)
@@ -167,6 +167,8 @@ class History:
             row = await read(self.store, self.nodes, stored, int(self.now))
             self.auditor.check(stored, row.lifetime, "read")
         for stored in GROUPS:
+            if self.unaware.get(stored):
+                continue
             row = await read(self.store, self.nodes, stored, int(self.now))
             waiting = any(buffer.undecided for one in self.nodes for buffer in one.owner._buffers.all())
             self.auditor.check(stored, row.lifetime, "read", may_be_missing=waiting)

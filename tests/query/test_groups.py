@@ -121,10 +121,6 @@ def test_a_wrong_question_is_422(path: str, field: str) -> None:
     assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
-def test_no_group_is_erased() -> None:
-    assert Node(QueriedNodes(now=NOW)).ask("DELETE", "/v1/groups/spring").status_code == 405
-
-
 @settings(max_examples=examples(30))
 @given(st.integers(0, 2**32), st.integers(1, 4), st.sampled_from(["", "last=2d&"]))
 def test_every_list_of_groups_agrees_with_the_raw_hits(seed: int, limit: int, span: str) -> None:

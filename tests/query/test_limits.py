@@ -14,7 +14,7 @@ from clickcurve.keys import caller_key, limit_key
 from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
 from query.http.routes import routes
-from tests.query.queried_nodes import Limits, QueriedNodes
+from tests.query.queried_nodes import Limits, QueriedNodes, unnoted
 from tests.query.test_routes import refuse
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
@@ -27,16 +27,13 @@ class Node:
     def __init__(self) -> None:
         self.nodes = QueriedNodes(now=NOW)
         app = FastAPI()
-        app.include_router(routes(self.nodes.queries, self._erase))
+        app.include_router(routes(self.nodes.queries, self.nodes.erase_rows, unnoted))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)
 
         app.add_exception_handler(ClickcurveError, on_error)
         self.app = QueryEndpoint(Questions(self.nodes.queries, None, Limits("login", "quiet")), refuse, app)
-
-    async def _erase(self, key: str) -> None:
-        self.nodes.erase(key)
 
     def decided(self, event: str, t: int, asked: int, admitted: int) -> None:
         for outcome, count in (("asked", asked), ("admitted", admitted)):

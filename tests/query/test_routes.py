@@ -23,7 +23,7 @@ from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
 from query.http.routes import routes
 from storage.contract import StoredLink
-from tests.query.queried_nodes import Limits, QueriedNodes
+from tests.query.queried_nodes import Limits, QueriedNodes, unnoted
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 KEYS = ["k", "a/b", "%2F", "total", "curve", "x/total", "total/curve", "ü ?#", "a+b", "..", "\0x", "a%", "k" * 1024]
@@ -47,7 +47,7 @@ class Node:
     def __init__(self, nodes: QueriedNodes) -> None:
         self.nodes = nodes
         self.app = FastAPI()
-        self.app.include_router(routes(nodes.queries, self._erase))
+        self.app.include_router(routes(nodes.queries, nodes.erase_rows, unnoted))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)
@@ -55,9 +55,6 @@ class Node:
         self.app.add_exception_handler(ClickcurveError, on_error)
         self.questions = Questions(nodes.queries, None, Limits())
         self.endpoint = QueryEndpoint(self.questions, refuse, self.app)
-
-    async def _erase(self, key: str) -> None:
-        self.nodes.erase(key)
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         async def asked() -> httpx.Response:
@@ -302,6 +299,8 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
     assert described == {
         ("get", "/v1/links/{key}/total"),
         ("get", "/v1/links/{key}/curve"),
+        ("delete", "/v1/links"),
+        ("delete", "/v1/groups/{name}"),
         ("get", "/v1/total"),
         ("get", "/v1/curve"),
         ("get", "/v1/links/{key}"),

@@ -223,7 +223,7 @@ def test_a_dry_run_prints_tiers_bytes_and_that_the_total_stays(owner: SmallOwner
 
 
 def test_a_dry_run_leaves_out_what_was_erased(owner: SmallOwner) -> None:
-    owner.store.erase(link_key("k00"), 5)
+    owner.store.erase([link_key("k00")], 5)
     assert preview(owner.store.walk, DAY + 1, CLICKS).rows == 20
 
 

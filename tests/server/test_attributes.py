@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -166,3 +167,29 @@ def test_a_store_that_takes_too_long_is_agreed_with_later() -> None:
 
     asyncio.run(begin())
     assert server.dividing.since("ref") in (0, NOON + SINCE_LATER_S), "the start or the later one agreed first"
+
+
+def test_rules_for_bots_are_read_again_and_bad_ones_leave_the_old_in_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config, listed = tmp_path / "clickcurve.toml", tmp_path / "list.txt"
+    listed.write_text("spam.example\n")
+    config.write_text(f'[bots]\nfiles = ["{listed}"]\n')
+    attributes = Attributes(read_settings({"config": str(config)}, {}), MemoryStore(), lambda: NOON)
+    judging = attributes.reader.without_visitors().bot_rules
+    assert judging.rule(None, "spam.example", None) == "ref:spam.example"
+    attributes.reload()
+    assert "rules for bots" not in caplog.text, "they are the same"
+    caplog.set_level("INFO", "clickcurve")
+    listed.write_text("other.example\n")
+    attributes.reload()
+    assert judging.rule(None, "spam.example", None) == ""
+    assert judging.rule(None, "other.example", None) == "ref:other.example"
+    listed.write_text("*.example\n")
+    attributes.reload()
+    assert judging.rule(None, "other.example", None) == "ref:other.example"
+    assert [record.message for record in caplog.records] == [
+        "rules for bots reloaded",
+        "rules for bots not reloaded",
+    ]
+    assert f"{listed}:1: " in caplog.records[1].reason  # type: ignore[attr-defined]

@@ -86,7 +86,7 @@ def test_more_rows_than_one_query_takes_are_saved_and_loaded(store: Store) -> No
 def test_every_key_comes_back_as_it_is(store: Store, key: str) -> None:
     held = in_flush(store)
     store.save_own(held, 1, saved(key, "neighbour", data=key.encode(), due_day=1), {})
-    store.erase(key, 7)
+    store.erase([key], 7)
     assert rows(store, key) == StoredLink(7, (StoredRow(1, key.encode()),))
     assert store.load_own(1, [key]) == {key: OwnRow(key.encode(), 7)}
     assert key in store.due(1, 1, None, 10)
@@ -104,9 +104,9 @@ def test_stored_keys_keep_links_and_namespaces_apart() -> None:
 def test_an_erasure_shows_beside_the_rows_and_the_latest_wins(store: Store) -> None:
     held = in_flush(store)
     store.save_own(held, 1, saved("a", "b"), {})
-    store.erase("a", 500)
-    store.erase("a", 400)
-    store.erase("gone", 600)
+    store.erase(["a"], 500)
+    store.erase(["a"], 400)
+    store.erase(["gone"], 600)
     assert rows(store, "a") == StoredLink(500, (StoredRow(1, b"row"),))
     assert rows(store, "gone") == StoredLink(600, ())
     assert store.load_own(1, ["a", "b", "gone"]) == {
@@ -236,8 +236,8 @@ def test_keys_come_in_the_order_of_their_bytes_from_any_key_on(store: Store) -> 
     keys = [ALL_LINKS, *(f"key-{n:03}" for n in range(57)), *ODD_KEYS[1:]]
     store.save_own(first, 1, saved(*keys, data=b"one"), {})
     store.save_own(second, 1, saved(*keys[::3], data=b"two"), {})
-    store.erase("key-010", 500)
-    store.erase("key-010x", 600)  # which has no rows
+    store.erase(["key-010"], 500)
+    store.erase(["key-010x"], 600)  # which has no rows
     ordered = sorted(keys, key=str.encode)
     assert store.in_order("", 1000) == [(key, rows(store, key)) for key in ordered]
     for start, limit in (
@@ -281,8 +281,8 @@ def test_a_view_shows_everything_that_is_stored(store: Store) -> None:
     keys = [f"key-{n:02}" for n in range(30)]
     store.save_own(first, 1, saved(*keys, ALL_LINKS), {"log": Source(1, 5, "tail")})
     store.save_own(second, 1, saved(*keys[::2]), {})
-    store.erase("key-03", 500)
-    store.erase("gone", 600)
+    store.erase(["key-03"], 500)
+    store.erase(["gone"], 600)
     store.claim_ids(first, 1, {f"id-{n}": 100 + n for n in range(25)}, 50)
     store.claim_ids(second, 1, {"id-7": 1_000}, 50)
     with store.view() as view:

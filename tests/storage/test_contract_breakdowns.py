@@ -48,8 +48,8 @@ def test_the_erasure_of_a_link_is_that_of_its_breakdown(store: Store) -> None:
     for link in ("a", "b", "\0c"):
         store.save_own(held, 1, both(link, 1), {})
     store.load_own(1, [breakdown_key("a"), "a"])
-    store.erase("a", 500)
-    store.erase(breakdown_key("\0c"), 700)
+    store.erase(["a"], 500)
+    store.erase([breakdown_key("\0c")], 700)
     for link, at_us in (("a", 500), ("b", 0), ("\0c", 700), ("gone", 0)):
         for key in (link_key(link), breakdown_key(link)):
             assert rows(store, key).erased_at == at_us

@@ -39,7 +39,7 @@ WRITES: dict[str, Callable[[Store, Held], object]] = {
     "claim_ids": lambda store, held: store.claim_ids(held, 1, {"id": 1}, 1),
     "save_own": lambda store, held: store.save_own(held, 1, saved("a", "b", data=b"after"), {}),
     "saving": lambda store, held: save_pieces(store, held),
-    "erase": lambda store, held: store.erase("e", 5),
+    "erase": lambda store, held: store.erase(["e"], 5),
     "claim_source": lambda store, held: store.claim_source("log", held, None),
 }
 

@@ -64,7 +64,7 @@ def random_call(rnd: random.Random) -> Callable[[Store], object]:
         lambda store: store.claim_ids(held, flush, {id_: at, "w": at}, 20),
         lambda store: store.save_own(held, flush, {key: SavedRow(data, day)}, {source: Source(owner, at, "t")}),
         lambda store: store.save_own(held, flush, {key: SavedRow(data, day)}, {}),
-        lambda store: store.erase(key, at),
+        lambda store: store.erase([key], at),
         lambda store: store.claim_source(source, held, store.source(source)),
         lambda store: store.claim_source(source, held, Source(owner, at, "t", epoch)),
         lambda store: store.load_own(owner, ["a", "b"]),

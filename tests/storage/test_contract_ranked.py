@@ -102,7 +102,7 @@ def test_the_narrowest_window_that_covers_a_range_bounds_it(ranking_store: Store
 def test_what_is_shown_is_of_one_moment_with_its_rows(ranking_store: Store) -> None:
     flusher = Flusher(ranking_store)
     flusher.flush({"a": hits((0, 5)), "b": hits((0, 4))})
-    ranking_store.erase("b", NOON * 1_000_000)
+    ranking_store.erase(["b"], NOON * 1_000_000)
     with ranking_store.ranked(LIFE) as links:
         assert links is not None
         assert links.candidates() == ([("a", 5), ("b", 4)], NOBODY)

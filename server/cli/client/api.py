@@ -74,9 +74,9 @@ class NamedServer:
             raise Failed(problem_sentence(answer), USAGE, problem_of(answer))
         return self._checked(answer)
 
-    def delete(self, path: str) -> None:
-        """Deletes what the path names."""
-        self._checked(self._try(lambda: self._http.delete(path)))
+    def delete(self, path: str, query: Mapping[str, str | int] | None = None) -> httpx.Response:
+        """Deletes what the path and the query name; returns the answer."""
+        return self._checked(self._try(lambda: self._http.delete(path, params=query)))
 
     def ask(self, path: str, query: Mapping[str, str | int | None]) -> Any:
         """Returns what the answer to a question says."""

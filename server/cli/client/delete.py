@@ -1,40 +1,147 @@
-"""`clickcurve delete`: forgets a link, after a question."""
+"""`clickcurve delete`: forgets a link, all links whose keys begin with a prefix, or a group, after a question."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any, NamedTuple
 
 import click
 
 from clickcurve.visible import visible
-from server.cli.client.api import NamedServer, link_path
+from server.cli.client.api import NamedServer, group_path, link_path
 from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings
-from server.cli.output import Result, reports
+from server.cli.output import Result, on_screen, reports
+from server.cli.progress import ProgressLine
 from server.settings.table import Settings
+
+LISTED = 1_000  # links of one page
+DELETED = 1_000  # links of one request: fractions of a second
+
+
+class _Found(NamedTuple):
+    """What is there to be deleted. first, last: keys of links, empty where there are none."""
+
+    links: int
+    hits: int
+    first: str
+    last: str
 
 
 @reports("delete")
-@click.argument("key")
+@click.argument("key", required=False)
+@click.option("--prefix", help="All links whose keys begin so, instead of a KEY.")
+@click.option("--group", help="This group, instead of a KEY or beside a prefix.")
+@click.option("--dry-run", is_flag=True, help="Say what would be deleted, and delete nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_settings("url", "token", "config")
-def delete_command(settings: Settings, key: str, yes: bool) -> Result:
+def delete_command(
+    settings: Settings, key: str | None, prefix: str | None, group: str | None, dry_run: bool, yes: bool
+) -> Result:
     """Delete the link KEY with its whole history. A hit that comes later counts from zero.
 
-    Its hits stay in the total of all links together. If the server has tokens, the token needs the scope admin.
+    With --prefix it deletes all links whose keys begin so, and with --group that group too. If it is interrupted, run
+    it again: it goes on. The hits stay in the total of all links together, and those of links in their groups. If the
+    server has tokens, the token needs the scope admin.
 
     \b
     Examples:
       clickcurve delete launch
       clickcurve delete launch --yes --url https://clicks.example --token cc_...
+      clickcurve delete --prefix acme/ --group acme --dry-run
     """
+    if (key is not None) + (prefix is not None or group is not None) != 1:
+        raise click.UsageError("delete takes a KEY; or --prefix, --group or both")
+    if prefix == "":
+        raise click.UsageError("--prefix is empty: it would mean every link")
+    if not (yes or dry_run or sys.stdin.isatty()):
+        raise Failed("nobody can be asked to confirm: give --yes", USAGE)
     with NamedServer(settings) as client:
-        if not yes:
-            if not sys.stdin.isatty():
-                raise Failed("nobody can be asked to confirm: give --yes", USAGE)
-            total = client.ask(link_path(key, "total"), {})
-            question = f"Delete {visible(key)} with {total['total']:,} hits? It cannot be undone"
-            if not click.confirm(question, err=True):
-                return Result(["nothing was deleted"], [{"key": key, "deleted": False}])
-        client.delete(link_path(key, ""))
+        if key is not None:
+            return _delete_link(client, key, dry_run, yes)
+        return _delete_several(client, prefix, group, dry_run, yes)
+
+
+def _delete_link(client: NamedServer, key: str, dry_run: bool, yes: bool) -> Result:
+    if dry_run or not yes:
+        hits = client.ask(link_path(key, "total"), {})["total"]
+        if dry_run:
+            text = f"{visible(key)} with {hits:,} hits would be deleted"
+            return Result([text], [{"key": key, "hits": hits, "deleted": False}])
+        if not _is_confirmed(f"{visible(key)} with {hits:,} hits"):
+            return Result(["nothing was deleted"], [{"key": key, "deleted": False}])
+    client.delete(link_path(key, ""))
     return Result([f"{key} is deleted"], [{"key": key, "deleted": True}])
+
+
+def _delete_several(client: NamedServer, prefix: str | None, group: str | None, dry_run: bool, yes: bool) -> Result:
+    named: dict[str, Any] = ({} if prefix is None else {"prefix": prefix}) | ({} if group is None else {"group": group})
+    found: _Found | None = None
+    in_group: int | None = None
+    if dry_run or not yes or on_screen():
+        found = None if prefix is None else _found(client, prefix)
+        in_group = None if group is None else client.ask(group_path(group, "total"), {"bots": "include"})["total"]
+        what = _said(found, prefix, in_group, group)
+        numbers = ({} if found is None else {"links": found.links, "hits": found.hits}) | (
+            {} if in_group is None else {"group_hits": in_group}
+        )
+        if dry_run:
+            return Result([f"{what} would be deleted"], [{**named, **numbers, "deleted": False}])
+        if not yes and not _is_confirmed(what):
+            return Result(["nothing was deleted"], [{**named, "deleted": False}])
+    lines, numbers = [], {}
+    if prefix is not None:
+        numbers["links"] = deleted = _delete_links(client, prefix, None if found is None else found.links)
+        lines.append(f"{deleted:,} links that begin with {visible(prefix)} are deleted")
+    if group is not None:
+        client.delete(group_path(group))
+        lines.append(f"the group {visible(group)} is deleted")
+    return Result(lines, [{**named, **numbers, "deleted": True}])
+
+
+def _found(client: NamedServer, prefix: str) -> _Found:
+    """Returns what there is under a prefix, page by page."""
+    line = ProgressLine("counting", "links")
+    links, hits, first, after = 0, 0, "", None
+    try:
+        while True:
+            page = client.ask(
+                "/v1/links",
+                {"sort": "key", "prefix": prefix, "bots": "include", "limit": LISTED, "after": after},
+            )
+            links, hits = links + len(page["links"]), hits + sum(each["count"] for each in page["links"])
+            first = first or next((each["key"] for each in page["links"]), "")
+            last, after = page["links"][-1]["key"] if page["links"] else after or "", page["after"]
+            line.show(links, None)
+            if after is None:
+                return _Found(links, hits, first, last)
+    finally:
+        line.clear()
+
+
+def _delete_links(client: NamedServer, prefix: str, expected: int | None) -> int:
+    """Deletes all links of a prefix; returns how many."""
+    line = ProgressLine("delete", "links")
+    deleted, more = 0, True
+    try:
+        while more:
+            answer = client.delete("/v1/links", {"prefix": prefix, "limit": DELETED}).json()
+            deleted, more = deleted + answer["deleted"], answer["more"]
+            line.show(deleted, None if expected is None else max(expected, deleted))
+    finally:
+        line.clear()
+    return deleted
+
+
+def _said(found: _Found | None, prefix: str | None, in_group: int | None, group: str | None) -> str:
+    parts = []
+    if found is not None:
+        ends = f" ({visible(found.first)} to {visible(found.last)})" if found.links else ""
+        parts.append(f"{found.links:,} links that begin with {visible(prefix or '')}{ends} with {found.hits:,} hits")
+    if in_group is not None:
+        parts.append(f"the group {visible(group or '')} with {in_group:,} hits")
+    return " and ".join(parts)
+
+
+def _is_confirmed(what: str) -> bool:
+    return click.confirm(f"Delete {what}? It cannot be undone", err=True)

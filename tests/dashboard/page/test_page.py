@@ -153,7 +153,7 @@ def test_rankings_and_cards_are_of_the_range_that_is_shown(http: httpx.Client) -
     total = http.get(f"/v1/total?{asked}").json()["total"]
     before = http.get(f"/v1/total?from={first - timedelta(days=10)}&to={first}").json()["total"]
     bots = http.get(f"/v1/total?{asked}&bots=only").json()["total"]
-    assert f"Hits {total} 0" in page.text and f": {before}" in page.text and f"Bots {bots}" in page.text
+    assert f"Hits {total} 0" in page.text and f"{before} before, " in page.text and f"Bots {bots}" in page.text
     assert page.text.count("in total") == 0, "no number of all time beside those of a range"
 
 
@@ -205,7 +205,15 @@ def test_rules_are_shown_with_what_was_asked_and_admitted(pages: RunningServer, 
 
 def test_the_state_of_the_node_is_shown(http: httpx.Client) -> None:
     page = Found(http.get("/node", follow_redirects=True).text)
-    for words in ("store sqlite", "journal-1", "Accepts hits yes", "Store up", "of 1,024 MiB", "Damaged rows 0"):
+    for words in (
+        "store: sqlite",
+        "Everything works",
+        "Worker journal-1",
+        "Accepts hits yes",
+        "Store up",
+        "of 1,024 MiB",
+        "Damaged rows 0",
+    ):
         assert words in page.text, words
 
 

@@ -38,15 +38,15 @@ def sent(http: httpx.Client, path: str = "/links/launch/share", /, **fields: str
 
 def addresses(page: httpx.Response) -> list[str]:
     """The paths of all shares that a page shows."""
-    found = re.findall(r"</span>(/share/[\w.-]+)</code>", page.text)
-    return [str(each) for each in found]
+    found = re.findall(r"</span>(/share/[^<\" ]+)</code>", page.text)
+    return [unescape(each) for each in found]
 
 
 def test_a_link_is_shared_listed_and_revoked(http: httpx.Client) -> None:
     assert 'href="../links/link-05/share"' in http.get("/links/link-05").text
     path = "/links/link-05/share"
     form = http.get(path)
-    assert 'name="token"' not in form.text and "No address shows this link now." in form.text
+    assert 'name="token"' not in form.text and "None yet." in form.text
     made = sent(http, path, do="share", days="2")
     assert made.status_code == 200 and "Shared until" in made.text
     (address,) = addresses(made)
@@ -54,9 +54,38 @@ def test_a_link_is_shared_listed_and_revoked(http: httpx.Client) -> None:
     page = http.get(address)
     assert page.status_code == 200 and "<bdi>link-05</bdi>" in page.text and f"{path}" not in page.text
     share_id = address.removeprefix("/share/").partition(".")[0]
-    assert "shows nothing any more" in sent(http, path, revoke=share_id).text
+    assert "no longer works" in sent(http, path, revoke=share_id).text
     assert http.get(address).status_code == 404
-    assert "had ended already" in sent(http, path, revoke=share_id).text
+    assert "had already ended" in sent(http, path, revoke=share_id).text
+
+
+def test_an_address_opens_the_view_that_was_shared_and_its_tables_are_csv(http: httpx.Client) -> None:
+    view = "?last=7d&tz=Asia%2FTokyo&compare=year&by=ref&value=news.example"
+    shown = unescape(http.get(f"/links/launch{view}").text)
+    assert f'href="../links/launch/share{view}"' in shown
+    made = sent(http, f"/links/launch/share{view}", do="share")
+    (address,) = (each for each in addresses(made) if each.endswith(view))
+    assert f'href="../../links/launch{view}"' in unescape(made.text), "and the way back"
+    page = unescape(http.get(address).text)
+    assert "Referrer: <bdi>news.example</bdi>" in page and "Asia/Tokyo" in page and "/v1/" not in page
+    (snippet,) = re.findall(r"/curve\.svg\?[^&\"]*[^\"]*", unescape(unescape(made.text).partition("Embed")[2]))[:1]
+    assert snippet.startswith("/curve.svg?last=7d&tz=Asia%2FTokyo"), "a picture has no filter"
+    files = {}
+    for each in re.findall(r'href="\.\./share/([^"]+format=csv[^"]*)"', page):
+        answer = http.get(f"/share/{each}")
+        named = answer.headers["content-disposition"]
+        files[re.sub(r"_\d{4}-\d\d-\d\d", "", named.split('"')[1])] = answer.text
+        own = http.get("/v1/links/launch/" + each.split("/", 1)[1])
+        assert (answer.text, named) == (own.text, own.headers["content-disposition"]), "as programs get it"
+    assert {"launch_ref.csv", "launch_country.csv", "launch_ref_news.example.csv"} <= files.keys()
+    assert re.search(r"\n\d{4}-\d\d-\d\dT00:00:00\+09:00,", files["launch_ref_news.example.csv"])
+    signed = address.partition("?")[0]
+    for table in ("visitors?last=7d&times=iso", "why?last=7d", "curve?last=7d&step=1d&times=iso"):
+        answer = http.get(f"{signed}/{table}")
+        assert answer.text == http.get(f"/v1/links/launch/{table}&format=csv").text, table
+    assert http.get(f"{signed}/by/none?last=7d").status_code == 404
+    assert http.get(f"{signed[:-1]}/curve?last=7d").status_code == 404, "a changed address"
+    assert http.get(f"{signed}/curve?last=7d&tz=Nowhere").status_code == 422
 
 
 def test_what_is_to_be_embedded_is_there_and_escapes_names(http: httpx.Client) -> None:
@@ -74,7 +103,7 @@ def test_what_is_to_be_embedded_is_there_and_escapes_names(http: httpx.Client) -
 
 
 def test_a_group_is_shared_as_well(http: httpx.Client) -> None:
-    (address,) = addresses(sent(http, "/groups/spring/share", do="share"))
+    address = addresses(sent(http, "/groups/spring/share", do="share"))[-1]
     assert "Group <bdi>spring</bdi>" in http.get(address).text
 
 
@@ -90,7 +119,7 @@ def test_only_a_token_of_scope_admin_shares(guarded: tuple[RunningServer, dict[s
         assert http.get("/links/launch/share").headers["location"].startswith("../../login?next=")
         http.post("/login", data={"token": tokens["admin"]})
         form = http.get("/links/launch/share")
-        assert 'name="token"' in form.text and "No address" not in form.text
+        assert 'name="token"' in form.text and "None yet." not in form.text
         for token, status in ((None, 401), ("", 401), ("wrong", 401), (tokens["read"], 403), (tokens["write"], 403)):
             fields = {"do": "share"} if token is None else {"do": "share", "token": token}
             refused = sent(http, **fields)
@@ -117,7 +146,7 @@ def test_sharing_in_a_browser(browser: Browser, pages: RunningServer, shots: Pat
         page.click(".act a")
         page.until("document.querySelector('[name=days]')")
         page.click("button[value=share]")
-        page.until("document.querySelector('.address')")
+        page.until("document.body?.innerText.includes('Shared until') && document.querySelector('.address button')")
         page.js("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
         page.click(".address [data-copy] button")
         page.until("window.copied")

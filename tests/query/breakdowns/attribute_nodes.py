@@ -136,8 +136,8 @@ class AttributeOwner:
     def erase(self, key: str, at_us: int) -> None:
         for each in self._buffers():  # those of all links stay
             each.hits = [replace(hit, key="\x7ferased") if hit.key == key else hit for hit in each.hits]
-        self._store.erase(link_key(key), at_us)
-        self._store.erase(breakdown_key(key), at_us)
+        self._store.erase([link_key(key)], at_us)
+        self._store.erase([breakdown_key(key)], at_us)
 
     def begin(self, now: int, fold: Iterable[str] = ()) -> None:
         """Take what waits and write its rows; they stay pending under the flush's number."""

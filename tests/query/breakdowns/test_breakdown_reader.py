@@ -148,7 +148,7 @@ def test_a_damaged_breakdown_is_named_with_its_owner(key: str | None) -> None:
 def test_an_erasure_of_the_counts_alone_hides_the_breakdown_too() -> None:
     """The two are erased one after the other."""
     nodes = nodes_with()
-    nodes.store.erase("k", NOW * 1_000_000)
+    nodes.store.erase(["k"], NOW * 1_000_000)
     assert nodes.by("k", "ref")["total"] == 0
     assert nodes.by("k", "ref")["values"] == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -22,7 +23,7 @@ from server.http.problems import Problems
 from server.tokens.token import Scope as Allowed
 from testing.tokens import add_token, gate_of
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
-from tests.query.queried_nodes import Limits
+from tests.query.queried_nodes import Limits, unnoted
 
 NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
 HOUR = NOW // 3600 * 3600
@@ -46,13 +47,13 @@ class Served:
         problems = Problems()
         self.app = FastAPI()
         problems.install(self.app)
-        self.app.include_router(routes(nodes.queries, self._erase))
+        self.app.include_router(routes(nodes.queries, self._erase, unnoted))
         self.questions = Questions(nodes.queries, nodes.breakdowns, Limits(), visitors)
         reads_first = QueryEndpoint(self.questions, problems.answer, made_safe(self.app))
         self.door = Gateway(gate_of(tokens), problems, cast(HitRoutes, NoHits()), reads_first)
 
-    async def _erase(self, key: str) -> None:
-        raise AssertionError(f"{key} is not to be erased")
+    async def _erase(self, keys: Sequence[str]) -> None:
+        raise AssertionError(f"{keys} is not to be erased")
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         async def asked() -> httpx.Response:

@@ -20,7 +20,7 @@ from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
-from query.lists.key_kind import GROUP
+from query.lists.key_kind import GROUP, LINK
 from query.reader import Reader
 from server.workers import peers
 from server.workers.messages import NUMBERS_MOST, Asked, KeyAnswer, answer_of
@@ -58,8 +58,11 @@ class Neighbour:
         delta = BreakdownDelta({"ref": {0: {"a.example": 3}}}, {0: {7, 8}}, {0: 2})
         return [(PendingBreakdown(1, lambda: 5, lambda: delta), 5)]
 
-    async def hide_erased(self, key: str) -> None:
-        self.erased.append(key)
+    async def hide_erased(self, *keys: str) -> None:
+        self.erased += keys
+
+    def buffered_links(self) -> list[dict[str, int]]:
+        return self.owner.buffered(LINK)
 
     def buffered_groups(self) -> list[dict[str, int]]:
         return self.owner.buffered(GROUP)

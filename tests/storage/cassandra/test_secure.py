@@ -124,7 +124,7 @@ def use_all(uri: str) -> None:
     try:
         owner = Flusher(store)
         owner.flush({"a": hits((1, 1))})
-        store.erase("b", 5)
+        store.erase(["b"], 5)
         assert store.claim_ids(owner.held, 1, {"visit": 5}, 50) == set()
         assert [key for key, _ in store.walk(None, 5)] == ["a", ""]
     finally:

@@ -56,7 +56,7 @@ def test_rows_have_pinned_stamps_that_rise_and_erasures_their_own(store: Cassand
         stamps.append(found[0][0])
     assert stamps[0] >> 32 == stamps[1] >> 32 == held.epoch
     assert stamps[0] < stamps[1] < pinned_stamp(held.epoch)
-    store.erase("a", 123_456)
+    store.erase(["a"], 123_456)
     assert session.look_up("SELECT writetime(erased_at) FROM rows WHERE short_key = 'a' AND owner = 0") == [(123_456,)]
 
 
@@ -131,7 +131,7 @@ def test_an_erasure_of_this_process_shows_at_once(store: CassandraStore) -> None
     held = in_flush(store)
     store.load_own(1, ["a"])
     store.save_own(held, 1, saved("a"), {})
-    store.erase("a", 500)
+    store.erase(["a"], 500)
     assert store.load_own(1, ["a"]) == {"a": OwnRow(b"row", 500)}
 
 
@@ -139,8 +139,8 @@ def test_an_erasure_of_another_process_shows_from_the_next_flush_on(store: Cassa
     held = in_flush(store)
     store.load_own(1, ["a", "b", ALL_LINKS])
     store.save_own(held, 1, saved("a", "b", ALL_LINKS), {})
-    CassandraStore(faulty).erase("a", 500)
-    CassandraStore(faulty).erase(ALL_LINKS, 600)
+    CassandraStore(faulty).erase(["a"], 500)
+    CassandraStore(faulty).erase([ALL_LINKS], 600)
     next_flush(store, held, 2)
     asked(faulty)
     assert store.load_own(1, ["a", "b", ALL_LINKS]) == {
@@ -159,7 +159,7 @@ def test_an_erasure_in_the_middle_of_a_flush_shows_in_both_rows_of_a_link_or_in_
     counts, breakdown = link_key("a"), breakdown_key("a")
     store.save_own(held, 1, saved(counts, breakdown), {})
     store.load_own(1, [counts if cached == "counts" else breakdown])
-    CassandraStore(faulty).erase(counts, 7)
+    CassandraStore(faulty).erase([counts], 7)
     rows = store.load_own(1, [counts, breakdown])
     assert rows == {counts: OwnRow(b"row", 7), breakdown: OwnRow(b"row", 7)}
 
@@ -171,7 +171,7 @@ def test_an_erasure_that_is_only_logged_yet_is_seen_once_it_stands(store: Cassan
     store.save_own(held, 1, saved("a"), {})
     eraser = Faulty(faulty._cql, lambda statement: Fault.DOWN if statement.name == "ERASE" else None)
     with pytest.raises(StoreUnavailable):
-        CassandraStore(eraser).erase("a", 500)
+        CassandraStore(eraser).erase(["a"], 500)
     next_flush(store, held, 2)
     assert store.load_own(1, ["a"]) == {"a": OwnRow(b"row", 0)}
     eraser.faults = lambda statement: Fault.DOWN if statement.name == "ADD_ERASURE" else None
@@ -203,7 +203,7 @@ def test_an_erasure_that_took_long_is_logged_again(
     eraser = Faulty(faulty._cql)
     run = eraser.run
     eraser.run = lambda statement, values=(): [(next(clock),)] if statement == NOW_MS else run(statement, values)  # type: ignore[method-assign]
-    CassandraStore(eraser).erase("a", 500)
+    CassandraStore(eraser).erase(["a"], 500)
     assert eraser.asked.count(ADD_ERASURE.name) == logged
     assert rows(store, "a").erased_at == 500
 
@@ -372,7 +372,7 @@ def test_links_that_are_listed_and_not_stored_leave_no_gap_in_a_page(store: Cass
 def test_the_lists_of_touched_links_and_erasures_expire(store: CassandraStore, session: Session) -> None:
     held = in_flush(store)
     store.save_own(held, 1, saved("a", touched_day=20_000), {})
-    store.erase("a", 5)
+    store.erase(["a"], 5)
     ttl = "SELECT {}_time_to_live FROM system_schema.tables WHERE keyspace_name = '{}' AND table_name = '{}'"
     keyspace = session.address.keyspace
     assert session.look_up(ttl.format("default", keyspace, "touched")) == [(40 * 86_400,)]

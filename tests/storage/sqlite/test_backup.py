@@ -41,7 +41,7 @@ def test_a_copy_has_all_rows_under_closed_owners_with_new_numbers(path: Path, ta
         first.flush({"a": hits((0, 5))})
         second.flush({"a": hits((0, 7), bots=1)})
         store.close_owner(second.held)
-        store.erase("b", 5)
+        store.erase(["b"], 5)
         before = store.walk(None, 10)
         assert backup(path, target) == [Included(1, 2, None), Included(2, 1, None)]
         assert store.walk(None, 10) == before

@@ -19,7 +19,7 @@ def test_a_view_stays_as_it_was(factory: type[MemoryFactory | SqliteFactory], tm
     with store.view() as view:
         store.save_own(held, 1, saved("b", "c", data=b"after"), {})
         store.begin(held, 1, 2, 0)
-        store.erase("a", 5)
+        store.erase(["a"], 5)
         assert [(key, link.erased_at, link.rows[0].data) for key, link in view.walk(None, 10)] == [
             ("a", 0, b"before"),
             ("b", 0, b"before"),

@@ -80,7 +80,7 @@ def test_a_read_only_store_reads_what_a_killed_writer_left_in_the_wal(path: Path
     (_, link), *_ = store.walk(None, 100)
     assert int(link.rows[0].data[: len(link.rows[0].data) // 300]) >= int(named)
     with pytest.raises(StoreUnavailable, match="readonly"):
-        store.erase("a", 1)
+        store.erase(["a"], 1)
     store.close()
 
 
@@ -89,7 +89,7 @@ def test_a_long_transaction_of_another_process_is_waited_for(path: Path, start: 
         held = in_flush(store)
         other = start("hold", path)
         with pytest.raises(StoreUnavailable, match="BUSY"):
-            hasty.erase("a", 1)
+            hasty.erase(["a"], 1)
         other.go()
         store.save_own(held, 1, saved("a"), {})
         other.end()

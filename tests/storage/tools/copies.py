@@ -37,7 +37,7 @@ def filled(store: Store) -> Store:
     first, second, lost = Flusher(store, 1, divided=True), Flusher(store, 2), Flusher(store, 5, divided=True)
     first.flush({f"key-{n}": hits((n, 1 << n), bots=n % 2) for n in range(10)}, {"log": Source(1, 100, "tail")})
     second.flush({"key-1": hits((0, 7)), "key-2": hits((-3 * 1440, 5)), "\0\0odd": hits((0, 3), opening=4)})
-    store.erase("key-2", NOW_US)
+    store.erase(["key-2"], NOW_US)
     first.flush({"key-2": hits((9, 1)), "key-3": hits((9, 2))})
     for flusher, id_, hours in ((first, "a", 1), (first, "b", 47), (second, "c", 2), (second, "old", 49)):
         store.claim_ids(flusher.held, flusher.number, {id_: NOW_US - hours * HOUR_US}, WINDOW_US)

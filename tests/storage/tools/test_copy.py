@@ -125,7 +125,7 @@ def test_whatever_was_counted_is_the_same_in_the_copy(history: list[tuple[int, d
     for at, (owner, counts, erased) in enumerate(history):
         flushers[owner].flush({key: hits((after, count)) for key, (after, count) in counts.items()})
         if erased:
-            source.erase(erased, NOW_US + at)
+            source.erase([erased], NOW_US + at)
     for flusher in flushers.values():
         source.close_owner(flusher.held)
     copied(source, target)
@@ -201,9 +201,9 @@ def test_a_link_that_others_count_in_the_target_keeps_what_they_counted(make: Ma
     source, target = make("memory"), make("memory")
     flusher, there = Flusher(source, 1, divided=True), Flusher(target, 7)
     flusher.flush({"a": hits((0, 1)), "b": hits((0, 2)), "c": hits((0, 4))})
-    source.erase("a", NOW_US)
-    source.erase("b", NOW_US)
-    source.erase("c", NOW_US)
+    source.erase(["a"], NOW_US)
+    source.erase(["b"], NOW_US)
+    source.erase(["c"], NOW_US)
     flusher.flush({"b": hits((1, 8))})
     source.close_owner(flusher.held)
     there.flush({"a": hits((0, 100)), "b": hits((0, 200))})
@@ -226,12 +226,12 @@ def test_a_link_that_the_target_erases_while_the_copy_is_broken_off_is_no_differ
     source, target = make("memory"), make("memory")
     flusher, there = Flusher(source, 1), Flusher(target, 7)
     flusher.flush({key: hits((0, 1)) for key in "abcdefgh"})
-    source.erase("a", NOW_US)
+    source.erase(["a"], NOW_US)
     source.close_owner(flusher.held)
     there.flush({"a": hits((0, 100))})
     with pytest.raises(Died):
         copied(source, target, lambda done, total: die())
-    target.erase("a", NOW_US + 1)
+    target.erase(["a"], NOW_US + 1)
     assert copied(source, target).compared.rows_differing == 0
     assert exported(target) == exported(source)
 
@@ -241,7 +241,7 @@ def test_what_the_target_has_erased_stays_erased_and_is_reported(make: Make) -> 
     flusher = Flusher(source, 1)
     flusher.flush({"a": hits((0, 1)), "b": hits((0, 2))})
     source.close_owner(flusher.held)
-    target.erase("b", NOW_US)
+    target.erase(["b"], NOW_US)
     done = copied(source, target)
     assert {line["key"]: line["total"] for line in exported(target)} == {"a": 1}
     assert done.compared.erased == [

@@ -51,7 +51,7 @@ def test_a_dump_tells_rows_that_were_erased_or_cannot_be_read(store: Store) -> N
     first, second = Flusher(store, 1), Flusher(store, 2)
     first.flush({"a": hits((0, 5))})
     second.flush({"a": hits((0, 5))})
-    store.erase("a", NOON * 1_000_000)
+    store.erase(["a"], NOON * 1_000_000)
     store.save_own(second.held, 1, {"a": SavedRow(b"?!", None)}, {})
     lines = dumped(store, "a")
     assert lines[1] == "erased at 2026-01-01 12:00:00: rows that do not know of it count for nothing"

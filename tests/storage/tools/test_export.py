@@ -43,7 +43,7 @@ def test_only_links_with_hits_are_exported(store: Store) -> None:
         deltas | {namespace_key("limit", "x"): hits((0, 9)), "erased": hits((0, 3)), "opened": hits(opening=2)}
     )
     Flusher(store, 2).flush({"erased": hits((0, 3))})
-    store.erase("erased", 1)
+    store.erase(["erased"], 1)
     assert sorted(str(link["key"]) for link in export(store, CLICKS, NOON, pytest.fail)) == [
         "\0nul",
         "a",

@@ -49,7 +49,7 @@ def test_an_export_has_the_breakdowns_of_all_owners() -> None:
     for owner in (1, 2):
         flusher = Flusher(store, owner, divided=True)
         flusher.flush({"a": hits((0, 5)), "b": hits(bots=1)})
-    store.erase("c", 1)
+    store.erase(["c"], 1)
     lines = {line["key"]: line for line in export(store, CLICKS, NOON, lambda said: None)}
     assert lines["a"]["by"] == {"ref": [[HOUR, HOUR + 3_600, {"a.example": 10}, 0, 0]]}
     assert "by" not in lines["b"]

@@ -89,7 +89,7 @@ def test_what_was_erased_still_adds_up_before_and_after_its_owners_write_again(s
     first, second = Flusher(store, 1), Flusher(store, 2)
     first.flush({"a": hits((0, 50), bots=3), "b": hits((0, 1))})
     second.flush({"a": hits((0, 7))})
-    store.erase("a", NOON * 1_000_000)
+    store.erase(["a"], NOON * 1_000_000)
     report = verify(store, CLICKS)
     assert (report.people, report.bots, report.erased, report.broken) == (1, 0, 60, [])
     first.flush({"a": hits((5, 60), bots=4)})
