@@ -27,6 +27,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
     merge_breakdowns,
 )
 from clickcurve.buckets.breakdowns.check import common_span
+from clickcurve.buckets.breakdowns.few_hits import hide_few
 from clickcurve.buckets.breakdowns.open_part import BreakdownHead, head_of
 from clickcurve.buckets.breakdowns.parts import Parts, decode_open, decode_parts, separate_parts
 from clickcurve.buckets.codec import decode_header
@@ -57,7 +58,8 @@ class BreakdownReader:
     """Reads rows of counts with their breakdowns for queries.
 
     rows and ladder are the store's; pending and pending_breakdowns the owner's, by stored key. elsewhere: what other
-    owners hold that are near enough to be asked, of both kinds; None: there are none.
+    owners hold that are near enough to be asked, of both kinds; None: there are none. least: values with fewer hits in
+    a bucket are not named (`few_hits`); 0: all are.
     """
 
     def __init__(
@@ -68,8 +70,10 @@ class BreakdownReader:
         ladder: Callable[[], Ladder],
         bounded: BoundedLadder,
         other_workers: OtherWorkers | None = None,
+        least: int = 0,
     ) -> None:
         self._other_workers = other_workers
+        self._least = least
         self._rows = rows
         self._pending = pending
         self._pending_breakdowns = pending_breakdowns
@@ -106,6 +110,8 @@ class BreakdownReader:
         def merged() -> BreakdownRow:
             row = fold(with_pending(stored_counts.row, pending, stored_counts.marks, ladder), day, ladder)
             breakdown = self._merged(stored_parts, pending_parts, erased_at, day, only, hours_only)
+            if self._least:
+                breakdown = hide_few(breakdown, self._least)
             return BreakdownRow(row, breakdown, ladder, self.bounded.ladder, settled)
 
         hits = sum([sum(each.delta.people.values()) + sum(each.delta.bots.values()) for each in pending])
