@@ -121,9 +121,8 @@ def create_app(
     app.include_router(export_routes(store, owner.flush, clock))
     if breakdowns is not None:
         shown = make_breakdowns(pending, store, clock, attributes, peers, page.least) or breakdowns
-        why = ChangeQueries(queries, shown).why
-        dimensions, visitors = attributes.dimensions, attributes.visitors
-        page = replace(page, broken_down=BrokenDown(shown, why, dimensions, visitors, bool(page.least)))
+        asked = shown, ChangeQueries(queries, shown).why, attributes.dimensions, attributes.visitors
+        page = replace(page, broken_down=BrokenDown(*asked, bool(page.least)))
     app.include_router(picture_routes(queries))
     other_tools = _other_tools(queries, breakdowns, counting.problems, HitSender(hits), attributes)
     for router in other_tools:

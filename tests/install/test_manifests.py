@@ -166,6 +166,7 @@ def test_the_policies_choose_the_pods_of_the_servers() -> None:
     assert of_kind("cluster", "PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == labels
 
 
+@pytest.mark.needs("sed")
 def test_cassandra_of_compose_has_the_settings_that_the_page_asks_for(tmp_path: Path) -> None:
     """Its commands are run on a file with the settings that the image has."""
     page = (ROOT / "docs" / "cassandra.md").read_text()
