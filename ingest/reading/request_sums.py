@@ -29,9 +29,11 @@ from ingest.hit import (
     PlainHit,
     RawHits,
     broken_rule,
+    groups_of,
     hit_at,
     hit_of,
     id_within,
+    is_grouped,
     is_id,
     refused_count,
     sent_id,
@@ -103,7 +105,7 @@ class RequestSums:
 
     def add(self, raw: RawHits, is_bot: Judge) -> None:
         """Adds the hits that are good and notes why the others are not; `is_bot` judges a user agent."""
-        if self._allowed.prefix:
+        if is_grouped(self._allowed, self._reader):
             self._add_each(raw, is_bot)
         elif raw.plain:
             self._add_plain(raw.plain, is_bot)
@@ -232,7 +234,7 @@ class RequestSums:
     ) -> None:
         """Adds what one object tells of a link's past: minute start -> count, and a count without dates.
 
-        Under a prefix it counts in the group too, but for what has no dates.
+        It counts in the groups of its token and its host too, but for what has no dates.
         """
         allowed = self._allowed
         if not allowed.covers(key):
@@ -242,8 +244,8 @@ class RequestSums:
             return
         values = list(values)
         self._sums.links.add_past(key, people, bots, values)
-        if allowed.prefix:
-            self._sums.groups.add_past(allowed.group_row, people, bots, values)
+        for group in groups_of(key, (), allowed, self._reader):
+            self._sums.groups.add_past(group, people, bots, values)
         if opening:
             self._sums.openings[key] = self._sums.openings.get(key, 0) + opening
         self._hits += 1
