@@ -81,7 +81,7 @@ def _delete_several(client: NamedServer, prefix: str | None, group: str | None, 
     if dry_run or not yes or on_screen():
         listed = None if prefix is None else _under_prefix(client, prefix)
         in_group = None if group is None else client.ask(group_path(group, "total"), {"bots": "include"})["total"]
-        what = _described(listed, prefix, in_group, group)
+        what = _what_is_there(listed, prefix, in_group, group)
         numbers = ({} if listed is None else {"links": listed.links, "hits": listed.hits}) | (
             {} if in_group is None else {"group_hits": in_group}
         )
@@ -133,7 +133,7 @@ def _delete_links(client: NamedServer, prefix: str, expected: int | None) -> int
     return deleted
 
 
-def _described(listed: _UnderPrefix | None, prefix: str | None, in_group: int | None, group: str | None) -> str:
+def _what_is_there(listed: _UnderPrefix | None, prefix: str | None, in_group: int | None, group: str | None) -> str:
     parts = []
     if listed is not None:
         ends = f" ({visible(listed.first)} to {visible(listed.last)})" if listed.links else ""
