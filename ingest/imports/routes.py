@@ -119,6 +119,7 @@ def import_routes(
             raise ClientDisconnect from None
         finally:
             room.release(held_body)
+        await sums.charge()
         await intake.accept(sums.batch_with(SourceStep(source_within(source, access()), start, to, tail)))
         receipt = sums.receipt()
         sums.count_into(counters, receipt)
