@@ -9,9 +9,10 @@ from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from time import time
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from bench.measure import Line, Measure, measure, render
 from bench.workload import Workload
@@ -103,6 +104,13 @@ def as_server(part: Part) -> Part:
         return part(options)
 
     return collected
+
+
+def circumstances() -> dict[str, Any]:
+    """Returns the day, the machine, Python's version and the load now: what a sheet of figures says of its run."""
+    processors, _, python = machine().rpartition(", Python ")
+    load = round(float(Path("/proc/loadavg").read_text().split()[0]), 1)
+    return {"day": datetime.now(UTC).date().isoformat(), "machine": processors, "python": python, "load": load}
 
 
 def machine() -> str:

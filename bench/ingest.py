@@ -89,7 +89,7 @@ def by_path(folder: Path, keys: Sequence[str]) -> Requests:
     return Requests.paths("POST", folder / "paths.txt", (f"/v1/hits/{key}" for key in keys))
 
 
-def json_lines(folder: Path, name: str, objects: Sequence[Mapping[str, str]], path: str = "/v1/hits") -> Requests:
+def json_lines(folder: Path, name: str, objects: Sequence[Mapping[str, object]], path: str = "/v1/hits") -> Requests:
     """Returns one JSON object a request."""
     return Requests.lines(path, JSON, folder / f"{name}.txt", map(json.dumps, objects))
 

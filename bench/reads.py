@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,7 +20,6 @@ from bench.measure import Line, Percentiles, in_turn, spread
 from bench.workload import Workload, batch
 from bench.wrk import Requests, drive
 from testing.client import Clickcurve
-from testing.server import ROOT
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 QUERIES = {
@@ -37,8 +34,6 @@ FILE_AIM_MB = 7.0
 FLUSH_KEYS = 30_000
 FLUSH_WITHIN_S, LOADED_WITHIN_S = 60, 600  # an interval of 15 seconds, and the flush; a whole workload
 POST = "POST /v1/hits/{key}"
-# A loaded store is kept for later runs as long as the code that writes it and the hour stay the same.
-WRITERS = ("clickcurve/buckets", "ingest", "storage", "bench/workload.py")
 
 
 def reads(options: Options) -> Iterator[Line]:
@@ -69,19 +64,19 @@ def queries_of(folder: Path, workload: Workload) -> dict[str, Requests]:
 
 
 def loaded(data: Path, workload: Workload) -> Line:
-    """Copies the loaded store into a folder, and loads it first if no earlier run did; returns its size."""
-    kept = Path(tempfile.gettempdir()) / f"clickcurve-workload-{_fingerprint(workload)}"
-    done = kept.with_name(f"{kept.name}.loaded")
+    """Copies the loaded store into a part's folder, and loads it first if no part of this run did; returns its size."""
+    kept = data.parent.parent / f"loaded-{workload.links}-{workload.hits}"
+    done = kept.with_suffix(".took")
     if not done.exists():
         begun = time()
         with servers.clickcurve(kept, {"CLICKCURVE_FLUSH_S": "1"}) as server:
             post_all(server.url, workload)
-        done.write_text(f"{time() - begun:.0f}\n")
+        done.write_text(f"{time() - begun:.0f}")
     shutil.copytree(kept, data)
     size_mb = sum(file.stat().st_size for file in data.glob("clickcurve.db*")) / 1e6
     a_link = (data / "clickcurve.db").stat().st_size / workload.links
     what = f"file of {workload.links:,} links, {workload.hits:,} hits, {workload.days} days"
-    compared = f"{a_link:.0f} B a link; loaded in {done.read_text().strip()} s"
+    compared = f"{a_link:.0f} B a link; loaded in {done.read_text()} s"
     return Line(what, f"{size_mb:.2f} MB", compared, f"<= {FILE_AIM_MB:.0f} MB")
 
 
@@ -109,15 +104,6 @@ def post(client: Clickcurve, body: bytes) -> None:
 
 def _send_hits(client: Clickcurve, keys: list[str]) -> None:
     post(client, "\n".join(batch(keys, int(time()))).encode())
-
-
-def _fingerprint(workload: Workload) -> str:
-    digest = hashlib.sha256(repr(workload).encode())
-    for name in WRITERS:
-        place = ROOT / name
-        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

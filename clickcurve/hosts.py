@@ -49,6 +49,12 @@ class Hosts:
 HOSTS_IGNORED = Hosts()
 
 
+def host_in_key(key: str) -> str:
+    """Returns the host that a key begins with, before its first slash; "" for a key that begins with none."""
+    host, slash, path = key.partition("/")
+    return host if slash and path and host_of_key(host) == host else ""
+
+
 def host_of_key(text: str) -> str:
     """Returns a host as it stands in keys: lower case, without a default port; "" if the text is none."""
     return _DEFAULT_PORT.sub("", text).lower() if _HOST.fullmatch(text) else ""

@@ -25,7 +25,8 @@ from msgspec import Meta, Struct
 from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
-from clickcurve.keys import KEY_BYTES, group_key, is_key, require_key
+from clickcurve.hosts import host_in_key
+from clickcurve.keys import GROUP_BYTES, KEY_BYTES, group_key, is_key, require_key
 from clickcurve.problem import shown
 from clickcurve.times import YEAR_RULE, YEARS, iso_seconds, year_hint
 from ingest.attributes.bot_rules import NO_RULE
@@ -188,12 +189,20 @@ def hit_of(
     outside = outside_prefix(raw, allowed)
     if outside is not None:
         raise outside
+    second = moment.now if raw.ts is None else second_of(raw.ts)
+    assert second is not None
+    return hit_at(raw, second, is_bot, reader, allowed)
+
+
+def hit_at(
+    raw: JsonHit, second: int, is_bot: Judge, reader: ProfileReader = NO_DIMENSIONS, allowed: Access = ALL_ACCESS
+) -> Hit:
+    """Returns a hit of this second whose fields keep to RULES; raises HitRejected for a bad attribute."""
     ua, bot, rule = raw.ua, raw.bot, NO_RULE
     if bot is None:
         bot = ua is not None and is_bot(ua)
-    second = moment.now if raw.ts is None else second_of(raw.ts)
-    assert second is not None
-    minute, groups, profile = minute_start(second), groups_of(raw, allowed), profile_of(raw, reader)
+    minute, groups = minute_start(second), groups_of(raw.key, raw.groups or (), allowed, reader)
+    profile = profile_of(raw, reader)
     id_ = id_within(raw.id, allowed)
     if raw.bot is None and not bot and reader.bot_rules.fields:
         rule = reader.bot_rules.rule(raw.ip, raw.ref, ua)  # of attributes that have been checked
@@ -232,11 +241,27 @@ def sent_id(id_: str) -> str:
     return id_.sent if isinstance(id_, EventId) else id_
 
 
-def groups_of(raw: JsonHit, allowed: Access = ALL_ACCESS) -> tuple[str, ...]:
-    """Returns the stored keys of the groups that a hit counts in, each once: those it names, and its token's."""
-    if not allowed.prefix:
-        return tuple(dict.fromkeys(map(group_key, raw.groups))) if raw.groups else ()
-    return tuple(dict.fromkeys((*map(group_key, raw.groups or ()), allowed.group_row)))
+def groups_of(
+    key: str, named: Sequence[str], allowed: Access = ALL_ACCESS, reader: ProfileReader = NO_DIMENSIONS
+) -> tuple[str, ...]:
+    """Returns the stored keys of the groups that a hit counts in, each once.
+
+    They are those it names, its token's, and its host's where the settings say so and a group can have this name.
+    """
+    if not (named or allowed.prefix or reader.group_by_host):
+        return ()
+    groups = list(map(group_key, named))
+    if allowed.prefix:
+        groups.append(allowed.group_row)
+    host = host_in_key(key) if reader.group_by_host else ""
+    if host.isprintable() and 0 < len(host.encode()) <= GROUP_BYTES:
+        groups.append(group_key(host))
+    return tuple(dict.fromkeys(groups))
+
+
+def is_grouped(allowed: Access, reader: ProfileReader) -> bool:
+    """Returns whether hits that name no groups count in some all the same."""
+    return bool(allowed.prefix) or reader.group_by_host
 
 
 def hashes_of_visitor(
@@ -334,12 +359,12 @@ def ts_of(value: object, moment: Moment) -> int:
     return second
 
 
-def is_time(value: object, moment: Moment) -> bool:
-    """Tells whether a hit may have this time."""
+def time_of(value: object, moment: Moment) -> int | None:
+    """Returns epoch seconds; None for a time that no hit may have."""
     second = second_of(value)
     if second is None or not 0 <= second <= moment.latest:
-        return False
-    return second not in YEARS or isinstance(value, str)
+        return None
+    return second if second not in YEARS or isinstance(value, str) else None
 
 
 def refuse_time(value: object, moment: Moment) -> None:
@@ -418,7 +443,7 @@ def _refuse_bot(value: object, _: Moment) -> None:
 # In the order in which they are tested. The attributes that are not here are checked by the reader of profiles, next.
 RULES: Final = (
     Rule("key", lambda value, _: is_key(value), lambda value, _: require_key(value, HitRejected)),
-    Rule("ts", is_time, refuse_time),
+    Rule("ts", lambda value, moment: time_of(value, moment) is not None, refuse_time),
     Rule("count", lambda value, _: is_count(value), refuse_count),
     Rule("id", is_id, refuse_id),
     Rule("ua", lambda value, _: isinstance(value, str), _refuse_ua),

@@ -24,7 +24,7 @@ from ingest.batch import (
     encode_batch,
     encode_singles,
 )
-from ingest.hit import NO_COUNT, NO_TIME, Hit, Moment, PlainHit, hour_start, minute_start
+from ingest.hit import NO_TIME, Hit, Moment, PlainHit, hour_start, minute_start
 from ingest.journal.group_commit import Group
 
 _AFTER_YEARS = YEARS.stop + MINUTE_S  # the minute before holds seconds that may be years
@@ -159,7 +159,8 @@ class HitSums:
         # minute. The minute that the last tolerated second lies in ends there: later hits of it are judged again.
         limit, refused = moment.latest + 1, list[PlainHit]()
         minute = start = end = 0
-        append = list[str]().append
+        append, people = list[str]().append, self.links.people
+        cell: dict[str, int] | None = None
         for hit in hits:
             ts = hit.ts
             if not start <= ts < end:
@@ -173,12 +174,14 @@ class HitSums:
                     continue
                 elif ts < _AFTER_YEARS:
                     start, end = ts, ts + 1
-                append = self.keys[minute].append
-            if hit.count == NO_COUNT:
+                append, cell = self.keys[minute].append, None
+            count = hit.count
+            if not count:  # NO_COUNT
                 append(hit.key)
-            else:
-                cell = self.links.people.setdefault(minute, {})
-                cell[hit.key] = cell.get(hit.key, 0) + hit.count
+                continue
+            if cell is None:
+                cell = people.setdefault(minute, {})
+            cell[hit.key] = cell.get(hit.key, 0) + count
         return refused
 
     def sum_keys(self) -> None:

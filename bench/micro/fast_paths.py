@@ -22,7 +22,7 @@ from bench.measure import Measure, ready
 from bench.micro import breakdown
 from bench.micro.attributes import ALL, DIMENSIONS, NOW, reader_of
 from bench.micro.growth import moments
-from bench.micro.inside import begun_flush, owned_store, queries_over, read
+from bench.micro.inside import new_flushes, queries_over, read
 from bench.micro.reading import plain_bodies
 from bench.micro.rows import row_of
 from bench.visitors import Visitors
@@ -37,17 +37,17 @@ from clickcurve.keys import link_subject
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Question
 from clickcurve.limiter.backends import redis
+from clickcurve.limiter.backends.connections.redis_socket import RedisSocket
 from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.backends.meters import Meter, Tokens, Windows
 from clickcurve.limiter.backends.redis_scripts import ScriptCodec
-from clickcurve.limiter.backends.redis_socket import RedisSocket
 from clickcurve.limiter.blocking import blocking
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule
 from ingest.attributes.memo import Memo
-from ingest.buffer import Buffer
+from ingest.batch import Batch
 from ingest.flush import Flush
 from ingest.imports import access_log
 from ingest.reading import body as reading
@@ -146,14 +146,14 @@ def _of_hits(options: Options) -> Iterator[Measure]:
     make_reader, per = partial(reader_of, *DIMENSIONS), 20 * hits
     yield Measure(f"columns of hits, {of}", make_reader, read_all, "us a hit", per, slow=columns)
     yield Measure(f"memos of texts, {of}", make_reader, read_all, "us a hit", per, slow=memos, apart=True)
-    plain, json_hits = partial(_read_all, plain_bodies(hits, 20)), (reading, "WAYS", reading.WAYS[1:])
+    plain, json_hits = partial(_read_all, plain_bodies(hits, 20)), (reading, "WAYS", reading.WAYS[2:])
     yield Measure(f"plain hits, {of}", reader_of, plain, "us a hit", per, slow=json_hits)
     lines, alone = options.of(20_000), (access_log, "_PLAIN_LINE", re.compile("^.*()()()()()()()()$", re.MULTILINE))
     log = "".join(map(_log_line, Visitors().hits(lines, ("ref", "ip", "ua"), NOW))).encode()
     yield Measure(
         f"{lines:,} lines of a log", _log_reader, lambda reader: reader.read(log), "us a line", lines, slow=alone
     )
-    flush, lazily = _flushes(options, links), (codec, "decode_lazily", codec.decode)
+    flush, lazily = _lazy_flushes(options, links), (codec, "decode_lazily", codec.decode)
     what = f"lazy rows, flush of {links:,} links"
     yield Measure(what, flush, Flush.write, "us a row", links, slow=lazily, fresh=True)
 
@@ -163,22 +163,15 @@ def _read_all(bodies: list[bytes], reader: Any) -> None:
         read(each, NOW, reader)
 
 
-def _flushes(options: Options, links: int) -> Callable[[], Flush]:
-    """Makes the next flush of rows with hits of 400 days, a hit each."""
-    store, number, minutes = owned_store(options.folder / "lazy.db"), 0, moments(100)
-    options.closing.callback(store.close)
+def _lazy_flushes(options: Options, links: int) -> Callable[[], Flush]:
+    """Makes flushes of a hit of each link, the first with those of 400 days."""
+    minutes = moments(100)
 
-    def make() -> Flush:
-        nonlocal number
-        number += 1
-        buffer = Buffer(NOW - NOW % DAY_S)
-        earlier = minutes(0, NOW) if number == 1 else ()
-        for at in (*earlier, NOW - NOW % 60):
-            some = [{"key": f"link{n}", "ts": at} for n in range(links)]
-            buffer.add_batch(read(json.dumps(some).encode(), NOW), number, visible=True)
-        return begun_flush(store, number, buffer, NOW)
+    def batches(number: int) -> Iterator[Batch]:
+        for at in (*(minutes(0, NOW) if number == 1 else ()), NOW - NOW % 60):
+            yield read(json.dumps([{"key": f"link{n}", "ts": at} for n in range(links)]).encode(), NOW)
 
-    return make
+    return new_flushes(options, batches, NOW)
 
 
 def _log_line(hit: Mapping[str, Any]) -> str:

@@ -12,11 +12,9 @@ from time import perf_counter, process_time, time
 
 from bench.command import Options
 from bench.measure import Line
+from bench.micro.inside import save_rows, saved_row
 from bench.micro.rows import row_of
-from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
-from clickcurve.buckets.row import next_due
-from clickcurve.buckets.upper_bounds import upper_bounds_of
 from ingest.batch import Batch
 from ingest.owner import Owner
 from retention.run import run_pass
@@ -25,7 +23,6 @@ from storage.contract import Held, SavedRow
 from storage.sqlite.store import SqliteStore
 from testing.owner_process import OwnerProcess, TrackedDisk
 
-ROWS_PER_SAVE = 20_000
 FOLDED_ROWS = 200_000
 Minutes = Callable[[int, int], dict[int, int]]  # the hits of a link by minute, from its number and now
 
@@ -107,14 +104,11 @@ def _fill(store: SqliteStore, links: int, now: int, minutes: Minutes) -> None:
     (record,) = store.owners()
 
     def saved(number: int) -> SavedRow:
-        row = row_of(minutes(number, now), day=fold_day(now), mark=record.begun)
-        return SavedRow(encode(row), next_due(row, CLICKS), upper_bounds=upper_bounds_of(row, CLICKS))
+        return saved_row(row_of(minutes(number, now), day=fold_day(now), mark=record.begun))
 
     alike = saved(0) if minutes is three_minutes else None
-    with store.saving(Held(record.owner, record.epoch, record.holder), record.begun) as save:
-        for first in range(0, links, ROWS_PER_SAVE):
-            numbers = range(first, min(links, first + ROWS_PER_SAVE))
-            save({key_of(n, links): alike or saved(n) for n in numbers})
+    rows = ((key_of(number, links), alike or saved(number)) for number in range(links))
+    save_rows(store, Held(record.owner, record.epoch, record.holder), record.begun, rows)
 
 
 class _Part:

@@ -12,22 +12,18 @@ from unittest.mock import patch
 from bench.command import Options
 from bench.measure import Line, Percentiles
 from bench.micro.growth import base62_key
-from bench.micro.inside import HELD, begun_flush, owned_store
+from bench.micro.inside import HELD, begun_flush, owned_store, save_rows, saved_row
 from bench.micro.rows import row_of
-from clickcurve.buckets.codec import encode
-from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
-from clickcurve.buckets.row import next_due
-from clickcurve.buckets.upper_bounds import upper_bounds_of
+from clickcurve.buckets.ladder import DAY_S, MINUTE_S, fold_day
 from ingest.buffer import Buffer
 from query.lists.key_kind import LINK
 from query.lists.listing import Listing
 from query.parameters import parse_parameters
-from storage.contract import SavedRow, StoredLink
+from storage.contract import StoredLink
 from storage.sqlite.rankings import SqliteRanked
 from storage.sqlite.store import SqliteStore
 
 NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
-CHUNK = 500
 FLUSH_ROWS = 30_000
 RANKINGS = ("", "last=1d", "last=7d", "last=30d", "last=12mo", "last=60m", "last=24h", "last=30d&bots=include")
 LIMITS = (20, 1_000)
@@ -67,14 +63,9 @@ def _fill(store: SqliteStore, links: int) -> list[str]:
     drawn = random.Random(1)
     store.begin(HELD, 0, 1, 0)
     keys = [base62_key(n) for n in range(links)]
-    rows: dict[str, SavedRow] = {}
-    for rank, key in sorted(enumerate(keys, 1), key=lambda each: each[1]):
-        row = row_of(_hits_of(drawn, rank, links), day=fold_day(NOW), mark=1)
-        rows[key] = SavedRow(encode(row), next_due(row, CLICKS), None, upper_bounds=upper_bounds_of(row, CLICKS))
-        if len(rows) == CHUNK:
-            store.save_own(HELD, 1, rows, {})
-            rows = {}
-    store.save_own(HELD, 1, rows, {})
+    ranked = sorted(enumerate(keys, 1), key=lambda each: each[1])
+    rows = ((key, row_of(_hits_of(drawn, rank, links), day=fold_day(NOW), mark=1)) for rank, key in ranked)
+    save_rows(store, HELD, 1, ((key, saved_row(row)) for key, row in rows))
     return keys
 
 

@@ -12,12 +12,11 @@ import sys
 import tempfile
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 from typing import Any
 
-from bench.command import machine
+from bench.command import circumstances
 from bench.peers import growth, measure
 from bench.peers.graphite import Graphite, Statsd
 from bench.peers.hits import prepare
@@ -117,13 +116,9 @@ def _workload(given: Namespace) -> Workload:
 
 
 def _circumstances(given: Namespace, begun: float) -> Figures:
-    processors, _, python = machine().rpartition(", Python ")
     return {
-        "day": datetime.fromtimestamp(begun, UTC).date().isoformat(),
+        **circumstances(),
         "took_s": round(time() - begun),
-        "machine": processors,
-        "python": python,
-        "load": round(float(Path("/proc/loadavg").read_text().split()[0]), 1),
         "links": given.links,
         "hits": given.hits,
         "days": DAYS,

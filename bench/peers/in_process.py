@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
@@ -17,6 +17,11 @@ from bench.servers import Started
 from testing.server import ROOT
 
 ENVIRONMENT = ROOT / ".venv" / "peers"
+
+
+def _told(verb: str) -> Callable[..., Any]:
+    """Returns the method that has the engine do what its method of this name does."""
+    return lambda peer, *arguments: peer.tell(verb, *arguments)
 
 
 class InProcess(Peer):
@@ -55,9 +60,6 @@ class InProcess(Peer):
         except EOFError:
             raise RuntimeError(f"{self.name} ended:\n{self.log.read_text(errors='replace')[-2_000:]}") from None
 
-    def version(self) -> str:
-        return str(self.tell("version"))
-
     def load(self, feed: Feed) -> float:
         return float(self.tell("loaded_s", str(feed.raw), str(feed.summed)))
 
@@ -74,17 +76,8 @@ class InProcess(Peer):
     def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Percentiles:
         return Percentiles.of(self.tell("latency", keys, seconds, question.start, question.end, question.step_s))
 
-    def add(self, key: str, ts: int) -> None:
-        self.tell("add", key, ts)
-
-    def singles(self, keys: Sequence[str], seconds: float) -> Any:
-        return self.tell("singles", keys, seconds)
-
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> Any:
-        return self.tell("batches", keys, at, seconds)
-
-    def counted(self) -> Any:
-        return self.tell("counted")
+    version, counted = _told("version"), _told("counted")
+    add, singles, batches = _told("add"), _told("singles"), _told("batches")
 
 
 class SqliteRows(InProcess):

@@ -209,6 +209,18 @@ def check_together(rules: Sequence[Rule]) -> None:
         raise _rule_error("backend", ", ".join(sorted(backends)), "the same for all rules of an event")
 
 
+def check_one_caller(rules: Sequence[Rule]) -> None:
+    """Raises RuleInvalid unless all rules of an event are by the same features, as a Redis Cluster needs."""
+    if any(rule.by != rules[0].by for rule in rules):
+        different = "; ".join(dict.fromkeys(" or ".join(" and ".join(names) for names in rule.by) for rule in rules))
+        raise _with_event(
+            _rule_error(
+                "by", different, "the same in all rules of an event on a Redis Cluster, or an event for each caller"
+            ),
+            rules[0].event,
+        )
+
+
 def _parse_table(event: str, name: str, table: Mapping[str, Any]) -> Rule:
     settings = {each.name for each in fields(Rule) if each.init} - {"event", "edge_s"} | {"edge"}
     for setting in table:

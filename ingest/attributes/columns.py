@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import compress
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -35,9 +35,18 @@ class HitColumns(NamedTuple):
         return HitColumns._make(tuple(compress(column, chosen)) for column in self)
 
 
+_OF_HITS: Final = tuple("count" if name == "counts" else name for name in HitColumns._fields)
+
+
 def columns_of_hits(hits: Sequence[Struct]) -> HitColumns:
-    """Returns the columns of some hits, one at least."""
-    return HitColumns._make(zip(*map(astuple, hits), strict=True))
+    """Returns the columns of some hits of one shape, one at least. Of a field that it lacks all have the default."""
+    some = zip(*map(astuple, hits), strict=True)
+    columns: dict[str, Sequence[Any]] = dict(zip(hits[0].__struct_fields__, some, strict=True))
+    for name in _OF_HITS:
+        if name not in columns:
+            default = getattr(hits[0], name)
+            columns[name] = _nothing(len(hits)) if default is None else (default,) * len(hits)
+    return HitColumns._make([columns[name] for name in _OF_HITS])
 
 
 @lru_cache(512)

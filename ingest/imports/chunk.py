@@ -36,7 +36,7 @@ from ingest.reading.json_array import (
 )
 from ingest.reading.json_hit import ABSENT, HIT_BYTES, NotJson, check_json, object_fields, read_hit
 from ingest.reading.request_sums import RequestSums
-from ingest.reading.ways import STEP_HITS, Form, decoded_steps, way_of
+from ingest.reading.ways import STEP_HITS, Form, Way, decoded_steps
 
 _LONGEST_PIECE = PIECE_BYTES * WINDOW_PIECES
 _LINE_COST = PIECE_BYTES // SLOW_VALUES  # what a line costs in time, in bytes, however short it is
@@ -80,7 +80,7 @@ class _ObjectFields(msgspec.Struct, gc=False, eq=False):
 
 
 _encoder = msgspec.json.Encoder()
-_WAYS = (way_of(DatedHit, lambda hits: RawHits(json=hits)),)
+_WAYS = (Way(DatedHit, lambda hits: RawHits(json=hits), narrows=True),)
 _NO_OBJECT = RawHits(no_objects=1)
 _object_decoder = msgspec.json.Decoder(_ObjectFields)
 

@@ -17,7 +17,7 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Protocol
 
-from clickcurve.access import access
+from clickcurve.access import ALL_ACCESS, Access, access
 from clickcurve.asgi import FIELDS, Answer, Message, Receive, Scope, Send, answer, close_unanswered
 from clickcurve.buckets.errors import (
     BodyUnreadable,
@@ -38,6 +38,7 @@ from ingest.hit import (
     Judge,
     Moment,
     PlainHit,
+    groups_of,
     hit_of,
     is_id,
     minute_start,
@@ -143,7 +144,7 @@ class HitRoutes:
                     pass
                 elif len(path) > len(HIT):
                     if headers.get(b"content-length", b"0") == b"0" and _PLAIN_PATH(path) and not scope["query_string"]:
-                        counting = self.intake.accept_one(path[len(HIT) :].decode("ascii"))
+                        counting = self.intake.accept_one(self.now(path[len(HIT) :].decode("ascii")))
                 elif len(path) == len(HITS) and is_short_json(headers):
                     first = await receive()
                     counting = self._count_one(first)
@@ -171,6 +172,11 @@ class HitRoutes:
             return self.intake.accept(batch_of_hits([hit]))
         return self.intake.accept_one(hit)
 
+    def now(self, key: str, allowed: Access = ALL_ACCESS) -> str | Hit:
+        """Returns one hit of a link now: its key, or a hit if it counts in groups."""
+        groups = groups_of(key, (), allowed, self._reader)
+        return Hit(key, minute_start(self._moment().now), 1, None, False, groups=groups) if groups else key
+
     def single(self, body: bytes, with_id: bool = False) -> str | Hit | None:
         """Reads a body that is one hit which counts once: its key if that is all, else a hit; None for any other."""
         if not body.startswith(b"{") or len(body) > self._room.body_bytes:
@@ -181,11 +187,12 @@ class HitRoutes:
         if hit.count > 1:
             return None
         if hit.ts == NO_TIME:
-            return hit.key
+            return self.now(hit.key)
         moment = self._moment()
         if not moment.late_before <= hit.ts <= moment.latest:
             return None
-        return Hit(hit.key, minute_start(hit.ts), 1, None, False)
+        groups = groups_of(hit.key, (), reader=self._reader)
+        return Hit(hit.key, minute_start(hit.ts), 1, None, False, groups=groups)
 
     def _valid(self, raw: JsonHit) -> Hit | None:
         if raw.ua is not None and self._reader.lacks_agents:
@@ -269,12 +276,11 @@ class HitRoutes:
         except HitRejected as error:
             sums.refuse(error)
         else:
-            groups = (allowed.group_row,) if allowed.prefix else ()
-            hit = Hit(allowed.own_key(key), minute_start(sums.moment.now), 1, None, False, groups=groups)
-            sums.add_hit(hit)
+            hit = self.now(allowed.own_key(key), allowed)
+            sums.add_hit(Hit(hit, minute_start(sums.moment.now), 1, None, False) if isinstance(hit, str) else hit)
             if request.name is None:
                 await sums.charge()
-                await self.intake.accept_one(hit if groups else key)
+                await self.intake.accept_one(hit)
                 self.counters.singles += 1
                 return COUNTED
         return await self._settle(sums)

@@ -14,8 +14,8 @@ from typing import cast
 from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
 from clickcurve.problem import shown
-from clickcurve.times import YEARS
-from ingest.attributes.columns import columns_of_hits, given_fields
+from clickcurve.times import YEARS, iso_seconds
+from ingest.attributes.columns import HitColumns, columns_of_hits, given_fields
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import (
@@ -29,12 +29,15 @@ from ingest.hit import (
     PlainHit,
     RawHits,
     broken_rule,
+    groups_of,
+    hit_at,
     hit_of,
     id_within,
-    is_time,
+    is_grouped,
+    is_id,
     refused_count,
-    second_of,
     sent_id,
+    time_of,
 )
 from ingest.hit_sums import HitSums, PastValues
 from ingest.reading.counters import IngestCounters, class_of_rule
@@ -103,7 +106,7 @@ class RequestSums:
 
     def add(self, raw: RawHits, is_bot: Judge) -> None:
         """Adds the hits that are good and notes why the others are not; `is_bot` judges a user agent."""
-        if self._allowed.prefix:
+        if is_grouped(self._allowed, self._reader):
             self._add_each(raw, is_bot)
         elif raw.plain:
             self._add_plain(raw.plain, is_bot)
@@ -147,29 +150,30 @@ class RequestSums:
 
     def _add_json(self, hits: Sequence[JsonHit], is_bot: Judge) -> None:
         """Adds hits in columns; one by one where they are few, or have ids, groups or an odd time."""
-        places, odd = range(len(hits)), list[int]()
-        if len(hits) < IN_COLUMNS:
-            odd += places
-        else:
-            odd = self._add_columns(hits, is_bot)
-        for place in odd:
-            self._add_one(hits[place], is_bot, self._hits + place)
+        places: Sequence[int] = range(len(hits))
+        seconds: Sequence[int | None] = (None,) * len(hits)
+        if len(hits) >= IN_COLUMNS:
+            columns = columns_of_hits(hits)
+            seconds = self._seconds(columns.ts)
+            places = self._add_columns(columns, seconds, is_bot)
+        for place in places:
+            self._add_one(hits[place], is_bot, self._hits + place, seconds[place])
         self._hits += len(hits)
 
-    def _add_columns(self, hits: Sequence[JsonHit], is_bot: Judge) -> list[int]:
+    def _add_columns(self, columns: HitColumns, seconds: Sequence[int | None], is_bot: Judge) -> Sequence[int]:
         """Adds hits in columns; returns the places of those that are to be added one by one."""
-        columns, places = columns_of_hits(hits), [*range(len(hits))]
-        given = given_fields(columns)
-        seconds = self._seconds(columns.ts)
+        given, places = given_fields(columns), range(len(seconds))
         fit: Sequence[bool] = ()
         if "id" in given or "groups" in given or None in seconds:
             fit = [
                 not (second is None or id_ or groups)
                 for second, id_, groups in zip(seconds, columns.id, columns.groups, strict=True)
             ]
+            if True not in fit:
+                return places
             columns, seconds = columns.where(fit), list(compress(seconds, fit))
         try:
-            add_columns(self._sums, columns, given, cast(Sequence[int], seconds), self._reader, is_bot)
+            add_columns(self._sums.links, columns, given, cast(Sequence[int], seconds), self._reader, is_bot)
         except HitRejected:
             return places
         for name in given.intersection(self._reader.ignored):
@@ -179,25 +183,31 @@ class RequestSums:
 
     def _seconds(self, sent: Sequence[int | float | str | None]) -> Sequence[int | None]:
         """Returns the seconds of some hits; None for a time that no hit may have."""
-        if {*map(type, sent)} == {int}:
-            seconds = cast(Sequence[int], sent)
-            if min(seconds) >= YEARS.stop and max(seconds) <= self.moment.latest:
-                return seconds
-        now = self.moment.now
-        return [now if ts is None else second_of(ts) if is_time(ts, self.moment) else None for ts in sent]
+        types, first, seconds = {*map(type, sent)}, YEARS.stop, cast(Sequence[int], sent)
+        if types == {str}:
+            read = list(map(iso_seconds, cast(Sequence[str], sent)))
+            types, first, seconds = {*map(type, read)}, 0, cast(Sequence[int], read)
+        if types == {int} and min(seconds) >= first and max(seconds) <= self.moment.latest:
+            return seconds
+        return [self.moment.now if ts is None else time_of(ts, self.moment) for ts in sent]
 
-    def _add_one(self, raw: JsonHit | NoHit, is_bot: Judge, index: int) -> None:
-        """Adds one hit, or notes why it is refused."""
+    def _add_one(self, raw: JsonHit | NoHit, is_bot: Judge, index: int, second: int | None = None) -> None:
+        """Adds one hit, or notes why it is refused; second: its time, where all of it was decoded and this is good."""
         if isinstance(raw, NoHit):
             self.refusals.note(raw.error, refused_count(raw.count), index)
             return
-        if self.refusals.are_explained():
+        is_good = second is not None and (raw.id is None or is_id(raw.id))
+        if self.refusals.are_explained() and not is_good:
             broken = broken_rule(raw, self.moment, self._reader, self._allowed)
             if broken is not None:
                 self.refusals.count(class_of_rule(broken), refused_count(raw.count))
                 return
         try:
-            hit = hit_of(raw, self.moment, is_bot, self._reader, self._allowed)
+            hit = (
+                hit_at(raw, cast(int, second), is_bot, self._reader, self._allowed)
+                if is_good
+                else hit_of(raw, self.moment, is_bot, self._reader, self._allowed)
+            )
         except HitRejected as error:
             self.refusals.note(error, refused_count(raw.count), index)
         else:
@@ -225,7 +235,7 @@ class RequestSums:
     ) -> None:
         """Adds what one object tells of a link's past: minute start -> count, and a count without dates.
 
-        Under a prefix it counts in the group too, but for what has no dates.
+        It counts in the groups of its token and its host too, but for what has no dates.
         """
         allowed = self._allowed
         if not allowed.covers(key):
@@ -235,8 +245,8 @@ class RequestSums:
             return
         values = list(values)
         self._sums.links.add_past(key, people, bots, values)
-        if allowed.prefix:
-            self._sums.groups.add_past(allowed.group_row, people, bots, values)
+        for group in groups_of(key, (), allowed, self._reader):
+            self._sums.groups.add_past(group, people, bots, values)
         if opening:
             self._sums.openings[key] = self._sums.openings.get(key, 0) + opening
         self._hits += 1

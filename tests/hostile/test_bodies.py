@@ -357,6 +357,32 @@ def test_bodies_that_hold_memory_without_sending_make_room_for_one_that_sends(ro
     asyncio.run(run())
 
 
+def test_bodies_that_wait_take_no_more_memory_than_the_budget() -> None:
+    """600 bodies held 329 MiB where 256 is the bound: a buffer that grows has more bytes than it holds."""
+
+    async def run() -> int:
+        routes = BodyRoutes(waiting_bytes=16 * MIB)
+        waiting: list[tuple[asyncio.Queue[bytes | None], asyncio.Task[Reply]]] = []
+        block = b" " * 9_000
+        tracemalloc.start()
+        for _ in range(60):
+            pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+            for _ in range(60):
+                pieces.put_nowait(block)
+            waiting.append((pieces, asyncio.create_task(routes.post("hits", pieces, JSON))))
+        for _ in range(200):
+            await asyncio.sleep(0)
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        for pieces, _ in waiting:
+            pieces.put_nowait(None)
+        assert {(await task).status for _, task in waiting} == {400, 429}
+        assert routes.room.used == 0
+        return held
+
+    assert 12 * MIB < asyncio.run(run()) < 16 * MIB + 60 * FREE_BYTES + MIB
+
+
 @pytest.mark.parametrize("trickles", [False, True], ids=["still", "trickling"])
 def test_an_honest_body_waits_a_second_for_still_ones_and_four_for_ones_that_trickle(trickles: bool) -> None:
     """They came in one burst, so their mean rate stays high for long: with 1 MiB each it was 16 s."""
