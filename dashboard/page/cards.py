@@ -75,7 +75,7 @@ def hits_card(curve: CurveAnswer, before: CurveAnswer | TotalAnswer | None, comp
         return Card("Hits", count, "in this range")
     change = change_of((before.at_least, before.at_most), (curve.at_least, curve.at_most))
     was = about(before.at_least, before.at_most)
-    return Card("Hits", count, f"{compared.words(ZoneInfo(curve.tz))}: {was.text}", change)
+    return Card("Hits", count, f"{was.text} before, {compared.words(ZoneInfo(curve.tz))}", change)
 
 
 def filtered_cards(curve: CurveAnswer, everything: TotalAnswer) -> list[Card]:

@@ -37,16 +37,19 @@ TAIL_CHARS = 400
 
 SourceName = Annotated[
     str,
-    Path(pattern="^[!-.0-~]+$", max_length=SOURCE_CHARS, description="Visible ASCII without a slash"),
+    Path(pattern="^[!-.0-~]+$", max_length=SOURCE_CHARS, description="Visible ASCII without a slash."),
 ]
-From = Annotated[int, Query(alias="from", ge=0, lt=2**62, description="The byte that the chunk begins at")]
-To = Annotated[int, Query(ge=0, lt=2**62, description="The byte after its last one")]
+From = Annotated[int, Query(alias="from", ge=0, lt=2**62, description="The byte that the chunk begins at.")]
+To = Annotated[int, Query(ge=0, lt=2**62, description="The byte after its last one.")]
 Tail = Annotated[
-    str, Query(pattern="^[!-~]*$", max_length=TAIL_CHARS, description="Memo with the offset for the client")
+    str,
+    Query(pattern="^[!-~]*$", max_length=TAIL_CHARS, description="A text that is kept with the offset for the client."),
 ]
-WideQuery = Annotated[Wide, Query(description="What becomes of buckets of history that are wider than what is kept")]
+WideQuery = Annotated[
+    Wide, Query(description="What to do with buckets of history that are wider than those kept here.")
+]
 
-VisitorsQuery = Annotated[bool, Query(description="Whether visitors are counted by what hits say")]
+VisitorsQuery = Annotated[bool, Query(description="Whether visitors are counted by what hits say.")]
 
 
 class ImportIntake(Protocol):

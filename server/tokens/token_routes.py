@@ -89,7 +89,7 @@ _MAKE = _operation(
 )
 _LIST = _operation("List the tokens", 200, "All tokens of the store, without the tokens themselves")
 _REVOKE = _operation("Revoke a token", 204, "Revoked", {404: "The store has no token with this id"}, parameters=[_ID])
-_AUDIT = _operation("List what was administered", 200, "Entries of the last 400 days, oldest first")
+_AUDIT = _operation("List what administrators did", 200, "Entries of the last 400 days, oldest first")
 
 
 def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float]) -> APIRouter:

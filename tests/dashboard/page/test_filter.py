@@ -63,7 +63,7 @@ def test_the_curve_and_the_cards_of_a_filter_are_those_of_its_value(nodes: Attri
 
 def test_a_filter_is_beside_the_period_before_and_leads_out_again(nodes: AttributeNodes) -> None:
     values = page_of(nodes, f"{FEBRUARY}&by=ref&value=news.example&compare=before")
-    assert values["cards"][0].note == "1 Jan - 31 Jan 2026: 100"
+    assert values["cards"][0].note == "100 before, 1 Jan - 31 Jan 2026"
     assert values["cards"][0].change.text == "\u00d7\u00a03.1" and "polyline" in values["chart"].svg
     assert (values["filter"].name, values["filter"].value) == ("Referrer", "news.example")
     assert values["filter"].off == f"?{FEBRUARY}&compare=before"

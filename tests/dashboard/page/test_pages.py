@@ -78,7 +78,7 @@ def test_a_range_is_beside_the_same_part_of_the_one_before() -> None:
         nodes.hit("k", NOW - ago_s, count)
     today = cards_of(nodes, b"last=1d")["Hits"]
     assert (today.count.text, today.change.way) == ("11", "down")
-    assert today.note == "28 Feb 2026 until 12:30: 1,000", "without the evening of yesterday"
+    assert today.note == "1,000 before, 28 Feb 2026 until 12:30", "without the evening of yesterday"
     hour = cards_of(nodes, b"last=60m")["Hits"]
     assert (hour.count.text, hour.change.text) == ("1", "\u221290\u00a0%")
     week = cards_of(nodes, b"last=7d")["Hits"]
@@ -90,10 +90,10 @@ def test_a_month_is_beside_the_whole_month_before() -> None:
     for day, count in (("2025-12-31", 5), ("2026-01-01", 40), ("2026-01-31", 60), ("2026-02-28", 50)):
         nodes.hit("k", at(f"{day}T12:00"), count)
     february = cards_of(nodes, b"from=2026-02-01&to=2026-02-28")["Hits"]
-    assert (february.count.text, february.note) == ("50", "1 Jan - 31 Jan 2026: 100")
+    assert (february.count.text, february.note) == ("50", "100 before, 1 Jan - 31 Jan 2026")
     assert (february.change.text, february.change.way) == ("\u221250\u00a0%", "down")
     this = cards_of(nodes, b"last=1mo")["Hits"]
-    assert this.note == "1 Feb 2026 until 12:30: 0"
+    assert this.note == "0 before, 1 Feb 2026 until 12:30"
 
 
 def test_all_time_is_beside_nothing() -> None:
@@ -136,10 +136,10 @@ def test_a_range_is_compared_as_the_address_says() -> None:
         nodes.hit("k", at(f"{day}T12:00"), count)
     asked = b"from=2026-02-01&to=2026-02-28"
     for compare, note in (
-        (b"", "1 Jan - 31 Jan 2026: 40"),
-        (b"&compare=before", "1 Jan - 31 Jan 2026: 40"),
-        (b"&compare=year", "1 Feb - 28 Feb 2025: 7"),
-        (b"&compare=2025-12-01", "1 Dec - 31 Dec 2025: 5"),
+        (b"", "40 before, 1 Jan - 31 Jan 2026"),
+        (b"&compare=before", "40 before, 1 Jan - 31 Jan 2026"),
+        (b"&compare=year", "7 before, 1 Feb - 28 Feb 2025"),
+        (b"&compare=2025-12-01", "5 before, 1 Dec - 31 Dec 2025"),
     ):
         view = view_of(asked + compare)
         values: Any = run(one(pages_of(nodes), LINK, "k", view, NOW))
