@@ -43,4 +43,4 @@ def audit_command(settings: Settings) -> Result:
 
 def _entry_text(entry: AuditEntry) -> str:
     at = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return f"{at}  {entry.token:<11}  {entry.what:<13}  {entry.subject}"
+    return f"{at}  {entry.token:<11}  {entry.what:<14}  {entry.subject}"
