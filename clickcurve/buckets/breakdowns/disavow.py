@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, WIDEST, Breakdown, BreakdownDelta, ValueCounts
 from clickcurve.buckets.breakdowns.check import BOT
+from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.ranges import Bots, between
@@ -157,9 +158,14 @@ def spans_of(moved: Row, fold_day: int, ladder: Ladder) -> Iterator[tuple[int, i
 
     moved  is folded to fold_day, by the ladder of counts.
     """
-    starts = {CORRECTIONS.ladder.kept(at, fold_day) for cells in moved.people_cells for at in cells[0]}
+    starts = {CORRECTIONS.ladder.kept(at, fold_day) for cells in _all_cells(moved) for at in cells[0]}
     for low, high in sorted(starts):
         yield low, high, called_between(moved, low, high)
+
+
+def _all_cells(moved: Row) -> Iterator[Cells]:
+    yield from moved.people_cells
+    yield from moved.bot_cells
 
 
 def disavowed_of(moved: Row, fold_day: int, ladder: Ladder) -> Disavowed | None:
