@@ -299,6 +299,14 @@ class RequestSums:
         self._check_values()
 
     # --- when all is read ---------------------------------------------------------------------------------------
+    async def charge(self) -> None:
+        """Asks the limit of writes that counts hits, if there is one; raises if it refuses them."""
+        if self._allowed.charge is None:
+            return
+        without_id, _ = self._sums.sums_without_id(0)
+        if hits := without_id + sum(hit.count for hit in self._sums.with_id):
+            await self._allowed.charge(hits)
+
     def batch(self) -> Batch | None:
         """Returns what the owner is to count; None if not one hit is good."""
         sums = self._sums
