@@ -41,7 +41,6 @@ from ingest.hit import (
 )
 from ingest.hit_sums import HitSums, PastValues
 from ingest.reading.counters import IngestCounters, class_of_rule
-from ingest.reading.hit_columns import add_columns
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt, Refusals
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
@@ -198,7 +197,7 @@ class RequestSums:
                 return places
             columns, seconds = columns.where(fit), list(compress(seconds, fit))
         try:
-            add_columns(self._sums.links, columns, given, cast(Sequence[int], seconds), self._reader, is_bot)
+            self._sums.links.add_columns(columns, given, cast(Sequence[int], seconds), self._reader, is_bot)
         except HitRejected:
             return places
         for name in given.intersection(self._reader.ignored):
@@ -299,6 +298,14 @@ class RequestSums:
         self._check_values()
 
     # --- when all is read ---------------------------------------------------------------------------------------
+    async def charge(self) -> None:
+        """Asks the limit of writes that counts hits, if there is one; raises if it refuses them."""
+        if self._allowed.charge is None:
+            return
+        without_id, _ = self._sums.sums_without_id(0)
+        if hits := without_id + sum(hit.count for hit in self._sums.with_id):
+            await self._allowed.charge(hits)
+
     def batch(self) -> Batch | None:
         """Returns what the owner is to count; None if not one hit is good."""
         sums = self._sums
