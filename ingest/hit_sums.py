@@ -63,6 +63,10 @@ def _counter_of(by_minute: Counts, minute: int) -> Counter[str]:
     return cell
 
 
+def _different(values: Iterable[object]) -> int:
+    return len(set(values))
+
+
 class KeyedSums:
     """Hits of links, or of groups by their stored keys: counts by minute, attributes by hour, visitors by day."""
 
@@ -116,6 +120,19 @@ class KeyedSums:
             count_hits(counts, [key] * len(past), [*past], past.values())
         for dimension, hour, value, count in values:
             self.add_profile(hour, key, Profile((dimension,), (value,)), count)
+
+    def counts(self, repeated: bool) -> int:
+        """Returns how many counts a buffer makes of these hits; repeated: some may be told several times.
+
+        A count is a key in a minute, with one profile in an hour, or one visitor of it in a day.
+        """
+        size = len if repeated else _different
+        minutes = sum(map(len, chain(self.people.values(), self.bots.values())))
+        profiles = sum(
+            len(each.keys) if repeated else _different(zip(each.keys, each.profiles, strict=True))
+            for each in self.hours.values()
+        )
+        return minutes + profiles + sum(map(size, chain.from_iterable(map(dict.values, self.visitors.values()))))
 
     def attributes(self) -> AttributeCounts:
         """Returns the attributes, for a batch with these profiles."""
@@ -189,6 +206,12 @@ class HitSums:
         for minute, keys in self.keys.items():
             _counter_of(self.links.people, minute).update(keys)
         self.keys.clear()
+
+    def counts(self, repeated: bool) -> int:
+        """Returns how many counts a buffer makes of these hits, as KeyedSums does."""
+        plain = sum(len(keys) if repeated or len(keys) == 1 else _different(keys) for keys in self.keys.values())
+        kept = sum(each.counts(repeated) for each in (self.links, self.groups))
+        return plain + kept + len(self.openings) + len(self.with_id)
 
     def sums_without_id(self, late_before: int) -> tuple[int, int]:
         """Returns the number of all hits that have no id of their own, and of those before this minute."""

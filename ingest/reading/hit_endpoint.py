@@ -137,7 +137,7 @@ class HitRoutes:
         first: Message | None = None
         counting: Counting | None = None
         try:
-            if scope["method"] == "POST" and not access().prefix:
+            if scope["method"] == "POST" and not ((allowed := access()).prefix or allowed.charge):
                 path: bytes = scope["raw_path"]
                 headers = scope.get(FIELDS) or dict(scope["headers"])
                 if not is_plain(headers):
@@ -277,11 +277,12 @@ class HitRoutes:
             sums.refuse(error)
         else:
             hit = self.now(allowed.own_key(key), allowed)
+            sums.add_hit(Hit(hit, minute_start(sums.moment.now), 1, None, False) if isinstance(hit, str) else hit)
             if request.name is None:
+                await sums.charge()
                 await self.intake.accept_one(hit)
                 self.counters.singles += 1
                 return COUNTED
-            sums.add_hit(Hit(hit, minute_start(sums.moment.now), 1, None, False) if isinstance(hit, str) else hit)
         return await self._settle(sums)
 
     async def _take_body(self, request: _Request, receive: Receive) -> Answer:
@@ -315,6 +316,7 @@ class HitRoutes:
         )
 
     async def _settle(self, sums: RequestSums) -> Answer:
+        await sums.charge()
         batch = sums.batch()
         receipt: Receipt = sums.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
         sums.count_into(self.counters, receipt)

@@ -92,7 +92,7 @@ def _delete_several(client: NamedServer, prefix: str | None, group: str | None, 
     lines, numbers = [], {}
     if prefix is not None:
         numbers["links"] = deleted = _delete_links(client, prefix, None if found is None else found.links)
-        lines.append(f"{deleted:,} links that begin with {visible(prefix)} are deleted")
+        lines.append(f"{_links(deleted, prefix)} {'is' if deleted == 1 else 'are'} deleted")
     if group is not None:
         client.delete(group_path(group))
         lines.append(f"the group {visible(group)} is deleted")
@@ -137,10 +137,14 @@ def _said(found: _Found | None, prefix: str | None, in_group: int | None, group:
     parts = []
     if found is not None:
         ends = f" ({visible(found.first)} to {visible(found.last)})" if found.links else ""
-        parts.append(f"{found.links:,} links that begin with {visible(prefix or '')}{ends} with {found.hits:,} hits")
+        parts.append(f"{_links(found.links, prefix or '')}{ends} with {found.hits:,} hits")
     if in_group is not None:
         parts.append(f"the group {visible(group or '')} with {in_group:,} hits")
     return " and ".join(parts)
+
+
+def _links(many: int, prefix: str) -> str:
+    return f"{many:,} {'link that begins' if many == 1 else 'links that begin'} with {visible(prefix)}"
 
 
 def _is_confirmed(what: str) -> bool:
