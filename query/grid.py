@@ -56,7 +56,7 @@ class Grid:
         return max(0, bisect_right(self.edges, now) - 1)
 
     def with_edges(self, edges: Sequence[int]) -> Grid:
-        """Returns the grid with other edges, of which the inner ones are its own; a point made of several is wide."""
+        """Returns the grid with other edges, the inner ones its own; a point made of several is wide."""
         wide = []
         for start, end in pairwise(edges):
             inside = range(max(0, bisect_left(self.edges, start)), bisect_left(self.edges, end))
