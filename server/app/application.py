@@ -217,5 +217,5 @@ def make_breakdowns(
     if not attributes.dimensions:
         return None
     readers = pending.pending, pending.pending_breakdowns
-    reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, peers, least)
+    reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, peers, least=least)
     return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock, attributes.referrers.kept_value)
