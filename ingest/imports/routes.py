@@ -98,9 +98,8 @@ def import_routes(
         A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
         """
         if to <= start:
-            raise ParameterInvalid(
-                "a chunk must end after its beginning", field="to", value=to, rule=f"more than {start}"
-            )
+            detail, rule = "a chunk must end after its beginning", f"more than {start}"
+            raise ParameterInvalid(detail, field="to", value=to, rule=rule)
         is_array = _is_array(request)
         chosen = reader if visitors else without_visitors
         sums = RequestSums(moment(), reader=chosen, allowed=access())
@@ -122,6 +121,7 @@ def import_routes(
             raise ClientDisconnect from None
         finally:
             room.release(held_body)
+        await sums.charge()
         await intake.accept(sums.batch_with(SourceStep(source_within(source, access()), start, to, tail)))
         receipt = sums.receipt()
         sums.count_into(counters, receipt)

@@ -28,6 +28,7 @@ from clickcurve.buckets.errors import (
 )
 from clickcurve.keys import key_in_path
 from clickcurve.problem import problem, problem_answer, shown
+from clickcurve.waiting import in_thread
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
 from ingest.hit import (
@@ -137,7 +138,7 @@ class HitRoutes:
         first: Message | None = None
         counting: Counting | None = None
         try:
-            if scope["method"] == "POST" and not access().prefix:
+            if scope["method"] == "POST" and not ((allowed := access()).prefix or allowed.charge):
                 path: bytes = scope["raw_path"]
                 headers = scope.get(FIELDS) or dict(scope["headers"])
                 if not is_plain(headers):
@@ -277,11 +278,12 @@ class HitRoutes:
             sums.refuse(error)
         else:
             hit = self.now(allowed.own_key(key), allowed)
+            sums.add_hit(Hit(hit, minute_start(sums.moment.now), 1, None, False) if isinstance(hit, str) else hit)
             if request.name is None:
+                await sums.charge()
                 await self.intake.accept_one(hit)
                 self.counters.singles += 1
                 return COUNTED
-            sums.add_hit(Hit(hit, minute_start(sums.moment.now), 1, None, False) if isinstance(hit, str) else hit)
         return await self._settle(sums)
 
     async def _take_body(self, request: _Request, receive: Receive) -> Answer:
@@ -315,7 +317,8 @@ class HitRoutes:
         )
 
     async def _settle(self, sums: RequestSums) -> Answer:
-        batch = sums.batch()
+        await sums.charge()
+        batch = await in_thread("making a batch", sums.batch) if sums.has_many_ids() else sums.batch()
         receipt: Receipt = sums.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
         sums.count_into(self.counters, receipt)
         return answer(receipt.status, receipt.encode())

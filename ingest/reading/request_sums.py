@@ -41,11 +41,11 @@ from ingest.hit import (
 )
 from ingest.hit_sums import HitSums, PastValues
 from ingest.reading.counters import IngestCounters, class_of_rule
-from ingest.reading.hit_columns import add_columns
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt, Refusals
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
+IDS_AT_ONCE = 500
 # Values in one body, and how many of them may be refused. 4 kB of gzip can hold two million that are no hits, and each
 # takes 1 to 3 us to judge: a request of them costs 0.3 s at most.
 BODY_VALUES = 1_000_000
@@ -198,7 +198,7 @@ class RequestSums:
                 return places
             columns, seconds = columns.where(fit), list(compress(seconds, fit))
         try:
-            add_columns(self._sums.links, columns, given, cast(Sequence[int], seconds), self._reader, is_bot)
+            self._sums.links.add_columns(columns, given, cast(Sequence[int], seconds), self._reader, is_bot)
         except HitRejected:
             return places
         for name in given.intersection(self._reader.ignored):
@@ -299,6 +299,18 @@ class RequestSums:
         self._check_values()
 
     # --- when all is read ---------------------------------------------------------------------------------------
+    def has_many_ids(self) -> bool:
+        """Tells whether to make the batch takes the event loop too long: 4 to 25 us for each hit with an id."""
+        return len(self._sums.with_id) > IDS_AT_ONCE
+
+    async def charge(self) -> None:
+        """Asks the limit of writes that counts hits, if there is one; raises if it refuses them."""
+        if self._allowed.charge is None:
+            return
+        without_id, _ = self._sums.sums_without_id(0)
+        if hits := without_id + sum(hit.count for hit in self._sums.with_id):
+            await self._allowed.charge(hits)
+
     def batch(self) -> Batch | None:
         """Returns what the owner is to count; None if not one hit is good."""
         sums = self._sums

@@ -46,7 +46,7 @@ class PageSources:
     """What the page shows beside answers.
 
     store: what kind it is. flush_s: what a worker that was not heard may hold. broken_down: None where no hits
-    are broken down. hosts_in_key: keys begin with their hosts.
+    are broken down. hosts_in_key: keys begin with their hosts. least: values with fewer hits are not named.
     """
 
     gate: Gate
@@ -56,6 +56,7 @@ class PageSources:
     store: str
     flush_s: float
     hosts_in_key: bool = False
+    least: int = 0
     broken_down: BrokenDown | None = None
 
 
@@ -121,8 +122,8 @@ class PageSharing:
         return self._gate.check(Allowed.admin, b"Bearer " + token.encode("latin-1", "replace")).token or NOBODY
 
     async def addresses(self, kind: str, name: str) -> list[SharedAddress]:
-        found = await in_thread("reading shares", self._shares.addresses, kind, name, int(self._clock()))
-        return [SharedAddress(share.id, share.until, signed) for share, signed in found]
+        shares = await in_thread("reading shares", self._shares.addresses, kind, name, int(self._clock()))
+        return [SharedAddress(share.id, share.until, signed) for share, signed in shares]
 
     async def share(self, kind: str, name: str, days: int, by: str) -> SharedAddress:
         await in_thread("writing the audit log", self._audit.note, by, "share made", f"{kind} {name}")
