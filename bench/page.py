@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import median
 from time import perf_counter
 
@@ -16,22 +17,31 @@ from testing.client import http_client
 
 AIM_MS, AIM_KB = 1_000, 20
 _FILES = ("/static/page.css", "/static/page.js", "/static/icon.svg")
+_SKEW = 0.5  # flat enough that of a million links and twice as many hits the last link has a hit
 _RANKED = 'table class="links"'
+_BY_CHANGE = "/links?last=30d&sort=change"
 
 
 def page(options: Options) -> Iterator[Line]:
-    """The first view of all links, which must rank them, then each kind of page; on a server that was just started."""
-    workload, data = options.workload(), options.folder / "data"
+    """The first views that must rank links, then each kind of page; on a server that was just started."""
+    workload, data = replace(options.workload(), skew=_SKEW), options.folder / "data"
     loaded(data, workload)
     with servers.clickcurve(data) as server, http_client(server.url) as http:
-        begun = perf_counter()
-        first_ms, answer = _asked(http, "/")
-        while _RANKED not in answer.text:
-            _, answer = _asked(http, "/")
-        ranked = f"ranked after {perf_counter() - begun:.1f} s"
-        yield Line("page of all links, first", f"{first_ms:.0f} ms", ranked, f"< {AIM_MS:,} ms")
+        for what, path in {"all links": "/", "links by change": _BY_CHANGE}.items():
+            begun = perf_counter()
+            first_ms, answer = _asked(http, path)
+            while _RANKED not in answer.text:
+                _, answer = _asked(http, path)
+            ranked = f"ranked after {perf_counter() - begun:.1f} s"
+            yield Line(f"page of {what}, first", f"{first_ms:.0f} ms", ranked, f"< {AIM_MS:,} ms")
         link = f"/links/{workload.draw(1, seed=3)[0]}"
-        views = {"all links": "/", "search": "/links?q=a", "a link": link, "a link, 48 h": f"{link}?last=48h"}
+        views = {
+            "all links": "/",
+            "links by change": _BY_CHANGE,
+            "search": "/links?q=a",
+            "a link": link,
+            "a link, 48 h": f"{link}?last=48h",
+        }
         files = sum(_sent(http.get(path)) for path in _FILES)
         for what, path in views.items():
             found = [_asked(http, path) for _ in range(20 * min(options.rounds, 3))]

@@ -6,9 +6,11 @@ token, that of its group: this counts every hit that the token writes.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.keys import ALL_LINKS, group_key, group_of, link_of
@@ -17,6 +19,8 @@ from clickcurve.problem import shown
 PREFIX_BYTES = 256
 PREFIX_RULE = f"1 to {PREFIX_BYTES} bytes of UTF-8"
 _SEPARATORS = "/:."
+
+Charge: TypeAlias = Callable[[int], Awaitable[None]]
 
 
 class OutsidePrefix(ClickcurveError):
@@ -31,12 +35,14 @@ class Access:
     """What a token may touch. prefix: of its keys, empty for all. group: the name of the group that counts its hits.
 
     token: its id, None where no tokens are used. others: groups of other prefixes, in which its hits may not count.
+    charge: takes how many hits a request is about to count, and raises if a limit refuses them; None: none counts hits.
     """
 
     prefix: str = ""
     group: str = ""
     token: str | None = None
     others: frozenset[str] = frozenset()
+    charge: Charge | None = field(default=None, compare=False)
 
     @cached_property
     def group_row(self) -> str:

@@ -32,8 +32,8 @@ class Hosts:
         """Returns the key of a path without its leading slash; "" without a path, or where a host is missing."""
         if not self.in_key or not path:
             return path
-        found = host_of_key(host) or self.default
-        return f"{found}/{path}" if found else ""
+        host_or_default = host_of_key(host) or self.default
+        return f"{host_or_default}/{path}" if host_or_default else ""
 
     def key_of_address(self, address: object) -> str:
         """Returns the key that a short address names, without its query; "" if it names none."""
@@ -47,6 +47,12 @@ class Hosts:
 
 
 HOSTS_IGNORED = Hosts()
+
+
+def host_in_key(key: str) -> str:
+    """Returns the host that a key begins with, before its first slash; "" for a key that begins with none."""
+    host, slash, path = key.partition("/")
+    return host if slash and path and host_of_key(host) == host else ""
 
 
 def host_of_key(text: str) -> str:

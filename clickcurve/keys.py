@@ -152,6 +152,24 @@ def counts_key(stored: str) -> str:
     return stored.removeprefix(_OF_BREAKDOWNS)
 
 
+_OF_MOVED = namespace_key("moved", "")
+
+
+def moved_key(stored: str) -> str:
+    """Returns the stored key of what was called bots of a row of counts: of a link, a group or all links."""
+    return _OF_MOVED + stored
+
+
+def is_moved(stored: str) -> bool:
+    """Tells whether a stored key is that of a correction, be it counts or a breakdown."""
+    return counts_key(stored).startswith(_OF_MOVED)
+
+
+def corrected_key(stored: str) -> str:
+    """Returns the stored key of the row of counts that a correction is of."""
+    return counts_key(stored).removeprefix(_OF_MOVED)
+
+
 def limit_key(event: str, outcome: str) -> str:
     """Returns the stored key of the hits of a limiter's event, by outcome: one of OUTCOMES. Events hold no colon."""
     return namespace_key("limits", f"{event}:{outcome}")

@@ -11,7 +11,7 @@ of access logs, so that the same text means the same everywhere:
 
 24:00 is the next midnight and the leap second :60 the next minute, as the standard says. Weeks and ordinal days are not
 read. In queries, commands and traces a number is epoch seconds; in JSON that is a number without quotes. A number from
-1 to 9999 is refused, for it may be a year; 0 is the beginning.
+1 to 9999 is refused, for it may be a year; 0 is the beginning, and has no minus.
 """
 
 from __future__ import annotations
@@ -134,6 +134,8 @@ def _epoch(field: str, text: str, number: re.Match[str]) -> WrittenTime:
     seconds, part = int(digits or "0"), float(f"0.{fraction or 0}")
     if seconds in YEARS and not minus:
         raise ParameterInvalid(f"{field} {text!r}: {year_hint(seconds)}", field=field, value=text, rule=YEAR_RULE)
+    if minus and not seconds and not part:
+        raise ParameterInvalid(f"{field} {text!r} has a minus: 0 has none", field=field, value=text, rule=TIME_RULE)
     if minus and part:
         return WrittenTime(-seconds - 1, 1 - part, 0)
     return WrittenTime(-seconds if minus else seconds, part, 0)

@@ -16,11 +16,12 @@ from threading import Lock
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
+from clickcurve.buckets.breakdowns.disavow import CORRECTIONS
 from clickcurve.buckets.breakdowns.parts import head_of_joined
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import ClickcurveError, CountTooLarge, RowCorrupt
 from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, encode_quarantined
-from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, is_breakdown
+from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, is_breakdown, is_moved
 from ingest.buffer import Buffer
 from ingest.deltas import DeltasByKey
 from ingest.flushed_rows import D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
@@ -68,10 +69,11 @@ class Flush:
     unreadable: Callable[[str, ClickcurveError], object]  # called for each row that is quarantined
     quarantined: dict[str, AnyRow] = field(default_factory=dict)
     breakdowns: FlushedBreakdowns = field(init=False)
+    corrections: FlushedBreakdowns = field(init=False)  # breakdowns of what was called bots
 
     def __post_init__(self) -> None:
-        breakdowns = FlushedBreakdowns(self.number, self.fold_day, self.rewrite, self.bounded)
-        object.__setattr__(self, "breakdowns", breakdowns)
+        for name, bounded in (("breakdowns", self.bounded), ("corrections", CORRECTIONS)):
+            object.__setattr__(self, name, FlushedBreakdowns(self.number, self.fold_day, self.rewrite, bounded))
 
     def write(self) -> int:
         """Reads, adds to, folds and writes back every row; returns how many were written."""
@@ -153,7 +155,8 @@ class Flush:
             row, stored, buffer = None, own.get(key), erased.get(counts_key(key)) if erased else None
             if is_breakdown(key):
                 added = (buffer or deltas.buffer).delta_of_breakdown(key)
-                row = self._row(self.breakdowns, key, stored, added, void=buffer is not None)
+                rows = self.corrections if is_moved(key) else self.breakdowns
+                row = self._row(rows, key, stored, added, void=buffer is not None)
             else:
                 delta = deltas.take(key) if buffer is None else buffer.delta_of_row(key)
                 row = self._row(counts, key, stored, delta, void=buffer is not None)

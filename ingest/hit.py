@@ -25,7 +25,8 @@ from msgspec import Meta, Struct
 from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
-from clickcurve.keys import KEY_BYTES, group_key, is_key, require_key
+from clickcurve.hosts import host_in_key
+from clickcurve.keys import GROUP_BYTES, KEY_BYTES, group_key, is_key, require_key
 from clickcurve.problem import shown
 from clickcurve.times import YEAR_RULE, YEARS, iso_seconds, year_hint
 from ingest.attributes.bot_rules import NO_RULE
@@ -200,7 +201,8 @@ def hit_at(
     ua, bot, rule = raw.ua, raw.bot, NO_RULE
     if bot is None:
         bot = ua is not None and is_bot(ua)
-    minute, groups, profile = minute_start(second), groups_of(raw, allowed), profile_of(raw, reader)
+    minute, groups = minute_start(second), groups_of(raw.key, raw.groups or (), allowed, reader)
+    profile = profile_of(raw, reader)
     id_ = id_within(raw.id, allowed)
     if raw.bot is None and not bot and reader.bot_rules.fields:
         rule = reader.bot_rules.rule(raw.ip, raw.ref, ua)  # of attributes that have been checked
@@ -239,11 +241,27 @@ def sent_id(id_: str) -> str:
     return id_.sent if isinstance(id_, EventId) else id_
 
 
-def groups_of(raw: JsonHit, allowed: Access = ALL_ACCESS) -> tuple[str, ...]:
-    """Returns the stored keys of the groups that a hit counts in, each once: those it names, and its token's."""
-    if not allowed.prefix:
-        return tuple(dict.fromkeys(map(group_key, raw.groups))) if raw.groups else ()
-    return tuple(dict.fromkeys((*map(group_key, raw.groups or ()), allowed.group_row)))
+def groups_of(
+    key: str, named: Sequence[str], allowed: Access = ALL_ACCESS, reader: ProfileReader = NO_DIMENSIONS
+) -> tuple[str, ...]:
+    """Returns the stored keys of the groups that a hit counts in, each once.
+
+    They are those it names, its token's, and its host's where the settings say so and a group can have this name.
+    """
+    if not (named or allowed.prefix or reader.group_by_host):
+        return ()
+    groups = list(map(group_key, named))
+    if allowed.prefix:
+        groups.append(allowed.group_row)
+    host = host_in_key(key) if reader.group_by_host else ""
+    if host.isprintable() and 0 < len(host.encode()) <= GROUP_BYTES:
+        groups.append(group_key(host))
+    return tuple(dict.fromkeys(groups))
+
+
+def is_grouped(allowed: Access, reader: ProfileReader) -> bool:
+    """Returns whether hits that name no groups count in some all the same."""
+    return bool(allowed.prefix) or reader.group_by_host
 
 
 def hashes_of_visitor(

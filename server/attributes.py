@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable, Mapping
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
-from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.hosts import IN_KEY, Hosts
 from clickcurve.keys import ALL_LINKS
@@ -47,7 +47,10 @@ class Attributes:
     """
 
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float]) -> None:
-        """Raises SettingInvalid for a file of countries, or of rules for bots, that cannot be read."""
+        """Raises SettingInvalid for group_by_host without hosts in keys, or a file that cannot be read."""
+        if settings.group_by_host and settings.hosts != IN_KEY:
+            rule = f"hosts = {IN_KEY}"
+            raise SettingInvalid(f"group_by_host needs {rule}", field="group_by_host", value="on", rule=rule)
         self._settings = settings
         self.hosts = Hosts(settings.hosts == IN_KEY)
         self.dimensions = settings.breakdown_dimensions
@@ -69,6 +72,7 @@ class Attributes:
             bot_namer(),
             self._salts if self.visitors else None,
             self.bot_rules,
+            settings.group_by_host,
         )
 
     def since(self, dimension: str) -> int:

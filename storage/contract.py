@@ -46,7 +46,8 @@ FINAL = (COPIED, RETIRED)
 # TOKEN, then the id of a token: what it allows; TOKENS_VERSION is another one after each change of tokens. TOKEN_USED,
 # then the id of a token and a day: it was used then. AUDIT, then a time: what somebody with a token did.
 SINCE, SALT, SHARE, TOKEN, TOKEN_USED, AUDIT = "since:", "salt:", "share:", "token:", "token-used:", "audit:"
-SHARE_SECRET, TOKENS_VERSION = "share-secret", "tokens-version"
+# LIMITS: a digest of the limiter's rules, to tell whether they have changed.
+SHARE_SECRET, TOKENS_VERSION, LIMITS = "share-secret", "tokens-version", "limits"
 
 
 @dataclass(frozen=True, slots=True)

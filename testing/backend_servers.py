@@ -5,14 +5,15 @@ suspended and killed by their own process ids; what they keep is in memory and g
         RedisBackend(server.url)
         server.kill(); server.start(); server.suspend(); server.resume()
 
-`shared_redis()` and `shared_memcached()` are one server each for all tests of a run that leave it as it is: they get it
-empty. No server outlives the tests, however those end.
+`shared_redis()`, `shared_redis_cluster()` and `shared_memcached()` are one each for all tests of a run that leave it as
+it is: they get it empty. No server outlives the tests, however those end.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import signal
 import socket
@@ -22,6 +23,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
+from typing import TypeVar
 
 from testing.lifeline import spawn
 from testing.program import TRIES
@@ -29,6 +32,8 @@ from testing.server import TRY_EVERY_S, free_port, plain_environment
 
 Command = Callable[[Path, int], list[str]]
 ASK_WITHIN_S = 5.0
+SLOTS = 16_384
+Kept = TypeVar("Kept", "Served", "RedisCluster")
 
 
 class Served:
@@ -118,6 +123,74 @@ def redis_server(*flags: str) -> Iterator[Served]:
         yield from _running(Served(command, "redis", Path(folder), b"PING", b"+PONG", b"FLUSHALL"))
 
 
+class RedisCluster:
+    """Nodes of a Redis Cluster, each with an equal share of the slots, and replicas of the first of them.
+
+    url: by its first two nodes.
+    """
+
+    def __init__(self, nodes: list[Served], replicas: list[Served]) -> None:
+        self.nodes, self.replicas = nodes, replicas
+        self.url = f"redis+cluster://{nodes[0].address},{nodes[1].address}"
+
+    def join(self) -> None:
+        share = -(-SLOTS // len(self.nodes))
+        every = [*self.nodes, *self.replicas]
+        for n, node in enumerate(self.nodes):
+            last = min((n + 1) * share, SLOTS) - 1
+            assert node.ask(b"CLUSTER ADDSLOTSRANGE %d %d" % (n * share, last)).startswith(b"+OK")
+        met = b"CLUSTER MEET 127.0.0.1 %d %d" % (self.nodes[0].port, _bus_port(self.nodes[0]))
+        for node in every[1:]:
+            assert node.ask(met).startswith(b"+OK")
+        whole = (b"cluster_state:ok", b"cluster_slots_ok:%d" % SLOTS, b"cluster_known_nodes:%d" % len(every))
+        _until(lambda: all(all(each in node.ask(b"CLUSTER INFO") for each in whole) for node in every))
+        for replica, primary in zip(self.replicas, self.nodes, strict=False):
+            name = primary.ask(b"CLUSTER MYID").split(b"\r\n")[1]
+            assert replica.ask(b"CLUSTER REPLICATE " + name).startswith(b"+OK")
+            _until(lambda: b"master_link_status:up" in replica.ask(b"INFO replication"))  # noqa: B023
+
+    def move(self, slot: int, to: Served) -> None:
+        """Gives an empty slot to another node; each node knows it when this returns."""
+        name = to.ask(b"CLUSTER MYID").split(b"\r\n")[1]
+        for node in [to, *(each for each in self.nodes if each is not to)]:
+            assert node.ask(b"CLUSTER SETSLOT %d NODE %b" % (slot, name)).startswith(b"+OK")
+
+    def empty(self) -> None:
+        for node in self.nodes:
+            node.empty()
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    never = Event()
+    for _ in range(TRIES):
+        if holds():
+            return
+        never.wait(TRY_EVERY_S)
+    raise AssertionError("the nodes of the cluster never joined")
+
+
+def _bus_port(node: Served) -> int:
+    """The port by which nodes talk, which Redis adds to what each tells of itself."""
+    told = re.search(rb":[0-9]+@([0-9]+)", node.ask(b"CLUSTER NODES"))
+    assert told is not None
+    return int(told[1])
+
+
+@contextmanager
+def redis_cluster(many: int = 3, replicas: int = 0) -> Iterator[RedisCluster]:
+    # A lost node does not stop the others: what it had is what is lost.
+    flags = ("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no", "--cluster-node-timeout", "2000")
+    with ExitStack() as stack:
+        nodes = [
+            # Its other port would be 10,000 higher, and there may be none.
+            stack.enter_context(redis_server(*flags, "--cluster-port", str(free_port())))
+            for _ in range(many + replicas)
+        ]
+        cluster = RedisCluster(nodes[:many], nodes[many:])
+        cluster.join()
+        yield cluster
+
+
 @contextmanager
 def sentinels(name: str, primary: Served, many: int = 3, password: str = "") -> Iterator[list[Served]]:
     """So many sentinels that watch a primary under this name, and agree within a second that it is gone."""
@@ -163,20 +236,24 @@ def shared_redis() -> Served:
     return _emptied(redis_server)
 
 
+def shared_redis_cluster() -> RedisCluster:
+    return _emptied(redis_cluster)
+
+
 def shared_memcached() -> Served:
     return _emptied(memcached_server)
 
 
-def _emptied(kind: Callable[[], AbstractContextManager[Served]]) -> Served:
-    server = _kept(kind)
+def _emptied(kind: Callable[[], AbstractContextManager[Kept]]) -> Kept:
+    server: Kept = _kept(kind)
     server.empty()
     return server
 
 
 @cache
-def _kept(kind: Callable[[], AbstractContextManager[Served]]) -> Served:
+def _kept(kind: Callable[[], AbstractContextManager[Kept]]) -> Kept:
     """One of this kind, which is ended when this process ends."""
     running = kind()
-    server = running.__enter__()
+    server: Kept = running.__enter__()
     atexit.register(running.__exit__, None, None, None)
     return server

@@ -69,7 +69,7 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "PIL": (r"dashboard/pictures/png\.py",),
     "cassandra": (r"storage/cassandra/(session|nodes)\.py",),
     "re2": (r"server/compat/expressions\.py",),
-    "redis": (r"clickcurve/limiter/backends/redis(_address|_socket)?\.py",),
+    "redis": (r"clickcurve/limiter/backends/(connections/)?redis(_address|_socket|_cluster)?\.py",),
 }
 CLOCK = "server/clock.py"
 # Where users of the library meet it: there a clock may be the default of a parameter, and nothing else.

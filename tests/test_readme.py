@@ -55,7 +55,7 @@ def shows(shown: str, printed: str) -> bool:
 @pytest.mark.parametrize(("page", "least"), [("README.md", 6), ("docs/first-hits.md", 9)])
 def test_a_page_shows_what_happens(page: str, least: int, serve: Serve, tmp_path: Path) -> None:
     server = serve()
-    folder = _program_on_path(tmp_path)
+    folder = program_on_path(tmp_path)
     environment = plain_environment({"CLICKCURVE_URL": server.url})
     environment["PATH"] = f"{folder}:{environment['PATH']}"
     shown = examples((ROOT / page).read_text())
@@ -68,7 +68,7 @@ def test_a_page_shows_what_happens(page: str, least: int, serve: Serve, tmp_path
         )
 
 
-def _program_on_path(folder: Path) -> Path:
+def program_on_path(folder: Path) -> Path:
     """A folder with the program as `clickcurve`, run from this source tree."""
     program = folder / "bin" / "clickcurve"
     program.parent.mkdir()

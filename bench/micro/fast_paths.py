@@ -37,11 +37,11 @@ from clickcurve.keys import link_subject
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Question
 from clickcurve.limiter.backends import redis
+from clickcurve.limiter.backends.connections.redis_socket import RedisSocket
 from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.backends.meters import Meter, Tokens, Windows
 from clickcurve.limiter.backends.redis_scripts import ScriptCodec
-from clickcurve.limiter.backends.redis_socket import RedisSocket
 from clickcurve.limiter.blocking import blocking
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.quota import Quota

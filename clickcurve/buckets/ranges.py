@@ -48,6 +48,37 @@ class Span:
 
 def total(row: Row, start: int, end: int, bots: Bots, ladder: Ladder) -> Span:
     """Returns the bounds of the count in [start, end), epoch seconds. An empty span counts 0."""
+    span = _counted(row, start, end, bots, ladder)
+    if row.disavowed is None or bots is Bots.include or start >= end:
+        return span
+    for low, high, called in row.disavowed.overlapping(start, end):
+        (counted,) = _between(row, (low, high), Bots.exclude)
+        piece = _counted(row, max(low, start), min(high, end), Bots.exclude, ladder)
+        span = _corrected(span, piece, counted, min(called, counted), bots)
+    return span
+
+
+def _corrected(span: Span, piece: Span, counted: int, called: int, bots: Bots) -> Span:
+    """Returns a span's count without the called hits of a piece of it, or with them where bots are counted.
+
+    counted: people in all of the bucket that the piece is of; called: those of them that are called bots.
+    """
+    stay = counted - called
+    if bots is Bots.only:
+        return Span(
+            span.total + min(called, piece.total),
+            span.at_least + max(0, piece.at_least - stay),
+            span.at_most + min(called, piece.at_most),
+        )
+    return Span(
+        span.total - max(0, piece.total - stay),
+        span.at_least - min(piece.at_least, called),
+        span.at_most - max(0, piece.at_most - stay),
+    )
+
+
+def _counted(row: Row, start: int, end: int, bots: Bots, ladder: Ladder) -> Span:
+    """Returns the bounds of what was counted in [start, end)."""
     if start >= end:
         return Span(0, 0, 0)
     first, last = ladder.kept(start, row.fold_day), ladder.kept(end - 1, row.fold_day)
@@ -56,8 +87,8 @@ def total(row: Row, start: int, end: int, bots: Bots, ladder: Ladder) -> Span:
         cut.add(first)
     if last[1] > end:
         cut.add(last)
-    count = sum(between(row, (first[0], last[1]), bots))
-    return bounded(count, [(bucket, sum(between(row, bucket, bots))) for bucket in cut], row, start, end)
+    count = sum(_between(row, (first[0], last[1]), bots))
+    return bounded(count, [(bucket, sum(_between(row, bucket, bots))) for bucket in cut], row, start, end)
 
 
 def bounded(total: int, cut: Iterable[tuple[Bucket, int]], row: Row, start: int, end: int) -> Span:
@@ -76,7 +107,26 @@ def bounded(total: int, cut: Iterable[tuple[Bucket, int]], row: Row, start: int,
 
 
 def between(row: Row, edges: Sequence[int], bots: Bots) -> list[int]:
-    """Counts the hits in each [edges[i], edges[i + 1]). The edges ascend and lie between kept buckets of the row."""
+    """Counts the hits in each [edges[i], edges[i + 1]). The edges ascend and lie between kept buckets of the row.
+
+    Where they cut a bucket with hits that are called bots, each part counts the most people that it may have left.
+    """
+    counts = _between(row, edges, bots)
+    if row.disavowed is None or bots is Bots.include or not counts:
+        return counts
+    for low, high, called in row.disavowed.overlapping(edges[0], edges[-1]):
+        (counted,) = _between(row, (low, high), Bots.exclude)
+        stay = max(0, counted - called)
+        first, last = max(0, bisect_right(edges, low) - 1), min(len(counts), bisect_left(edges, high))
+        for point in range(first, last):
+            (piece,) = _between(row, (max(low, edges[point]), min(high, edges[point + 1])), Bots.exclude)
+            gone = max(0, piece - stay)
+            counts[point] += gone if bots is Bots.only else -gone
+    return counts
+
+
+def _between(row: Row, edges: Sequence[int], bots: Bots) -> list[int]:
+    """Counts what was counted, as `between` does."""
     counts = [0] * (len(edges) - 1)
     if counts and bots is not Bots.only:
         counts = _with_series(row.people_cells, edges, counts)

@@ -48,6 +48,7 @@ from clickcurve.buckets.cells import (
     sum_cells,
     sum_of_cells,
 )
+from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.errors import CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, MINUTE_S, Ladder
 
@@ -66,6 +67,8 @@ class Row(NamedTuple):
     erased_at  stamp in microseconds of the erasure that this row knows of, 0 = none.
     erased, erased_bots  how much was counted here before an erasure; part of no total, for `verify` to add up.
     people_cells, bot_cells  one Cells per tier, finest first; () = none at all, in a row that was never written.
+    disavowed  hits of people that are called bots since, in a row that is read for an answer; never stored. Buckets and
+    sums of the row are those that were counted: `ranges` has what is left of them.
     """
 
     fold_day: int
@@ -80,6 +83,7 @@ class Row(NamedTuple):
     erased_bots: int
     people_cells: tuple[Cells, ...]
     bot_cells: tuple[Cells, ...]
+    disavowed: Disavowed | None = None
 
 
 EMPTY = Row(0, 0, None, None, 0, 0, 0, 0, 0, 0, (), ())

@@ -122,7 +122,8 @@ class AsyncLimiter:
     ) -> Decision:
         """Decides as `hit` does; `decision.reservation` is for `commit` or `cancel`. Not ended, the hit counts."""
         rules_of_event = self.events.of(event, features)
-        decision = await self._decide(rules_of_event, features, cost, now, True, explain, caller, new_reservation(cost))
+        reservation = new_reservation(rules_of_event, features, cost)
+        decision = await self._decide(rules_of_event, features, cost, now, True, explain, caller, reservation)
         self.events.report(rules_of_event, features, cost, decision)
         return decision
 

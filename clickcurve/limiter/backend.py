@@ -27,7 +27,7 @@ that failed may or may not have been charged; no backend sends it again by itsel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -75,6 +75,15 @@ class Backend(Protocol):
         """Whether it has a clock of its own that all callers share."""
         ...
 
+    @property
+    def server_of(self) -> Callable[[str], str] | None:
+        """Returns the name of the server that decides about a key or a reservation, where there are several.
+
+        None if one decision may concern any keys. Else all rules of an event must have the same `by`, and each key and
+        reservation begins with its caller's tag (`key.TAG_CHARS`): those of one tag lie together.
+        """
+        ...
+
     def decide(self, question: Question) -> Sequence[Quota]:
         """Returns one quota for each rule of the question, and charges the hit if it is taken."""
         ...
@@ -105,6 +114,9 @@ class AsyncBackend(Protocol):
     @property
     def keeps_time(self) -> bool: ...
 
+    @property
+    def server_of(self) -> Callable[[str], str] | None: ...
+
     async def decide(self, question: Question) -> Sequence[Quota]: ...
 
     async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled: ...
@@ -125,6 +137,10 @@ class Immediate:
     @property
     def keeps_time(self) -> bool:
         return self._backend.keeps_time
+
+    @property
+    def server_of(self) -> Callable[[str], str] | None:
+        return self._backend.server_of
 
     async def decide(self, question: Question) -> Sequence[Quota]:
         return self._backend.decide(question)

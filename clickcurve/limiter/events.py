@@ -11,10 +11,10 @@ from typing import TypeAlias
 from clickcurve.buckets.errors import EventUnknown, ParameterInvalid, RuleInvalid
 from clickcurve.limiter.backend import AsyncBackend, Backend, Question
 from clickcurve.limiter.decision import Decision
-from clickcurve.limiter.key import KeyMaker, key_maker
+from clickcurve.limiter.key import TAG_CHARS, KeyMaker, key_maker
 from clickcurve.limiter.quota import Quota, new
 from clickcurve.limiter.rates import MAX_LIMIT
-from clickcurve.limiter.rule import Rule, check_together
+from clickcurve.limiter.rule import Rule, check_one_caller, check_together
 from clickcurve.times import SECOND_US
 
 Clock: TypeAlias = Callable[[], float]
@@ -25,7 +25,7 @@ Listener: TypeAlias = Callable[[str, int, Decision], None]
 CallerListener: TypeAlias = Callable[[str, str, int, Decision], None]
 
 MAX_CALLER_CHARS = 256
-_RESERVATION = re.compile(r"([0-9]{1,10})-[0-9a-f]{32}")
+_RESERVATION = re.compile(r"([0-9]{1,10})-([0-9a-f]{4})[0-9a-f]{28}")
 # Backends keep seconds below 2^32, and the end of a window may be 366 days later.
 LATEST_NOW_S = 4_200_000_000
 NOW_RULE = f"epoch seconds from 0 to below {LATEST_NOW_S} (the year 2103)"
@@ -211,7 +211,10 @@ class Events:
                 value=backend,
                 rule="one of " + ", ".join(sorted(self._backends)),
             )
-        keys = tuple(map(key_maker, rules))
+        is_tagged = self._backends[backend].server_of is not None
+        if is_tagged:
+            check_one_caller(rules)
+        keys = tuple(key_maker(rule, is_tagged) for rule in rules)
         lists = [each for each, rule in zip(keys, rules, strict=True) if rule.strategy == "list"]
         callers: dict[object, KeyMaker] = {}
         for each, rule in zip(keys, rules, strict=True):
@@ -239,13 +242,24 @@ def check_cost(cost: object) -> None:
 
 
 # --- reservations -----------------------------------------------------------------------------------------------------
-def new_reservation(cost: int) -> str:
-    """Makes a token that nobody can guess. It holds the cost, so that no backend is asked for it."""
-    return f"{cost}-{secrets.token_hex(16)}"
+def new_reservation(event: Event, features: Features, cost: int) -> str:
+    """Makes a token that nobody can guess. It holds the cost, so that no backend is asked for it.
+
+    Where keys have tags, the four digits of the caller's tag are the first of the token's digits.
+    """
+    token = secrets.token_hex(16)
+    if event.keys and event.keys[0].is_tagged:
+        tag = event.keys[0].key(features)[1 : TAG_CHARS - 1]
+        token = tag + token[len(tag) :]
+    return f"{cost}-{token}"
 
 
 def held_as(event: Event, reservation: str) -> str:
     """Returns the name under which a backend keeps a reservation: no other event has it."""
+    if event.keys and event.keys[0].is_tagged:
+        match = _RESERVATION.fullmatch(reservation)
+        # What is not a token has some tag, and is unknown there.
+        return f"{{{match[2] if match else '0000'}}}{event.name}/{reservation}"
     return f"{event.name}/{reservation}"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64encode
+from binascii import crc_hqx
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -21,6 +22,8 @@ from clickcurve.limiter.rule import Rule
 MAX_KEY_CHARS = 512
 # memcached takes 250 bytes, but each name is sent and kept whole, and a digest has 25.
 MAX_MEMCACHED_CHARS = 40
+
+TAG_CHARS = len("{0123}")
 
 _PLAIN = re.compile(r"[!-~]+", re.ASCII)
 
@@ -43,11 +46,15 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyMaker:
-    """Makes the keys of one rule. overflow: what those begin with that callers share without room for theirs."""
+    """Makes the keys of one rule. overflow: what those begin with that callers share without room for theirs.
+
+    is_tagged: keys begin with the tag of their caller, in braces: on a Redis Cluster those of one tag lie on one node.
+    """
 
     event: str
     choices: tuple[Choice, ...]
     overflow: str
+    is_tagged: bool = False
 
     def key(self, features: Mapping[str, str]) -> str:
         """Returns the key of the first alternative of which all features are given; an empty value is not.
@@ -65,12 +72,15 @@ class KeyMaker:
                     if not all(values):
                         continue
                     key = "".join(map(part, values[:-1])) + values[-1]
-                key = start + key
+                tag = tag_of(key) if self.is_tagged else ""
+                key = tag + start + key
             except TypeError:
                 raise self._not_text(choice.names, features) from None
             if not key.isascii():
                 self._check_unicode(choice.names, features)
-            return key if len(key) <= MAX_KEY_CHARS else "#" + _digest(key)
+            if len(key) <= MAX_KEY_CHARS:
+                return key
+            return f"{tag}#{_digest(key)}"
         wanted = " or ".join(" and ".join(choice.names) for choice in self.choices)
         raise ParameterInvalid(
             f"the event {self.event} needs {wanted}", field=self.choices[0].first, rule="text that is not empty"
@@ -110,13 +120,19 @@ class KeyMaker:
                 ) from None
 
 
-def key_maker(rule: Rule) -> KeyMaker:
+def tag_of(caller: str) -> str:
+    """Returns the tag of a caller's values: `{`, four hexadecimal digits, `}`."""
+    # A join, since a value that is not text must fail as `part` does.
+    return f"{{{crc_hqx(''.join((caller, '')).encode(errors='surrogatepass'), 0):04x}}}"
+
+
+def key_maker(rule: Rule, is_tagged: bool = False) -> KeyMaker:
     """Returns what makes the keys of this rule; equal for rules that go on from each other's counts."""
     head = part(rule.event) + part(rule.name) + part(rule.kept_as)
     choices = tuple(
         Choice(names[0], names[1:], head + part(str(len(names))) + "".join(map(part, names))) for names in rule.by
     )
-    return KeyMaker(rule.event, choices, head + part("overflow"))
+    return KeyMaker(rule.event, choices, head + part("overflow"), is_tagged)
 
 
 def identity_of(caller: Mapping[str, str]) -> str:

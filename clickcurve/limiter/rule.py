@@ -24,6 +24,7 @@ _FINE_US = (500_000, 250_000, 100_000, 50_000)
 SIDES = ("strict", "lenient")
 FAILURES = ("open", "closed", "local")
 HISTORIES = ("event", "callers")
+COSTS = ("requests", "hits")
 # The event of a limiter that was made of rates alone.
 IMPLIED = "limit"
 # The feature that everybody shares, and its value.
@@ -67,7 +68,8 @@ class Rule:
     finest buckets, in ticks. flows: of a `token_bucket`, one for each rate. ttl_s: how long a backend keeps what it
     counted (0: as long as it needs). history: whether listeners hear of the event alone, or of its callers too.
     optional: it is skipped where its features are missing; unless: where one of these features is given. headers: of
-    which header fields a proxy's question takes features, as pairs of a feature and a field's name.
+    which header fields a proxy's question takes features, as pairs of a feature and a field's name. cost: what a
+    server's own rule of writes counts; all other hits say their cost themselves.
     """
 
     event: str
@@ -87,6 +89,7 @@ class Rule:
     ttl_s: int = 0
     history: str = "event"
     headers: tuple[tuple[str, str], ...] = ()
+    cost: str = COSTS[0]
     # Worked out once, for the sake of every decision.
     tick_us: int = field(init=False, repr=False, compare=False)
     ticks_s: int = field(init=False, repr=False, compare=False)
@@ -199,9 +202,23 @@ def check_together(rules: Sequence[Rule]) -> None:
     for feature, header in (pair for rule in rules for pair in rule.headers):
         if named.setdefault(feature, header) != header:
             raise _rule_error("headers", header, f"the same field for {feature} in all rules of an event")
+    if len({rule.cost for rule in rules}) > 1:
+        raise _rule_error("cost", "requests, hits", "the same for all rules of an event")
     backends = {rule.backend for rule in rules}
     if len(backends) > 1:
         raise _rule_error("backend", ", ".join(sorted(backends)), "the same for all rules of an event")
+
+
+def check_one_caller(rules: Sequence[Rule]) -> None:
+    """Raises RuleInvalid unless all rules of an event are by the same features, as a Redis Cluster needs."""
+    if any(rule.by != rules[0].by for rule in rules):
+        different = "; ".join(dict.fromkeys(" or ".join(" and ".join(names) for names in rule.by) for rule in rules))
+        raise _with_event(
+            _rule_error(
+                "by", different, "the same in all rules of an event on a Redis Cluster, or an event for each caller"
+            ),
+            rules[0].event,
+        )
 
 
 def _parse_table(event: str, name: str, table: Mapping[str, Any]) -> Rule:
@@ -267,6 +284,7 @@ def _check_rule(rule: Rule) -> None:
     _check_choice("on_failure", rule.on_failure, FAILURES)
     _check_choice("backend", rule.backend, BACKENDS)
     _check_choice("history", rule.history, HISTORIES)
+    _check_choice("cost", rule.cost, COSTS)
     if rule.edge_s not in EDGES_S.values():
         raise _rule_error("edge", rule.edge_s, "one of " + ", ".join(EDGES_S))
     for name in ("shadow", "optional"):

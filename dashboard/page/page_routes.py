@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, HTTPException, Request, Response
 
+from clickcurve.access import access
 from clickcurve.answers import CSV, as_csv
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
@@ -44,6 +45,7 @@ def page_routes(
             "root": root,
             "signed_in": signed_in(request.scope),
             "shared": False,
+            "customer": bool(access().prefix),  # of the server as a whole, and of sharing, its token shows nothing
             "missing_s": missing_s(),
             "base": str(request.base_url).rstrip("/"),
             **values,

@@ -59,7 +59,7 @@ def _add_routes(router: APIRouter, kind: PicturedKind, questions: Questions) -> 
         """Bars of hits per time: what is kept in wide buckets is drawn at its count per step, so it is no peak."""
         return await svg_of_curve(raw_query(request), partial(questions.curve, kind.subject(request)))
 
-    @router.get(kind.path + "/curve.png", **_picture("The same as pixels", PNG, of_curves))
+    @router.get(kind.path + "/curve.png", **_picture("The same as a PNG", PNG, of_curves))
     async def curve_png(request: Request) -> Response:
         """Text and lines grow with the picture: twice the usual size is the usual picture for print."""
         look, answer = await _curve(raw_query(request), partial(questions.curve, kind.subject(request)))
@@ -199,17 +199,17 @@ _KEY = {
 }
 _GROUP = {**_parameter("name", "path", "The group's name, percent-encoded.", _TEXT), "example": "campaigns"}
 _RANGE = [
-    _parameter("from", "query", "As of the curve, and so are `to`, `last`, `tz` and `bots`.", _TEXT),
+    _parameter("from", "query", "As for the curve, like `to`, `last`, `tz` and `bots`.", _TEXT),
     *(_parameter(name, "query", "See `from`.", _TEXT) for name in ("to", "last", "tz", "bots")),
 ]
 _OF_CURVES = [
     *_RANGE,
-    _parameter("step", "query", "As of the curve.", _TEXT),
+    _parameter("step", "query", "As for the curve.", _TEXT),
     _parameter("w", "query", "Width in pixels.", _size(WIDTHS, USUAL[0])),
     _parameter("h", "query", "Height in pixels.", _size(HEIGHTS, USUAL[1])),
     _parameter("theme", "query", "`auto` follows the reader's screen.", {**_TEXT, "enum": _THEMES, "default": AUTO}),
 ]
-_OF_BADGES = [*_RANGE, _parameter("label", "query", "The text at its left.", {**_TEXT, "maxLength": LABEL_CHARS})]
+_OF_BADGES = [*_RANGE, _parameter("label", "query", "The text on the left.", {**_TEXT, "maxLength": LABEL_CHARS})]
 
 
 def _picture(summary: str, media: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:

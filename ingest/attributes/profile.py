@@ -96,7 +96,7 @@ class ProfileReader:
 
     bot_rules: rules of the operator by which hits are bots'. salts: by the start of a UTC day, under which its visitors
     are hashed; they are replaced elsewhere as days pass. None: visitors are not counted. Without dimensions they are
-    not, either.
+    not, either. group_by_host: each hit counts in the group of the host that its key begins with.
     """
 
     def __init__(
@@ -107,7 +107,9 @@ class ProfileReader:
         bot_name: Callable[[str], str] = lambda agent: NO_NAME,
         salts: Mapping[int, bytes] | None = None,
         bot_rules: BotRules | None = None,
+        group_by_host: bool = False,
     ) -> None:
+        self.group_by_host = group_by_host
         self.bot_rules = BotRules() if bot_rules is None else bot_rules
         self._given = tuple(dimensions)
         self.dimensions = tuple(name for name in dimensions if name != BOT)
@@ -163,7 +165,12 @@ class ProfileReader:
     def without_visitors(self) -> ProfileReader:
         """Returns a reader that makes the same profiles and counts no visitors."""
         return ProfileReader(
-            self._given, self._country_of, self._referrer_reader, self._bot_name, bot_rules=self.bot_rules
+            self._given,
+            self._country_of,
+            self._referrer_reader,
+            self._bot_name,
+            bot_rules=self.bot_rules,
+            group_by_host=self.group_by_host,
         )
 
     def use_countries(self, country_of: CountryOf) -> None:

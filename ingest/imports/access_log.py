@@ -16,7 +16,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress, repeat
-from typing import Any, NamedTuple, TypeVar
+from operator import is_
+from typing import Any, NamedTuple, TypeVar, cast
 
 from clickcurve.access_log import parse_log_line, split_request, stamp_seconds
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
@@ -169,16 +170,21 @@ class AccessLog:
         hosts: Iterable[str] = repeat("", len(parts))
         if self.hosts.in_key:
             hosts = map(self._hosts_in_front.__getitem__, fronts)
-        skips, keys = self._skips, self._keys
+        keys, skips = self._keys, list(map(self._skips.get, statuses))
         # Of each line its key, the reason why it is skipped, or None for a line that is to be read alone.
-        outcomes = [
-            None if minute is None else skips[status] or keys[request]
-            for minute, status, request in zip(minutes, statuses, zip(requests, hosts, strict=True), strict=True)
-        ]
+        outcomes: list[str | None]
+        if None in minutes or any(skips):
+            outcomes = [
+                None if minute is None else skip or keys[request]
+                for minute, skip, request in zip(minutes, skips, zip(requests, hosts, strict=True), strict=True)
+            ]
+        else:
+            outcomes = list(map(keys.__getitem__, zip(requests, hosts, strict=True)))
         columns: tuple[Sequence[Any], ...] = (outcomes, minutes, fronts, referrers, agents, queries)
-        if {*map(type, outcomes)} != {str}:
-            sums.skipped.update(outcome for outcome in outcomes if isinstance(outcome, Skipped))
-            counts = [type(outcome) is str for outcome in outcomes]
+        types = list(map(type, outcomes))
+        if types.count(str) < len(types):
+            sums.skipped.update(cast(list[str], list(compress(outcomes, map(is_, types, repeat(Skipped))))))
+            counts = list(map(is_, types, repeat(str)))
             columns = tuple(list(compress(column, counts)) for column in columns)
         if columns[0]:
             self._add_hits(sums, *columns)
@@ -197,26 +203,27 @@ class AccessLog:
         ips, refs = _looked_up(self._addresses, fronts), _looked_up(self._referrers, referrers)
         bots, uas = zip(*map(self._agents.__getitem__, agents), strict=True)
         campaigns = _looked_up(self._campaigns, queries)
-        hits: Iterable[Any] = zip(keys, minutes, bots, ips, refs, uas, campaigns, strict=True)
-        if True in bots:
-            hits = [(*hit[:3], None, None, hit[5], None) if hit[2] else hit for hit in hits]
-        sums.hits.update(hits)  # plain tuples, which are equal to LogHits and made in C
+        # Plain tuples, which are equal to LogHits and made in C.
+        hits: list[Any] = list(zip(keys, minutes, bots, ips, refs, uas, campaigns, strict=True))
+        for place in compress(range(len(hits)), bots):
+            hits[place] = (keys[place], minutes[place], True, None, None, uas[place], None)
+        sums.hits.update(hits)
         sums.bot_hits += bots.count(True)
         sums.people_hits += bots.count(False)
 
     # --- one line -----------------------------------------------------------------------------------------------
     def _read_odd(self, number: int, line: str, sums: LogSums) -> None:
         try:
-            found = self.parse(line)
+            parsed = self.parse(line)
         except LineBad as bad:
             sums.note_bad(number, str(bad), line)
             return
-        if isinstance(found, str):
-            sums.skipped[found] += 1
+        if isinstance(parsed, str):
+            sums.skipped[parsed] += 1
         else:
-            sums.hits[found] += 1
-            sums.bot_hits += found.bot
-            sums.people_hits += not found.bot
+            sums.hits[parsed] += 1
+            sums.bot_hits += parsed.bot
+            sums.people_hits += not parsed.bot
 
     def parse(self, line: str) -> LogHit | Skipped:
         """Reads one line, slowly: a hit, or the reason why it is skipped; raises LineBad for any other line."""

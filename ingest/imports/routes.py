@@ -37,16 +37,19 @@ TAIL_CHARS = 400
 
 SourceName = Annotated[
     str,
-    Path(pattern="^[!-.0-~]+$", max_length=SOURCE_CHARS, description="Visible ASCII without a slash"),
+    Path(pattern="^[!-.0-~]+$", max_length=SOURCE_CHARS, description="Visible ASCII without a slash."),
 ]
-From = Annotated[int, Query(alias="from", ge=0, lt=2**62, description="The byte that the chunk begins at")]
-To = Annotated[int, Query(ge=0, lt=2**62, description="The byte after its last one")]
+From = Annotated[int, Query(alias="from", ge=0, lt=2**62, description="The byte that the chunk begins at.")]
+To = Annotated[int, Query(ge=0, lt=2**62, description="The byte after its last one.")]
 Tail = Annotated[
-    str, Query(pattern="^[!-~]*$", max_length=TAIL_CHARS, description="Memo with the offset for the client")
+    str,
+    Query(pattern="^[!-~]*$", max_length=TAIL_CHARS, description="A text that is kept with the offset for the client."),
 ]
-WideQuery = Annotated[Wide, Query(description="What becomes of buckets of history that are wider than what is kept")]
+WideQuery = Annotated[
+    Wide, Query(description="What to do with buckets of history that are wider than those kept here.")
+]
 
-VisitorsQuery = Annotated[bool, Query(description="Whether visitors are counted by what hits say")]
+VisitorsQuery = Annotated[bool, Query(description="Whether visitors are counted by what hits say.")]
 
 
 class ImportIntake(Protocol):
@@ -95,9 +98,8 @@ def import_routes(
         A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
         """
         if to <= start:
-            raise ParameterInvalid(
-                "a chunk must end after its beginning", field="to", value=to, rule=f"more than {start}"
-            )
+            detail, rule = "a chunk must end after its beginning", f"more than {start}"
+            raise ParameterInvalid(detail, field="to", value=to, rule=rule)
         is_array = _is_array(request)
         chosen = reader if visitors else without_visitors
         sums = RequestSums(moment(), reader=chosen, allowed=access())
@@ -119,6 +121,7 @@ def import_routes(
             raise ClientDisconnect from None
         finally:
             room.release(held_body)
+        await sums.charge()
         await intake.accept(sums.batch_with(SourceStep(source_within(source, access()), start, to, tail)))
         receipt = sums.receipt()
         sums.count_into(counters, receipt)

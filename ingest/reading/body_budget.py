@@ -1,7 +1,8 @@
 """The bodies that a worker holds in memory at once: how they come in, are decoded, and take turns.
 
 The first 16 KiB of each body are free, so that small posts always get in: 10,000 connections hold at most 160 MiB of
-them. What bodies hold beyond that, as it arrives and as it is decoded, counts into one budget. When it is used up,
+them. What bodies hold beyond that, as it arrives and as it is decoded, counts into one budget: the bytes that are
+allocated, since a buffer that grows has an eighth more than it holds. When it is used up,
 bodies that are still on their way and bring less than 64 KiB a second are refused to make room, the slowest first; if
 there is none, the body that needs more is. A body that brought nothing for a second is slow, however fast its beginning
 came. So what clients hold without sending keeps nobody out for more than that second.
@@ -42,12 +43,13 @@ class ClientGone(Exception):
 
 
 class HeldBody:
-    """What one request holds: `held` bytes, of which `counted` are in the budget."""
+    """What one request holds: `held` bytes in `allocated` ones, of which `counted` are in the budget."""
 
-    __slots__ = ("counted", "grew_at", "held", "is_refused", "mark_at", "mark_held", "task")
+    __slots__ = ("allocated", "counted", "grew_at", "held", "is_refused", "mark_at", "mark_held", "task")
 
     def __init__(self) -> None:
         self.held = 0
+        self.allocated = 0
         self.counted = 0
         self.is_refused = False
         self.grew_at = 0.0  # when its last byte came
@@ -80,12 +82,14 @@ class BodyBudget:
             chunk: bytes = message.get("body", b"")
             if body.held + len(chunk) > self.body_bytes:
                 raise too_large(self.body_bytes)
-            self._hold(body, len(chunk))
             if grown is None:
                 if not message.get("more_body", False):
+                    self._hold(body, len(chunk), len(chunk))
                     return chunk
                 grown = bytearray()
+            before = grown.__alloc__()
             grown += chunk
+            self._hold(body, len(chunk), grown.__alloc__() - before)
             if not message.get("more_body", False):
                 return bytes(grown)  # the one copy: of 64 MiB it takes 30 ms
 
@@ -93,7 +97,7 @@ class BodyBudget:
         """Returns what a packed body decodes to; each step is at most 256 KiB of it."""
         blocks = []
         for block in decoded(packed, coding, self.body_bytes):
-            self._hold(body, len(block))
+            self._hold(body, len(block), len(block))
             if block:
                 blocks.append(block)
             yield
@@ -136,17 +140,18 @@ class BodyBudget:
         finally:
             self._waiting.discard(body)
 
-    def _hold(self, body: HeldBody, size: int) -> None:
+    def _hold(self, body: HeldBody, size: int, allocated: int) -> None:
         if body.is_refused:
             raise self._busy()
         body.held += size
-        over = body.held - FREE_BYTES - body.counted
-        if over <= 0:
+        body.allocated += allocated
+        if body.allocated <= FREE_BYTES:
             return
         now = self._clock()
         if not body.counted or now - body.mark_at > _MARK_S:
             body.mark_at, body.mark_held = now, body.held
         body.grew_at = now
+        over = body.allocated - FREE_BYTES - body.counted
         if self.used + over > self.waiting_bytes:
             self._make_room(over, now)
         body.counted += over

@@ -17,7 +17,7 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Protocol
 
-from clickcurve.access import access
+from clickcurve.access import ALL_ACCESS, Access, access
 from clickcurve.asgi import FIELDS, Answer, Message, Receive, Scope, Send, answer, close_unanswered
 from clickcurve.buckets.errors import (
     BodyUnreadable,
@@ -38,6 +38,7 @@ from ingest.hit import (
     Judge,
     Moment,
     PlainHit,
+    groups_of,
     hit_of,
     is_id,
     minute_start,
@@ -136,14 +137,14 @@ class HitRoutes:
         first: Message | None = None
         counting: Counting | None = None
         try:
-            if scope["method"] == "POST" and not access().prefix:
+            if scope["method"] == "POST" and not ((allowed := access()).prefix or allowed.charge):
                 path: bytes = scope["raw_path"]
                 headers = scope.get(FIELDS) or dict(scope["headers"])
                 if not is_plain(headers):
                     pass
                 elif len(path) > len(HIT):
                     if headers.get(b"content-length", b"0") == b"0" and _PLAIN_PATH(path) and not scope["query_string"]:
-                        counting = self.intake.accept_one(path[len(HIT) :].decode("ascii"))
+                        counting = self.intake.accept_one(self.now(path[len(HIT) :].decode("ascii")))
                 elif len(path) == len(HITS) and is_short_json(headers):
                     first = await receive()
                     counting = self._count_one(first)
@@ -171,6 +172,11 @@ class HitRoutes:
             return self.intake.accept(batch_of_hits([hit]))
         return self.intake.accept_one(hit)
 
+    def now(self, key: str, allowed: Access = ALL_ACCESS) -> str | Hit:
+        """Returns one hit of a link now: its key, or a hit if it counts in groups."""
+        groups = groups_of(key, (), allowed, self._reader)
+        return Hit(key, minute_start(self._moment().now), 1, None, False, groups=groups) if groups else key
+
     def single(self, body: bytes, with_id: bool = False) -> str | Hit | None:
         """Reads a body that is one hit which counts once: its key if that is all, else a hit; None for any other."""
         if not body.startswith(b"{") or len(body) > self._room.body_bytes:
@@ -181,11 +187,12 @@ class HitRoutes:
         if hit.count > 1:
             return None
         if hit.ts == NO_TIME:
-            return hit.key
+            return self.now(hit.key)
         moment = self._moment()
         if not moment.late_before <= hit.ts <= moment.latest:
             return None
-        return Hit(hit.key, minute_start(hit.ts), 1, None, False)
+        groups = groups_of(hit.key, (), reader=self._reader)
+        return Hit(hit.key, minute_start(hit.ts), 1, None, False, groups=groups)
 
     def _valid(self, raw: JsonHit) -> Hit | None:
         if raw.ua is not None and self._reader.lacks_agents:
@@ -269,13 +276,13 @@ class HitRoutes:
         except HitRejected as error:
             sums.refuse(error)
         else:
-            groups = (allowed.group_row,) if allowed.prefix else ()
-            hit = Hit(allowed.own_key(key), minute_start(sums.moment.now), 1, None, False, groups=groups)
+            hit = self.now(allowed.own_key(key), allowed)
+            sums.add_hit(Hit(hit, minute_start(sums.moment.now), 1, None, False) if isinstance(hit, str) else hit)
             if request.name is None:
-                await self.intake.accept_one(hit if groups else key)
+                await sums.charge()
+                await self.intake.accept_one(hit)
                 self.counters.singles += 1
                 return COUNTED
-            sums.add_hit(hit)
         return await self._settle(sums)
 
     async def _take_body(self, request: _Request, receive: Receive) -> Answer:
@@ -309,6 +316,7 @@ class HitRoutes:
         )
 
     async def _settle(self, sums: RequestSums) -> Answer:
+        await sums.charge()
         batch = sums.batch()
         receipt: Receipt = sums.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
         sums.count_into(self.counters, receipt)

@@ -115,7 +115,7 @@ _SORT = parameter(
     "The order: most hits first, ties by key; or by key, as the bytes of UTF-8 are ordered.",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
 )
-_PREFIX = parameter("prefix", "Only keys that begin so.")
+_PREFIX = parameter("prefix", "Only keys that begin with this.")
 _CONTAINS = parameter("contains", "With `sort=key`: only keys that contain this text, ASCII letters in any case.")
 _AFTER = parameter("after", "With `sort=key`: only keys after this one, the `after` of the page before.")
 _LIMIT = parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP})
@@ -152,7 +152,7 @@ _DIMENSION: Schema = {
 }
 _VALUES = parameter(
     "limit",
-    'How many values; `""`, the hits that gave none, is listed beside them.',
+    'How many values. `""`, hits that gave none, is listed in addition.',
     {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP},
 )
 _ONE_VALUE = parameter("value", "This value alone, also one that is not kept. Empty: hits that gave none.")
@@ -294,7 +294,7 @@ class SubjectPath:
 
 LINK = SubjectPath("links", "link", "of a link", KEY, "spring-sale")
 GROUP = SubjectPath("groups", "group", "of a group", GROUP_NAME, "spring")
-ALL_LINKS = SubjectPath("", "all", "of all links, erased ones included", None, None)
+ALL_LINKS = SubjectPath("", "all", "of all links together", None, None)
 LIMIT = SubjectPath("limits", "limit", "of what was asked of the limiter's event, or admitted", _EVENT, "login")
 
 
@@ -308,7 +308,7 @@ class _Shape:
     refusals: Mapping[int, str] | None = None
 
 
-_NO_DIMENSION = {404: "Hits are not broken down by this dimension; `rule` names those by which they are"}
+_NO_DIMENSION = {404: "Hits are not broken down by this dimension; `rule` names the dimensions that are known"}
 _SHAPES: Mapping[str, _Shape] = {
     "": _Shape("A {noun} at a glance", [TZ, BOTS], _SUMMARY_EXAMPLE),
     "total": _Shape("The total {of}, in a range or in all time", _TOTAL, _TOTAL_EXAMPLE),

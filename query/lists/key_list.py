@@ -104,11 +104,11 @@ class KeyList:
         return KeyPage(links, links[-1][0] if len(rows) == many else last)
 
     async def _first_pending(
-        self, wanted: _Wanted, many: int, held: Sequence[WorkerPending] | None
+        self, wanted: _Wanted, many: int, others_pending: Sequence[WorkerPending] | None
     ) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of the first so many keys that have any."""
-        held = await self._other_workers() if held is None else held
-        others = {self._name(stored): pending for stored, pending in by_stored_key(held).items()}
+        others_pending = await self._other_workers() if others_pending is None else others_pending
+        others = {self._name(stored): pending for stored, pending in by_stored_key(others_pending).items()}
         keys = chain(chain.from_iterable(self._buffered()), others)
         first: list[str] = []
         async for some in in_steps(keys):

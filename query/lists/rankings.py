@@ -189,11 +189,11 @@ class Rankings:
         counter = _Counter.of(range_, parameters.bots, now, self._ladder())
         others = await self._other_workers()
         stamps = frozenset(each.stamp for each in others)
-        held = {key: several for key, several in by_stored_key(others).items() if self._name(key) in within}
+        others_pending = {key: several for key, several in by_stored_key(others).items() if self._name(key) in within}
         while True:
             flushes = self._flushes()
             ranking = await self._ranking(counter, parameters.limit, stamps, within)
-            pending = await self._pending_of_best(ranking, parameters.limit, held, within)
+            pending = await self._pending_of_best(ranking, parameters.limit, others_pending, within)
             # A flush that is complete has left the pending hits, so stored counts from before it miss what it moved.
             if flushes == self._flushes():
                 break

@@ -62,10 +62,11 @@ from storage.contract import Store
 
 ABOUT = """Counts the hits of short links and answers their totals and curves.
 
-With tokens, send `Authorization: Bearer TOKEN`: `write` to send hits, `read` to ask, `admin` to erase links and groups.
+If tokens are in use, send `Authorization: Bearer TOKEN`. A token has one of the scopes `write` (send hits), `read`
+(ask) and `admin` (erase links and groups, manage tokens).
 
 Times are epoch seconds in UTC, ranges are half-open. Errors are `application/problem+json`. 429 and 503 mean that
-certainly nothing was counted: the same request may be sent again after `Retry-After` seconds.
+certainly nothing was counted: send the same request again after `Retry-After` seconds.
 """
 
 

@@ -54,6 +54,9 @@ LIMITS: Mapping[str, Limit] = {
         "slow ones are answered 429, or the newest if none is slow",
     ),
     "body_values": Limit(request_sums.BODY_VALUES, "hits or lines of a request", _REQUEST_REFUSED),
+    "different_counts": Limit(
+        request_sums.DIFFERENT_COUNTS, "minutes, sets of attributes and visitors of a request", _REQUEST_REFUSED
+    ),
     "refused_hits": Limit(request_sums.REFUSED_HITS, "refused hits in a request", _REQUEST_REFUSED),
     "walked_tokens": Limit(
         json_array.WALKED_TOKENS, "strings, brackets and commas of values that are nested or no hits", _REQUEST_REFUSED

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
-from clickcurve.buckets.errors import JournalDamaged
+from clickcurve.buckets.errors import JournalDamaged, StoreUnavailable
 from clickcurve.buckets.ladder import fold_day
 from ingest.journal.journal import Journal
 from ingest.owner import Owner
@@ -172,7 +173,7 @@ class Worker:
             "rank": lambda: jobs.rank_rows(self.store),
             "limit_history": self.limit_history.hand_over,
             "dimensions": self.attributes.renew,
-            "tokens": self.tokens.refresh,
+            "tokens": self._follow_store,
         }
         if self.number == 1:
             functions["audit"] = lambda: asyncio.to_thread(self.audit.forget)
@@ -183,6 +184,13 @@ class Worker:
         functions |= self.background.jobs()
         phase = (self.number - 1) / self.settings.workers
         return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
+
+    async def _follow_store(self) -> None:
+        """Knows the tokens of the store, and the store the limits of the file."""
+        await self.tokens.refresh()
+        if self.number == 1:
+            with suppress(StoreUnavailable):  # the next look is in two seconds
+                await self.audit.follow_limits(self.limiter.rules)
 
     def _orphans_owner(self, number: int) -> Owner:
         journal = open_journal(self.settings, number)

@@ -19,10 +19,11 @@ from storage.from_uri import open_store
 @reports("audit")
 @with_settings("data", "store", "config")
 def audit_command(settings: Settings) -> Result:
-    """List by which tokens and commands tokens and shares were made and revoked, in the last 400 days.
+    """List what was administered in the last 400 days, and by which token.
 
-    Each line has the time (UTC), the id of the token, what was done, and to what. `command` stands for a token where a
-    command of this program did it.
+    These are tokens and shares that were made and revoked, links and groups that were deleted, databases that were
+    restored, and limits that were changed. Each line has the time (UTC), the id of the token, what was done, and to
+    what. `command` stands for a token where a command of this program did it, and `settings` where the file did.
 
     \b
     Examples:
@@ -42,4 +43,4 @@ def audit_command(settings: Settings) -> Result:
 
 def _entry_text(entry: AuditEntry) -> str:
     at = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return f"{at}  {entry.token:<11}  {entry.what:<13}  {entry.subject}"
+    return f"{at}  {entry.token:<11}  {entry.what:<14}  {entry.subject}"

@@ -71,7 +71,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "alerts": ("alerts", "Send a test message of each alert."),
     "share": ("shares", "Make, list and revoke addresses that show one link to anybody."),
     "token": ("tokens", "Make, list and revoke tokens."),
-    "audit": ("audit", "List which tokens and shares were made and revoked, and by what."),
+    "audit": ("audit", "List what was administered, and by which token."),
     "settings": ("settings", "List all settings and where each comes from."),
     "completion": ("completion", "Print a script that completes commands in bash, zsh or fish."),
     "manual": ("manual", "Print the manual page."),

@@ -250,7 +250,8 @@ class FastConnection(Connection):
             self.tasks.add(task)
             return True
         try:
-            hit = name or self.fast_path.hits.single(body)
+            hits = self.fast_path.hits
+            hit = hits.now(name) if name else hits.single(body)
             if hit is None:
                 return False
             self.cycle = self._answering = cycle

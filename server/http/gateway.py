@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 from clickcurve.access import ALL_ACCESS, Access, access, begin_access
 from clickcurve.asgi import FIELDS, SAFE, Answer, Application, Message, Receive, Scope, Send, close_unanswered
@@ -19,14 +21,13 @@ from clickcurve.limiter.http.middleware import send_refusal
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.page_session import cookie_of, is_page, to_login
-from server.http.problems import Problems
+from server.http.problems import REFUSED, Problems
 from server.limiter.limiter import ServerLimiter
 from server.tokens.gate import Gate
 from server.tokens.route_access import QUESTIONS, check_route, scope_of
 from server.workers.unreachable import naming_noted
 
 LIMIT = b"/v1/limit/"
-REFUSED = "rate limit exceeded"
 PREFIX_BYTES = 8  # of a path, by which the fast routes are told apart
 
 
@@ -96,8 +97,10 @@ class Gateway:
         except JournalUnknown:
             raise  # the connection is closed without an answer
         except Exception as error:
+            response = self._problems.answer(error)
+            self.answers[response.status_code] += 1
             with suppress(RuntimeError):  # it had begun to answer: the connection is closed
-                await self._problems.answer(error)(scope, receive, send)
+                await response(scope, receive, send)
 
     # --- for connections that answer plain hits themselves ---------------------------------------------------------
     def changes(self) -> int:
@@ -166,6 +169,9 @@ class Gateway:
         features = {"ip": limiter.addresses.client(scope)}
         if (token := access().token) is not None:
             features["token"] = token
+        if limiter.counts_hits:  # which are known once the body is read
+            begin_access(replace(access(), charge=partial(limiter.charge, features)))
+            return True
         try:
             refused = await limiter.refuse_write(features)
         except Exception as error:

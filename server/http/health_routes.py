@@ -90,12 +90,12 @@ def router(readiness: Readiness, metrics: Metrics) -> APIRouter:
     routes = APIRouter(tags=["server"])
     not_ready: dict[int | str, dict[str, Any]] = {503: {"description": "It cannot; the problem document says why."}}
 
-    @routes.get("/healthz", summary="Does the process live?", response_model=dict[str, bool])
+    @routes.get("/healthz", summary="Tell whether the process lives", response_model=dict[str, bool])
     async def healthz() -> Response:
         """Always 200 while the process runs. Open to everybody."""
         return JSONResponse({"alive": True})
 
-    @routes.get("/readyz", summary="Can it accept hits, or answer questions?", responses=not_ready)
+    @routes.get("/readyz", summary="Tell whether it can accept hits, or answer questions", responses=not_ready)
     async def readyz(
         purpose: Annotated[
             Literal["write", "read"], Query(alias="for", description="Accept hits, or answer questions.")

@@ -131,8 +131,8 @@ def _error_answers(*statuses: int) -> dict[str, Schema]:
         415: "A type or encoding that is not read here.",
         421: "Another worker keeps the source; ask again over a new connection.",
         422: "A parameter breaks a rule.",
-        429: "More comes in than can be written: certainly not counted. Again after `Retry-After` seconds.",
-        503: "The journal is full or cannot be written: certainly not counted. Again after `Retry-After` seconds.",
+        429: "More comes in than can be written: certainly not counted. Try again after `Retry-After` seconds.",
+        503: "The journal is full or cannot be written: certainly not counted. Try again after `Retry-After` seconds.",
     }
     content = {"application/problem+json": {"schema": _PROBLEM_REF}}
     return {str(status): {"description": sentences[status], "content": content} for status in statuses}
@@ -147,7 +147,7 @@ def _receipt(**examples: Any) -> Schema:
 _NAMED: Schema = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "Makes a retry safe: what is sent under it counts once within 48 hours.",
+    "description": "Makes a retry safe: a batch with the same key counts once within 48 hours.",
     "schema": {"type": "string", "maxLength": ID_CHARACTERS},
 }
 _UNREACHABLE: Schema = {
@@ -162,7 +162,7 @@ _HIT_PATHS: dict[str, Schema] = {
             "tags": ["writing"],
             "summary": "Count hits",
             "description": "Answered when the hits are on the disk. Bad hits are refused one by one, the others count. "
-            "Bodies may be packed: `Content-Encoding: gzip` or `zstd`. A batch of CloudEvents has a hit in each "
+            "Bodies may be compressed: `Content-Encoding: gzip` or `zstd`. A batch of CloudEvents has a hit in each "
             "`data`, and counts each `source` and `id` once.",
             "operationId": "send_hits",
             "parameters": [_NAMED],
@@ -212,7 +212,9 @@ _HIT_PATHS: dict[str, Schema] = {
             "responses": {
                 "200": _receipt(one_hit=ONE_RECEIPT),
                 **_error_answers(400, 429, 503),
-                "422": {"description": "The key is none, and the body the receipt; or a query parameter was given."},
+                "422": {
+                    "description": "The key is not valid (the body is the receipt), or a query parameter was given."
+                },
             },
         }
     },

@@ -19,7 +19,10 @@ from clickcurve.buckets.errors import (
     ParameterInvalid,
 )
 from clickcurve.problem import MEDIA_TYPE, error_body, error_headers, problem_body
+from server.limiter.limiter import WriteRefused
 from server.logs import log
+
+REFUSED = "rate limit exceeded"  # the title of what a rule of writes refuses
 
 
 class Problems:
@@ -32,6 +35,9 @@ class Problems:
         """Returns the answer to an error. One that is not ours becomes a bare 500 and is logged."""
         if isinstance(error, ClickcurveError):
             response, title = _ours(error), error.title
+        elif isinstance(error, WriteRefused):
+            refusal, title = error.refusal, REFUSED
+            response = Response(refusal.body, refusal.status, dict(refusal.fields))
         else:
             log.error("unexpected error", exc_info=error)
             detail, title = "something went wrong here; the log has the details", "internal error"
@@ -52,7 +58,7 @@ class Problems:
                 return _http(error, request)
             return self.answer(error)
 
-        for kind in (ClickcurveError, RequestValidationError, HTTPException, Exception):
+        for kind in (ClickcurveError, WriteRefused, RequestValidationError, HTTPException, Exception):
             app.add_exception_handler(kind, on_error)
 
 

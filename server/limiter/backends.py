@@ -24,10 +24,16 @@ def _open_memory(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend
 
 def _open_redis(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
     with extra_for("the limiter's backend redis"):  # its library is loaded only where a rule needs it
+        from clickcurve.limiter.backends.connections.redis_address import is_cluster
         from clickcurve.limiter.backends.redis import AsyncRedisBackend
+        from clickcurve.limiter.backends.redis_cluster import AsyncRedisClusterBackend
 
     # The guard's deadline holds; two of the same length would only cost time.
-    backend = AsyncRedisBackend(settings.limits_redis, timeout_s=None, discover_s=_deadline_s(settings) / 2)
+    backend: AsyncBackend
+    if is_cluster(settings.limits_redis):
+        backend = AsyncRedisClusterBackend(settings.limits_redis, timeout_s=None)
+    else:
+        backend = AsyncRedisBackend(settings.limits_redis, timeout_s=None, discover_s=_deadline_s(settings) / 2)
     return _guarded(backend, settings, clock, timer)
 
 

@@ -13,7 +13,8 @@ from clickcurve.limiter.events import CallerListener, Features, Listener
 from clickcurve.limiter.http.address import Addresses, addresses
 from clickcurve.limiter.http.fallback import decide_anyway
 from clickcurve.limiter.http.headers import HttpRefusal, http_refusal
-from clickcurve.limiter.rule import Rule
+from clickcurve.limiter.rates import MAX_LIMIT
+from clickcurve.limiter.rule import COSTS, Rule
 from server.limiter.backends import ADDRESS_SETTINGS, OPENERS
 from server.logs import log
 from server.metrics import Sample
@@ -22,12 +23,15 @@ from server.settings.table import RELOADED, TABLE, Settings
 Clock = Callable[[], float]
 
 WRITE = "write"  # the event of the server's own requests that write
+HITS = COSTS[1]  # as the cost of its rules: it counts the hits in them
 WRITE_FEATURES = ("token", "ip")
 
 
 def check_rules(rules: Sequence[Rule], settings: Settings) -> None:
     """Raises RuleInvalid for a rule that a server with these settings cannot keep."""
     for rule in rules:
+        if rule.cost == HITS and rule.event != WRITE:
+            raise _cannot_keep(rule, f"questions say their cost; only the event {WRITE} counts hits", "cost", HITS)
         setting = ADDRESS_SETTINGS.get(rule.backend)
         if setting is not None and not getattr(settings, setting):
             why = f"the backend {rule.backend!r} is not set up: it needs the setting {setting}"
@@ -56,6 +60,14 @@ def _without_prefix(measures: Mapping[str, float], prefix: str) -> Mapping[str, 
     return own | around
 
 
+class WriteRefused(Exception):
+    """The hits of a request that the limit of writes refuses. refusal: the whole answer."""
+
+    def __init__(self, refusal: HttpRefusal) -> None:
+        super().__init__(refusal.status)
+        self.refusal = refusal
+
+
 class ServerLimiter:
     """The limiter of one worker.
 
@@ -74,6 +86,7 @@ class ServerLimiter:
         self.caller_listeners: list[CallerListener] = []
         self.addresses: Addresses = addresses(settings.trusted_proxies, settings.ipv6_prefix, settings.proxy_header)
         self.dialect = settings.limits_headers
+        self.rules = settings.rules
         self._open(settings.rules)
         self.limiter = AsyncLimiter(
             settings.rules,
@@ -83,7 +96,13 @@ class ServerLimiter:
             listener=self._tell,
             caller_listener=self._tell_of_caller,
         )
-        self.limits_writes = WRITE in self.limiter.events.rules()
+        self._note_writes()
+
+    def _note_writes(self) -> None:
+        """Notes whether there are rules for the server's own writes, and whether these count hits."""
+        rules = self.limiter.events.rules().get(WRITE, ())
+        self.limits_writes = bool(rules)
+        self.counts_hits = any(rule.cost == HITS for rule in rules)
 
     def _open(self, rules: Sequence[Rule]) -> None:
         for name in ["memory", *(rule.backend for rule in rules)]:
@@ -125,25 +144,32 @@ class ServerLimiter:
             check_rules(fresh.rules, self._settings)
             self._open(fresh.rules)
             self.limiter.replace(fresh.rules)
+            self.rules = fresh.rules
         except ClickcurveError as error:
             self._reloads["refused"] += 1
             log.error("limits not reloaded", extra={"reason": error.detail, "then": "the old rules stay in use"})
             return
         self._reloads["done"] += 1
-        self.limits_writes = WRITE in self.limiter.events.rules()
+        self._note_writes()
         log.info("limits reloaded", extra={"rules": len(fresh.rules)})
         names = [setting.name for setting in TABLE if not setting.name.startswith(RELOADED)]
         other = [name for name in names if getattr(fresh, name) != getattr(self._settings, name)]
         if other:
             log.warning("settings changed", extra={"settings": other, "then": "they apply from the next start on"})
 
-    async def refuse_write(self, features: Features) -> HttpRefusal | None:
-        """Counts one hit of the event `write`. Returns None if it may pass, else the answer.
+    async def charge(self, features: Features, hits: int) -> None:
+        """Counts so many hits of the event `write`, all or none; raises WriteRefused, and as `refuse_write`."""
+        refused = await self.refuse_write(features, min(hits, MAX_LIMIT))
+        if refused is not None:
+            raise WriteRefused(refused)
+
+    async def refuse_write(self, features: Features, cost: int = 1) -> HttpRefusal | None:
+        """Counts hits of the event `write`. Returns None if they may pass, else the answer.
 
         Raises ParameterInvalid if no rule of the event knows the caller.
         """
         rules = self.limiter.events.of(WRITE, features).rules
-        decision = await decide_anyway(self.limiter, "hit", WRITE, features)
+        decision = await decide_anyway(self.limiter, "hit", WRITE, features, cost)
         if decision.allowed:
             return None
         return http_refusal(self.dialect, decision, rules, self.limiter.events.now(), "/docs")

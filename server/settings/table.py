@@ -215,6 +215,12 @@ class Settings:
         "in_key, which puts it before the path.",
         "NAME",
     )
+    group_by_host: bool = _row(
+        "off",
+        values.on_or_off,
+        "With hosts = in_key: also count each hit in the group of its host.",
+        "on|off",
+    )
     breakdown_dimensions: tuple[str, ...] = _row(
         "ref,country,device,source",
         values.dimensions,

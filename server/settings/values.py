@@ -89,8 +89,9 @@ def store_uri(text: str) -> str:
 
 
 def redis_url(text: str) -> str:
-    if text and not text.startswith(("redis://", "rediss://", "unix://", "redis+sentinel://")):
-        raise Broken("must begin with redis://, rediss://, unix:// or redis+sentinel://")
+    schemes = ("redis://", "rediss://", "unix://", "redis+sentinel://", "redis+cluster://", "rediss+cluster://")
+    if text and not text.startswith(schemes):
+        raise Broken(f"must begin with {', '.join(schemes[:-1])} or {schemes[-1]}")
     return text
 
 

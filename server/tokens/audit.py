@@ -1,25 +1,29 @@
-"""The audit log, in the notes of the store: tokens and shares that were made or revoked.
+"""The audit log, in the notes of the store: tokens, shares, deletions, restored backups, changed limits.
 
 An entry names the token by its id, and never holds one. Entries are kept for KEPT_DAYS.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from clickcurve.access import access
 from clickcurve.buckets.ladder import DAY_S
+from clickcurve.limiter.rule import Rule
 from clickcurve.problem import shown
 from clickcurve.waiting import in_thread
 from server.logs import log
-from storage.contract import AUDIT, Store
+from storage.contract import AUDIT, LIMITS, Store
 
 KEPT_DAYS = 400
 _KEPT_S = KEPT_DAYS * DAY_S
 PROMPT = "command"  # stands for a token where a command of this machine did it
+SETTINGS = "settings"  # where the file of settings did
 NOBODY = "none"  # where the server asks for no tokens
 _AT_DIGITS = 12  # of epoch seconds in names, then microseconds: their order is that of time
 
@@ -42,6 +46,22 @@ class AuditLog:
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
+        self._rules: Sequence[Rule] | None = None  # those that the store knows of
+
+    async def follow_limits(self, rules: Sequence[Rule]) -> None:
+        """Writes an entry if these rules are others than the store knows of."""
+        if rules != self._rules:
+            await asyncio.to_thread(self._note_limits, rules)
+            self._rules = rules
+
+    def _note_limits(self, rules: Sequence[Rule]) -> None:
+        digest = hashlib.sha256(repr(list(rules)).encode()).hexdigest() if rules else ""
+        noted = self._store.noted(LIMITS)
+        if digest == (noted or ""):
+            return
+        self.note(SETTINGS, "limits changed", ", ".join(sorted({rule.event for rule in rules})) or "none")
+        self._store.drop_notes([LIMITS])
+        self._store.note(LIMITS, digest)
 
     async def note_request(self, what: str, subject: str) -> None:
         """Writes what the request under way is about to do; call it before it is done."""

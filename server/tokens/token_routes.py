@@ -89,7 +89,7 @@ _MAKE = _operation(
 )
 _LIST = _operation("List the tokens", 200, "All tokens of the store, without the tokens themselves")
 _REVOKE = _operation("Revoke a token", 204, "Revoked", {404: "The store has no token with this id"}, parameters=[_ID])
-_AUDIT = _operation("List what was administered", 200, "Entries of the last 400 days, oldest first")
+_AUDIT = _operation("List what administrators did", 200, "Entries of the last 400 days, oldest first")
 
 
 def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float]) -> APIRouter:
@@ -108,8 +108,8 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
 
     @router.get("/v1/tokens", **_LIST)
     async def list_all() -> Response:
-        found, used = await asyncio.to_thread(lambda: (book.all(), book.last_used()))
-        return _json({"tokens": [listed(token, used.get(token.id)) for token in found]})
+        tokens, used = await asyncio.to_thread(lambda: (book.all(), book.last_used()))
+        return _json({"tokens": [listed(token, used.get(token.id)) for token in tokens]})
 
     @router.delete("/v1/tokens/{id}", status_code=204, **_REVOKE)
     async def revoke(request: Request) -> Response:

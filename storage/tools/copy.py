@@ -35,7 +35,19 @@ from clickcurve.buckets.row import next_due
 from clickcurve.buckets.upper_bounds import UNREADABLE, upper_bounds_of
 from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown, kept_days
 from clickcurve.times import SECOND_US
-from storage.contract import SHARE, SHARE_SECRET, SINCE, SavedRow, Source, Store, View
+from storage.contract import (
+    AUDIT,
+    SHARE,
+    SHARE_SECRET,
+    SINCE,
+    TOKEN,
+    TOKEN_USED,
+    TOKENS_VERSION,
+    SavedRow,
+    Source,
+    Store,
+    View,
+)
 from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
 from storage.tools.copy_owner import (
     PREFIX,
@@ -66,13 +78,14 @@ class CopiedOwner:
 class Copied:
     """What a copy did. compared: the result of reading back, if there was anything to copy.
 
-    ids, imports: how many this run copied. kept: a sentence for each import of which the target already has another
-    position or keeper, which stays.
+    ids, imports, tokens: how many this run copied. kept: a sentence for each import of which the target already has
+    another position or keeper, which stays.
     """
 
     owners: list[CopiedOwner] = field(default_factory=list)
     ids: int = 0
     imports: int = 0
+    tokens: int = 0
     kept: list[str] = field(default_factory=list)
     compared: Compared = field(default_factory=lambda: Compared({}))
 
@@ -138,6 +151,7 @@ class _Copying:
                 done.kept += self._kept_elsewhere(imports)
             self._note_since()
             self._note_shares()
+            done.tokens = self._note_tokens()
             done.compared = await self._compare(todo)
             if not done.compared.rows_differing:
                 self._give_over(todo)
@@ -289,6 +303,18 @@ class _Copying:
             for name, value in notes.items():
                 if name.startswith(SHARE):
                     self._target.note(name, value)
+
+    def _note_tokens(self) -> int:
+        """Makes the target know the source's tokens, and keep its audit log; returns how many tokens are new there."""
+        notes, there = self._view.notes(), self._target.notes()
+        for name, value in notes.items():
+            if name.startswith((TOKEN, TOKEN_USED, AUDIT)) and name not in there:
+                self._target.note(name, value)
+        new = sum(name.startswith(TOKEN) for name in notes.keys() - there.keys())
+        if new:
+            self._target.drop_notes([TOKENS_VERSION])
+            self._target.note(TOKENS_VERSION, f"copied from {self._uuid} at {self._now}")
+        return new
 
     # --- ids and reading back ---------------------------------------------------------------------------------------
     def _claim_ids(self, part: Part, since_us: int, window_us: int) -> int:

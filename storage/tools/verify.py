@@ -25,9 +25,20 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.quarantine import decode_quarantined, quarantined_hits
 from clickcurve.buckets.row import Row, check
 from clickcurve.buckets.upper_bounds import UpperBounds, upper_bounds_of
-from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, group_of, is_breakdown, link_of
+from clickcurve.keys import (
+    ALL_LINKS,
+    QUARANTINE,
+    breakdown_of,
+    corrected_key,
+    counts_key,
+    group_of,
+    is_breakdown,
+    is_moved,
+    link_of,
+)
 from storage.contract import Store, StoredLink, View
 from storage.tools.breakdown_check import Breakdowns
+from storage.tools.disavowed_check import check_disavowed
 
 # Called with how many rows are done, and how many there are, None: not known.
 OnProgress: TypeAlias = Callable[[int, int | None], object]
@@ -88,6 +99,7 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
         done, total = 0, view.count_rows(breakdowns=True)
         for page in pages(view):
             counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
+            corrected = view.links([corrected_key(key) for key, _ in page if is_moved(key) and not is_breakdown(key)])
             bounds = view.upper_bounds([key for key, _ in page if link_of(key) is not None])
             for key, link in page:
                 report.links += link_of(key) is not None
@@ -96,6 +108,9 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
                     _report_quarantine(report, link)
                     continue
                 of_breakdown = is_breakdown(key)
+                if is_moved(key) and not of_breakdown:
+                    beside = corrected.get(corrected_key(key), StoredLink(0, ()))
+                    report.add_broken(row_name(key), check_disavowed(link, beside, ladder))
                 checked = breakdowns.checked(key, link, counts) if of_breakdown else _checked_rows(link, ladder)
                 for owner, row, sentences in checked:
                     report.rows += 1
@@ -129,17 +144,19 @@ def rows_in(page: Sequence[tuple[str, StoredLink]]) -> int:
     return sum(len(link.rows) for _, link in page)
 
 
-def row_name(key: str, owner: int) -> str:
-    """Returns the name of a row in reports."""
-    link = link_of(key)
-    if link is not None:
-        return f"link {link!r}, owner {owner}"
+def row_name(key: str, owner: int | None = None) -> str:
+    """Returns the name of a row in reports; None: of all owners."""
     if is_breakdown(key):
         return f"breakdown of {row_name(counts_key(key), owner)}"
-    group = group_of(key)
-    if group is not None:
-        return f"group {group!r}, owner {owner}"
-    return f"all links, owner {owner}" if key == ALL_LINKS else f"row {key!r}, owner {owner}"
+    if is_moved(key):
+        return f"disavowed hits of {row_name(corrected_key(key), owner)}"
+    link, group = link_of(key), group_of(key)
+    name = "all links" if key == ALL_LINKS else f"row {key!r}"
+    if link is not None:
+        name = f"link {link!r}"
+    elif group is not None:
+        name = f"group {group!r}"
+    return name if owner is None else f"{name}, owner {owner}"
 
 
 def _checked_rows(link: StoredLink, ladder: Ladder) -> Iterator[tuple[int, Row | None, list[str]]]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import ClickcurveError
@@ -90,6 +90,8 @@ def read(reader: str, text: str) -> int | None:
         ("1759276800000", None),
         ("1_759_276_800", None),
         ("1e9", None),
+        ("-0", None),
+        ("-0.0", None),
         ("1969-12-31", None),
         ("yesterday", None),
     ],
@@ -111,6 +113,8 @@ written = st.builds(
 
 @settings(deadline=None)
 @given(written | st.text("0123456789-:TZtz+., W", min_size=1, max_size=26))
+@example("-0")
+@example("-00.")
 def test_doors_agree_on_any_text(text: str) -> None:
     """A number is no text of JSON, where it needs no quotes; else what one reader reads, all read alike."""
     if parse_iso(text) is None and text.replace(".", "", 1).isdecimal():

@@ -13,10 +13,11 @@ from clickcurve.limiter.backend import Backend, Question
 from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.backends.redis import RedisBackend
+from clickcurve.limiter.backends.redis_cluster import RedisClusterBackend
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import STRATEGIES, parse_rules
-from testing.backend_servers import shared_memcached, shared_redis
+from testing.backend_servers import shared_memcached, shared_redis, shared_redis_cluster
 
 # The machines of tests are shared, and no answer is late there for want of a server.
 PATIENCE_S = 20.0
@@ -66,6 +67,13 @@ def redis() -> Iterator[Place]:
 
 
 @contextmanager
+def redis_cluster() -> Iterator[Place]:
+    url = shared_redis_cluster().url
+    with closing(RedisClusterBackend(url, timeout_s=PATIENCE_S, max_connections=CONNECTIONS)) as backend:
+        yield Place("redis", backend)
+
+
+@contextmanager
 def memcached() -> Iterator[Place]:
     with closing(MemcachedBackend([shared_memcached().address], timeout_s=PATIENCE_S)) as backend:
         yield Place("memcached", backend)
@@ -74,8 +82,14 @@ def memcached() -> Iterator[Place]:
 BACKENDS: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {
     "memory": memory,
     "redis": redis,
+    "redis: cluster": redis_cluster,
     "memcached": memcached,
 }
+
+
+CLUSTER = "redis: cluster"
+# Those that decide together about rules by different features.
+OF_SEVERAL_CALLERS = tuple(name for name in BACKENDS if name != CLUSTER)
 
 
 def on(*strategies: str, among: Iterable[str] = tuple(BACKENDS)) -> pytest.MarkDecorator:

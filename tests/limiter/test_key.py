@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.limiter.key import MAX_KEY_CHARS, KeyMaker, key_maker, memcached_key, part
+from clickcurve.limiter.key import MAX_KEY_CHARS, TAG_CHARS, KeyMaker, key_maker, memcached_key, part
 from clickcurve.limiter.rule import parse_rules
 
 values = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30) | st.text("12:/.ab", min_size=1)
@@ -49,6 +49,16 @@ def test_the_same_value_of_another_feature_rule_event_or_way_of_counting_is_anot
     ]
     assert len({each.key(features) for each in made}) == len(made)
     assert not {each.key(features) for each in made} & {each.overflow for each in made}
+
+
+@given(values, st.sampled_from(["ann", "x" * (MAX_KEY_CHARS + 1), "{0000}"]))
+def test_keys_of_one_caller_share_a_tag_whatever_the_rule(value: str, more: str) -> None:
+    rules = parse_rules({"e": [{"by": "ip", "rates": "5/m"}, {"by": "ip", "rates": "9/h", "strategy": "fixed"}]})
+    features = {"ip": value + more}
+    made = [key_maker(rule, is_tagged=True).key(features) for rule in rules]
+    assert len(set(made)) == 2
+    (tag,) = {key[:TAG_CHARS] for key in made}
+    assert re.fullmatch(r"\{[0-9a-f]{4}\}", tag)
 
 
 def test_another_limit_goes_on_from_the_same_counts() -> None:

@@ -15,7 +15,7 @@ from clickcurve.limiter.replay.replay import Replay, rules_of
 from clickcurve.limiter.rule import parse_rules
 from tests.limiter.given import T
 from tests.limiter.http.asgi import ask, statuses
-from tests.limiter.places import Place
+from tests.limiter.places import OF_SEVERAL_CALLERS, Place
 
 # As GitHub has it: a high rate by user, and by address a low one for whoever is not known.
 KNOWN = {
@@ -26,8 +26,10 @@ KNOWN = {
 }
 ANN = {"user": "ann", "ip": "10.0.0.1"}
 NOBODY = {"ip": "10.0.0.1"}
+ON_EACH = pytest.mark.parametrize("place", OF_SEVERAL_CALLERS, indirect=True)
 
 
+@ON_EACH
 def test_known_and_unknown_callers_have_rates_of_their_own_in_one_event(place: Place) -> None:
     limiter = place.limiter(KNOWN)
     told = [limiter.hit("api", ANN, now=T) for _ in range(7)]
@@ -40,6 +42,7 @@ def test_known_and_unknown_callers_have_rates_of_their_own_in_one_event(place: P
     ]
 
 
+@ON_EACH
 def test_every_verb_skips_what_a_hit_skips(place: Place) -> None:
     limiter = place.limiter(KNOWN)
     decision = limiter.reserve("api", ANN, 5, now=T)
@@ -54,6 +57,7 @@ def test_every_verb_skips_what_a_hit_skips(place: Place) -> None:
     assert limiter.peek("api", NOBODY, now=T).remaining == 2
 
 
+@ON_EACH
 def test_rules_that_are_not_skipped_are_one_decision_all_or_nothing(place: Place) -> None:
     rules = [{"by": "ip", "rates": "3/h"}, {"by": "user", "rates": "5/h", "optional": True}]
     limiter = place.limiter({"e": rules})
@@ -70,6 +74,7 @@ def test_where_every_rule_wants_a_feature_that_is_missing_the_question_is_refuse
             verb("api", {"email": "a@example.org"})
 
 
+@ON_EACH
 def test_a_caller_that_every_rule_spares_passes_and_counts_nowhere(place: Place) -> None:
     limiter = place.limiter({"e": {"by": "ip", "rates": "1/h", "unless": ["staff", "monitor"]}}, clock=lambda: T)
     told = [limiter.hit("e", {**NOBODY, "staff": "yes"}, 5) for _ in range(3)]

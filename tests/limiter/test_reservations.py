@@ -9,7 +9,7 @@ from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from tests.limiter.given import ANN, T, free, hits, ten
-from tests.limiter.places import Place, on
+from tests.limiter.places import OF_SEVERAL_CALLERS, Place, on
 
 
 def reserved(limiter: Limiter, now: float, cost: int = 1) -> str:
@@ -101,7 +101,7 @@ def test_what_was_reset_is_not_given_back_again(strategy: str, place: Place) -> 
     assert free(limiter, T) == 4
 
 
-@on()
+@on(among=OF_SEVERAL_CALLERS)
 def test_a_reservation_under_several_rules_is_given_back_to_each(strategy: str, place: Place) -> None:
     unit = "s" if strategy == "per_second" else "m"
     rule = {"rates": f"5/{unit}", "strategy": strategy}

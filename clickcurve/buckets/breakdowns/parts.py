@@ -218,7 +218,7 @@ def join_parts(ours: Parts, more: Parts, bounded: BoundedLadder) -> Parts:
     closed = []
     for mine, theirs in zip(row.visitor_days, other.visitor_days, strict=True):
         starts = mine.keys() | theirs.keys()
-        closed.append({at: mine.get(at, NO_DAYS).with_days(theirs.get(at, NO_DAYS)) for at in starts})
+        closed.append({at: mine.get(at, NO_DAYS).with_hits(theirs.get(at, NO_DAYS)) for at in starts})
     first = min((each.first for each in (row, other) if each.first is not None), default=None)
     erased_at = max(row.erased_at, other.erased_at)
     return encode_parts(Breakdown(day, other.mark, erased_at, first, shift, dimensions, days, tuple(closed)), bounded)

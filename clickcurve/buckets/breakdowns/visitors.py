@@ -120,6 +120,19 @@ class VisitorDays(NamedTuple):
             raise ValueError("visitor-days of several owners are not added to those of one")
         return VisitorDays.of_owner(self.size + more.size, self.exact and more.exact, self.known + more.known)
 
+    def with_hits(self, other: VisitorDays) -> VisitorDays:
+        """Returns the number for the same days of the same owner with other hits, whose visitors may be the same.
+
+        What is stored has one number: the greater one, which is certain, and no longer exact. Raises ValueError for
+        those of several owners.
+        """
+        if self.size is None or other.size is None:
+            raise ValueError("visitor-days of several owners are not joined with those of one")
+        known = self.known + other.known
+        if not (self.size and other.size):
+            return VisitorDays.of_owner(self.size + other.size, self.exact and other.exact, known)
+        return VisitorDays.of_owner(max(self.size, other.size), False, known)
+
     def with_owner(self, other: VisitorDays) -> VisitorDays:
         """Returns the bounds for the same days of this and another owner."""
         known = self.known + other.known

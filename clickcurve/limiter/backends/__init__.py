@@ -2,7 +2,9 @@
 
 memory           in process; meters, bucket_series and memory_budget are its parts
 redis            on Redis; redis_scripts encodes questions for its scripts (scripts/*.lua), and decodes their answers
-memcached        on memcached; memcached_items, memcached_connection and packed_meters are its parts
+redis_cluster    on a Redis Cluster: a redis backend for each node
+memcached        on memcached; memcached_items and packed_meters are its parts
 threaded         a backend that blocks, lent to event loops
+connections      how Redis and memcached are reached
 guard            what is decided when a backend does not answer; breaker says when it is asked again
 """

@@ -9,8 +9,8 @@ all or nothing: where a closed rule refuses, nothing is counted locally either. 
 as ever: a hit that costs more than the limit never fits.
 
 A backend that fails several times in a row is left alone for a while (`breaker`), so that an outage costs no more than
-a few deadlines. A question without an answer may have been counted all the same: too much, never too little. The
-backend does not hear later of what a fallback decided.
+a few deadlines; each node of a cluster by itself, so that the others go on deciding. A question without an answer may
+have been counted all the same: too much, never too little. The backend does not hear later of what a fallback decided.
 
 A reservation that a fallback made is settled where it was made: `local` in memory; `open` was counted nowhere, and is
 unknown. So is one of a backend that cannot be reached now; its hit stays counted until its windows are over. Only
@@ -61,6 +61,8 @@ class Patience:
 
 
 PATIENCE = Patience()
+# Servers of a cluster are known by their addresses, which may change for ever.
+MAX_BREAKERS = 1_000
 
 
 class AsyncGuarded:
@@ -82,7 +84,7 @@ class AsyncGuarded:
     ) -> None:
         self._backend = backend
         self._clock, self._timer, self._patience, self._deadline = clock, timer, patience, deadline
-        self._breaker = Breaker(timer, patience.failures, patience.pause_s, patience.max_pause_s)
+        self._breakers = {"": self._new_breaker()}
         self._local = local or MemoryBackend()
         self._counting = Lock()
         self._fallbacks: Counter[str] = Counter()
@@ -92,18 +94,24 @@ class AsyncGuarded:
     def keeps_time(self) -> bool:
         return self._backend.keeps_time
 
+    @property
+    def server_of(self) -> Callable[[str], str] | None:
+        return self._backend.server_of
+
     async def decide(self, question: Question) -> Sequence[Quota]:
-        if self._breaker.lets():
+        breaker = self._breaker(question.keys[0])
+        if breaker.lets():
             with suppress(BackendUnavailable):
-                return await self._in_time(self._backend.decide(question))
-        return self._decide_without(question)
+                return await self._in_time(self._backend.decide(question), breaker)
+        return self._decide_without(question, breaker)
 
     async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
         here = self._local.settle(reservation, keep, self._at_us(at_us))
         # A question that failed may have been counted there all the same: it is taken back there too.
-        if self._breaker.lets():
+        breaker = self._breaker(reservation)
+        if breaker.lets():
             with suppress(BackendUnavailable):
-                there = await self._in_time(self._backend.settle(reservation, keep, at_us))
+                there = await self._in_time(self._backend.settle(reservation, keep, at_us), breaker)
                 return there if here is Settled.unknown else here
         if here is Settled.unknown:
             with self._counting:
@@ -112,9 +120,10 @@ class AsyncGuarded:
 
     async def reset(self, question: Question) -> None:
         self._local.reset(question)
-        await self._in_time(self._backend.reset(question))
+        await self._in_time(self._backend.reset(question), self._breaker(question.keys[0]))
 
     def measures(self) -> Mapping[str, float]:
+        breakers = list(self._breakers.values())
         fallbacks = {policy: self._fallbacks[policy] for policy in FAILURES}
         return {
             **self._backend.measures(),
@@ -122,46 +131,64 @@ class AsyncGuarded:
             **{f"blind_{policy}_total": count for policy, count in fallbacks.items()},  # the name until 0.2
             "failures_total": self._failures,
             "settles_lost_total": self._settles_lost,
-            "breaker_open": int(self._breaker.is_open),
-            "breaker_opened_total": self._breaker.opened,
+            "breaker_open": int(any(breaker.is_open for breaker in breakers)),
+            "breaker_opened_total": sum(breaker.opened for breaker in breakers),
         }
 
     async def close(self) -> None:
         await self._backend.close()
 
-    async def _in_time(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+    def _breaker(self, name: str) -> Breaker:
+        """Returns the breaker of the server that decides about a key or a reservation."""
+        server_of = self._backend.server_of
+        if server_of is None:
+            return self._breakers[""]
+        server = server_of(name)
+        breaker = self._breakers.get(server)
+        if breaker is None:
+            with self._counting:
+                if len(self._breakers) >= MAX_BREAKERS:
+                    self._breakers = {"": self._breakers[""]}
+                breaker = self._breakers.setdefault(server, self._new_breaker())
+        return breaker
+
+    def _new_breaker(self) -> Breaker:
+        patience = self._patience
+        return Breaker(self._timer, patience.failures, patience.pause_s, patience.max_pause_s)
+
+    async def _in_time(self, call: Coroutine[Any, Any, Answer], breaker: Breaker) -> Answer:
         """Awaits a call until the deadline, and reports to the breaker how it went. BackendUnavailable if in vain."""
         began_s, deadline_s = self._timer(), self._patience.deadline_s
         try:
             async with self._deadline(deadline_s):
                 answer = await call
         except (TimeoutError, BackendUnavailable) as error:
-            self._failed()
+            self._failed(breaker)
             if isinstance(error, TimeoutError):
                 raise BackendUnavailable(f"no answer within {deadline_s} s") from None
             raise
         except BaseException:
-            self._breaker.gave_up()
+            breaker.gave_up()
             raise
         if self._timer() - began_s > deadline_s:
-            self._failed()
+            self._failed(breaker)
         else:
-            self._breaker.answered()
+            breaker.answered()
         return answer
 
-    def _failed(self) -> None:
+    def _failed(self, breaker: Breaker) -> None:
         with self._counting:
             self._failures += 1
-        self._breaker.failed()
+        breaker.failed()
 
     def _at_us(self, at_us: int | None) -> int:
         return int(self._clock() * SECOND_US) if at_us is None else at_us
 
-    def _decide_without(self, question: Question) -> Sequence[Quota]:
+    def _decide_without(self, question: Question, breaker: Breaker) -> Sequence[Quota]:
         rules, at_us = question.rules, self._at_us(question.at_us)
         with self._counting:
             self._fallbacks.update({rule.on_failure for rule in rules})
-        retry_s = ceil(max(self._breaker.left_s(), self._patience.pause_s) * 1_000) / 1_000
+        retry_s = ceil(max(breaker.left_s(), self._patience.pause_s) * 1_000) / 1_000
         quotas = [quota_without_counts(rule, question.cost, at_us / SECOND_US, retry_s) for rule in rules]
         locally = [n for n, rule in enumerate(rules) if rule.on_failure == "local"]
         if locally:
@@ -197,6 +224,10 @@ class Guarded:
     @property
     def keeps_time(self) -> bool:
         return self._awaited.keeps_time
+
+    @property
+    def server_of(self) -> Callable[[str], str] | None:
+        return self._awaited.server_of
 
     decide = blocking(AsyncGuarded.decide)
     settle = blocking(AsyncGuarded.settle)

@@ -32,8 +32,8 @@ from typing import Any
 from clickcurve.buckets.errors import BackendUnavailable, SettingInvalid
 from clickcurve.limiter import backend
 from clickcurve.limiter.backend import Question, Settled
-from clickcurve.limiter.backends import memcached_connection as memcached
-from clickcurve.limiter.backends.memcached_connection import (
+from clickcurve.limiter.backends.connections import memcached_connection as memcached
+from clickcurve.limiter.backends.connections.memcached_connection import (
     CONNECTIONS,
     DONE,
     FOUND,
@@ -69,6 +69,7 @@ class MemcachedBackend:
     """
 
     keeps_time = False
+    server_of = None
 
     def __init__(
         self,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.backend import Question
-from clickcurve.limiter.backends import memcached_connection as memcached
-from clickcurve.limiter.backends.memcached_connection import DONE, FOUND, NOT_SET, NOT_THERE, Answer, Server
+from clickcurve.limiter.backends.connections import memcached_connection as memcached
+from clickcurve.limiter.backends.connections.memcached_connection import DONE, FOUND, NOT_SET, NOT_THERE, Answer, Server
 from clickcurve.limiter.backends.meters import METERS, Meter
 from clickcurve.limiter.backends.packed_meters import (
     UNBOUNDED,

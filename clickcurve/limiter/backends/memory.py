@@ -58,6 +58,7 @@ class MemoryBackend:
     """`Backend` in process. The bounds are for all keys together; bytes are an estimate of what Python takes."""
 
     keeps_time = False
+    server_of = None
 
     def __init__(
         self, max_keys: int = MAX_KEYS, max_bytes: int = MAX_BYTES, max_reservations: int = MAX_RESERVATIONS

@@ -15,8 +15,8 @@ a bounded number. There is a time limit to connect, to wait for a free connectio
 then answers every hit with an error, as one that is loading does. The next question connects anew, to where the address
 leads by then.
 
-One server, or the primary of a replicated one. A Redis Cluster is refused: the keys of one decision may lie on several
-of its nodes, which no script can decide together.
+One server, or the primary of a replicated one. `redis_cluster` has such a backend for each node of a Redis Cluster. A
+node that is given as a single server is refused, since the keys of one decision may lie on several nodes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final
@@ -33,9 +33,9 @@ from redis.exceptions import NoPermissionError, NoScriptError, RedisError, Respo
 
 from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.backend import Question, Settled
-from clickcurve.limiter.backends.redis_address import RedisAddress
+from clickcurve.limiter.backends.connections.redis_address import RedisAddress
+from clickcurve.limiter.backends.connections.redis_socket import Answer, RedisSocket
 from clickcurve.limiter.backends.redis_scripts import PREFIX, SETTLE, SETTLED, Script, ScriptCodec, command
-from clickcurve.limiter.backends.redis_socket import Answer, RedisSocket
 from clickcurve.limiter.quota import Quota
 
 TIMEOUT_S = 0.1
@@ -45,16 +45,19 @@ MAX_ASKED = 1_000
 
 _ASK_KIND: Final = command(b"INFO", b"cluster")
 _IS_CLUSTER: Final = b"cluster_enabled:1"
-_CLUSTER: Final = "this is a Redis Cluster, whose nodes cannot decide together: give the limiter one server"
+_CLUSTER: Final = "this is a node of a Redis Cluster: give its address as redis+cluster://host:port"
+_NO_CLUSTER: Final = "this is no node of a Redis Cluster: give its address as redis://host:port"
 
 
 class _Counted:
     """What both forms count, and where they connect to."""
 
     keeps_time = True
+    server_of = None
 
-    def __init__(self, url: str, timeout_s: float | None, discover_s: float, prefix: str) -> None:
+    def __init__(self, url: str, timeout_s: float | None, discover_s: float, prefix: str, in_cluster: bool) -> None:
         self._timeout_s = timeout_s
+        self._in_cluster = in_cluster
         self._address = RedisAddress(url, timeout_s, discover_s)
         self._codec = ScriptCodec(prefix)
         self._connected = self._failures = 0
@@ -65,6 +68,11 @@ class _Counted:
             return error
         return BackendUnavailable(f"Redis did not answer: {error or type(error).__name__}")
 
+    def _check_kind(self, info: bytes) -> None:
+        """Raises BackendUnavailable for a node of a cluster where one server is expected, and the other way round."""
+        if (_IS_CLUSTER in info) != self._in_cluster:
+            raise BackendUnavailable(_NO_CLUSTER if self._in_cluster else _CLUSTER)
+
     def measures(self) -> Mapping[str, float]:
         return {"redis_connections_made_total": self._connected, "redis_failures_total": self._failures}
 
@@ -73,7 +81,7 @@ class RedisBackend(_Counted):
     """`Backend` on Redis, for any number of threads.
 
     url: of a server, or of the sentinels that name it (`redis_address`). timeout_s: for each of waiting for a free
-    connection, asking the sentinels, connecting, and the answer.
+    connection, asking the sentinels, connecting, and the answer. in_cluster: the server is a node of a Redis Cluster.
     """
 
     def __init__(
@@ -83,8 +91,9 @@ class RedisBackend(_Counted):
         timeout_s: float = TIMEOUT_S,
         max_connections: int = MAX_CONNECTIONS,
         prefix: str = PREFIX,
+        in_cluster: bool = False,
     ) -> None:
-        super().__init__(url, timeout_s, timeout_s, prefix)
+        super().__init__(url, timeout_s, timeout_s, prefix, in_cluster)
         self._max_connections = max_connections
         self._process = -1
         self._start()
@@ -99,6 +108,10 @@ class RedisBackend(_Counted):
 
     def reset(self, question: Question) -> None:
         self._run(command(b"DEL", *self._codec.redis_keys(question)))
+
+    def ask(self, sent: bytes) -> Answer:
+        """Sends an encoded command (`redis_scripts.command`), and returns its answer."""
+        return self._run(sent)
 
     def close(self) -> None:
         with suppress(IndexError):  # until none is left; other threads take some meanwhile
@@ -149,11 +162,14 @@ class RedisBackend(_Counted):
         connection.connect()
         self._connected += 1
         connection.send_packed_command([_ASK_KIND], check_health=False)
-        with suppress(NoPermissionError):  # the user may not read this, and need not
-            if _IS_CLUSTER in connection.read_response():
-                connection.disconnect()
-                raise BackendUnavailable(_CLUSTER)
-        return RedisSocket(connection)
+        ready = RedisSocket(connection)
+        try:
+            with suppress(NoPermissionError):  # the user may not read this, and need not
+                self._check_kind(connection.read_response())
+        except BackendUnavailable:
+            ready.close()
+            raise
+        return ready
 
     def _start(self) -> None:
         """Starts without connections: at first, and in a forked process, since two cannot share one."""
@@ -166,10 +182,14 @@ class RedisBackend(_Counted):
 
 
 class _Pipe:
-    """A connection with any number of questions under way: the answers come in the order of the questions."""
+    """A connection with any number of questions under way: the answers come in the order of the questions.
 
-    def __init__(self, connection: Any) -> None:
+    check: raises BackendUnavailable if the server's `INFO cluster` is not that of the kind of server expected.
+    """
+
+    def __init__(self, connection: Any, check: Callable[[bytes], None]) -> None:
         self._connection = connection
+        self._check = check
         self._asked: deque[asyncio.Future[Answer]] = deque()
         self._reading: asyncio.Task[None] | None = None
         self._is_last = False
@@ -186,8 +206,7 @@ class _Pipe:
             await connection.connect()
             await connection.send_packed_command([_ASK_KIND], check_health=False)
             with suppress(NoPermissionError):  # the user may not read this, and need not
-                if _IS_CLUSTER in await connection.read_response():
-                    raise BackendUnavailable(_CLUSTER)
+                self._check(await connection.read_response())
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
@@ -260,8 +279,9 @@ class AsyncRedisBackend(_Counted):
         discover_s: float = TIMEOUT_S / 2,
         max_asked: int = MAX_ASKED,
         prefix: str = PREFIX,
+        in_cluster: bool = False,
     ) -> None:
-        super().__init__(url, timeout_s, discover_s, prefix)
+        super().__init__(url, timeout_s, discover_s, prefix, in_cluster)
         self._pipe: _Pipe | None = None
         self._opening = asyncio.Lock()
         self._free = asyncio.Semaphore(max_asked)
@@ -276,6 +296,10 @@ class AsyncRedisBackend(_Counted):
 
     async def reset(self, question: Question) -> None:
         await self._in_time(command(b"DEL", *self._codec.redis_keys(question)))
+
+    async def ask(self, sent: bytes) -> Answer:
+        """Sends an encoded command (`redis_scripts.command`), and returns its answer."""
+        return await self._in_time(sent)
 
     async def close(self) -> None:
         pipe, self._pipe = self._pipe, None
@@ -325,7 +349,7 @@ class AsyncRedisBackend(_Counted):
             return pipe
         async with self._opening:
             if self._pipe is None or not self._pipe.is_open:
-                pipe = _Pipe(await self._address.awaited_connection())
+                pipe = _Pipe(await self._address.awaited_connection(), self._check_kind)
                 await pipe.open()
                 self._connected += 1
                 self._pipe = pipe

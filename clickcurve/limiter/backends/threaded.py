@@ -36,6 +36,10 @@ class Threaded:
     def keeps_time(self) -> bool:
         return self._backend.keeps_time
 
+    @property
+    def server_of(self) -> Callable[[str], str] | None:
+        return self._backend.server_of
+
     async def decide(self, question: Question) -> Sequence[Quota]:
         return await self._run(lambda: self._backend.decide(question))
 

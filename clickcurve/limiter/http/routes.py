@@ -90,7 +90,7 @@ _CHECKED: dict[int | str, dict[str, Any]] = {
 _ENDED_SO = {"reservation": "1-3f8c0a52d9e14b7796f0c1b2a3d4e5f6", "state": "committed"}
 _ENDED: dict[int | str, dict[str, Any]] = {
     200: {"description": "It is ended.", "content": {"application/json": {"example": _ENDED_SO}}},
-    404: {"description": "No rule is for this event, or no reservation has this token, or it has lapsed."},
+    404: {"description": "No rule is for this event, or no reservation has this token, or it has expired."},
     409: {"description": "It was ended before."},
 }
 
@@ -147,9 +147,9 @@ class DecisionService:
         return answer(status, msgspec.json.encode(shown), more=(*headers, *SAFE))
 
 
-def _response(found: Answer) -> Response:
-    response = Response(found.body["body"], found.status)
-    response.raw_headers = found.start["headers"]
+def _response(result: Answer) -> Response:
+    response = Response(result.body["body"], result.status)
+    response.raw_headers = result.start["headers"]
     return response
 
 
@@ -157,33 +157,38 @@ def limit_routes(service: DecisionService) -> APIRouter:
     """Makes the router of the decision service."""
     router, limiter = APIRouter(tags=["limits"]), service.limiter
 
-    @router.post("/v1/limit/{event}", summary="May this pass?", responses=_SAID, openapi_extra=_ASKED)
+    @router.post("/v1/limit/{event}", summary="Decide whether a hit may pass", responses=_SAID, openapi_extra=_ASKED)
     async def hit(event: str, request: Request) -> Response:
         """Decides a hit of the event under all of its rules, and counts it if it may pass. The body has the features
         that the rules ask for, as text, and `cost`, `peek`, `explain` and `reserve` if they are wanted."""
         limiter.events[event]
         return _response(await service.answer(event, await read_bounded(request.stream(), BODY_BYTES)))
 
-    @router.get("/v1/limit/{event}/check", summary="May this request of a proxy pass?", responses=_CHECKED)
-    @router.post("/v1/limit/{event}/check", summary="May this request of a proxy pass?", responses=_CHECKED)
+    @router.get("/v1/limit/{event}/check", summary="Decide whether a request to a proxy may pass", responses=_CHECKED)
+    @router.post("/v1/limit/{event}/check", summary="Decide whether a request to a proxy may pass", responses=_CHECKED)
     async def check(event: str, request: Request) -> Response:
         """Decides a hit of the event and counts it if it may pass, as POST /v1/limit/{event} does. The features are in
         the header fields that the rules name (`headers`); `ip` is the caller's address. The body is ignored."""
         return _response(await service.check(event, request.scope))
 
-    @router.post("/v1/limit/{event}/{reservation}/commit", summary="It passed", responses=_ENDED, openapi_extra=_COMMIT)
+    @router.post(
+        "/v1/limit/{event}/{reservation}/commit",
+        summary="Confirm a reservation",
+        responses=_ENDED,
+        openapi_extra=_COMMIT,
+    )
     async def commit(event: str, reservation: str, request: Request) -> Response:
         """Ends a reservation: it stays counted. With a `cost`, only so much of it does."""
         return await ended(
             event, reservation, read_commit(await read_bounded(request.stream(), BODY_BYTES)), "committed"
         )
 
-    @router.post("/v1/limit/{event}/{reservation}/cancel", summary="It never was", responses=_ENDED)
+    @router.post("/v1/limit/{event}/{reservation}/cancel", summary="Cancel a reservation", responses=_ENDED)
     async def cancel(event: str, reservation: str) -> Response:
         """Ends a reservation: it is taken out of the very buckets that it was counted in."""
         return await ended(event, reservation, 0, "cancelled")
 
-    @router.get("/v1/limits", summary="The rules")
+    @router.get("/v1/limits", summary="List the rules")
     async def rules() -> Response:
         """Every rule, in the words of the settings file."""
         return JSONResponse({"limits": show_rules(limiter.events.rules())})

@@ -18,6 +18,7 @@ from server.cli.progress import ProgressLine
 from server.cli.store.inspect import require_database
 from server.process.journals import open_journal
 from server.settings.table import Settings
+from server.tokens.audit import PROMPT, AuditLog
 from storage.contract import OwnerRecord
 from storage.from_uri import open_store
 from storage.sqlite.backup import Included, backup
@@ -111,8 +112,9 @@ def restore_command(settings: Settings, file: Path) -> Result:
             restored = restore(file, path, settings.ladder, _show_part("copied"))
         finally:
             _clear_screen()
-        with closing(open_store(settings.store, settings.ladder, read_only=True)) as store:
+        with closing(open_store(settings.store, settings.ladder)) as store:
             owners = store.owners()
+            AuditLog(store, clock.now).note(PROMPT, "restored", str(file))
         journals = [_outlook(settings, number, owners) for number in data_folder.journal_numbers(settings.data)]
     object_ = {
         "file": str(file),

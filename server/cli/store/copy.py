@@ -92,6 +92,8 @@ def _copied_lines(copied: Copied) -> Iterator[str]:
             f"copied: {rows:,} rows, each read back and the same; {copied.ids:,} ids and the offsets of"
             f" {copied.imports:,} imports"
         )
+        if copied.tokens:
+            yield f"{copied.tokens:,} tokens are valid at both: revoke a token at both"
     else:
         yield "nothing to copy: " + ("all of it was copied before" if copied.owners else "the source is empty")
 
@@ -102,6 +104,7 @@ def _copied_object(copied: Copied) -> dict[str, object]:
         "rows": _rows_compared(copied),
         "ids": copied.ids,
         "imports": copied.imports,
+        "tokens": copied.tokens,
         "rows_differing": copied.compared.rows_differing,
         "differing": copied.compared.differing,
         "erased": copied.compared.erased,

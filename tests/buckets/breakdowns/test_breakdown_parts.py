@@ -28,6 +28,7 @@ from clickcurve.buckets.breakdowns.parts import (
     decode_open,
     decode_parts,
     encode_parts,
+    join_parts,
     joined_parts,
     parts_due,
     separate_parts,
@@ -166,6 +167,32 @@ DEFLATED = encode_parts(
 SMALL = encode_parts(
     lived_breakdown([(hits_of(24 * 20, 1, 1), TODAY), (hits_of(1, 1, 1), TODAY)], BREAKDOWN), BREAKDOWN
 )
+
+
+@pytest.mark.parametrize("days_ago", [0, 3, 20, 60, 500])
+@pytest.mark.parametrize("ours", range(4))
+@pytest.mark.parametrize("more", range(4))
+def test_visitors_of_a_day_in_two_rows_that_are_joined_are_not_added(days_ago: int, ours: int, more: int) -> None:
+    """Quarantined hits have visitors that the row may have too: of days that are numbers nobody knows how many."""
+    then, day = TODAY, TODAY + days_ago
+    t = (NOON // HOUR_S) * HOUR_S
+    rows = [
+        fold_breakdown(
+            lived_breakdown([([Said(t, (("ref", "r"),), 2, n) for n in of_row], then)], BREAKDOWN), day, BREAKDOWN
+        )
+        for of_row in (range(ours), range(1, 1 + more))
+    ]
+    first, second = (encode_parts(row, BREAKDOWN) for row in rows)
+    whole = decode_parts(join_parts(first, second, BREAKDOWN))
+    assert check_breakdown(whole, BREAKDOWN) == []
+    visitors = len({*range(ours), *range(1, 1 + more)})
+    if whole.days:
+        assert [len(each.visitors.members) for each in whole.days.values()] == [visitors]
+        return
+    numbers = [number for tier in whole.visitor_days for number in tier.values()]
+    assert sum(number.at_least for number in numbers) <= visitors <= sum(number.at_most for number in numbers)
+    assert all(number.exact == (not ours or not more) for number in numbers)
+    assert sum(number.known for number in numbers) == 2 * (ours + more)
 
 
 @pytest.mark.parametrize("parts", [SMALL, DEFLATED], ids=["small", "deflated"])

@@ -17,7 +17,16 @@ RULES = (
     '[breakdown]\ndimensions = ["ref", "country", "device"]\n[limits.login]\nby = ["user", "ip"]\nrates = "5/m, 20/h"\n'
 )
 EVIL = "<img src=x onerror=alert(1)>"
-HOSTILE = (EVIL, '"><script>alert(2)</script>', "javascript:alert(3)", "{{7*7}}", "a/b?c#d", "‮gnp.exe", "\x00\x1b[2J")
+HOSTILE = (
+    EVIL,
+    '"><script>alert(2)</script>',
+    "javascript:alert(3)",
+    "{{7*7}}",
+    "a/b?c#d",
+    "‮gnp.exe",
+    "\x00\x1b[2J",
+    "مرحبا/بالعالم",
+)
 SITES = ("news.example", "", "other.example")
 PHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari/604.1"
 DAY_S = 86_400

@@ -63,7 +63,7 @@ def test_the_curve_and_the_cards_of_a_filter_are_those_of_its_value(nodes: Attri
 
 def test_a_filter_is_beside_the_period_before_and_leads_out_again(nodes: AttributeNodes) -> None:
     values = page_of(nodes, f"{FEBRUARY}&by=ref&value=news.example&compare=before")
-    assert values["cards"][0].note == "1 Jan - 31 Jan 2026: 100"
+    assert values["cards"][0].note == "100 before, 1 Jan - 31 Jan 2026"
     assert values["cards"][0].change.text == "\u00d7\u00a03.1" and "polyline" in values["chart"].svg
     assert (values["filter"].name, values["filter"].value) == ("Referrer", "news.example")
     assert values["filter"].off == f"?{FEBRUARY}&compare=before"
@@ -141,7 +141,7 @@ def test_what_changed_is_the_answer_of_the_question_why(nodes: AttributeNodes) -
     answer = run(nodes_why(nodes, f"{ASKED}&{before}&limit=3"))
     for values in (page_of(nodes, FEBRUARY), page_of(nodes, FEBRUARY, GROUP)):
         found = values["audience"].difference
-        assert found.said == "1 Feb - 28 Feb 2026 had 341 hits, 201 more than 1 Jan - 31 Jan 2026."
+        assert found.sentence == "1 Feb - 28 Feb 2026 had 341 hits, 201 more than 1 Jan - 31 Jan 2026."
         assert found == difference_of(answer, view_of(FEBRUARY.encode()), UTC_ZONE)
         assert [row.text for row in found.causes["Referrers"]] == ["old.example", "news.example", "<i>new"]
         text = rendered(values)

@@ -78,7 +78,7 @@ def test_a_range_is_beside_the_same_part_of_the_one_before() -> None:
         nodes.hit("k", NOW - ago_s, count)
     today = cards_of(nodes, b"last=1d")["Hits"]
     assert (today.count.text, today.change.way) == ("11", "down")
-    assert today.note == "28 Feb 2026 until 12:30: 1,000", "without the evening of yesterday"
+    assert today.note == "1,000 before, 28 Feb 2026 until 12:30", "without the evening of yesterday"
     hour = cards_of(nodes, b"last=60m")["Hits"]
     assert (hour.count.text, hour.change.text) == ("1", "\u221290\u00a0%")
     week = cards_of(nodes, b"last=7d")["Hits"]
@@ -90,10 +90,10 @@ def test_a_month_is_beside_the_whole_month_before() -> None:
     for day, count in (("2025-12-31", 5), ("2026-01-01", 40), ("2026-01-31", 60), ("2026-02-28", 50)):
         nodes.hit("k", at(f"{day}T12:00"), count)
     february = cards_of(nodes, b"from=2026-02-01&to=2026-02-28")["Hits"]
-    assert (february.count.text, february.note) == ("50", "1 Jan - 31 Jan 2026: 100")
+    assert (february.count.text, february.note) == ("50", "100 before, 1 Jan - 31 Jan 2026")
     assert (february.change.text, february.change.way) == ("\u221250\u00a0%", "down")
     this = cards_of(nodes, b"last=1mo")["Hits"]
-    assert this.note == "1 Feb 2026 until 12:30: 0"
+    assert this.note == "0 before, 1 Feb 2026 until 12:30"
 
 
 def test_all_time_is_beside_nothing() -> None:
@@ -136,10 +136,10 @@ def test_a_range_is_compared_as_the_address_says() -> None:
         nodes.hit("k", at(f"{day}T12:00"), count)
     asked = b"from=2026-02-01&to=2026-02-28"
     for compare, note in (
-        (b"", "1 Jan - 31 Jan 2026: 40"),
-        (b"&compare=before", "1 Jan - 31 Jan 2026: 40"),
-        (b"&compare=year", "1 Feb - 28 Feb 2025: 7"),
-        (b"&compare=2025-12-01", "1 Dec - 31 Dec 2025: 5"),
+        (b"", "40 before, 1 Jan - 31 Jan 2026"),
+        (b"&compare=before", "40 before, 1 Jan - 31 Jan 2026"),
+        (b"&compare=year", "7 before, 1 Feb - 28 Feb 2025"),
+        (b"&compare=2025-12-01", "5 before, 1 Dec - 31 Dec 2025"),
     ):
         view = view_of(asked + compare)
         values: Any = run(one(pages_of(nodes), LINK, "k", view, NOW))
@@ -156,7 +156,7 @@ def test_the_last_day_of_an_address_belongs_to_the_range() -> None:
     for day in (27, 28):
         nodes.hit("k", at(f"2026-02-{day}T23:59"), day)
     values: Any = run(one(pages_of(nodes), LINK, "k", view_of(b"from=2026-02-01&to=2026-02-28"), NOW))
-    assert values["chart"].said == "55 hits, 1 Feb - 28 Feb 2026"
+    assert values["chart"].sentence == "55 hits, 1 Feb - 28 Feb 2026"
     assert (str(values["chart"].first_day), str(values["chart"].last_day)) == ("2026-02-01", "2026-02-28")
     for written, end in (
         ("2026-02-28", "2026-03-01"),
@@ -178,10 +178,11 @@ def test_every_offered_period_is_shown_as_it_is_called(tz: str) -> None:
     for period in offered_periods(NOW, zone, EVER):
         view = PageView(last=period.last, start=period.start, end=period.end, tz=tz)
         values: Any = run(one(pages_of(nodes), LINK, "k", view, NOW))
-        shown[period.name] = values["chart"].said.partition(" hits, ")[2].removesuffix(f" ({tz})")
+        shown[period.name] = values["chart"].sentence.partition(" hits, ")[2].removesuffix(f" ({tz})")
     assert shown["Yesterday"] == "28 Feb 2026" and shown["Last month"] == "1 Feb - 28 Feb 2026"
     assert shown["7 days"] == "23 Feb - 1 Mar 2026, so far" and shown["This month"] == "1 Mar 2026, so far"
-    assert shown["Today"] == "1 Mar 2026, so far" and shown["This year"].startswith("1 Jan - ")
+    assert shown["Today"] == "1 Mar 2026, so far" and shown["This year"] == "since 1 Jan 2026"
+    assert shown["12 months"] == "since 1 Apr 2025", "no week or month that is not over is called its last day"
 
 
 def test_earlier_and_later_go_by_whole_periods() -> None:
@@ -287,7 +288,7 @@ def test_all_time_begins_with_the_hour_day_or_month_of_the_first_hit(age_s: int,
     values: Any
     for values in (run(one(pages_of(nodes), LINK, "k", view, NOW)), run(pages_of(nodes).overview(view, NOW))):
         chart = values["chart"]
-        assert (str(chart.first_day), chart.said.partition(",")[0]) == (begins[:10], "2 hits")
+        assert (str(chart.first_day), chart.sentence.partition(",")[0]) == (begins[:10], "2 hits")
         assert chart.start == at(begins)
     assert "from=0" in view.begun_at(NOW - age_s, NOW).address(), "the address stays that of all time"
     assert view_of(b"from=0&to=9").begun_at(NOW, NOW) == view_of(b"from=0&to=9")

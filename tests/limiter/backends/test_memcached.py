@@ -14,15 +14,15 @@ import pytest
 from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.backends.bucket_series import Series
-from clickcurve.limiter.backends.guard import Guarded, Patience
-from clickcurve.limiter.backends.memcached import MemcachedBackend
-from clickcurve.limiter.backends.memcached_connection import (
+from clickcurve.limiter.backends.connections.memcached_connection import (
     MAX_RELATIVE_S,
     Server,
     delete_command,
     expiry,
     put_command,
 )
+from clickcurve.limiter.backends.guard import Guarded, Patience
+from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.memcached_items import GRACE_S
 from clickcurve.limiter.backends.packed_meters import UNBOUNDED, pack_meter
 from clickcurve.limiter.limiter import Limiter

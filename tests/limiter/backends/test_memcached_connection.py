@@ -10,8 +10,8 @@ from threading import Thread
 import pytest
 
 from clickcurve.buckets.errors import BackendUnavailable, SettingInvalid
+from clickcurve.limiter.backends.connections.memcached_connection import Server, get_command, parse_address, put_command
 from clickcurve.limiter.backends.memcached import MemcachedBackend
-from clickcurve.limiter.backends.memcached_connection import Server, get_command, parse_address, put_command
 from testing.backend_servers import Served, memcached_server
 from tests.limiter.places import PATIENCE_S
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clickcurve.limiter.backend import Settled
+from clickcurve.limiter.backends.connections.memcached_connection import Server
 from clickcurve.limiter.backends.memcached import MAX_ATTEMPTS, MemcachedBackend
-from clickcurve.limiter.backends.memcached_connection import Server
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import EDGES_S, STRATEGIES
 from testing.backend_servers import Served, shared_memcached

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from redis.exceptions import NoScriptError, ResponseError
 
+from clickcurve.limiter.backends.connections.redis_address import RedisAddress
+from clickcurve.limiter.backends.connections.redis_socket import RedisSocket
 from clickcurve.limiter.backends.redis import RedisBackend
-from clickcurve.limiter.backends.redis_address import RedisAddress
-from clickcurve.limiter.backends.redis_socket import RedisSocket
 from testing.backend_servers import redis_server, shared_redis
 from testing.server import free_port
 from tests.limiter.given import T, hits
@@ -30,6 +30,7 @@ ANSWERS: list[tuple[bytes, Any]] = [
     (b"*-1\r\n", None),
     (b"*0\r\n", []),
     (b"*3\r\n$2\r\nab\r\n*1\r\n:4\r\n$-1\r\n", [b"ab", [4], None]),
+    (b"%1\r\n$1\r\na\r\n:4\r\n", [b"a", 4]),
     (b">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n$2\r\nok\r\n", b"ok"),
 ]
 
@@ -68,7 +69,7 @@ def test_an_answer_that_comes_byte_by_byte(
     ends: tuple[RedisSocket, socket.socket], monkeypatch: pytest.MonkeyPatch, sent: bytes, answer: Any
 ) -> None:
     ours, theirs = ends
-    monkeypatch.setattr("clickcurve.limiter.backends.redis_socket._AT_ONCE", 1)
+    monkeypatch.setattr("clickcurve.limiter.backends.connections.redis_socket._AT_ONCE", 1)
     theirs.sendall(sent)
     assert ours.ask(b"PING\r\n") == answer
     assert ours.is_silent()

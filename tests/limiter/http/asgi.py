@@ -23,6 +23,7 @@ class Down:
     """A backend that never answers; `up` lends it another one's answers."""
 
     keeps_time = False
+    server_of = None
 
     def __init__(self) -> None:
         self.up: MemoryBackend | None = None

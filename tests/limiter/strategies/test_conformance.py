@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clickcurve.limiter.rule import parse_rules
 from tests.limiter.given import ANN, BEN, MIDNIGHT, T, free, hits, ten
-from tests.limiter.places import Place, on
+from tests.limiter.places import OF_SEVERAL_CALLERS, Place, on
 
 
 # --- one limit --------------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_several_rates_are_one_decision(strategy: str, place: Place) -> None:
     assert limiter.hit("e", ANN, now=now + 80).window_s == 3_600
 
 
-@on()
+@on(among=OF_SEVERAL_CALLERS)
 def test_a_hit_that_one_rule_refuses_uses_up_nothing_of_any(strategy: str, place: Place) -> None:
     unit = "s" if strategy == "per_second" else "m"
     limiter = place.limiter(

@@ -9,7 +9,7 @@ import pytest
 
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.rule import STRATEGIES
-from tests.limiter.places import BACKENDS, Place, memory
+from tests.limiter.places import BACKENDS, CLUSTER, Place, memory
 from tests.limiter.replay.traces import rates_of, steps, text_of
 
 SECOND_US = 1_000_000
@@ -17,8 +17,11 @@ OTHERS = [name for name in BACKENDS if name != "memory"]
 NAMES = ("ann", "ben", "eve/1", "1:eve")
 
 
-def rules_of(random: Random) -> list[dict[str, Any]]:
-    return [_rule(random, random.choice(STRATEGIES)) for _ in range(random.choice((1, 1, 2, 3)))]
+def rules_of(random: Random, name: str) -> list[dict[str, Any]]:
+    rules = [_rule(random, random.choice(STRATEGIES)) for _ in range(random.choice((1, 1, 2, 3)))]
+    if name == CLUSTER:  # which decides about one caller
+        rules = [{**rule, "by": rules[0]["by"]} for rule in rules]
+    return rules
 
 
 def _rule(random: Random, strategy: str) -> dict[str, Any]:
@@ -44,7 +47,7 @@ def numbers(decision: Decision) -> tuple[object, ...]:
 @pytest.mark.parametrize("name", OTHERS)
 def test_same_trace_same_answers(name: str, seed: int) -> None:
     random = Random(f"{name} {seed}")
-    rules = rules_of(random)
+    rules = rules_of(random, name)
     with BACKENDS[name]() as place, memory() as reference:
         follow(random, place, reference, rules, 600)
 

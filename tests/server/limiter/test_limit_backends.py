@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from testing.backend_servers import Served, memcached_server, redis_server
+from testing.backend_servers import Served, memcached_server, redis_server, shared_redis_cluster
 from testing.client import http_client
 from testing.server import RunningServer, run
 from tests.conftest import Serve
@@ -96,3 +96,39 @@ def test_a_wrong_address_of_redis_stops_the_start(serve: Serve, tmp_path: Path) 
     done = run("serve", "--data", str(tmp_path / "data"), "--config", str(config), "--port", "0")
     assert done.returncode == 2
     assert "not an address of a Redis" in done.stderr
+
+
+CLUSTER = """
+limits_timeout_ms = 1000
+limits_redis = "{url}"
+
+[limits.login]
+by = "user"
+rates = "5/d"
+backend = "redis"
+
+[[limits.signup]]
+by = "user"
+rates = "5/d"
+backend = "redis"
+
+[[limits.signup]]
+by = "{by}"
+rates = "5/m"
+backend = "redis"
+"""
+
+
+def test_a_redis_cluster_is_shared_and_refuses_rules_by_different_features(serve: Serve, tmp_path: Path) -> None:
+    config = tmp_path / "clickcurve.toml"
+    config.write_text(CLUSTER.format(url=shared_redis_cluster().url, by="user"))
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+    servers = [serve("--config", str(config), data=tmp_path / part) for part in ("a", "b")]
+    for n in range(6):
+        with http_client(servers[n % 2].url) as http:
+            assert [ask(http, event, "ann").status_code for event in ("login", "signup")] == [200 if n < 5 else 429] * 2
+    config.write_text(CLUSTER.format(url=shared_redis_cluster().url, by="ip"))
+    done = run("serve", "--data", str(tmp_path / "c"), "--config", str(config), "--port", "0")
+    assert done.returncode == 2
+    assert "by must be the same in all rules of an event on a Redis Cluster" in done.stderr

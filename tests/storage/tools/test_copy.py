@@ -13,6 +13,9 @@ from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.ladder import CLICKS, DAY_S
 from clickcurve.keys import breakdown_key
+from server.tokens.audit import AuditLog
+from server.tokens.token import Scope, Wish
+from server.tokens.token_book import TokenBook
 from storage.contract import CLOSED, COPIED, RETIRED, Held, OwnerRecord, Source
 from storage.memory_store import MemoryStore
 from storage.sqlite.backup import backup
@@ -280,3 +283,21 @@ def test_a_copy_is_divided_since_no_earlier_than_either_and_has_no_salts(make: M
     other.note("since:ref", "900")
     copied(other, target)
     assert target.notes() == {"since:ref": "900", "since:os": str(NOW_US // 1_000_000)}
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "simulated", "cassandra"])
+def test_tokens_and_the_audit_log_come_along(make: Make, kind: str) -> None:
+    source, target = filled(make("memory")), make(kind)
+    _, secret = TokenBook(source).add(Wish("acme", (Scope.read,), "acme/"), NOW_US // 1_000_000)
+    _, kept = TokenBook(target).add(Wish("here", (Scope.read,)), NOW_US // 1_000_000)
+    TokenBook(source).note_used([secret.split("_")[1]], "20260101")
+    AuditLog(source, lambda: NOW_US / 1_000_000).note("command", "token made", "acme")
+    before = TokenBook(target).version()
+    assert copied(source, target).tokens == 1
+    assert {token.id for token in TokenBook(target).all()} == {text.split("_")[1] for text in (secret, kept)}
+    assert TokenBook(target).last_used() == {secret.split("_")[1]: "20260101"}
+    assert [each.subject for each in AuditLog(target, lambda: NOW_US / 1_000_000).entries()] == ["acme"]
+    assert TokenBook(target).version() != before, "a server of the target reads them"
+    version = TokenBook(target).version()
+    assert copied(source, target).tokens == 0
+    assert TokenBook(target).version() == version

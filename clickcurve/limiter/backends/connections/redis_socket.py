@@ -10,7 +10,7 @@ from select import POLLIN, poll
 from ssl import SSLSocket
 from typing import Any, TypeAlias
 
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import MovedError, NoScriptError, RedisError, ResponseError
 
 Answer: TypeAlias = Any  # of Redis: bytes, an integer, a list, None
 
@@ -70,12 +70,16 @@ class RedisSocket:
             return int(rest)
         if kind == b"*":
             return None if rest == b"-1" else [self._read() for _ in range(int(rest))]
+        if kind == b"%":  # a map: names and values in turn
+            return [self._read() for _ in range(2 * int(rest))]
         if kind == b"+":
             return rest
         if kind == b"_":
             return None
         if kind == b"-":
             text = rest.decode(errors="replace")
+            if text.startswith("MOVED "):
+                return MovedError(text.removeprefix("MOVED "))
             return NoScriptError(text) if text.startswith("NOSCRIPT") else ResponseError(text)
         if kind == b">":
             for _ in range(int(rest)):

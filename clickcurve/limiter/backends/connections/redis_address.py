@@ -2,9 +2,10 @@
 
     redis://host:6379/0    rediss://host:6379/0    unix:///path?db=0
     redis+sentinel://h1:26379,h2:26379/name/0?sentinel_password=...
+    redis+cluster://h1:6379,h2:6379    rediss+cluster://h1:6379
 
 The sentinels are asked for each connection anew. So after a failover it is enough to close a connection: the next one
-leads to the new primary. `user:password@` before the hosts is that of the primary.
+leads to the new primary. `user:password@` before the hosts is that of the primary, or of each node of a cluster.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from redis.retry import Retry
 from clickcurve.buckets.errors import SettingInvalid
 
 ADDRESS_RULE = (
-    "redis://host:6379/0, rediss://host:6379/0, unix:///path?db=0 or redis+sentinel://h1:26379,h2:26379/name/0"
+    "redis://host:6379/0, rediss://host:6379/0, unix:///path?db=0, redis+sentinel://h1:26379,h2:26379/name/0 "
+    "or redis+cluster://h1:6379,h2:6379"
 )
+REDIS_PORT = 6_379
 SENTINEL_PORT = 26_379
 
 # The library's functions have no types.
@@ -37,7 +40,34 @@ _AWAIT: Any = async_sentinel.Sentinel
 _SENTINELS = re.compile(
     r"redis\+sentinel://((?:[^/@]*@)?)([^/@?]+)/([A-Za-z0-9_.-]+)(?:/([0-9]+))?((?:\?.*)?)", re.ASCII
 )
+_CLUSTER = re.compile(r"(rediss?)\+cluster://((?:[^/@]*@)?)([^/@?]+)/?((?:\?.*)?)", re.ASCII)
 _SENTINEL = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]\s]+)(?::([0-9]{1,5}))?", re.ASCII)
+
+
+class ClusterAddress:
+    """The address of a Redis Cluster by some of its nodes. SettingInvalid if the text is none.
+
+    nodes: `host:port` of each.
+    """
+
+    def __init__(self, url: str) -> None:
+        match = _CLUSTER.fullmatch(url)
+        if match is None:
+            raise _not_an_address("")
+        self._before, self._after = f"{match[1]}://{match[2]}", match[4]
+        self.nodes = [join_address(*_host_and_port(each.strip(), REDIS_PORT)) for each in match[3].split(",")]
+
+    def url_of(self, node: str) -> str:
+        """Returns the address of one node as of a single server."""
+        return f"{self._before}{node}/0{self._after}"
+
+
+def is_cluster(url: str) -> bool:
+    return url.startswith(("redis+cluster:", "rediss+cluster:"))
+
+
+def join_address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class RedisAddress:
@@ -109,14 +139,14 @@ class RedisAddress:
         match = _SENTINELS.fullmatch(url)
         if match is None:
             raise _not_an_address("")
-        self._sentinels = [_host_and_port(each.strip()) for each in match[2].split(",")]
+        self._sentinels = [_host_and_port(each.strip(), SENTINEL_PORT) for each in match[2].split(",")]
         self._name = match[3]
         return f"redis://{match[1]}primary/{match[4] or 0}{match[5]}"
 
 
-def _host_and_port(text: str) -> tuple[str, int]:
+def _host_and_port(text: str, default_port: int) -> tuple[str, int]:
     match = _SENTINEL.fullmatch(text)
-    port = int(match[2] or SENTINEL_PORT) if match else 0
+    port = int(match[2] or default_port) if match else 0
     if match is None or not 0 < port < 65_536:
         raise _not_an_address("")
     return match[1].strip("[]"), port
