@@ -44,8 +44,8 @@ def main(words: list[str] | None = None) -> None:
     arguments = asked.parse_args(words)
     figures = json.loads(arguments.figures.read_text())
     if arguments.verb == "render":
-        (arguments.docs / "scale.md").write_text(page(figures))
-        (arguments.docs / "sizing.md").write_text(sizing_page(figures["sizing"]))
+        for name, made in (("scale", page(figures)), ("sizing", sizing_page(figures["sizing"]))):
+            (arguments.docs / f"{name}.md").write_text(made)
         return
     if arguments.verb == "size":
         figures["sizing"] = _sizing(arguments.links, arguments.hits, arguments.seconds)
