@@ -65,7 +65,7 @@ def queries_of(folder: Path, workload: Workload) -> dict[str, Requests]:
 
 def loaded(data: Path, workload: Workload) -> Line:
     """Copies the loaded store into a part's folder, and loads it first if no part of this run did; returns its size."""
-    kept = data.parent.parent / f"loaded-{workload.links}-{workload.hits}"
+    kept = data.parent.parent / f"loaded-{workload.links}-{workload.hits}-{workload.skew}"
     done = kept.with_suffix(".took")
     if not done.exists():
         begun = time()

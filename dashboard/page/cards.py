@@ -87,7 +87,9 @@ def filtered_cards(curve: CurveAnswer, everything: TotalAnswer) -> list[Card]:
     return [Card("Share", share, f"of {about(everything.at_least, everything.at_most).text} hits of people")]
 
 
-def other_cards(bots: TotalAnswer | None, visits: Visits | None, tables: list[ValueTable]) -> list[Card]:
+def other_cards(
+    curve: CurveAnswer, bots: TotalAnswer | None, visits: Visits | None, tables: list[ValueTable]
+) -> list[Card]:
     """Makes the cards of what else is known of the range. bots: None where they are counted among the hits."""
     cards = []
     if visits is not None and visits.count.text != "0":
@@ -98,5 +100,6 @@ def other_cards(bots: TotalAnswer | None, visits: Visits | None, tables: list[Va
     if first is not None:
         cards.append(Card("Top referrer", Count(first.text), f"{first.count.text} hits"))
     if bots is not None:
-        cards.append(Card("Bots", about(bots.at_least, bots.at_most), "not counted as hits"))
+        share = f"{share_text(bots.at_most, curve.at_most + bots.at_most)} of all, " if bots.at_most else ""
+        cards.append(Card("Bots", about(bots.at_least, bots.at_most), f"{share}not counted as hits"))
     return cards

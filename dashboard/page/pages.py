@@ -267,7 +267,7 @@ class Pages:
         if view.by:
             return [hits, *filtered_cards(shown.curve, await ask(view.total_query))]
         bots = await ask(view.with_bots("only").count_query()) if view.bots in ("", "exclude") else None
-        return [hits, *other_cards(bots, audience.visits, audience.tables)]
+        return [hits, *other_cards(shown.curve, bots, audience.visits, audience.tables)]
 
     async def _earlier(self, shown: _Shown) -> CurveAnswer | None:
         """Returns the curve that the view compares with, None if it has none."""

@@ -192,9 +192,14 @@ def curve_sentence(curve: CurveAnswer, zone: ZoneInfo, noun: str) -> str:
 
 
 def period_words(curve: CurveAnswer, zone: ZoneInfo) -> str:
-    """Writes the range of a curve. One that began with a day and goes on is said in days."""
+    """Writes the range of a curve. One that began with a day and goes on is said in days.
+
+    Where its last point is longer than a day only the first day is said: the last one may be weeks ahead.
+    """
     if not curve.points or curve.points[-1].state != "open":
         return range_words(curve.start, curve.end, zone)
+    if curve.points[-1].end - curve.points[-1].start > DAY_S + HOUR_S and is_midnight(wall(curve.start, zone)):
+        return f"since {range_words(curve.start, end_of_day(curve.start + 1, zone), zone)}"
     end = end_of_day(curve.end, zone) if is_midnight(wall(curve.start, zone)) else curve.end
     return f"{range_words(curve.start, end, zone)}, so far"
 

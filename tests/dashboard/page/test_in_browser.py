@@ -395,7 +395,7 @@ def test_signing_in_and_out_and_looking_at_a_share(
     address = share(server)
     with browser.page() as opened:
         opened.open(address)
-        assert "launch" in opened.text() and "Limits" not in opened.text()
+        assert "launch" in opened.text() and "System" not in opened.text()
         opened.js("document.querySelector('nav.spans a').click()")
         opened.until("location.search === '?last=60m' && document.querySelector('svg.curve')")
         assert violations(opened, axe_script()) == []

@@ -181,7 +181,8 @@ def test_every_offered_period_is_shown_as_it_is_called(tz: str) -> None:
         shown[period.name] = values["chart"].said.partition(" hits, ")[2].removesuffix(f" ({tz})")
     assert shown["Yesterday"] == "28 Feb 2026" and shown["Last month"] == "1 Feb - 28 Feb 2026"
     assert shown["7 days"] == "23 Feb - 1 Mar 2026, so far" and shown["This month"] == "1 Mar 2026, so far"
-    assert shown["Today"] == "1 Mar 2026, so far" and shown["This year"].startswith("1 Jan - ")
+    assert shown["Today"] == "1 Mar 2026, so far" and shown["This year"] == "since 1 Jan 2026"
+    assert shown["12 months"] == "since 1 Apr 2025", "no week or month that is not over is called its last day"
 
 
 def test_earlier_and_later_go_by_whole_periods() -> None:

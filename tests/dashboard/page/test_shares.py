@@ -63,7 +63,7 @@ def test_a_shared_link_is_a_page_for_anybody(guarded: tuple[RunningServer, str])
     assert re.fullmatch(rf"{server.url}/share/[0-9a-f]{{12}}\.\d{{8}}\.[\w-]{{32}}", address)
     page = httpx.get(f"{address}?last=24h&tz=Asia/Tokyo", trust_env=False)
     assert page.status_code == 200 and "<bdi>launch</bdi>" in page.text and "7 hits" in page.text
-    assert "secret" not in page.text and "Limits" not in page.text and "/v1/" not in page.text
+    assert "secret" not in page.text and "System" not in page.text and "/v1/" not in page.text
     assert page.headers["referrer-policy"] == "same-origin" and page.headers["cache-control"] == "no-store"
     for path in ("/", "/links/launch", "/v1/links/launch", "/v1/links/launch/curve.svg"):
         assert status(server.url + path) in (303, 401), "nothing else is open"
