@@ -81,9 +81,9 @@ class LinkTable:
             names = await self._questions.links(view.keys_query(RANKED))
             keys = [each.key for each in names.links]
             counts = await counts_of(self._questions, keys, view.count_query())
-            found = LinksAnswer(curve.start, curve.end, [KeyCount(key, counts[key]) for key in keys], True)
+            by_key = LinksAnswer(curve.start, curve.end, [KeyCount(key, counts[key]) for key in keys], True)
             if before is None:
-                return found
+                return by_key
             were = await counts_of(self._questions, keys, view.count_query(before))
             lines = [ChangedLink(key, counts[key], were[key]) for key in keys]
         elif before is None:
