@@ -32,8 +32,8 @@ class Hosts:
         """Returns the key of a path without its leading slash; "" without a path, or where a host is missing."""
         if not self.in_key or not path:
             return path
-        found = host_of_key(host) or self.default
-        return f"{found}/{path}" if found else ""
+        host_or_default = host_of_key(host) or self.default
+        return f"{host_or_default}/{path}" if host_or_default else ""
 
     def key_of_address(self, address: object) -> str:
         """Returns the key that a short address names, without its query; "" if it names none."""

@@ -160,10 +160,12 @@ class MinuteCounts:
 
     def of(self, key: str) -> dict[int, int]:
         """Returns slot -> count of one key, without zeros."""
-        counts = {slot: by_key[key] for slot, by_key in self.slots.items() if key in by_key}
-        for slot, count in self.late.get(key, {}).items():
-            counts[slot] = counts.get(slot, 0) + count
-        return {slot: count for slot, count in counts.items() if count}
+        counts = dict.copy(self.late.get(key, {}))
+        for slot, by_key in self.slots.items():
+            if key in by_key:
+                counts[slot] = counts.get(slot, 0) + by_key[key]
+        # A link may have many late minutes, and every question asks for them: only what was taken back leaves a zero.
+        return {slot: count for slot, count in counts.items() if count} if 0 in counts.values() else counts
 
     def by_key(self) -> Iterator[dict[str, int]]:
         """Yields the keys of now and their counts in tables of the caller's own, a key in several.

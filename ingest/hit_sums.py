@@ -1,18 +1,22 @@
-"""Valid hits summed into a batch: counts by minute, and attributes by hour, of links and of groups."""
+"""Hits summed into a batch: counts by minute, and attributes by hour, of links and of groups."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, compress, repeat
+from operator import and_, not_, or_
 
 from msgspec.structs import replace
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.times import YEARS
+from ingest.attributes.columns import HitColumns
+from ingest.attributes.dimensions import BOT
 from ingest.attributes.numbered_profiles import NumberedProfiles, ProfileRow
-from ingest.attributes.profile import Profile
+from ingest.attributes.profile import JudgedAgent, Profile, ProfileReader
+from ingest.attributes.visitor import visitor_hash, who_of
 from ingest.batch import (
     AttributeCounts,
     Batch,
@@ -24,13 +28,15 @@ from ingest.batch import (
     encode_batch,
     encode_singles,
 )
-from ingest.hit import NO_TIME, Hit, Moment, PlainHit, hour_start, minute_start
+from ingest.hit import NO_TIME, Hit, Judge, Moment, PlainHit, hour_start, minute_start
 from ingest.journal.group_commit import Group
 
 _AFTER_YEARS = YEARS.stop + MINUTE_S  # the minute before holds seconds that may be years
 COUNTED_BY_C = 24  # hits of one minute from which on a Counter is faster: the dictionary that C adds to
 # Dimension, start of an hour, value, count: what is known of a past.
 PastValues = Iterable[tuple[str, int, str, int]]
+
+_NO_ATTRIBUTES = frozenset(("key", "ts", "counts", "id", "groups"))
 
 _no_visitors: Callable[[], defaultdict[str, list[int]]] = partial(defaultdict, list)
 
@@ -114,6 +120,68 @@ class KeyedSums:
             some_keys, some_numbers = [keys[place] for place in places], [numbers[place] for place in places]
             self.hours[hour].extend(some_keys, some_numbers, [counts[place] for place in places] if counts else ())
 
+    def add_columns(
+        self, hits: HitColumns, given: Set[str], times: Sequence[int], reader: ProfileReader, is_bot: Judge
+    ) -> None:
+        """Adds hits of these times without ids and groups; raises HitRejected, and adds none, if one breaks a rule.
+
+        given: the fields that some of them have.
+        """
+        # Of a thousand hits from an access log most combinations of attributes are new to their batch, half are new to
+        # the server. So nothing is kept by combination: each field is looked up by itself, and a row of what was found
+        # gets its number in C. With an object for each combination a hit took three times as long.
+        counts = [count or 1 for count in hits.counts] if "counts" in given else []
+        if given <= _NO_ATTRIBUTES:
+            count_hits(self.people, hits.key, times, counts or None)
+            return
+        agents = reader.judged(hits.ua, is_bot)
+        columns, has_profile = reader.value_columns(hits, given, agents)
+        are_bots, names = _judged(hits, given, agents, reader)
+        if True not in are_bots:
+            count_hits(self.people, hits.key, times, counts or None)
+        else:
+            are_people = list(map(not_, are_bots))
+            for chosen, by_minute in ((are_people, self.people), (are_bots, self.bots)):
+                keys, some_times, some_counts = _chosen(chosen, hits.key, times, counts)
+                count_hits(by_minute, keys, some_times, some_counts or None)
+        if not (reader.dimensions or reader.wants_bots):
+            return
+        profiles = self.profiles
+        kinds = [profiles.kind(reader.dimensions, False)] * len(times)
+        # A day without a salt counts no visitors: of an old log no hit is looked at.
+        if any(min(times) < day + DAY_S and day <= max(times) for day in reader.salts or ()):
+            assert reader.salts is not None
+            visitor_known = self._add_visitors(reader.salts, hits, times, are_bots)
+            both = profiles.kind(reader.dimensions, False), profiles.kind(reader.dimensions, True)
+            kinds = [both[one] for one in visitor_known]
+            has_profile = None if has_profile is None else list(map(or_, has_profile, visitor_known))
+        rows: Sequence[ProfileRow] = list(zip(kinds, *columns, strict=True))
+        if True in are_bots and reader.wants_bots:
+            kind = profiles.kind((BOT,), False)
+            of_bots = [(kind, name) for name in names]
+            rows = [of if bot else row for row, of, bot in zip(rows, of_bots, are_bots, strict=True)]
+            has_profile = None if has_profile is None else list(map(or_, has_profile, are_bots))
+        elif True in are_bots:
+            has_profile = are_people if has_profile is None else list(map(and_, has_profile, are_people))
+        if has_profile is None:
+            self.add_rows(hits.key, times, rows, counts)
+        else:
+            keys, times, counts = _chosen(has_profile, hits.key, times, counts)
+            self.add_rows(keys, times, compress(rows, has_profile), counts)
+
+    def _add_visitors(
+        self, salts: Mapping[int, bytes], hits: HitColumns, times: Sequence[int], are_bots: Sequence[bool]
+    ) -> list[bool]:
+        """Adds the visitors of people's hits; returns whose are known."""
+        visitor_known = []
+        for key, t, bot, *fields in zip(hits.key, times, are_bots, hits.visitor, hits.ip, hits.ua, strict=True):
+            day = t - t % DAY_S
+            salt, who = salts.get(day), None if bot else who_of(*fields)
+            visitor_known.append(bool(salt and who))
+            if salt and who:
+                self.visitors[day][key].append(visitor_hash(salt, key, who))
+        return visitor_known
+
     def add_past(self, key: str, people: Mapping[int, int], bots: Mapping[int, int], values: PastValues) -> None:
         """Adds a link's history: minute start -> count, and the values of its breakdown."""
         for counts, past in ((self.people, people), (self.bots, bots)):
@@ -142,6 +210,30 @@ class KeyedSums:
     def group_counts(self) -> GroupCounts:
         """Returns all of it, where the keys are those of groups."""
         return GroupCounts(self.people, self.bots, self.attributes())
+
+
+def _judged(
+    hits: HitColumns, given: Set[str], agents: Sequence[JudgedAgent], reader: ProfileReader
+) -> tuple[list[bool], list[str]]:
+    """Returns which hits are bots', and the names of those bots."""
+    are_bots, names = [agent.is_bot for agent in agents], [agent.name for agent in agents]
+    if not given.isdisjoint(reader.bot_rules.fields):
+        # A rule names what it takes; the bots that agents tell keep the names that they have.
+        rules = reader.bot_rules.rules_of(hits.ip, hits.ref, hits.ua)
+        names = [name if bot else rule or name for name, bot, rule in zip(names, are_bots, rules, strict=True)]
+        are_bots = [bot or bool(rule) for bot, rule in zip(are_bots, rules, strict=True)]
+    if "bot" in given:
+        names = [
+            name if sent is None else agent.name for name, sent, agent in zip(names, hits.bot, agents, strict=True)
+        ]
+        are_bots = [judged if sent is None else sent for judged, sent in zip(are_bots, hits.bot, strict=True)]
+    return are_bots, names
+
+
+def _chosen(
+    chosen: Sequence[bool], keys: Sequence[str], times: Sequence[int], counts: Sequence[int]
+) -> tuple[list[str], list[int], list[int]]:
+    return list(compress(keys, chosen)), list(compress(times, chosen)), list(compress(counts, chosen))
 
 
 class HitSums:

@@ -13,12 +13,13 @@ The result depends on the range, the step, the zone and the fold day, so it serv
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from clickcurve.answers import PointState
+from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
 from clickcurve.buckets.ranges import Bucket
@@ -53,6 +54,25 @@ class Grid:
     def open_from(self, now: int) -> int:
         """Returns the index of the first point that ends after now."""
         return max(0, bisect_right(self.edges, now) - 1)
+
+    def with_edges(self, edges: Sequence[int]) -> Grid:
+        """Returns the grid with other edges, the inner ones its own; a point made of several is wide."""
+        wide = []
+        for start, end in pairwise(edges):
+            inside = range(max(0, bisect_left(self.edges, start)), bisect_left(self.edges, end))
+            is_own = start in self.edges and end in self.edges and len(inside) == 1
+            wide.append(not is_own or self.wide[inside[0]])
+        return replace(self, edges=tuple(edges), wide=tuple(wide))
+
+    def around(self, called: Disavowed) -> Grid:
+        """Returns the grid without edges inside buckets with hits that are called bots: there those are one point."""
+        if not any(map(called.cuts, self.edges)):
+            return self
+        first, last = called.cuts(self.edges[0]), called.cuts(self.edges[-1])
+        inner = [edge for edge in self.edges[1:-1] if not called.cuts(edge)]
+        return self.with_edges(
+            [self.edges[0] if first is None else first[0], *inner, self.edges[-1] if last is None else last[1]]
+        )
 
     def states(self, open_from: int) -> list[PointState]:
         """Returns one state per point: open, else partial, else complete."""

@@ -138,7 +138,7 @@ class Queries:
     async def _along(self, row: Row, window: Window, bots: Bots, now: int) -> Curve:
         grid = await self._grids.grid(window, self.ladder, row.fold_day)
         await spend(POINTS, len(grid.edges))
-        return make_curve(row, grid, bots, now)
+        return make_curve(row, grid, bots, now, self.ladder)
 
     async def _row(self, stored: str, now: int, *, since: int, bots: bool = True) -> Row:
         """Returns the current row, without what may not be kept any more."""

@@ -19,13 +19,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from clickcurve.access import access
+from clickcurve.buckets.breakdowns.disavow import disavowed_of
 from clickcurve.buckets.codec import decode, decode_header
+from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
 from clickcurve.budget import POINTS, ROWS, spend
-from clickcurve.keys import ALL_LINKS, group_of, link_of
+from clickcurve.keys import ALL_LINKS, group_of, link_of, moved_key
 from clickcurve.waiting import in_thread, locked
 from storage.contract import StoredLink, StoredRow
 
@@ -103,6 +105,15 @@ def with_pending(row: Row, pending: Sequence[Pending], marks: Mapping[int, int],
         if hits.is_missing(marks.get(hits.owner, 0)):
             row = add(row, hits.delta, ladder)
     return row
+
+
+def without_disavowed(row: Row, moved: Row, ladder: Ladder, head: bool = False) -> Row:
+    """Returns a row that knows which of its hits are called bots, by the row of these. head: no buckets were read."""
+    if head:
+        called = max(0, moved.lifetime - moved.bots)
+        return row._replace(disavowed=Disavowed(called)) if called else row
+    day = max(row.fold_day, moved.fold_day)
+    return fold(row, day, ladder)._replace(disavowed=disavowed_of(fold(moved, day, ladder), day, ladder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +195,8 @@ class Reader:
     """Reads rows for queries.
 
     rows and ladder: the store's; pending and revisit: the owner's. A row that is found fat is asked to be folded, once
-    a fold day. other_workers: asks those of this machine for their pending hits; None: there are none.
+    a fold day. other_workers: asks those of this machine for their pending hits; None: there are none. is_corrected:
+    tells of which stored keys some hits may be called bots; of others nothing is read for that.
     """
 
     def __init__(
@@ -194,8 +206,10 @@ class Reader:
         revisit: Callable[[Iterable[str]], None],
         ladder: Callable[[], Ladder],
         other_workers: Callable[[str], Awaitable[Sequence[Pending]]] | None = None,
+        is_corrected: Callable[[str], bool] = lambda stored: False,
     ) -> None:
         self._ladder = ladder
+        self._is_corrected = is_corrected
         self._other_workers = other_workers
         self._rows = rows
         self._pending = pending
@@ -217,6 +231,18 @@ class Reader:
         """
         key = access().row(key)
         await spend(ROWS)
+        if not self._is_corrected(key):
+            return await self._current(key, now, since, bots)
+        # What is called bots first: the hits of which it is said are in the row that is read after it.
+        moved = await self._current(moved_key(key), now, HEAD if since == HEAD else 0, True)
+        row = await self._current(key, now, since, bots)
+        return without_disavowed(row, moved, self.ladder, head=since == HEAD)
+
+    async def moved(self, keys: Iterable[str], now: int) -> Mapping[str, Row]:
+        """Returns the rows of what is called bots, of these stored keys."""
+        return {key: await self._current(moved_key(key), now, 0, True) for key in keys}
+
+    async def _current(self, key: str, now: int, since: int, bots: bool) -> Row:
         pending = (
             self._pending(key) if self._other_workers is None else await self._all_pending(key, self._other_workers)
         )

@@ -29,7 +29,7 @@ def make_summary(row: Row, name: str, parameters: Parameters, now: int, ladder: 
         yesterday=yesterday.at_most,
         last_7d=week.at_most,
         last_30d=month.at_most,
-        bots=row.bots,
+        bots=lifetime(row, Bots.only),
         first_hit=row.first,
         last_hit=row.last,
         opening=0 if parameters.bots is Bots.only else row.opening,

@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import astuple, replace
 from operator import add
 
+from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.errors import BodyUnreadable, ParameterInvalid
-from clickcurve.buckets.ladder import fold_day
+from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, Span
 from clickcurve.buckets.row import Row, fold
 from clickcurve.budget import POINTS, spend
@@ -60,22 +61,27 @@ async def sum_of_rows(
     if window is None:
         heads = [row async for row in _current_rows(reader, stored, now, since=HEAD)]
         window, since = resolve_until(parameters, _earliest(heads)), 0
-    day, again = fold_day(now), True
+    day, again, called = fold_day(now), True, list[Disavowed]()
     while again:
         again = False
         grid = await grids.grid(window, reader.ladder, day)
+        for each in called:
+            grid = grid.around(each)
         sum_ = Curve(grid, grid.open_from(now), [0] * max(0, len(grid.edges) - 1), Span(0, 0, 0), None)
         async for row in _current_rows(reader, stored, now, since=since, bots=parameters.bots is not Bots.exclude):
             if row.fold_day > day:  # another owner's clock is ahead: its row says which buckets are kept
                 day, again = row.fold_day, True
                 break
+            if row.disavowed is not None and parameters.bots is not Bots.include and grid.around(row.disavowed) != grid:
+                called.append(row.disavowed)  # one of its buckets is cut: all links get one point there
+                again = True
             await spend(POINTS, len(grid.edges))
-            sum_ = _with_row(sum_, fold(row, day, reader.ladder), parameters.bots)
+            sum_ = _with_row(sum_, fold(row, day, reader.ladder), parameters.bots, reader.ladder)
     return sum_
 
 
-def _with_row(sum_: Curve, row: Row, bots: Bots) -> Curve:
-    counts, span = counts_along(row, sum_.grid, bots)
+def _with_row(sum_: Curve, row: Row, bots: Bots, ladder: Ladder) -> Curve:
+    counts, span = counts_along(row, sum_.grid, bots, ladder)
     return replace(
         sum_,
         counts=list(map(add, sum_.counts, counts)),

@@ -11,9 +11,10 @@ from query.parameters import Parameters, resolve_range
 
 def lifetime(row: Row, bots: Bots) -> int:
     """Returns everything ever counted: people with their opening, bots, or both. The row needs no buckets."""
-    if bots is Bots.only:
-        return row.bots
-    return row.lifetime + row.bots if bots is Bots.include else row.lifetime
+    if bots is Bots.include:
+        return row.lifetime + row.bots
+    called = 0 if row.disavowed is None else min(row.disavowed.total, row.lifetime - row.opening)
+    return row.bots + called if bots is Bots.only else row.lifetime - called
 
 
 def make_total(row: Row, name: str | None, parameters: Parameters, now: int, ladder: Ladder) -> TotalAnswer:

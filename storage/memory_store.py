@@ -194,9 +194,9 @@ class MemoryStore:
     def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
         with self._lock:
             keys = nsmallest(most, (key for key in self._rows if key >= start and not is_breakdown(key)))
-            found = [key for key in keys if contains(key, text)][:limit]
-            last = found[-1] if len(found) == limit else keys[-1] if len(keys) == most else None
-            return FoundLinks([(key, self._link(key)) for key in found], last)
+            matching = [key for key in keys if contains(key, text)][:limit]
+            last = matching[-1] if len(matching) == limit else keys[-1] if len(keys) == most else None
+            return FoundLinks([(key, self._link(key)) for key in matching], last)
 
     @contextmanager
     def ranked(self, ranking: Ranking) -> Iterator[MemoryRanked | None]:

@@ -64,7 +64,18 @@ def add_option(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="also what needs more than Python, all at full power")
 
 
+def keep_bytecode() -> None:
+    """Lets Python keep what it compiles, as it does anyway unless PYTHONDONTWRITEBYTECODE is set.
+
+    Else each server that a test starts would compile the program anew, a third of what a start takes, and each run of
+    pytest would rewrite the assertions of all tests, 10 s for each process.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    keep_bytecode()
     config.addinivalue_line("markers", "needs(names): runs with --all only; a name is one of testing/programs.py")
     everything: bool = config.getoption("--all")
     settings.load_profile(FULL if everything else QUICK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,11 @@ def test_every_test_that_needs_python_alone_is_collected_where_there_is_nothing_
 def test_there_is_nothing_else_on_the_path_of_these_tests(tmp_path: Path) -> None:
     make_path(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["python3", "sh"]
+
+
+def test_python_keeps_what_it_compiles_for_tests_and_their_servers() -> None:
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ
+    assert not sys.dont_write_bytecode
 
 
 def test_a_need_that_nothing_provides_is_an_error() -> None:

@@ -60,7 +60,7 @@ class Chart:
     """
 
     svg: str
-    said: str
+    sentence: str
     legend: str
     start: int
     end: int
@@ -97,7 +97,7 @@ def make_chart(
         notes.append(f"dashed line: {range_words(earlier.start, earlier.end, zone)}")
     return Chart(
         svg=svg_inline(draw_curve(curve, WIDTH, height, False, noun, beside, earlier), "curve"),
-        said=curve_sentence(curve, zone, noun),
+        sentence=curve_sentence(curve, zone, noun),
         legend="; ".join(filter(None, notes)),
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,

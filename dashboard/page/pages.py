@@ -288,10 +288,10 @@ class Pages:
         tables = [each for each in await asked if each.spoken]
         if shown.view.by:
             return Audience(tables)
-        found = None
+        visit_parts = None
         if self._broken_down.visitors and shown.subject != ALL_LINKS:
-            found = await visits(self._broken_down, shown.subject, shown.view, shown.curve, shown.now)
-        return Audience(tables, found, await self._difference(shown))
+            visit_parts = await visits(self._broken_down, shown.subject, shown.view, shown.curve, shown.now)
+        return Audience(tables, visit_parts, await self._difference(shown))
 
     async def _difference(self, shown: _Shown) -> Difference | None:
         """Returns why the range differs from the one before; None where that is not known, or not known yet."""

@@ -79,22 +79,22 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
     router = APIRouter(route_class=page_route(templates))
 
     async def form(
-        request: Request, subject: PageSubject, said: str = "", refusal: ClickcurveError | None = None
+        request: Request, subject: PageSubject, done: str = "", refusal: ClickcurveError | None = None
     ) -> Response:
         view = view_of(raw_query(request))
         may_see = not sharing.needs_token() or (request.method == "POST" and refusal is None)
-        found = await sharing.addresses(subject.kind, subject.name) if may_see else []
+        addresses = await sharing.addresses(subject.kind, subject.name) if may_see else []
         text = templates.render(
             "share.html",
             kind=subject.kind,
             name=visible(subject.name),
             path=in_path(subject.name),
-            shares=[_row(each, subject, view) for each in found],
+            shares=[_row(each, subject, view) for each in addresses],
             may_see=may_see,
             asks_token=sharing.needs_token(),
             days=USUAL_DAYS,
             max_days=sharing.max_days,
-            said=said,
+            done=done,
             refusal="" if refusal is None else refusal.detail,
             view=view,
             root="../../",
@@ -108,12 +108,12 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
         fields = await read_form(request)
         try:
             by = sharing.check(fields.get("token", "").strip())
-            said = await _changed(sharing, subject, fields, by)
+            done = await _changed(sharing, subject, fields, by)
         except ClickcurveError as error:
             if error.status >= 500:
                 raise
             return await form(request, subject, refusal=error)
-        return await form(request, subject, said)
+        return await form(request, subject, done)
 
     @router.get("/links/{key}/share", include_in_schema=False)
     async def ask_for_link(request: Request) -> Response:
@@ -137,8 +137,8 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
 async def _changed(sharing: Sharing, subject: PageSubject, fields: Mapping[str, str], by: str) -> str:
     """Makes or revokes an address, as a form says, and returns what was done as a sentence, empty for nothing."""
     if share_id := fields.get("revoke"):
-        found = await sharing.addresses(subject.kind, subject.name)
-        if share_id not in {each.id for each in found}:
+        addresses = await sharing.addresses(subject.kind, subject.name)
+        if share_id not in {each.id for each in addresses}:
             return "This address had already ended."
         await sharing.revoke(share_id, by)
         return "Revoked: the address no longer works."

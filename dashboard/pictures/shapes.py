@@ -54,10 +54,10 @@ Shape: TypeAlias = Box | Line | Label | Trace
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Shapes from back to front. said: what the picture shows, in a sentence; gutter: pixels left of the plot."""
+    """Shapes from back to front. sentence: what the picture shows; gutter: pixels left of the plot."""
 
     width: int
     height: int
-    said: str
+    sentence: str
     shapes: tuple[Shape, ...]
     gutter: int = 0

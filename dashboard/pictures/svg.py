@@ -25,7 +25,7 @@ def svg_file(picture: Picture, theme: str) -> bytes:
     body = "".join(_element(shape, lambda x: _px(x * plot)) for shape in picture.shapes)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        f'role="img" aria-label={quoteattr(picture.said)}><title>{escape(picture.said)}</title>'
+        f'role="img" aria-label={quoteattr(picture.sentence)}><title>{escape(picture.sentence)}</title>'
         f"<style>text{{font:12px system-ui,sans-serif}}{style}</style>"
         f'<rect class="paper" width="{width}" height="{height}"/>'
         f'<g transform="translate({picture.gutter})">{body}</g></svg>'
@@ -34,9 +34,9 @@ def svg_file(picture: Picture, theme: str) -> bytes:
 
 def svg_inline(picture: Picture, name: str) -> str:
     """Writes a picture for a page, as wide as its place there. `name` is its class; without words it is hidden."""
-    said = f"role=img aria-label={quoteattr(picture.said)}" if picture.said else "aria-hidden=true"
+    role = f"role=img aria-label={quoteattr(picture.sentence)}" if picture.sentence else "aria-hidden=true"
     body = "".join(_inline(part, list(run), picture) for part, run in groupby(picture.shapes, _part_of_box))
-    return f'<svg class={name} {said} width="100%" height="{picture.height}">{body}</svg>'
+    return f'<svg class={name} {role} width="100%" height="{picture.height}">{body}</svg>'
 
 
 def _part_of_box(shape: Shape) -> str:

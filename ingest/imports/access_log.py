@@ -214,16 +214,16 @@ class AccessLog:
     # --- one line -----------------------------------------------------------------------------------------------
     def _read_odd(self, number: int, line: str, sums: LogSums) -> None:
         try:
-            found = self.parse(line)
+            parsed = self.parse(line)
         except LineBad as bad:
             sums.note_bad(number, str(bad), line)
             return
-        if isinstance(found, str):
-            sums.skipped[found] += 1
+        if isinstance(parsed, str):
+            sums.skipped[parsed] += 1
         else:
-            sums.hits[found] += 1
-            sums.bot_hits += found.bot
-            sums.people_hits += not found.bot
+            sums.hits[parsed] += 1
+            sums.bot_hits += parsed.bot
+            sums.people_hits += not parsed.bot
 
     def parse(self, line: str) -> LogHit | Skipped:
         """Reads one line, slowly: a hit, or the reason why it is skipped; raises LineBad for any other line."""

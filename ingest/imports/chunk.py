@@ -34,9 +34,19 @@ from ingest.reading.json_array import (
     not_json,
     skip_space,
 )
-from ingest.reading.json_hit import ABSENT, HIT_BYTES, NotJson, check_json, object_fields, read_hit
+from ingest.reading.json_hit import (
+    ABSENT,
+    HIT_BYTES,
+    STEP_HITS,
+    Form,
+    NotJson,
+    Way,
+    check_json,
+    decoded_steps,
+    object_fields,
+    read_hit,
+)
 from ingest.reading.request_sums import RequestSums
-from ingest.reading.ways import STEP_HITS, Form, Way, decoded_steps
 
 _LONGEST_PIECE = PIECE_BYTES * WINDOW_PIECES
 _LINE_COST = PIECE_BYTES // SLOW_VALUES  # what a line costs in time, in bytes, however short it is

@@ -36,13 +36,13 @@ Openable = Path | io.BufferedReader
 
 def dated_hits(sums: LogSums) -> list[DatedHit]:
     """Returns the hits of some lines, those that say the same summed."""
-    found = []
+    hits = []
     for (key, minute, bot, ip, ref, ua, campaign), count in sums.hits.items():
         hit = DatedHit(key, minute, count, None, ua, bot or None, ref, ip)
         if campaign is not None:
             hit.source, hit.utm = campaign.source, dict(campaign.utm) if campaign.utm else None
-        found.append(hit)
-    return found
+        hits.append(hit)
+    return hits
 
 
 class SourceKind(StrEnum):

@@ -36,24 +36,24 @@ class LoggedRequest(NamedTuple):
 def parse_json_line(line: str) -> LoggedRequest | None:
     """Returns the parts of a line; None if it tells of no request; raises LineBad."""
     try:
-        found = _decoder.decode(line)
+        fields = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise LineBad(f"not a JSON line of an access log: {error}") from None
-    if found.request is None and found.method is None:
-        if found.msg is None:
+    if fields.request is None and fields.method is None:
+        if fields.msg is None:
             raise LineBad("no request")
         return None  # Caddy writes its other messages into the same log
-    status = f"{found.status:03}" if isinstance(found.status, int) else str(found.status)
+    status = f"{fields.status:03}" if isinstance(fields.status, int) else str(fields.status)
     if not (len(status) == 3 and status.isascii() and status.isdigit()):
         raise LineBad("no status")
-    second, host = _second_of(found.when()), found.host or found.http_host or found.server_name or ""
-    agent = found.http_user_agent or found.user_agent or found.agent or found.ua or ""
-    address, referrer = found.remote_addr or "", found.http_referer or ""
-    if not isinstance(found.request, _CaddyRequest):
-        parts = found.method or "", found.request_uri or found.uri or found.path or ""
-        method, target = parts if found.request is None else split_request(found.request)
+    second, host = _second_of(fields.when()), fields.host or fields.http_host or fields.server_name or ""
+    agent = fields.http_user_agent or fields.user_agent or fields.agent or fields.ua or ""
+    address, referrer = fields.remote_addr or "", fields.http_referer or ""
+    if not isinstance(fields.request, _CaddyRequest):
+        parts = fields.method or "", fields.request_uri or fields.uri or fields.path or ""
+        method, target = parts if fields.request is None else split_request(fields.request)
         return LoggedRequest(method, target, second, status, host, address, referrer, agent)
-    caddy = found.request
+    caddy = fields.request
     address, headers = caddy.client_ip or caddy.remote_ip, caddy.headers
     referrer, agent = _first(headers.get("Referer")), _first(headers.get("User-Agent"))
     return LoggedRequest(caddy.method, caddy.uri, second, status, caddy.host, address, referrer, agent)

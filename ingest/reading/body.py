@@ -32,9 +32,18 @@ from ingest.reading.json_array import (
     not_json,
     skip_space,
 )
-from ingest.reading.json_hit import HIT_BYTES, NotJson, check_json, read_event, read_hit
+from ingest.reading.json_hit import (
+    HIT_BYTES,
+    UNREADABLE,
+    Form,
+    NotJson,
+    Way,
+    check_json,
+    decoded_steps,
+    read_event,
+    read_hit,
+)
 from ingest.reading.receipt import RECEIPT_ITEMS
-from ingest.reading.ways import UNREADABLE, Form, Way, decoded_steps
 
 # A plain hit beside fields of other names, which are ignored; null in those that a JSON hit has.
 PlainHitBesideOthers: Final = msgspec.defstruct(

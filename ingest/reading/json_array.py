@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable
-from ingest.reading.json_hit import HIT_BYTES
-from ingest.reading.ways import UNREADABLE
+from ingest.reading.json_hit import HIT_BYTES, UNREADABLE
 
 PIECE_BYTES = 48 * 1024
 BODY_RULE = "a hit, an array of hits, or one hit a line, as the Content-Type says"

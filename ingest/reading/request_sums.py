@@ -41,7 +41,6 @@ from ingest.hit import (
 )
 from ingest.hit_sums import HitSums, PastValues
 from ingest.reading.counters import IngestCounters, class_of_rule
-from ingest.reading.hit_columns import add_columns
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt, Refusals
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
@@ -198,7 +197,7 @@ class RequestSums:
                 return places
             columns, seconds = columns.where(fit), list(compress(seconds, fit))
         try:
-            add_columns(self._sums.links, columns, given, cast(Sequence[int], seconds), self._reader, is_bot)
+            self._sums.links.add_columns(columns, given, cast(Sequence[int], seconds), self._reader, is_bot)
         except HitRejected:
             return places
         for name in given.intersection(self._reader.ignored):

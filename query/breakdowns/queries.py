@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from clickcurve.answers import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer
 from clickcurve.buckets.breakdowns.answers import Bounds
@@ -12,6 +13,7 @@ from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.budget import VALUE_POINTS, spend
 from clickcurve.keys import Subject
+from clickcurve.waiting import in_thread, locked
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.unrecorded import BreakdownRow
 from query.breakdowns.values import ValueCurve, bounds_of_values, count_values, curve_of_value, list_visitors
@@ -29,6 +31,10 @@ from query.parameters import (
     resolve_until,
     resolve_window,
 )
+
+AT_ONCE_VALUES = 5_000  # of all buckets of a row, that are counted without leaving the event loop: some 3 ms
+
+T = TypeVar("T")
 
 
 class BreakdownQueries:
@@ -53,6 +59,7 @@ class BreakdownQueries:
         self._clock = clock
         self._kept_value = kept_value
         self._grids = Grids()
+        self._counting = asyncio.Lock()
 
     async def by(self, subject: Subject, dimension: str, query: bytes) -> ValuesAnswer:
         """Returns the hits of a row by the values of a dimension; raises DimensionUnknown."""
@@ -67,10 +74,14 @@ class BreakdownQueries:
         now = int(self._clock())
         row = await self._reader.read(subject.stored, now, (dimension,), _start(parameters, now))
         span = _asked_range(parameters, now, row)
-        counts = count_values(row, dimension, span, self._since(dimension), self._reader.bounded)
-        one = parameters.value
-        shown = counts.greatest(parameters.limit) if one is None else [self._kept_value(dimension, one)]
-        return counts.answer(subject.name, shown)
+        since, one = self._since(dimension), parameters.value
+
+        def counted() -> ValuesAnswer:
+            counts = count_values(row, dimension, span, since, self._reader.bounded)
+            shown = counts.greatest(parameters.limit) if one is None else [self._kept_value(dimension, one)]
+            return counts.answer(subject.name, shown)
+
+        return await self.count(row, (dimension,), counted)
 
     async def curve(self, subject: Subject, dimension: str, query: bytes) -> ValueCurveAnswer:
         """Returns one value along time; raises DimensionUnknown."""
@@ -96,7 +107,18 @@ class BreakdownQueries:
         """Returns the bounds of several values in [start, end), read at once; raises DimensionUnknown."""
         self._require_dimension(dimension)
         row = await self._reader.read(subject.stored, int(self._clock()), (dimension,), span[0])
-        return bounds_of_values(row, dimension, values, span, self._since(dimension), self._reader.bounded)
+        bounded, since = self._reader.bounded, self._since(dimension)
+        return await self.count(
+            row, (dimension,), lambda: bounds_of_values(row, dimension, values, span, since, bounded)
+        )
+
+    async def count(self, row: BreakdownRow, dimensions: Sequence[str], call: Callable[[], T]) -> T:
+        """Returns what a call counts of these dimensions of a row: at once, or of many values in a thread."""
+        tiers = [tier for name in dimensions for tier in row.breakdown.dimensions.get(name, ())]
+        if sum(len(counts.values) for tier in tiers for counts in tier.values()) <= AT_ONCE_VALUES:
+            return call()
+        async with locked(self._counting, "counting values"):  # each thread more makes the event loop wait longer
+            return await in_thread("counting values", call)
 
     async def row(self, subject: Subject, dimensions: Sequence[str], now: int) -> BreakdownRow:
         """Returns the counts of a subject and its breakdown by these dimensions, of all time, for other questions."""
@@ -136,9 +158,13 @@ class BreakdownQueries:
         now = int(self._clock())
         row = await self._reader.read(stored, now, (dimension,), window.start)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        span = (window.start, window.end)
-        counts = count_values(row, dimension, span, self._since(dimension), self._reader.bounded)
-        values = [value for value in counts.greatest(len(counts.counts)) if await wanted(value)][:most]
+        span, since = (window.start, window.end), self._since(dimension)
+
+        def counted() -> list[str]:
+            counts = count_values(row, dimension, span, since, self._reader.bounded)
+            return counts.greatest(len(counts.counts))
+
+        values = [value for value in await self.count(row, (dimension,), counted) if await wanted(value)][:most]
         return [await self._value_curve(row, dimension, value, grid, now) for value in values]
 
     async def _value_curve(self, row: BreakdownRow, dimension: str, value: str, grid: Grid, now: int) -> ValueCurve:

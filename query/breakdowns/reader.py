@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 
 from clickcurve.access import access
 from clickcurve.buckets.breakdowns.breakdown import (
+    WIDEST,
     BoundedLadder,
     Breakdown,
     BreakdownDelta,
@@ -27,6 +28,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
     merge_breakdowns,
 )
 from clickcurve.buckets.breakdowns.check import common_span
+from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, Moved, without_called
 from clickcurve.buckets.breakdowns.open_part import BreakdownHead, head_of
 from clickcurve.buckets.breakdowns.parts import Parts, decode_open, decode_parts, separate_parts
 from clickcurve.buckets.codec import decode_header
@@ -34,10 +36,10 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Pending, fold
 from clickcurve.budget import ROWS, spend
-from clickcurve.keys import breakdown_of, counts_key
+from clickcurve.keys import breakdown_of, counts_key, moved_key
 from clickcurve.waiting import in_thread, locked
 from query.breakdowns.unrecorded import BreakdownRow
-from query.reader import naming, stored, what_it_is, with_pending
+from query.reader import naming, stored, what_it_is, with_pending, without_disavowed
 from storage.contract import StoredLink
 
 TRIES = 4
@@ -57,7 +59,8 @@ class BreakdownReader:
     """Reads rows of counts with their breakdowns for queries.
 
     rows and ladder are the store's; pending and pending_breakdowns the owner's, by stored key. elsewhere: what other
-    owners hold that are near enough to be asked, of both kinds; None: there are none.
+    owners hold that are near enough to be asked, of both kinds; None: there are none. is_corrected: as in
+    `query.reader.Reader`.
     """
 
     def __init__(
@@ -68,8 +71,10 @@ class BreakdownReader:
         ladder: Callable[[], Ladder],
         bounded: BoundedLadder,
         other_workers: OtherWorkers | None = None,
+        is_corrected: Callable[[str], bool] = lambda stored: False,
     ) -> None:
         self._other_workers = other_workers
+        self._is_corrected = is_corrected
         self._rows = rows
         self._pending = pending
         self._pending_breakdowns = pending_breakdowns
@@ -85,6 +90,15 @@ class BreakdownReader:
         """
         stored_key = access().row(stored_key)
         await spend(ROWS)
+        if not self._is_corrected(stored_key):
+            return await self._current(stored_key, now, only, start, self.bounded)
+        called = await self._current(moved_key(stored_key), now, _EVERY, None, CORRECTIONS)
+        row = await self._current(stored_key, now, only, start, self.bounded)
+        return await in_thread("leaving out hits that are called bots", _corrected, row, called)
+
+    async def _current(
+        self, stored_key: str, now: int, only: Container[str], start: int | None, bounded: BoundedLadder
+    ) -> BreakdownRow:
         parts_key = breakdown_of(stored_key)
         others: tuple[Sequence[Pending], Sequence[PendingBreakdown]] = (), ()
         if self._other_workers is not None:  # asked at once, so that each answers for one moment
@@ -105,7 +119,7 @@ class BreakdownReader:
 
         def merged() -> BreakdownRow:
             row = fold(with_pending(stored_counts.row, pending, stored_counts.marks, ladder), day, ladder)
-            breakdown = self._merged(stored_parts, pending_parts, erased_at, day, only, hours_only)
+            breakdown = self._merged(stored_parts, pending_parts, erased_at, day, only, hours_only, bounded)
             return BreakdownRow(row, breakdown, ladder, self.bounded.ladder, settled)
 
         hits = sum([sum(each.delta.people.values()) + sum(each.delta.bots.values()) for each in pending])
@@ -145,6 +159,7 @@ class BreakdownReader:
         day: int,
         only: Container[str],
         hours_only: bool,
+        bounded: BoundedLadder,
     ) -> Breakdown:
         """Returns the sum of the owners' breakdowns; what is pending lands in its owner's, as its flush will do it."""
         rows: dict[int, Breakdown] = {}
@@ -160,11 +175,31 @@ class BreakdownReader:
                 values = {name: hours for name, hours in waiting.delta.values.items() if name in only}
                 deltas.setdefault(waiting.owner, []).append(replace(waiting.delta, values=values))
         for owner, of_owner in deltas.items():
-            rows[owner] = land(rows.get(owner, self.bounded.empty), of_owner, day, self.bounded)
+            rows[owner] = land(rows.get(owner, bounded.empty), of_owner, day, bounded)
         if len(rows) == 1:
             (row,) = rows.values()
-            return fold_breakdown(row, day, self.bounded)
-        return merge_breakdowns(rows.values(), day, self.bounded)
+            return fold_breakdown(row, day, bounded)
+        return merge_breakdowns(rows.values(), day, bounded)
+
+
+class _Every:
+    """Holds any name."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+_EVERY = _Every()
+
+
+def _corrected(row: BreakdownRow, called: BreakdownRow) -> BreakdownRow:
+    """Returns a row without the hits that are called bots, by the row of these."""
+    day = max(row.counts.fold_day, called.counts.fold_day)
+    counts = without_disavowed(row.counts, called.counts, row.ladder)
+    breakdown = fold_breakdown(row.breakdown, day, WIDEST)
+    moved = Moved(fold(called.counts, day, row.ladder), fold_breakdown(called.breakdown, day, CORRECTIONS))
+    left = without_called(breakdown, moved, row.ladder)
+    return replace(row, counts=counts, breakdown=left.breakdown, unsure=left.unsure)
 
 
 class _OwnerBreakdown(NamedTuple):

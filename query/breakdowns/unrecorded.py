@@ -9,8 +9,8 @@ hits that may have come before are `unrecorded`, and the most that `""` may have
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.answers import recorded_between
@@ -37,7 +37,8 @@ class WithoutValue(NamedTuple):
 class BreakdownRow:
     """A link's row of counts and its breakdown as of one moment, folded to one day, with their ladders.
 
-    settled  False: they changed each time they were read, so they are of different moments.
+    settled  False: they changed each time they were read, so they are of different moments. unsure: dimension -> start
+    of a bucket -> hits without a value that may be among those that are called bots.
     """
 
     counts: Row
@@ -45,6 +46,7 @@ class BreakdownRow:
     ladder: Ladder
     of_breakdown: Ladder
     settled: bool = True
+    unsure: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def whole_span(self, start: int, end: int) -> tuple[int, int]:
         """Returns the shortest span around [start, end) that cuts no kept bucket; an empty span stays as it is."""
@@ -86,6 +88,10 @@ class BreakdownRow:
             point = bisect_right(edges, start) - 1
             more = self._without_value_of(dimension, start, end, since, max(hits, of_values), of_values)
             points[point] = WithoutValue(*map(sum, zip(points[point], more, strict=True)))
+        for start, unsure in self.unsure.get(dimension, {}).items():
+            if edges[0] <= start < edges[-1]:
+                point = bisect_right(edges, start) - 1
+                points[point] = points[point]._replace(unsure=points[point].unsure + unsure)
         return points
 
     def _with_edges_around(self, since: int, edges: Sequence[int]) -> Sequence[int]:

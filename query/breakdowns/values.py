@@ -6,10 +6,8 @@ answer add up to the total of the span that it names, which holds the range.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from clickcurve.answers import (
     NotShown,
@@ -209,19 +207,15 @@ def _on_edges_of_both(row: BreakdownRow, grid: Grid) -> Grid:
         return grid
     first, last = row.whole_span(grid.edges[0], grid.edges[-1])
     edges = (first, *(edge for edge in grid.edges if first < edge < last and row.is_edge(edge)), last)
-    wide = []
-    for start, end in pairwise(edges):
-        inside = range(max(0, bisect_left(grid.edges, start)), bisect_left(grid.edges, end))
-        wide.append(
-            start not in grid.edges or end not in grid.edges or any(grid.wide[i] for i in inside) or len(inside) > 1
-        )
-    return replace(grid, edges=edges, wide=tuple(wide), cut=())
+    return replace(grid.with_edges(edges), cut=())
 
 
 def list_visitors(
     row: BreakdownRow, name: str | None, span: tuple[int, int] | None, bounded: BoundedLadder
 ) -> VisitorsAnswer:
     """Returns the visitors of the days that a range touches, None for the whole life."""
+    # Hashes do not say what their hits said, so visitors stay what they were when hits are called bots.
+    row = replace(row, counts=row.counts._replace(disavowed=None))
     days = visitors_between(row.breakdown, *(span or (0, END_OF_TIME)), bounded)
     whole = visitor_days(days)
     if span is None:

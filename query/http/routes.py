@@ -54,8 +54,8 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
     @router.delete("/v1/links", **openapi.DELETE_LINKS)
     async def erase_links(request: Request) -> Response:
         prefix, limit = parse_erasure(raw_query(request))
-        found = await queries.keys_within(prefix, limit)
-        keys = [key for key, _ in found.links]
+        page = await queries.keys_within(prefix, limit)
+        keys = [key for key, _ in page.links]
         if keys:
             await note("links deleted", f"{prefix} ({len(keys):,} links)")
         try:
@@ -63,7 +63,7 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
                 await erase([link_key(key) for key in keys[start : start + _AT_ONCE]])
         finally:
             queries.rows_erased()
-        return Response(as_json(ErasedAnswer(len(keys), found.after is not None)), media_type=JSON)
+        return Response(as_json(ErasedAnswer(len(keys), page.after is not None)), media_type=JSON)
 
     @router.delete("/v1/groups/{name}", status_code=204, **openapi.DELETE_GROUP)
     async def erase_group(request: Request) -> Response:

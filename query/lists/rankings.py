@@ -25,14 +25,15 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between, total
-from clickcurve.buckets.row import Delta, Pending
+from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.buckets.upper_bounds import MOST
 from clickcurve.waiting import in_thread, locked
 from query.lists.key_kind import ALL_NAMES, KeyKind, NamesWithin
+from query.lists.moved_rows import MovedRows, no_moved_rows
 from query.lists.other_workers import AskOtherWorkers, Stamp, by_stored_key
 from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
 from query.parameters import Parameters, resolve_range
-from query.reader import HEAD, naming, stored, with_pending
+from query.reader import HEAD, naming, stored, with_pending, without_disavowed
 from query.total import lifetime
 from storage.contract import RankedLinks, Ranking, StoredLink
 
@@ -40,6 +41,9 @@ Ranked: TypeAlias = Callable[[Ranking], AbstractContextManager[RankedLinks | Non
 Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, "StoredCount"]  # by stored key
 Flushes: TypeAlias = tuple[int, frozenset[Stamp]]  # how many of the owner's are complete, and the others' stamps
+
+# Of a kept ranking: its range, series, fold day and names, and how much is called bots of which rows.
+_Key: TypeAlias = tuple[tuple[int, int] | None, Bots, int, NamesWithin, frozenset[tuple[str, int, int]]]
 
 _KEPT = 10_000  # links that are kept of a walk; at least as many as may be asked for
 _RANKINGS = 8  # rankings kept
@@ -73,24 +77,38 @@ NOTHING_STORED = StoredCount(0, {})
 
 @dataclass(frozen=True, slots=True)
 class _Counter:
-    """Counts rows: their lives, or the kept buckets that the range touches. span: those buckets as of `now`."""
+    """Counts rows: their lives, or the kept buckets that the range touches. span: those buckets as of `now`.
+
+    moved  by stored key: the rows of what is called bots, of all keys that have one. Rankings of people leave it out;
+    those of bots are by what was counted.
+    """
 
     range: tuple[int, int] | None
     span: tuple[int, int] | None
     bots: Bots
     now: int
     ladder: Ladder
+    moved: Mapping[str, Row]
 
     @classmethod
-    def of(cls, range_: tuple[int, int] | None, bots: Bots, now: int, ladder: Ladder) -> _Counter:
+    def of(
+        cls, range_: tuple[int, int] | None, bots: Bots, now: int, ladder: Ladder, moved: Mapping[str, Row]
+    ) -> _Counter:
         """Makes the counter of a range; None: of the links' lives."""
         span = None if range_ is None else whole_buckets(*range_, fold_day(now), ladder)
-        return cls(range_, span, bots, now, ladder)
+        return cls(range_, span, bots, now, ladder, moved if bots is Bots.exclude else {})
 
-    def link(self, link: StoredLink, pending: Sequence[Pending] = ()) -> StoredCount:
+    def link(self, key: str, link: StoredLink, pending: Sequence[Pending] = ()) -> StoredCount:
         """Returns the count of a stored link, with pending hits that its rows do not have."""
-        whole = stored(link, self.now, self.ladder, since=self.span[0] if self.span else HEAD)
+        moved = self.moved.get(key)
+        since = HEAD if self.span is None else self.span[0] if moved is None else 0
+        whole = stored(link, self.now, self.ladder, since=since)
         row = with_pending(whole.row, pending, whole.marks, self.ladder)
+        if moved is not None:
+            row = without_disavowed(row, moved, self.ladder, head=since == HEAD)
+            if self.range is not None and row.disavowed is not None:
+                people = total(row, *self.range, self.bots, self.ladder)
+                return StoredCount(people.total, whole.marks, people.exact)
         if self.range is None or self.span is None:
             return StoredCount(lifetime(row, self.bots), whole.marks)
         if row.last is None or row.last < self.span[0]:
@@ -102,7 +120,7 @@ class _Counter:
         exact = not count or span == self.range or total(row, *self.range, self.bots, self.ladder).at_least == count
         return StoredCount(count, whole.marks, exact)
 
-    def most(self, link: StoredLink) -> StoredCount:
+    def most(self, key: str, link: StoredLink) -> StoredCount:
         """Returns the most that a stored link can count, by the heads of its rows alone."""
         heads = [decode_header(each.data) for each in link.rows]
         marks = {each.owner: head.mark for each, head in zip(link.rows, heads, strict=True)}
@@ -150,7 +168,8 @@ class Rankings:
 
     walk_of gives a walk that meets all of some names; ranked, rows and ladder are the store's. pending is the owner's,
     of a stored key; buffered the names for which it has any, with parts of the most that this can be; flushes a number
-    that rises whenever a flush is complete. other_workers asks for theirs.
+    that rises whenever a flush is complete. other_workers asks for theirs. moved: gives the rows of what is called
+    bots.
     """
 
     def __init__(
@@ -164,8 +183,10 @@ class Rankings:
         flushes: Callable[[], int],
         ladder: Callable[[], Ladder],
         other_workers: AskOtherWorkers,
+        moved: MovedRows = no_moved_rows,
     ) -> None:
         self._kind = kind
+        self._moved = moved
         self._walk_of = walk_of
         self._ranked = ranked
         self._rows = rows
@@ -174,7 +195,7 @@ class Rankings:
         self._flushes = flushes
         self._other_workers = other_workers
         self._ladder = ladder
-        self._rankings: dict[tuple[tuple[int, int] | None, Bots, int, NamesWithin], _Best] = {}
+        self._rankings: dict[_Key, _Best] = {}
         self._forgotten = 0
         self._walking = asyncio.Lock()
 
@@ -186,14 +207,14 @@ class Rankings:
     async def best(self, parameters: Parameters, now: int, within: NamesWithin = ALL_NAMES) -> RankedKeys:
         """Returns the best `parameters.limit` of these links. Raises StoreUnavailable, RowCorrupt."""
         range_ = resolve_range(parameters, now, 0) if parameters.ranged else None
-        counter = _Counter.of(range_, parameters.bots, now, self._ladder())
+        counter = _Counter.of(range_, parameters.bots, now, self._ladder(), await self._moved(now))
         others = await self._other_workers()
         stamps = frozenset(each.stamp for each in others)
-        held = {key: several for key, several in by_stored_key(others).items() if self._name(key) in within}
+        others_pending = {key: several for key, several in by_stored_key(others).items() if self._name(key) in within}
         while True:
             flushes = self._flushes()
             ranking = await self._ranking(counter, parameters.limit, stamps, within)
-            pending = await self._pending_of_best(ranking, parameters.limit, held, within)
+            pending = await self._pending_of_best(ranking, parameters.limit, others_pending, within)
             # A flush that is complete has left the pending hits, so stored counts from before it miss what it moved.
             if flushes == self._flushes():
                 break
@@ -208,7 +229,7 @@ class Rankings:
         threshold = _threshold(self._best(counts, parameters.limit), parameters.limit)
         for at, key in enumerate(beyond):
             if ranking.others_most + counter.with_pending(NOTHING_STORED, pending[key]).hits >= threshold:
-                counts[key] = counter.link(await self._rows(key), pending[key])
+                counts[key] = counter.link(key, await self._rows(key), pending[key])
             if at % _READS == _READS - 1:
                 await asyncio.sleep(0)
         best = self._best(counts, parameters.limit)
@@ -223,7 +244,7 @@ class Rankings:
         if counter.span == counter.range:
             return True
         for key, _ in best:
-            if key in pending and not counter.link(await self._rows(key), pending[key]).exact:
+            if key in pending and not counter.link(key, await self._rows(key), pending[key]).exact:
                 return False
         return True
 
@@ -247,7 +268,8 @@ class Rankings:
 
     async def _ranking(self, counter: _Counter, limit: int, stamps: frozenset[Stamp], within: NamesWithin) -> _Best:
         """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
-        key = (counter.range, counter.bots, fold_day(counter.now), within)
+        called = frozenset((name, row.lifetime, row.bots) for name, row in counter.moved.items())
+        key = (counter.range, counter.bots, fold_day(counter.now), within, called)
         async with locked(self._walking, "walking over all links"):
             ranking = self._rankings.get(key)
             fresh = (
@@ -295,9 +317,9 @@ class Rankings:
                 return self._in_order(counts), most
             return None
 
-    def _read(self, key: str, link: StoredLink, count: Callable[[StoredLink], StoredCount]) -> StoredCount:
+    def _read(self, key: str, link: StoredLink, count: Callable[[str, StoredLink], StoredCount]) -> StoredCount:
         try:
-            return count(link)
+            return count(key, link)
         except RowCorrupt as error:
             raise naming(error, key, link) from error
 

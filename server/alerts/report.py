@@ -82,14 +82,14 @@ class WeeklyReport:
         if self._why is None:
             return []
         query = f"from={start}&to={end}&before_from={before}&before_to={start}&limit={CAUSES}"
-        found = difference_of(await self._why(ALL, query.encode()), PageView(), UTC)
-        if found is None:
+        difference = difference_of(await self._why(ALL, query.encode()), PageView(), UTC)
+        if difference is None:
             return []
         causes = [
             f"{name}: {', '.join(f'{cause.text} {cause.change.text}' for cause in each)}"
-            for name, each in found.causes.items()
+            for name, each in difference.causes.items()
         ]
-        return ["What changed", *filter(None, [found.explained]), *causes, ""]
+        return ["What changed", *filter(None, [difference.explained]), *causes, ""]
 
     async def _hits(self, stored: str, start: int, end: int) -> str:
         span = await self._queries.total_in(stored, start, end)

@@ -48,8 +48,8 @@ def _end(listener: socket.socket, stop: Callable[[], None]) -> None:
 def ignore_connections(listener: socket.socket) -> None:
     """Makes the kernel ignore further connections; those that are in its queue can still be accepted."""
     program = b"".join(struct.pack("=HBBI", *instruction) for instruction in _IGNORE_SYN)
-    held = ctypes.create_string_buffer(program)
-    attached = struct.pack("HP", len(_IGNORE_SYN), ctypes.addressof(held))
+    program_bytes = ctypes.create_string_buffer(program)
+    attached = struct.pack("HP", len(_IGNORE_SYN), ctypes.addressof(program_bytes))
     try:
         listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
     except OSError as error:  # a sandbox without such filters: what comes in the last moment may be reset

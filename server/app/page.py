@@ -121,8 +121,8 @@ class PageSharing:
         return self._gate.check(Allowed.admin, b"Bearer " + token.encode("latin-1", "replace")).token or NOBODY
 
     async def addresses(self, kind: str, name: str) -> list[SharedAddress]:
-        found = await in_thread("reading shares", self._shares.addresses, kind, name, int(self._clock()))
-        return [SharedAddress(share.id, share.until, signed) for share, signed in found]
+        shares = await in_thread("reading shares", self._shares.addresses, kind, name, int(self._clock()))
+        return [SharedAddress(share.id, share.until, signed) for share, signed in shares]
 
     async def share(self, kind: str, name: str, days: int, by: str) -> SharedAddress:
         await in_thread("writing the audit log", self._audit.note, by, "share made", f"{kind} {name}")

@@ -77,9 +77,9 @@ class Gate:
 
     def _known(self, authorization: bytes) -> Token | None:
         kind, _, secret = authorization.decode("latin-1").partition(" ")
-        found = sha256_of(secret.strip())
-        token = self._by_digest.get(found)
-        is_known = kind.lower() == "bearer" and token is not None and hmac.compare_digest(token.sha256, found)
+        digest = sha256_of(secret.strip())
+        token = self._by_digest.get(digest)
+        is_known = kind.lower() == "bearer" and token is not None and hmac.compare_digest(token.sha256, digest)
         return token if is_known and token is not None and not token.is_over(self._clock()) else None
 
 

@@ -166,8 +166,8 @@ def load_tokens(path: Path, setting: str = "data") -> tuple[Token, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, msgspec.DecodeError, ParameterInvalid) as error:
-        said = error.detail if isinstance(error, ParameterInvalid) else str(error)
-        reason = f"the token file {path} cannot be read: {said}"
+        detail = error.detail if isinstance(error, ParameterInvalid) else str(error)
+        reason = f"the token file {path} cannot be read: {detail}"
         raise SettingInvalid(reason, field=setting, value=str(path)) from error
 
 

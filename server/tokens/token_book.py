@@ -36,8 +36,8 @@ class TokenBook:
 
     def all(self) -> list[Token]:
         """Returns the tokens, those that have expired lately too, oldest first."""
-        found = [token for name, value in self._notes() if (token := _token_in(name, value)) is not None]
-        return sorted(found, key=lambda token: (token.created_at, token.id))
+        tokens = [token for name, value in self._notes() if (token := _token_in(name, value)) is not None]
+        return sorted(tokens, key=lambda token: (token.created_at, token.id))
 
     def last_used(self) -> dict[str, str]:
         """Returns the last day (UTC, as 20261123) on which each token was used, by id."""

@@ -108,8 +108,8 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
 
     @router.get("/v1/tokens", **_LIST)
     async def list_all() -> Response:
-        found, used = await asyncio.to_thread(lambda: (book.all(), book.last_used()))
-        return _json({"tokens": [listed(token, used.get(token.id)) for token in found]})
+        tokens, used = await asyncio.to_thread(lambda: (book.all(), book.last_used()))
+        return _json({"tokens": [listed(token, used.get(token.id)) for token in tokens]})
 
     @router.delete("/v1/tokens/{id}", status_code=204, **_REVOKE)
     async def revoke(request: Request) -> Response:

@@ -117,8 +117,8 @@ class Peer:
 
     def tell_erased(self, key: str, waiter: Waiter) -> None:
         """Tells the worker that a stored key was erased; a late one is told when it answers again."""
-        for known in (key, breakdown_of(key), *([ALL_GROUPS] if group_of(key) is not None else [])):
-            self._known.pop(known, None)
+        for stored_key in (key, breakdown_of(key), *([ALL_GROUPS] if group_of(key) is not None else [])):
+            self._known.pop(stored_key, None)
         waiters = self._erased.setdefault(key, [])
         if self._late:
             waiter.missed(self._name, ())

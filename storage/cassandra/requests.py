@@ -344,14 +344,14 @@ class Packed:
         lists = [([many[n][0] for n in some], *many[some[0]][1:]) for some in places]
         return cls(statement, many, places, [(several, values) for values in lists])
 
-    def rows(self, found: Sequence[Rows]) -> list[Rows]:
+    def rows(self, answers: Sequence[Rows]) -> list[Rows]:
         """Returns the rows of each of the values, given those of each request."""
         if self.places is None:
-            return list(found)
+            return list(answers)
         each: list[Rows] = [[] for _ in self.many]
         if self.statement.kind is StatementKind.WRITE:
             return each
-        for some, rows in zip(self.places, found, strict=True):
+        for some, rows in zip(self.places, answers, strict=True):
             by_key: dict[object, Rows] = {}
             for key, *row in rows:
                 by_key.setdefault(key, []).append(tuple(row))

@@ -277,8 +277,8 @@ class CassandraStore(UnrankedStore):
     def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
         keys = self._smallest_keys(start, limit, text)
         links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
-        found = [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
-        return FoundLinks(found, keys[-1] if len(keys) == limit else None)
+        links_with_rows = [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
+        return FoundLinks(links_with_rows, keys[-1] if len(keys) == limit else None)
 
     def _smallest_keys(self, start: str, limit: int, text: str = "") -> list[str]:
         """Returns the first keys from `start` on that contain a text.

@@ -97,13 +97,13 @@ def keys_containing(db: sqlite3.Connection, text: str, start: str, most: int) ->
     """
     first, beyond = BREAKDOWN_KEYS
     parts: list[tuple[str, str | bytes]] = [(start, first)] if start < first else []
-    found: list[str] = []
+    matching: list[str] = []
     for low, high in (*parts, (max(start, beyond), _END)):
         (last,) = db.execute(_LOOK_END, (low, high, most - 1)).fetchone() or (None,)
-        found += (key for (key,) in db.execute(_CONTAINING, (low, high if last is None else f"{last}\0", text)))
+        matching += (key for (key,) in db.execute(_CONTAINING, (low, high if last is None else f"{last}\0", text)))
         if last is not None:
             break
-    return found, last
+    return matching, last
 
 
 def walk(

@@ -268,8 +268,8 @@ class SqliteStore(SqliteRankings):
             at = f"{last}\0"
         with self._connections.open().on_scanner() as db:
             links = links_of(db, keys[:limit])
-        found = [(key, links[key]) for key in keys[:limit] if links[key].rows]
-        return FoundLinks(found, last if len(keys) < limit else keys[limit - 1])
+        links_with_rows = [(key, links[key]) for key in keys[:limit] if links[key].rows]
+        return FoundLinks(links_with_rows, last if len(keys) < limit else keys[limit - 1])
 
     @contextmanager
     def view(self) -> Iterator[SqliteView]:

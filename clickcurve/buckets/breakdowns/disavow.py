@@ -196,10 +196,14 @@ def without_called(breakdown: Breakdown, moved: Moved, ladder: Ladder) -> Correc
     for name, tiers in breakdown.dimensions.items():
         if name == BOT:
             continue
-        new = []
+        new: list[Mapping[int, ValueCounts]] = []
         for tier in tiers:
+            touched = called.keys() & set(tier)
+            if not touched:
+                new.append(tier)
+                continue
             buckets = dict(tier.items())
-            for start in called.keys() & buckets.keys():
+            for start in touched:
                 gone = called_values(moved.named, name, start)
                 by_others = max(0, called[start] - sum(gone.values()))
                 buckets[start], maybe = _without(buckets[start], gone, by_others)

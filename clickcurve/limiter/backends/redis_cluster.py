@@ -143,8 +143,8 @@ class ClusterRouter:
 
     async def _know(self, nodes: set[str]) -> None:
         """Knows these nodes from now on, and closes the connections to all others."""
-        known = [each for each in self._known if each in nodes]
-        self._known = known + sorted(nodes - set(known))
+        left = [each for each in self._known if each in nodes]
+        self._known = left + sorted(nodes - set(left))
         for address in [each for each in self._nodes if each not in nodes]:
             await self._nodes.pop(address).close()
 

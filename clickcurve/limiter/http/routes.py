@@ -147,9 +147,9 @@ class DecisionService:
         return answer(status, msgspec.json.encode(shown), more=(*headers, *SAFE))
 
 
-def _response(found: Answer) -> Response:
-    response = Response(found.body["body"], found.status)
-    response.raw_headers = found.start["headers"]
+def _response(result: Answer) -> Response:
+    response = Response(result.body["body"], result.status)
+    response.raw_headers = result.start["headers"]
     return response
 
 

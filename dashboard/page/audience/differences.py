@@ -40,7 +40,7 @@ class Difference:
     query: what to ask for all of it.
     """
 
-    said: str
+    sentence: str
     explained: str
     causes: dict[str, list[CauseRow]]
     query: str
@@ -93,12 +93,12 @@ def totals_sentence(answer: WhyAnswer, zone: ZoneInfo) -> str:
     hits = f"{with_commas(total.after)} {'hit' if total.after == 1 else 'hits'}"
     before = until_words(answer.before.start, answer.before.end, zone)
     than = f"{with_commas(abs(total.change))} {'more' if total.change > 0 else 'fewer'} than"
-    said = (
+    sentence = (
         f"{until_words(answer.start, answer.end, zone)} had {hits}, {than if total.change else 'as many as'} {before}."
     )
     if not answer.same_length and not _are_months(answer, zone):
-        said += " The two ranges are not equally long: old days are kept as weeks or months."
-    return said
+        sentence += " The two ranges are not equally long: old days are kept as weeks or months."
+    return sentence
 
 
 def explained_sentence(answer: WhyAnswer) -> str:

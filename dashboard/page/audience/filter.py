@@ -39,18 +39,18 @@ def filtered_curve(broken_down: BrokenDown | None, subject: Subject, dimension: 
 
 async def _value_curve(questions: BreakdownQuestions, subject: Subject, dimension: str, query: bytes) -> CurveAnswer:
     """Returns a value's curve with the hits that are certain as its counts, and with the bounds of its range."""
-    found = await questions.curve(subject, dimension, query)
-    points = [PointAnswer(each.start, each.end, each.at_least, each.state, each.wide) for each in found.points]
+    curve = await questions.curve(subject, dimension, query)
+    points = [PointAnswer(each.start, each.end, each.at_least, each.state, each.wide) for each in curve.points]
     return CurveAnswer(
-        found.key,
-        found.start,
-        found.end,
-        found.step,
-        found.tz,
-        found.first_hit,
+        curve.key,
+        curve.start,
+        curve.end,
+        curve.step,
+        curve.tz,
+        curve.first_hit,
         sum(point.count for point in points),
-        found.at_least,
-        found.at_most,
-        found.exact,
+        curve.at_least,
+        curve.at_most,
+        curve.exact,
         points,
     )

@@ -19,7 +19,7 @@ LISTED = 1_000  # links of one page
 DELETED = 1_000  # links of one request: fractions of a second
 
 
-class _Found(NamedTuple):
+class _UnderPrefix(NamedTuple):
     """What is there to be deleted. first, last: keys of links, empty where there are none."""
 
     links: int
@@ -76,13 +76,13 @@ def _delete_link(client: NamedServer, key: str, dry_run: bool, yes: bool) -> Res
 
 def _delete_several(client: NamedServer, prefix: str | None, group: str | None, dry_run: bool, yes: bool) -> Result:
     named: dict[str, Any] = ({} if prefix is None else {"prefix": prefix}) | ({} if group is None else {"group": group})
-    found: _Found | None = None
+    listed: _UnderPrefix | None = None
     in_group: int | None = None
     if dry_run or not yes or on_screen():
-        found = None if prefix is None else _found(client, prefix)
+        listed = None if prefix is None else _under_prefix(client, prefix)
         in_group = None if group is None else client.ask(group_path(group, "total"), {"bots": "include"})["total"]
-        what = _said(found, prefix, in_group, group)
-        numbers = ({} if found is None else {"links": found.links, "hits": found.hits}) | (
+        what = _what_is_there(listed, prefix, in_group, group)
+        numbers = ({} if listed is None else {"links": listed.links, "hits": listed.hits}) | (
             {} if in_group is None else {"group_hits": in_group}
         )
         if dry_run:
@@ -91,7 +91,7 @@ def _delete_several(client: NamedServer, prefix: str | None, group: str | None, 
             return Result(["nothing was deleted"], [{**named, "deleted": False}])
     lines, numbers = [], {}
     if prefix is not None:
-        numbers["links"] = deleted = _delete_links(client, prefix, None if found is None else found.links)
+        numbers["links"] = deleted = _delete_links(client, prefix, None if listed is None else listed.links)
         lines.append(f"{_links(deleted, prefix)} {'is' if deleted == 1 else 'are'} deleted")
     if group is not None:
         client.delete(group_path(group))
@@ -99,7 +99,7 @@ def _delete_several(client: NamedServer, prefix: str | None, group: str | None, 
     return Result(lines, [{**named, **numbers, "deleted": True}])
 
 
-def _found(client: NamedServer, prefix: str) -> _Found:
+def _under_prefix(client: NamedServer, prefix: str) -> _UnderPrefix:
     """Returns what there is under a prefix, page by page."""
     line = ProgressLine("counting", "links")
     links, hits, first, after = 0, 0, "", None
@@ -114,7 +114,7 @@ def _found(client: NamedServer, prefix: str) -> _Found:
             last, after = page["links"][-1]["key"] if page["links"] else after or "", page["after"]
             line.show(links, None)
             if after is None:
-                return _Found(links, hits, first, last)
+                return _UnderPrefix(links, hits, first, last)
     finally:
         line.clear()
 
@@ -133,11 +133,11 @@ def _delete_links(client: NamedServer, prefix: str, expected: int | None) -> int
     return deleted
 
 
-def _said(found: _Found | None, prefix: str | None, in_group: int | None, group: str | None) -> str:
+def _what_is_there(listed: _UnderPrefix | None, prefix: str | None, in_group: int | None, group: str | None) -> str:
     parts = []
-    if found is not None:
-        ends = f" ({visible(found.first)} to {visible(found.last)})" if found.links else ""
-        parts.append(f"{_links(found.links, prefix or '')}{ends} with {found.hits:,} hits")
+    if listed is not None:
+        ends = f" ({visible(listed.first)} to {visible(listed.last)})" if listed.links else ""
+        parts.append(f"{_links(listed.links, prefix or '')}{ends} with {listed.hits:,} hits")
     if in_group is not None:
         parts.append(f"the group {visible(group or '')} with {in_group:,} hits")
     return " and ".join(parts)

@@ -147,7 +147,7 @@ def test_a_range_that_may_have_no_hit_is_said_with_the_most_that_it_may_have() -
     nodes.hit("k", int(datetime(2025, 8, 13, 9, tzinfo=UTC).timestamp()), 7_807)
     nodes.hit("k", NOW)
     values = page_of(nodes, b"from=2025-08-14&to=2025-08-14")
-    assert values["chart"].said == "at most 7,807 hits, 14 Aug 2025"
+    assert values["chart"].sentence == "at most 7,807 hits, 14 Aug 2025"
     assert values["cards"][0].change.text == "", "both days are in the same week"
 
 

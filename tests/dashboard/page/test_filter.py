@@ -141,7 +141,7 @@ def test_what_changed_is_the_answer_of_the_question_why(nodes: AttributeNodes) -
     answer = run(nodes_why(nodes, f"{ASKED}&{before}&limit=3"))
     for values in (page_of(nodes, FEBRUARY), page_of(nodes, FEBRUARY, GROUP)):
         found = values["audience"].difference
-        assert found.said == "1 Feb - 28 Feb 2026 had 341 hits, 201 more than 1 Jan - 31 Jan 2026."
+        assert found.sentence == "1 Feb - 28 Feb 2026 had 341 hits, 201 more than 1 Jan - 31 Jan 2026."
         assert found == difference_of(answer, view_of(FEBRUARY.encode()), UTC_ZONE)
         assert [row.text for row in found.causes["Referrers"]] == ["old.example", "news.example", "<i>new"]
         text = rendered(values)

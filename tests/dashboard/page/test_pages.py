@@ -156,7 +156,7 @@ def test_the_last_day_of_an_address_belongs_to_the_range() -> None:
     for day in (27, 28):
         nodes.hit("k", at(f"2026-02-{day}T23:59"), day)
     values: Any = run(one(pages_of(nodes), LINK, "k", view_of(b"from=2026-02-01&to=2026-02-28"), NOW))
-    assert values["chart"].said == "55 hits, 1 Feb - 28 Feb 2026"
+    assert values["chart"].sentence == "55 hits, 1 Feb - 28 Feb 2026"
     assert (str(values["chart"].first_day), str(values["chart"].last_day)) == ("2026-02-01", "2026-02-28")
     for written, end in (
         ("2026-02-28", "2026-03-01"),
@@ -178,7 +178,7 @@ def test_every_offered_period_is_shown_as_it_is_called(tz: str) -> None:
     for period in offered_periods(NOW, zone, EVER):
         view = PageView(last=period.last, start=period.start, end=period.end, tz=tz)
         values: Any = run(one(pages_of(nodes), LINK, "k", view, NOW))
-        shown[period.name] = values["chart"].said.partition(" hits, ")[2].removesuffix(f" ({tz})")
+        shown[period.name] = values["chart"].sentence.partition(" hits, ")[2].removesuffix(f" ({tz})")
     assert shown["Yesterday"] == "28 Feb 2026" and shown["Last month"] == "1 Feb - 28 Feb 2026"
     assert shown["7 days"] == "23 Feb - 1 Mar 2026, so far" and shown["This month"] == "1 Mar 2026, so far"
     assert shown["Today"] == "1 Mar 2026, so far" and shown["This year"] == "since 1 Jan 2026"
@@ -288,7 +288,7 @@ def test_all_time_begins_with_the_hour_day_or_month_of_the_first_hit(age_s: int,
     values: Any
     for values in (run(one(pages_of(nodes), LINK, "k", view, NOW)), run(pages_of(nodes).overview(view, NOW))):
         chart = values["chart"]
-        assert (str(chart.first_day), chart.said.partition(",")[0]) == (begins[:10], "2 hits")
+        assert (str(chart.first_day), chart.sentence.partition(",")[0]) == (begins[:10], "2 hits")
         assert chart.start == at(begins)
     assert "from=0" in view.begun_at(NOW - age_s, NOW).address(), "the address stays that of all time"
     assert view_of(b"from=0&to=9").begun_at(NOW, NOW) == view_of(b"from=0&to=9")

@@ -14,7 +14,7 @@ from ingest.attributes.columns import columns_of_hits
 from ingest.hit import JsonHit
 from ingest.imports.chunk import DatedHit
 from ingest.reading.body import WAYS
-from ingest.reading.ways import Form, Way, decoded_steps
+from ingest.reading.json_hit import Form, Way, decoded_steps
 from tests.ingest.http_kit import law
 
 FIELDS: dict[str, Any] = {
