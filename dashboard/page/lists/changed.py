@@ -17,7 +17,7 @@ from dashboard.page.view import PageView, TimeSpan
 from dashboard.questions import Questions
 
 RISEN, FALLEN = "change", "-change"  # orders of the table
-MANY_RANKED = 300  # of more links than RANKED: so many of an old range can be ranked without a walk over all links
+MANY_RANKED = 100  # of more links than RANKED: of an old range and a million flat links 200 are a walk over all
 _AT_ONCE = 100  # totals
 
 
