@@ -205,6 +205,10 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/v1/tokens": {"get", "post"},
         "/v1/tokens/{id}": {"delete"},
         "/v1/audit": {"get"},
+        "/v1/links/{key}/disavow": {"post"},
+        "/v1/groups/{name}/disavow": {"post"},
+        "/v1/disavow": {"get"},
+        "/v1/disavow/{id}": {"get", "delete"},
     }
     assert {path: set(methods) for path, methods in paths.items()} == wanted
     page = http.get("/docs")
