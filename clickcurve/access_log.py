@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from clickcurve.buckets.ladder import HOUR_S, MINUTE_S
 
-STAMP_CHARS = len("[17/May/2015:10:05:03 +0000] ")
-
 _MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * n : 3 * n + 3]: n + 1 for n in range(12)}
 _STAMP = re.compile(
     r"\[([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-9]{2}):([0-6][0-9]) ([+-])([0-9]{2})([0-9]{2})\] "

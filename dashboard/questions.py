@@ -56,10 +56,12 @@ class BreakdownQuestions(Protocol):
 class BrokenDown:
     """A server that breaks hits down: by which dimensions, and whether it keeps days of visitors.
 
-    why: the question why a total changed.
+    why: the question why a total changed. hides_few: values with few hits are not named here, while programs may ask
+    for them.
     """
 
     questions: BreakdownQuestions
     why: Callable[[Subject, bytes], Awaitable[WhyAnswer]]
     dimensions: Sequence[str]
     visitors: bool
+    hides_few: bool = False

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from clickcurve.buckets.errors import StoreUnavailable
 from storage.contract import Store
 
+IDS_PER_TURN = 2_000  # that are looked up among the buffered ones, some 2 ms
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -63,7 +65,12 @@ class Deduplication:
 
     async def _judge(self, ids: Sequence[str]) -> Judged:
         since_us = self._stamp() - self._window_us
-        duplicates = {id_ for id_ in ids if (self._buffered(id_) or 0) >= max(since_us, 1)}
+        duplicates: set[str] = set()
+        for start in range(0, len(ids), IDS_PER_TURN):
+            some = ids[start : start + IDS_PER_TURN]
+            duplicates |= {id_ for id_ in some if (self._buffered(id_) or 0) >= max(since_us, 1)}
+            if len(ids) > IDS_PER_TURN:
+                await asyncio.sleep(0)
         try:
             duplicates |= await self._store.claimed([id_ for id_ in ids if id_ not in duplicates], since_us)
         except StoreUnavailable:

@@ -69,6 +69,7 @@ class Queries:
         self._clock = clock
         self._grids = Grids()
         self._parameters: Cache[tuple[bytes, tuple[str, ...]], Parameters] = Cache(_CACHED_BYTES)
+        self._erased_to: tuple[str, str | None] = "", None  # a prefix, and the last key that was found to be erased
         self._windows: Cache[bytes, tuple[int, Window | None, int]] = Cache(_CACHED_BYTES)
 
     async def total(self, subject: Subject, query: bytes, names: tuple[str, ...] = TOTAL) -> TotalAnswer:
@@ -187,9 +188,20 @@ class Queries:
         """Refuses parameters where there are none to give."""
         parse_query(query, ())
 
-    async def keys_within(self, prefix: str, limit: int) -> KeyPage:
-        """Returns the first so many links whose keys begin with a prefix, whichever worker of this machine has them."""
-        return await self._links.first(prefix, limit, self.now())
+    async def to_be_erased(self, prefix: str, limit: int) -> tuple[list[str], bool]:
+        """Returns so many links whose keys begin with a prefix, whichever worker has them; and whether there are more.
+
+        It goes on where the last call for this prefix ended, since rows that were erased are there still: from the
+        beginning each time, 30,000 links took four times as long. At the end it looks at all of them once more.
+        """
+        after = self._erased_to[1] if self._erased_to[0] == prefix else None
+        page = await self._links.first(prefix, limit, self.now(), after)
+        self._erased_to = prefix, page.after
+        if after is not None and page.after is None:
+            again = await self._links.first(prefix, limit, self.now())
+            keys = list(dict.fromkeys(key for key, _ in (*page.links, *again.links)))
+            return keys[:limit], again.after is not None or len(keys) > limit
+        return [key for key, _ in page.links], page.after is not None
 
     def rows_erased(self) -> None:
         """Forgets the rankings: links or groups were erased, so they are out of date."""

@@ -136,7 +136,7 @@ class Attributes:
         await asyncio.to_thread(self._agree, now, since)
 
     def _agree(self, now: int, since: int) -> None:
-        noted = self._store.notes()
+        noted = {**self._store.notes(SINCE), **self._store.notes(SALT)}
         for name in self.dimensions:
             self._since[name] = int(noted.get(SINCE + name) or self._store.note(SINCE + name, str(since)))
         left = [name for name in noted if name.startswith(SINCE) and name.removeprefix(SINCE) not in self.dimensions]

@@ -316,8 +316,8 @@ class Store(Protocol):
     def drop_notes(self, names: Sequence[str]) -> None:
         """Forgets what is noted under these names, for good."""
 
-    def notes(self) -> dict[str, str]:
-        """Returns all notes by name."""
+    def notes(self, prefix: str = "") -> dict[str, str]:
+        """Returns the notes whose names begin with a prefix, by name. There may be very many of the audit log."""
 
     def noted(self, name: str) -> str | None:
         """Returns what is noted under a name, None if nothing is. Costs the same however many notes there are."""

@@ -145,9 +145,9 @@ class MemoryStore:
             for name in names:
                 self._notes.pop(name, None)
 
-    def notes(self) -> dict[str, str]:
+    def notes(self, prefix: str = "") -> dict[str, str]:
         with self._lock:
-            return dict(self._notes)
+            return {name: value for name, value in self._notes.items() if name.startswith(prefix)}
 
     def noted(self, name: str) -> str | None:
         with self._lock:

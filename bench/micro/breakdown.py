@@ -60,19 +60,19 @@ def _bytes_of(parts: Parts) -> int:
     return len(parts.open) + len(parts.closed)
 
 
-def link(hits: int, dimensions: Sequence[str], seed: int) -> Parts:
+def link(hits: int, dimensions: Sequence[str], seed: int, now: int = NOW, mark: int = 1_200) -> Parts:
     """Returns a link's breakdown after so many hits of 400 days."""
-    chance = random.Random(seed)
-    times = [NOW - 60 - int(400 * DAY_S * chance.random() ** 1.35) for _ in range(hits)]
+    chance, day = random.Random(seed), fold_day(now)
+    times = [now - 60 - int(400 * DAY_S * chance.random() ** 1.35) for _ in range(hits)]
     said: dict[str, dict[int, Counter[str]]] = {name: {} for name in dimensions}
     for name in dimensions:
         for t, value in zip(times, values(name, hits, chance), strict=True):
             said[name].setdefault(t // HOUR_S * HOUR_S, Counter())[value] += 1
     visitors: dict[int, set[int]] = {}
     for t in times:
-        if t >= (DAY - 1) * DAY_S:
+        if t >= (day - 1) * DAY_S:
             visitors.setdefault(t // DAY_S * DAY_S, set()).add(chance.getrandbits(40))
-    return apply_parts(None, BreakdownDelta(said, visitors), 1_200, DAY, 0, BREAKDOWN)
+    return apply_parts(None, BreakdownDelta(said, visitors), mark, day, 0, BREAKDOWN)
 
 
 def heavy_hitters(options: Options) -> Iterator[Line]:

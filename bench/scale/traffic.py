@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import exp, expm1, log
 from random import Random
@@ -56,10 +56,15 @@ class Traffic:
 
     def row_bytes(self, now: int) -> float:
         """Mean bytes of a row, by rows that are made and encoded for rates along the whole range."""
-        chance = Random(1)
-        steps = [10 ** (power / 3) for power in range(-24, 17)]
-        lengths = [(log(rate), len(row(rate, now, chance))) for rate in steps]
-        return sum(number * _between(lengths, log(rate)) for number, rate in self.rates()) / self.links
+        return sum(number * _between(_lengths(now), log(rate)) for number, rate in self.rates()) / self.links
+
+
+@lru_cache(1)
+def _lengths(now: int) -> list[tuple[float, int]]:
+    """Returns logarithms of rates, and the bytes of a row of each."""
+    chance = Random(1)
+    steps = [10 ** (power / 3) for power in range(-24, 17)]
+    return [(log(rate), len(row(rate, now, chance))) for rate in steps]
 
 
 def row(rate: float, now: int, chance: Random, mark: int = 1) -> bytes:

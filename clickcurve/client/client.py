@@ -156,7 +156,7 @@ class _HitClient:
         self._spool = spool
         self._outbox = Outbox(self._max_bytes, self._timer, with_records=spool is not None)
         if spool is not None:
-            self._outbox.take_over(spool.found)
+            self._outbox.take_over(spool.recovered)
         self._post = self._new_post()
         self._sender = BatchSender(self._outbox, self._post, spool, self._gather_s, self._clock, self._timer)
         self._is_forked = False

@@ -60,12 +60,12 @@ class Spool:
         self.broken = ""  # why nothing can be written at present
         self.path, lock = _first_free(path)
         self._held.append(lock)
-        self.found = _recovered(self.path)
-        self.rewrite(_records(self.found))
+        self.recovered = _recovered(self.path)
+        self.rewrite(_records(self.recovered))
         for other, other_lock in _left_behind(path, self.path):
-            ids = {batch.id for batch in self.found}  # a kill right here leaves a batch in both files
-            self.found += [batch for batch in _recovered(other) if batch.id not in ids]
-            self.rewrite(_records(self.found))
+            ids = {batch.id for batch in self.recovered}  # a kill right here leaves a batch in both files
+            self.recovered += [batch for batch in _recovered(other) if batch.id not in ids]
+            self.rewrite(_records(self.recovered))
             other.unlink()
             os.close(other_lock)
 

@@ -250,6 +250,7 @@ class Pages:
             "cards": await self._cards(shown, audience),
             "periods": _periods(shown.curve, shown.now),
             "filter": filter_of(shown.view),
+            "hides_few": self._broken_down is not None and self._broken_down.hides_few,
             "chart": make_chart(shown.curve, shown.view, shown.now, earlier=await self._earlier(shown)),
             "audience": audience,
         }

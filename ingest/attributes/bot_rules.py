@@ -128,15 +128,15 @@ def _lines_of(path: Path) -> list[tuple[str, str, str]]:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingInvalid(f"{path} cannot be read: {error}", field="bots_files", value=str(path)) from None
-    found = []
+    named_rules = []
     for number, line in enumerate(text.splitlines(), 1):
         rule = "" if line.startswith("#") else line.partition(" #")[0].strip()
         kind, colon, rest = rule.partition(":")
         if colon and kind in _FIELDS:
-            found.append((f"{path}:{number}", kind, rest.strip()))
+            named_rules.append((f"{path}:{number}", kind, rest.strip()))
         elif rule:
-            found.append((f"{path}:{number}", NETWORKS if _is_network(rule) else REFS, rule))
-    return found
+            named_rules.append((f"{path}:{number}", NETWORKS if _is_network(rule) else REFS, rule))
+    return named_rules
 
 
 def _is_network(text: str) -> bool:
@@ -223,5 +223,5 @@ class BotRules:
         """Returns the rule of each of many hits, all looked up by C."""
         lookup = self._lookup
         by_ref, by_ip = map(lookup.of_ref.__getitem__, refs), map(lookup.of_ip.__getitem__, ips)
-        found = zip(by_ref, by_ip, map(lookup.of_agent.__getitem__, agents), strict=True)
-        return [ref or ip or agent for ref, ip, agent in found]
+        named_rules = zip(by_ref, by_ip, map(lookup.of_agent.__getitem__, agents), strict=True)
+        return [ref or ip or agent for ref, ip, agent in named_rules]

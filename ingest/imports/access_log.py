@@ -238,8 +238,8 @@ class AccessLog:
         second = stamp_seconds(parts.stamp)
         if second is None:
             raise LineBad(f"not a valid time: {parts.stamp.strip()}")
-        host, said = self._hosts_in_front[parts.before], (parts.before, parts.referrer or "", parts.agent or "")
-        return self._outcome(LoggedRequest(*split_request(parts.request), second, parts.status, host, *said))
+        host, rest = self._hosts_in_front[parts.before], (parts.before, parts.referrer or "", parts.agent or "")
+        return self._outcome(LoggedRequest(*split_request(parts.request), second, parts.status, host, *rest))
 
     def _parse_json(self, line: str) -> LogHit | Skipped:
         request = parse_json_line(line)

@@ -28,6 +28,7 @@ from clickcurve.buckets.errors import (
 )
 from clickcurve.keys import key_in_path
 from clickcurve.problem import problem, problem_answer, shown
+from clickcurve.waiting import in_thread
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
 from ingest.hit import (
@@ -317,7 +318,7 @@ class HitRoutes:
 
     async def _settle(self, sums: RequestSums) -> Answer:
         await sums.charge()
-        batch = sums.batch()
+        batch = await in_thread("making a batch", sums.batch) if sums.has_many_ids() else sums.batch()
         receipt: Receipt = sums.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
         sums.count_into(self.counters, receipt)
         return answer(receipt.status, receipt.encode())

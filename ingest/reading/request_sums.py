@@ -45,6 +45,7 @@ from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt, Refusals
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
+IDS_AT_ONCE = 500
 # Values in one body, and how many of them may be refused. 4 kB of gzip can hold two million that are no hits, and each
 # takes 1 to 3 us to judge: a request of them costs 0.3 s at most.
 BODY_VALUES = 1_000_000
@@ -298,6 +299,10 @@ class RequestSums:
         self._check_values()
 
     # --- when all is read ---------------------------------------------------------------------------------------
+    def has_many_ids(self) -> bool:
+        """Tells whether to make the batch takes the event loop too long: 4 to 25 us for each hit with an id."""
+        return len(self._sums.with_id) > IDS_AT_ONCE
+
     async def charge(self) -> None:
         """Asks the limit of writes that counts hits, if there is one; raises if it refuses them."""
         if self._allowed.charge is None:

@@ -29,6 +29,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
 )
 from clickcurve.buckets.breakdowns.check import common_span
 from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, Moved, without_called
+from clickcurve.buckets.breakdowns.few_hits import hide_few
 from clickcurve.buckets.breakdowns.open_part import BreakdownHead, head_of
 from clickcurve.buckets.breakdowns.parts import Parts, decode_open, decode_parts, separate_parts
 from clickcurve.buckets.codec import decode_header
@@ -60,7 +61,7 @@ class BreakdownReader:
 
     rows and ladder are the store's; pending and pending_breakdowns the owner's, by stored key. elsewhere: what other
     owners hold that are near enough to be asked, of both kinds; None: there are none. is_corrected: as in
-    `query.reader.Reader`.
+    `query.reader.Reader`. least: values with fewer hits in a bucket are not named (`few_hits`); 0: all are.
     """
 
     def __init__(
@@ -72,9 +73,11 @@ class BreakdownReader:
         bounded: BoundedLadder,
         other_workers: OtherWorkers | None = None,
         is_corrected: Callable[[str], bool] = lambda stored: False,
+        least: int = 0,
     ) -> None:
         self._other_workers = other_workers
         self._is_corrected = is_corrected
+        self._least = least
         self._rows = rows
         self._pending = pending
         self._pending_breakdowns = pending_breakdowns
@@ -90,11 +93,16 @@ class BreakdownReader:
         """
         stored_key = access().row(stored_key)
         await spend(ROWS)
-        if not self._is_corrected(stored_key):
-            return await self._current(stored_key, now, only, start, self.bounded)
-        called = await self._current(moved_key(stored_key), now, _EVERY, None, CORRECTIONS)
+        called = None
+        if self._is_corrected(stored_key):
+            called = await self._current(moved_key(stored_key), now, _EVERY, None, CORRECTIONS)
         row = await self._current(stored_key, now, only, start, self.bounded)
-        return await in_thread("leaving out hits that are called bots", _corrected, row, called)
+        if called is not None:
+            row = await in_thread("leaving out hits that are called bots", _corrected, row, called)
+        if self._least:
+            shown = await in_thread("hiding values with few hits", hide_few, row.breakdown, self._least)
+            row = replace(row, breakdown=shown)
+        return row
 
     async def _current(
         self, stored_key: str, now: int, only: Container[str], start: int | None, bounded: BoundedLadder

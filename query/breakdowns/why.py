@@ -52,13 +52,13 @@ class ChangeQueries:
         spans = spans_around(row, asked, now) if given_before is None else align_spans(row, given_before, asked)
         since = [self._breakdowns.since(name) for name in dimensions]
 
-        def found() -> list[DimensionCauses]:
+        def causes_by_dimension() -> list[DimensionCauses]:
             return [
                 find_causes(row, name, spans, moment, parameters.limit, self._breakdowns.bounded)
                 for name, moment in zip(dimensions, since, strict=True)
             ]
 
-        explained = await self._breakdowns.count(row, dimensions, found)
+        explained = await self._breakdowns.count(row, dimensions, causes_by_dimension)
         explained.sort(key=lambda each: -each.explains)
         before, after = (count_spans(row, [span], "") for span in (spans.before, spans.after))
         same_length = spans.after[1] - spans.after[0] == spans.before[1] - spans.before[0]

@@ -54,8 +54,7 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
     @router.delete("/v1/links", **openapi.DELETE_LINKS)
     async def erase_links(request: Request) -> Response:
         prefix, limit = parse_erasure(raw_query(request))
-        page = await queries.keys_within(prefix, limit)
-        keys = [key for key, _ in page.links]
+        keys, more = await queries.to_be_erased(prefix, limit)
         if keys:
             await note("links deleted", f"{prefix} ({len(keys):,} links)")
         try:
@@ -63,7 +62,7 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
                 await erase([link_key(key) for key in keys[start : start + _AT_ONCE]])
         finally:
             queries.rows_erased()
-        return Response(as_json(ErasedAnswer(len(keys), page.after is not None)), media_type=JSON)
+        return Response(as_json(ErasedAnswer(len(keys), more)), media_type=JSON)
 
     @router.delete("/v1/groups/{name}", status_code=204, **openapi.DELETE_GROUP)
     async def erase_group(request: Request) -> Response:

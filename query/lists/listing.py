@@ -58,9 +58,9 @@ class Listing:
         within = self._within(parameters)
         return KeyPage([], None) if within is None else await self.keys.page(parameters, now, within)
 
-    async def first(self, prefix: str, limit: int, now: int) -> KeyPage:
+    async def first(self, prefix: str, limit: int, now: int, after: str | None = None) -> KeyPage:
         """Returns the first names that begin with a prefix, those that another worker alone knows yet included."""
-        parameters = Parameters(prefix=prefix, limit=limit)
+        parameters = Parameters(prefix=prefix, limit=limit, after=after)
         others = () if self._others_within is None else await self._others_within(prefix)
         return await self.keys.page(parameters, now, NamesWithin(prefix), others)
 

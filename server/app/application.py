@@ -118,8 +118,9 @@ def create_app(
     app.include_router(query_routes(queries, _erasing(owner, pending, peers, corrections), audit.note_request))
     app.include_router(export_routes(store, owner.flush, clock))
     if breakdowns is not None:
-        why = ChangeQueries(queries, breakdowns).why
-        page = replace(page, broken_down=BrokenDown(breakdowns, why, attributes.dimensions, attributes.visitors))
+        shown = make_breakdowns(pending, store, clock, attributes, peers, corrections, page.least) or breakdowns
+        asked = shown, ChangeQueries(queries, shown).why, attributes.dimensions, attributes.visitors
+        page = replace(page, broken_down=BrokenDown(*asked, bool(page.least)))
     app.include_router(picture_routes(queries))
     other_tools = _other_tools(queries, breakdowns, counting.problems, HitSender(hits), attributes)
     for router in other_tools:
@@ -235,11 +236,12 @@ def make_breakdowns(
     attributes: Attributes,
     peers: Peers | None,
     corrections: Corrections,
+    least: int = 0,
 ) -> BreakdownQueries | None:
-    """Joins what answers about breakdowns are made of; None where hits are not broken down."""
+    """Joins what answers about breakdowns are made of; None where hits are not broken down. least: as of the reader."""
     if not attributes.dimensions:
         return None
     readers = pending.pending, pending.pending_breakdowns
     is_corrected = corrections.is_corrected
-    reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, peers, is_corrected)
+    reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, peers, is_corrected, least)
     return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock, attributes.referrers.kept_value)

@@ -46,7 +46,7 @@ class PageSources:
     """What the page shows beside answers.
 
     store: what kind it is. flush_s: what a worker that was not heard may hold. broken_down: None where no hits
-    are broken down. hosts_in_key: keys begin with their hosts.
+    are broken down. hosts_in_key: keys begin with their hosts. least: values with fewer hits are not named.
     """
 
     gate: Gate
@@ -56,6 +56,7 @@ class PageSources:
     store: str
     flush_s: float
     hosts_in_key: bool = False
+    least: int = 0
     broken_down: BrokenDown | None = None
 
 

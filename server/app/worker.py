@@ -110,6 +110,7 @@ class Worker:
                 settings.store.partition(":")[0],
                 float(settings.flush_s),
                 self.attributes.hosts.in_key,
+                settings.page_least,
             ),
             peers,
             corrections,

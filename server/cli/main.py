@@ -68,7 +68,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "owners": ("store.owners", "List the owners of the store; retire the owner of a lost machine."),
     "limits": ("rules.limits", "Try a rule of the rate limiter on a trace."),
     "bots": ("rules.bots", "Try rules for bots on an access log."),
-    "alerts": ("alerts", "Send a test message of each alert."),
+    "alerts": ("alerts", "Test the messages of alerts, and say when alerts would have fired."),
     "share": ("shares", "Make, list and revoke addresses that show one link to anybody."),
     "token": ("tokens", "Make, list and revoke tokens."),
     "audit": ("audit", "List what was administered, and by which token."),

@@ -112,9 +112,9 @@ def _pages(store: Store, start: str, those: Callable[[str], bool]) -> Iterator[l
     """Yields rows from a stored key on, as long as they are of those."""
     size = _SHARED_PAGE if store.shared else _PAGE
     page = store.in_order(start, size)
-    while found := [*takewhile(lambda each: those(each[0]), page)]:
-        yield found
-        page = store.in_order(f"{found[-1][0]}\0", size) if len(found) == size else []
+    while rows := [*takewhile(lambda each: those(each[0]), page)]:
+        yield rows
+        page = store.in_order(f"{rows[-1][0]}\0", size) if len(rows) == size else []
 
 
 def _next_chunk(lines: Iterator[bytes]) -> bytes:

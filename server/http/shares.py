@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -24,7 +24,8 @@ from server.logs import log
 from storage.contract import SHARE, SHARE_SECRET, Store
 
 MAX_DAYS = 3_660
-MAX_SHARES = 1_000  # all notes are read for each request of a share
+MAX_SHARES = 1_000  # all are read to list or add one
+_SHARES = SHARE_SECRET[:5]  # how the names of all notes of shares begin, that of the secret too
 _SIGNATURE_CHARS = 32  # of base64: 192 bits
 
 
@@ -61,23 +62,26 @@ class Shares:
         """
         share_id, _, rest = signed.partition(".")
         until, _, _ = rest.partition(".")
-        notes = await asyncio.to_thread(self._store.notes)
+        notes = await asyncio.to_thread(self._noted, (SHARE + share_id, SHARE_SECRET))
         share = _share_in(notes, SHARE + share_id)
         if share is None or share.until != until or share.until < _day(now) or SHARE_SECRET not in notes:
             return None
         is_good = hmac.compare_digest(share.signed_by(notes[SHARE_SECRET]).encode(), signed.encode("utf-8", "replace"))
         return (share.kind, share.name) if is_good else None
 
+    def _noted(self, names: Sequence[str]) -> dict[str, str]:
+        return {name: value for name in names if (value := self._store.noted(name)) is not None}
+
     # --- as commands, which may block -------------------------------------------------------------------------------
     def all(self) -> list[Share]:
         """Returns what is shared, also what has ended and was not dropped yet, oldest first."""
-        notes = self._store.notes()
+        notes = self._store.notes(_SHARES)
         shares = [share for name in notes if name.startswith(SHARE) and (share := _share_in(notes, name)) is not None]
         return sorted(shares, key=lambda share: (share.created_at, share.id))
 
     def addresses(self, kind: str, name: str, now: int) -> list[tuple[Share, str]]:
         """Returns what shares this link or group now, each with its signed text, oldest first."""
-        notes, today = self._store.notes(), _day(now)
+        notes, today = self._store.notes(_SHARES), _day(now)
         here = (share for share in self.all() if (share.kind, share.name) == (kind, name) and share.until >= today)
         return [(share, share.signed_by(notes[SHARE_SECRET])) for share in here if SHARE_SECRET in notes]
 
@@ -96,7 +100,7 @@ class Shares:
 
     def remove(self, share_id: str) -> bool:
         """Revokes a share. Returns False if none has that id."""
-        if SHARE + share_id not in self._store.notes():
+        if self._store.noted(SHARE + share_id) is None:
             return False
         self._store.drop_notes([SHARE + share_id])
         return True

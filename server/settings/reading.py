@@ -21,7 +21,7 @@ from server.settings.alerts import Alert, parse_alerts
 from server.settings.table import PREFIX, TABLE, Setting, Settings
 from server.settings.values import Broken
 
-TABLES = ("breakdown", "bots")  # of settings whose names begin so
+TABLES = ("breakdown", "bots", "page")  # of settings whose names begin so
 _BY_NAME = {setting.name: setting for setting in TABLE}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
+from clickcurve.buckets.breakdowns.few_hits import LEAST
 from clickcurve.buckets.ladder import LADDERS, Ladder
 from clickcurve.hosts import CHOICES
 from clickcurve.limiter.http.address import HEADERS
@@ -249,6 +250,12 @@ class Settings:
         "FILE",
     )
     breakdown_visitors: bool = _row("on", values.on_or_off, "Count the visitors of each day.", "on|off")
+    page_least: int = _row(
+        "0",
+        values.zero_or_from(LEAST, 1_000_000),
+        "The page and shares name no value with fewer hits in an hour or day; 0 names all.",
+        "N",
+    )
     bots_refs: tuple[str, ...] = _row(
         "", values.bot_refs, "Hits with a referrer on one of these hosts, or below it, count as bots'.", "HOSTS"
     )

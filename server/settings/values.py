@@ -70,6 +70,19 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
+def zero_or_from(least: int, most: int) -> Callable[[str], int]:
+    """Reads 0, which switches something off, or a whole number of the range."""
+    in_range = whole_number(least, most)
+
+    def parse(text: str) -> int:
+        try:
+            return 0 if text.strip() == "0" else in_range(text)
+        except Broken:
+            raise Broken(f"must be 0, or a whole number from {least} to {most}") from None
+
+    return parse
+
+
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 

@@ -77,8 +77,8 @@ class AuditLog:
     def entries(self) -> Iterator[AuditEntry]:
         """Yields what is kept, oldest first."""
         since = self._name_at(self._clock() - _KEPT_S)
-        for name, value in sorted(self._store.notes().items()):
-            if name.startswith(AUDIT) and name >= since:
+        for name, value in sorted(self._store.notes(AUDIT).items()):
+            if name >= since:
                 try:
                     yield _read_entry(value)
                 except msgspec.DecodeError as error:
@@ -87,7 +87,7 @@ class AuditLog:
     def forget(self) -> None:
         """Drops entries that are older than KEPT_DAYS."""
         before = self._name_at(self._clock() - _KEPT_S)
-        if old := [name for name in self._store.notes() if name.startswith(AUDIT) and name < before]:
+        if old := [name for name in self._store.notes(AUDIT) if name < before]:
             self._store.drop_notes(old)
 
     def _name_at(self, at: float) -> str:

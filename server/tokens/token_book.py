@@ -42,10 +42,9 @@ class TokenBook:
     def last_used(self) -> dict[str, str]:
         """Returns the last day (UTC, as 20261123) on which each token was used, by id."""
         used: dict[str, str] = {}
-        for name in self._store.notes():
-            if name.startswith(TOKEN_USED):
-                token_id, _, day = name.removeprefix(TOKEN_USED).rpartition(":")
-                used[token_id] = max(day, used.get(token_id, ""))
+        for name in self._store.notes(TOKEN_USED):
+            token_id, _, day = name.removeprefix(TOKEN_USED).rpartition(":")
+            used[token_id] = max(day, used.get(token_id, ""))
         return used
 
     def add(self, wish: Wish, now: int) -> tuple[Token, str]:
@@ -87,12 +86,12 @@ class TokenBook:
         for token_id in token_ids:
             self._store.note(f"{TOKEN_USED}{token_id}:{day}", "")
         names = {f"{TOKEN_USED}{token_id}:" for token_id in token_ids}
-        days = [name for name in self._store.notes() if name.startswith(TOKEN_USED)]
+        days = self._store.notes(TOKEN_USED)
         if old := [name for name in days if name[:-8] in names and name[-8:] < day]:
             self._store.drop_notes(old)
 
     def _notes(self) -> list[tuple[str, str]]:
-        return [(name, value) for name, value in self._store.notes().items() if name.startswith(TOKEN)]
+        return [*self._store.notes(TOKEN).items()]
 
     def _note(self, token: Token) -> None:
         self._store.note(TOKEN + token.id, msgspec.json.encode(token).decode())
@@ -100,7 +99,7 @@ class TokenBook:
     def _drop(self, token_ids: Collection[str]) -> None:
         if token_ids:
             used = [f"{TOKEN_USED}{token_id}:" for token_id in token_ids]
-            days = [name for name in self._store.notes() if name.startswith(tuple(used))]
+            days = [name for name in self._store.notes(TOKEN_USED) if name.startswith(tuple(used))]
             self._store.drop_notes([*(TOKEN + token_id for token_id in token_ids), *days])
 
     def _change(self) -> None:

@@ -76,13 +76,13 @@ class Waiter:
 
     def __init__(self, workers: int) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.found: list[AnyPending] = []
+        self.pending: list[AnyPending] = []
         self.unreachable: list[str] = []
         self.damaged: str | None = None
         self._left = workers
 
     def answered(self, pending: Sequence[AnyPending]) -> None:
-        self.found += pending
+        self.pending += pending
         self._left -= 1
         if not self._left and not self.done.done():
             self.done.set_result(None)
@@ -303,7 +303,7 @@ class Peers:
         if waiter.unreachable:
             names = ", ".join(waiter.unreachable)
             raise StoreUnavailable(f"links of the worker {names} are not known before its next flush; try again")
-        return cast(list[WorkerPending], waiter.found)
+        return cast(list[WorkerPending], waiter.pending)
 
     async def _ask_all(self, key: str) -> list[AnyPending]:
         waiter = await self._asked(key)
@@ -311,7 +311,7 @@ class Peers:
             self.incomplete_answers += 1
             for name in waiter.unreachable:
                 note_unreachable(name)
-        return waiter.found
+        return waiter.pending
 
     async def _asked(self, key: str) -> Waiter:
         waiter = Waiter(len(self._others))

@@ -211,9 +211,9 @@ class CassandraStore(UnrankedStore):
     def drop_notes(self, names: Sequence[str]) -> None:
         self._cql.apply_each_if(DROP_NOTE, [(_NOTE + name,) for name in names])
 
-    def notes(self) -> dict[str, str]:
+    def notes(self, prefix: str = "") -> dict[str, str]:
         noted: dict[str, str] = dict(self._cql.run(META))
-        return {name.removeprefix(_NOTE): value for name, value in noted.items() if name.startswith(_NOTE)}
+        return {name.removeprefix(_NOTE): value for name, value in noted.items() if name.startswith(_NOTE + prefix)}
 
     def noted(self, name: str) -> str | None:
         return next((str(value) for (value,) in self._cql.run(NOTED, (_NOTE + name,))), None)

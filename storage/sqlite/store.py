@@ -191,9 +191,9 @@ class SqliteStore(SqliteRankings):
             db.executemany("DELETE FROM meta WHERE name = ?", [(NOTE + name,) for name in names])
             db.execute("PRAGMA secure_delete = 0")
 
-    def notes(self) -> dict[str, str]:
+    def notes(self, prefix: str = "") -> dict[str, str]:
         with self._connections.open().on_worker() as db:
-            return notes_of(db)
+            return notes_of(db, prefix)
 
     def noted(self, name: str) -> str | None:
         with self._connections.open().on_worker() as db:

@@ -10,7 +10,7 @@ from clickcurve.buckets.candidates import Cutoffs
 from clickcurve.buckets.upper_bounds import UpperBounds
 from storage.contract import OwnerRecord, Source, StoredLink
 from storage.sqlite.file import NOTE, translate_errors
-from storage.sqlite.rankings import bounds_of_candidates, owner_cutoffs
+from storage.sqlite.rankings import after_prefix, bounds_of_candidates, owner_cutoffs
 from storage.sqlite.rows import count_rows, links_of, operator_after, walk
 
 _IDS = "SELECT id, max(at_us) FROM ids WHERE id {after} ? GROUP BY id ORDER BY id LIMIT ?"
@@ -76,6 +76,8 @@ def source_of(db: sqlite3.Connection, source: str) -> Source | None:
     return Source(*row) if row is not None else None
 
 
-def notes_of(db: sqlite3.Connection) -> dict[str, str]:
-    rows = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (NOTE, NOTE[:-1] + ";"))
+def notes_of(db: sqlite3.Connection, prefix: str = "") -> dict[str, str]:
+    """Returns the notes whose names begin with a prefix; the names of all others are not looked at."""
+    first = NOTE + prefix
+    rows = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (first, after_prefix(first)))
     return {name.removeprefix(NOTE): value for name, value in rows}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from math import exp
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 
 from bench.scale.__main__ import main
+from bench.scale.one_machine import Cell, measured
 from bench.scale.reckoning import Assumed, needed
 from bench.scale.report import page
 from bench.scale.share import Share
+from bench.scale.sizing import MOST_SHARE, sized, sizing_page, with_workers
 from bench.scale.traffic import Traffic, row
 from clickcurve.buckets.codec import decode
 from testing.server import ROOT
@@ -80,6 +83,13 @@ def test_the_page_is_made_of_the_figures() -> None:
     assert page(figures()) == kept, "python -m bench.scale render bench/scale/figures.json docs/"
 
 
+def test_the_sizing_page_has_a_row_for_each_traffic() -> None:
+    sizing = figures()["sizing"]
+    made = sizing_page(sizing)
+    for cell in sizing["cells"]:
+        assert made.count(f"| {cell['links']:,} | {cell['hits_per_s']:,.0f} | ") >= 2  # counts alone, and attributes
+
+
 def test_a_simulation_is_written_into_the_sheet(tmp_path: Path) -> None:
     sheet = tmp_path / "figures.json"
     small = figures() | {"links": 2_000, "hits_per_s": 20.0, "part": 20}
@@ -89,3 +99,42 @@ def test_a_simulation_is_written_into_the_sheet(tmp_path: Path) -> None:
     assert share["flush_s"] == 60 and share["hits"] > 0 and share["written"] > 0 and share["cpu_s"] > 0
     main(["render", str(sheet), str(tmp_path)])
     assert "2,000 links get 20 hits a second" in (tmp_path / "scale.md").read_text()
+
+
+@pytest.mark.parametrize("attributes", [False, True])
+def test_a_traffic_is_measured_on_links_with_a_past(attributes: bool, tmp_path: Path) -> None:
+    cell = measured(tmp_path / "data", 2_000, 2.0, attributes)
+    assert 0 < cell.saved_us < cell.link_us
+    assert cell.link_bytes > (5_000 if attributes else 500)
+    assert cell.buffer_bytes > 100 and cell.journal_bytes > 1
+
+
+def test_of_many_links_a_part_is_measured(tmp_path: Path) -> None:
+    all_of, part = (measured(tmp_path / str(links), links, links / 100, attributes=False) for links in (2_000, 20_000))
+    assert part.link_bytes == pytest.approx(all_of.link_bytes, rel=0.2)
+    assert part.buffer_bytes == pytest.approx(all_of.buffer_bytes, rel=0.2)
+
+
+def test_more_hits_take_more_of_the_interval_and_more_workers_less_of_it() -> None:
+    sizing = figures()["sizing"]
+    cells = [Cell(**each) for each in sizing["cells"]]
+    for cell in cells:
+        one, two = with_workers(cell, sizing["hits"], 1), with_workers(cell, sizing["hits"], 2)
+        assert two.share < one.share or one.share == 1.0
+        assert one.disk_gb < two.disk_gb < 2.1 * one.disk_gb
+        more = with_workers(replace(cell, hits_per_s=2 * cell.hits_per_s), sizing["hits"], 1)
+        assert one.share < more.share or one.share == 1.0
+        assert one.too_much or with_workers(cell, sizing["hits"], 1, 60).turns < one.turns
+        found = sized(cell, sizing["hits"])
+        assert found.workers == 1 or with_workers(cell, sizing["hits"], found.workers - 1).share > MOST_SHARE
+
+
+@pytest.mark.needs("wrk", "minutes")
+def test_one_machine_is_measured_into_the_sheet(tmp_path: Path) -> None:
+    sheet = tmp_path / "figures.json"
+    sheet.write_text(json.dumps(figures()))
+    main(["size", str(sheet), "--links", "300", "--hits", "100", "--seconds", "1"])
+    sizing = json.loads(sheet.read_text())["sizing"]
+    assert [cell["attributes"] for cell in sizing["cells"]] == [False, True]
+    assert [0 < server["share"] < 1 for server in sizing["servers"]] == [True, True]
+    assert len(re.findall(r"\| 300 \| 100 \| 1 \|", sizing_page(sizing))) == 2

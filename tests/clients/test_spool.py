@@ -68,7 +68,7 @@ def test_hits_with_one_id_stay_apart_in_the_file(tmp_path: Path) -> None:
         box.add(MINUTE, b'"key":"a","id":"x"', b"", 1, single=True)
     write(spool, box)
     spool.forget()
-    (batch,) = Spool(tmp_path / "spool").found
+    (batch,) = Spool(tmp_path / "spool").recovered
     assert len(batch.lines) == 2
 
 
@@ -89,12 +89,12 @@ def test_a_file_that_is_torn_anywhere_holds_all_that_was_whole(tmp_path: Path) -
         torn = tmp_path / f"torn-{size}"
         torn.write_bytes(whole[:size])
         found = Spool(torn)
-        sums.add(total := sum(each.hits for each in found.found))
+        sums.add(total := sum(each.hits for each in found.recovered))
         batches, last = held(torn)
         assert (sum(hits for _, hits, _ in batches), last) == (total, 0), "what was open has an id before it is sent"
         found.forget()
         again = Spool(torn)
-        assert [each.id for each in again.found] == [each.id for each in found.found]
+        assert [each.id for each in again.recovered] == [each.id for each in found.recovered]
         again.forget()
     assert sums == {0, 1, 2, 3, 13}
 
@@ -220,10 +220,10 @@ def test_two_processes_name_one_file_and_hold_two(tmp_path: Path) -> None:
     first.forget()
     third = Spool(path)
     assert third.path.name == "spool"
-    assert [batch.hits for batch in third.found] == [5], "what a dead process left behind is taken over"
+    assert [batch.hits for batch in third.recovered] == [5], "what a dead process left behind is taken over"
     assert not (tmp_path / "spool.1").exists()
     fourth = Spool(path)
-    assert (fourth.path.name, fourth.found) == ("spool.1", []), "but nothing of a living one"
+    assert (fourth.path.name, fourth.recovered) == ("spool.1", []), "but nothing of a living one"
 
 
 def test_a_kill_while_files_are_taken_over_counts_nothing_twice(tmp_path: Path) -> None:
@@ -235,12 +235,12 @@ def test_a_kill_while_files_are_taken_over_counts_nothing_twice(tmp_path: Path) 
     first.forget()
     before = (tmp_path / "spool.1").read_bytes()
     third = Spool(tmp_path / "spool")
-    (batch,) = third.found
+    (batch,) = third.recovered
     (tmp_path / "spool.1").write_bytes(before + b"=%s\n" % batch.id.encode())  # as it was just before it went
     third.forget()
     fourth = Spool(tmp_path / "spool")
-    assert {each.id for each in fourth.found} == {batch.id}
-    assert [each.hits for each in fourth.found] == [5]
+    assert {each.id for each in fourth.recovered} == {batch.id}
+    assert [each.hits for each in fourth.recovered] == [5]
 
 
 def test_a_kill_between_two_files_leaves_one_id_for_what_was_open(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_kill_between_two_files_leaves_one_id_for_what_was_open(tmp_path: Path
     assert os.waitstatus_to_exitcode(os.waitpid(dying, 0)[1]) == 9
     both = [held(each)[0] for each in (path, tmp_path / "spool.1")]
     assert both[0] == both[1] and len(both[0]) == 1
-    assert [batch.hits for batch in Spool(path).found] == [5]
+    assert [batch.hits for batch in Spool(path).recovered] == [5]
 
 
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ def test_visitors_do_not_notice_that_the_counter_is_away(serve: Serve, tmp_path:
             program.until(lambda: bool(client.total("launch")["total"] == 40))
 
 
+@pytest.mark.needs("minutes")
 @pytest.mark.parametrize("kills", [2])
 def test_a_counter_that_is_killed_counts_every_visit_once(serve: Serve, tmp_path: Path, kills: int) -> None:
     server = serve()

@@ -159,9 +159,14 @@ def test_the_policies_choose_the_pods_of_the_servers() -> None:
         labels = of_kind(kind, "StatefulSet")["spec"]["template"]["metadata"]["labels"]
         assert of_kind(kind, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"] == labels
         assert of_kind(kind, "Service")["spec"]["selector"] == labels
+        policy = of_kind(kind, "NetworkPolicy")["spec"]
+        assert [rule["ports"] for rule in policy["ingress"]] == [[{"port": container(kind)["ports"][0]["name"]}]]
+        leaves = {each["port"] for rule in policy["egress"] for each in rule["ports"]}
+        assert leaves == ({53, parse("cassandra://h1/clicks").port} if kind == "cluster" else {53})
     assert of_kind("cluster", "PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == labels
 
 
+@pytest.mark.needs("sed")
 def test_cassandra_of_compose_has_the_settings_that_the_page_asks_for(tmp_path: Path) -> None:
     """Its commands are run on a file with the settings that the image has."""
     page = (ROOT / "docs" / "cassandra.md").read_text()

@@ -81,10 +81,10 @@ def test_a_salt_is_let_go_in_time_while_the_store_is_away() -> None:
     class Away(MemoryStore):
         away = False
 
-        def notes(self) -> dict[str, str]:
+        def notes(self, prefix: str = "") -> dict[str, str]:
             if self.away:
                 raise StoreUnavailable("away")
-            return super().notes()
+            return super().notes(prefix)
 
     store = Away()
     server = Server(store)
@@ -108,11 +108,11 @@ def test_a_store_that_does_not_answer_is_asked_again() -> None:
         down = True
         asked = 0
 
-        def notes(self) -> dict[str, str]:
-            self.asked += 1
+        def notes(self, prefix: str = "") -> dict[str, str]:
+            self.asked += prefix == "since:"
             if self.down:
                 raise StoreUnavailable("down")
-            return super().notes()
+            return super().notes(prefix)
 
     store = Down()
     server = Server(store)
@@ -131,7 +131,7 @@ def test_a_store_that_does_not_answer_is_asked_again() -> None:
 class FaultyStore(MemoryStore):
     """A store whose notes end in a fault of its own, which is not that it does not answer."""
 
-    def notes(self) -> dict[str, str]:
+    def notes(self, prefix: str = "") -> dict[str, str]:
         raise ZeroDivisionError
 
 
@@ -147,9 +147,9 @@ class SlowStore(MemoryStore):
         super().__init__()
         self.go_on = Event()
 
-    def notes(self) -> dict[str, str]:
+    def notes(self, prefix: str = "") -> dict[str, str]:
         self.go_on.wait()
-        return super().notes()
+        return super().notes(prefix)
 
 
 def test_a_store_that_takes_too_long_is_agreed_with_later() -> None:

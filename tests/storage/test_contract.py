@@ -118,6 +118,19 @@ def test_an_erasure_shows_beside_the_rows_and_the_latest_wins(store: Store) -> N
     assert sorted(store.walk(None, 10)) == [("a", rows(store, "a")), ("b", rows(store, "b"))]
 
 
+def test_several_keys_are_erased_at_once_each_for_itself(store: Store) -> None:
+    held = in_flush(store)
+    group = namespace_key("group", "g")
+    store.save_own(held, 1, saved("a", "b", "c", group), {})
+    store.erase(["b"], 900)
+    store.erase(["a", "b", group, "none"], 500)
+    stamps = {"a": 500, "b": 900, "c": 0, group: 500}
+    assert {key: rows(store, key).erased_at for key in stamps} == stamps
+    assert store.load_own(1, ["none", group]) == {"none": OwnRow(None, 500), group: OwnRow(b"row", 500)}
+    with store.view() as view:
+        assert {key: link.erased_at for key, link in view.links([*stamps]).items()} == stamps
+
+
 # --- sources --------------------------------------------------------------------------------------------------------
 def test_a_source_is_claimed_moved_and_never_moved_back(store: Store) -> None:
     held = in_flush(store)

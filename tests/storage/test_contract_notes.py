@@ -28,6 +28,9 @@ def test_one_note_is_found_by_its_name(store_factory: StoreFactory) -> None:
         one.note(name, f"of {name}")
         assert other.note(name, "another") == f"of {name}"
     assert [other.noted(name) for name in names] == [f"of {name}" for name in names]
+    assert other.notes("token:") == {"token:1f": "of token:1f", "token:1": "of token:1"}
+    assert set(one.notes("token")) == {*names[:3]}
+    assert (list(one.notes("x")), len(one.notes())) == ([], len(names))
     other.drop_notes(["token:1", "none"])
     assert [one.noted(name) for name in names[:2]] == ["of token:1f", None]
     assert one.noted("token") is one.noted("") is None

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook
 
+from server import clock
 from server.alerts.mail import Mail, MailServer
 from server.alerts.webhook import NotDelivered
 from testing.client import Clickcurve
 from testing.server import RunningServer
+from tests.conftest import Serve
 from tests.server.alerts.receivers import Hooks, MailBox, served_by
 from tests.server.alerts.watched import NOW, SECRET
 from tests.server.commands import said
@@ -93,6 +95,30 @@ def test_a_test_message_goes_on_every_way(tmp_path: Path, hooks: Hooks, box: Mai
     assert "hot, by url: the answer was 503" in said("alerts", "test", "hot", "--config", str(file), code=1)
     assert "no alert 'cold'" in said("alerts", "test", "cold", "--config", str(file), code=2)
     assert "have no alerts" in said("alerts", "test", code=2)
+
+
+def test_what_alerts_would_have_done_is_said(tmp_path: Path, hooks: Hooks, serve: Serve, data: Path) -> None:
+    file = settings_file(tmp_path, hooks)
+    all_links = f'[[alerts]]\nname = "all"\nwhen = "over 7 in 5m"\nurl = "{hooks.url}"\nsecret = "{SECRET}"\n'
+    group = all_links.replace('"all"', '"spring"\ngroup = "spring"').replace("over 7 in 5m", "silent for 1h")
+    file.write_text(file.read_text() + all_links + group)
+    server = serve(data=data)
+    minute = int(clock.now()) // 60 * 60 - 7_200
+    with Clickcurve(server.url) as client:
+        client.send(
+            [{"key": "launch", "ts": minute, "count": 9, "groups": ["spring"]}, {"key": "launch", "ts": "2020-01"}]
+        )
+    asked = ("alerts", "try", "--config", str(file), "--url", server.url, "--last", "3d")
+    hot, every, spring = map(json.loads, said(*asked, "--json").splitlines())
+    assert (hot["alert"], hot["of"], hot["when"]) == ("hot", "link launch", "over 2 in 1h")
+    assert hot["periods"] == [{"from": minute, "to": minute + 3_600, "state": "firing"}]
+    assert every["periods"] == [{"from": minute, "to": minute + 300, "state": "firing"}]
+    assert [period["from"] for period in spring["periods"]] == [minute + 3_600]
+    text = said(*asked, "hot")
+    assert text.startswith("hot: link launch, over 2 in 1h, 20") and "  firing   20" in text
+    assert text.endswith("UTC\n  it would have fired 1 time\n")
+    assert "no alert 'cold'" in said(*asked, "cold", code=2)
+    assert not hooks.got, "nothing is sent"
 
 
 def test_a_mail_is_written_as_it_should_be(box: MailBox) -> None:

@@ -22,6 +22,7 @@ SHOWN = r"\x1b]0;PWNED\x07\x9b2J\nFAKE 999999999\r\u202egpj\u2028x\u2066\x7f"
 DRAWN_IN_PLACE = re.compile(r"\x1b\[(\?1049[hl]|\?25[hl]|H|K|J)")  # a screen of its own, and lines over lines
 NO_STRANGERS = {
     "alerts test": "names in the settings can be printed",
+    "alerts try": "as alerts test",
     "schema apply": "its words are those of the keyspace's tables",
     "schema check": "as schema apply",
     "schema show": "the address is checked to be plain",

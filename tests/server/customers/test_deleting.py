@@ -82,6 +82,21 @@ def test_links_go_in_pages_and_nothing_of_others(tmp_path: Path) -> None:
         ]
 
 
+def test_a_link_that_is_hit_again_between_two_pages_goes_before_the_last_answer(shared: RunningServer) -> None:
+    with Clickcurve(shared.url) as client:
+        client.send([{"key": f"again/{n:02}"} for n in range(30)])
+        page = "/v1/links?prefix=again/&limit=10"
+        assert ask(client, "DELETE", page) == {"deleted": 10, "more": True}
+        client.send([{"key": f"again/{n:02}"} for n in range(5)])
+        assert ask(client, "DELETE", page) == {"deleted": 10, "more": True}
+        assert ask(client, "DELETE", page) == {"deleted": 10, "more": True}
+        assert ask(client, "DELETE", page) == {"deleted": 5, "more": False}
+        assert ask(client, "DELETE", page) == {"deleted": 0, "more": False}
+        client.send({"key": "again/00"})
+        assert ask(client, "DELETE", page) == {"deleted": 1, "more": False}
+        assert ask(client, "GET", "/v1/links?sort=key&prefix=again/")["links"] == []
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [

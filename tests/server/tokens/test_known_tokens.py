@@ -53,10 +53,10 @@ class AwayStore(MemoryStore):
             raise StoreUnavailable("it does not answer")
         return super().noted(name)
 
-    def notes(self) -> dict[str, str]:
+    def notes(self, prefix: str = "") -> dict[str, str]:
         if self.away:
             raise StoreUnavailable("it does not answer")
-        return super().notes()
+        return super().notes(prefix)
 
 
 async def test_what_one_worker_makes_another_knows_at_its_next_look(tmp_path: Path) -> None:

@@ -1,0 +1,154 @@
+"""From cells to machines: workers, memory and disk of one machine over SQLite, and the page that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from bench.measure import markdown
+from bench.scale.one_machine import FLUSH_S, LINKS, Cell
+from bench.scale.traffic import DAYS, Traffic
+from ingest.flush import ROWS_PER_SAVE
+
+PAGE = Path(__file__).with_name("sizing.txt")
+MOST_WORKERS = 16
+MOST_SHARE = 0.5  # of the interval for a flush, and for the transactions of all workers; of a core for hits
+MOST_CORES = 8.0  # busy, of a machine of 16
+MOST_DISK_GB = 1_000.0
+WAL_GB = 0.024
+NOW = 1_783_000_000  # of rows whose lengths are compared
+LONG_S = 60
+CHECKED = ("links", "hits a second", "attributes", "share estimated", "share by the server", "memory estimated", "RSS")
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """One machine. share: of the interval, for the flush of a worker; turns: for all workers' transactions together."""
+
+    workers: int
+    flushed: float  # links of a worker's flush
+    share: float
+    turns: float
+    cores: float
+    memory_mb: float
+    disk_gb: float
+
+    @property
+    def too_much(self) -> str:
+        """Returns what one machine cannot do; "" if it can do all."""
+        limits = {
+            "flushes": self.share <= MOST_SHARE,
+            "transactions": self.turns <= MOST_SHARE,
+            "cores": self.cores <= MOST_CORES,
+            "disk": self.disk_gb <= MOST_DISK_GB,
+        }
+        return ", ".join(name for name, kept in limits.items() if not kept)
+
+
+def sized(cell: Cell, hits: dict[str, float], flush_s: float = FLUSH_S) -> Sized:
+    """Returns the machine with the fewest workers whose flushes leave half of the interval, or the largest."""
+    found = [with_workers(cell, hits, workers, flush_s) for workers in range(1, MOST_WORKERS + 1)]
+    return next((each for each in found if each.share <= MOST_SHARE), found[-1])
+
+
+def with_workers(cell: Cell, hits: dict[str, float], workers: int, flush_s: float = FLUSH_S) -> Sized:
+    """Returns what so many workers take, each with its part of all hits, which come one by one."""
+    whole, own = Traffic(cell.links, cell.hits_per_s), Traffic(cell.links, cell.hits_per_s / workers)
+    said = "_attributes" if cell.attributes else ""
+    busy = own.hits_per_s * hits[f"single{said}_us"] / 1e6
+    flushed = own.rows_per_s(flush_s) * flush_s
+    spent = flushed * cell.link_us / 1e6 / flush_s
+    piece = min(flushed, ROWS_PER_SAVE / (2 if cell.attributes else 1))  # links whose rows are in memory, old and new
+    # A worker has its own row of a link; all rows of a link together are shorter than so many times the row of one.
+    copies = workers * own.row_bytes(NOW) / whole.row_bytes(NOW)
+    journal = 2 * cell.journal_bytes * cell.hits_per_s * flush_s  # the segments of a flush go when it has ended
+    return Sized(
+        workers,
+        flushed,
+        spent / (1 - busy) if busy < MOST_SHARE else 1.0,
+        workers * flushed * cell.saved_us / 1e6 / flush_s,
+        workers * (busy + spent),
+        workers * (hits[f"rest{said}_mb"] + (2 * piece * cell.link_bytes + flushed * cell.buffer_bytes) / 1e6),
+        (cell.links * cell.link_bytes * copies + journal) / 1e9 + workers * WAL_GB,
+    )
+
+
+def sizing_page(figures: Figures) -> str:
+    """Returns the page as Markdown."""
+    hits, cells = figures["hits"], [Cell(**each) for each in figures["cells"]]
+    return Template(PAGE.read_text()).substitute(
+        {name: figures[name] for name in ("day", "machine", "python", "load")},
+        plain=_table(cells, hits, attributes=False),
+        said=_table(cells, hits, attributes=True),
+        costs=markdown(("what", "counts alone", "with attributes"), _costs(cells, hits)),
+        servers=markdown(CHECKED, _checked(figures["servers"], hits)),
+        single=f"{hits['single_us']:.1f}",
+        days=DAYS,
+        most=f"{LINKS:,}",
+        most_cores=f"{MOST_CORES:.0f}",
+        most_disk=f"{MOST_DISK_GB:,.0f}",
+        most_share=f"{100 * MOST_SHARE:.0f} %",
+        most_workers=MOST_WORKERS,
+    )
+
+
+def _table(cells: Sequence[Cell], hits: dict[str, float], attributes: bool) -> str:
+    head = (
+        "links",
+        "hits a second",
+        "workers",
+        f"share of {FLUSH_S} s",
+        f"share of {LONG_S} s",
+        "cores",
+        "memory",
+        "disk",
+    )
+    return markdown(head, (_line(cell, hits) for cell in cells if cell.attributes == attributes))
+
+
+def _line(cell: Cell, hits: dict[str, float]) -> Sequence[str]:
+    one = sized(cell, hits)
+    shares = [f"{100 * each.share:.1f} %" for each in (one, with_workers(cell, hits, one.workers, LONG_S))]
+    workers = str(one.workers)
+    if one.too_much:
+        one, short = sized(cell, hits, LONG_S), one
+        workers = f"{one.workers} with `flush_s` = {LONG_S}, else several machines: {short.too_much}"
+        shares = ["", f"{100 * one.share:.1f} %"]
+    if one.too_much:
+        workers, shares = f"several machines: {one.too_much}", ["", ""]
+    disk = f"{one.disk_gb:,.2f} GB" if one.disk_gb < 10 else f"{one.disk_gb:,.0f} GB"
+    rest = (*shares, f"{one.cores:.2f}", f"{one.memory_mb:,.0f} MB", disk)
+    return f"{cell.links:,}", f"{cell.hits_per_s:,.0f}", workers, *rest
+
+
+def _costs(cells: Sequence[Cell], hits: dict[str, float]) -> Iterable[Sequence[str]]:
+    yield "a hit by itself, over HTTP", f"{hits['single_us']:.1f} µs", f"{hits['single_attributes_us']:.1f} µs"
+    yield "a hit in batches of 1,000", f"{hits['batched_us']:.2f} µs", f"{hits['batched_attributes_us']:.2f} µs"
+    kinds = [[cell for cell in cells if cell.attributes == said] for said in (False, True)]
+    yield "a link in a flush", *(_range([cell.link_us for cell in kind], "µs") for kind in kinds)
+    yield "... of it in a transaction", *(_range([cell.saved_us for cell in kind], "µs") for kind in kinds)
+    yield "a link in the file", *(_range([cell.link_bytes for cell in kind], "B") for kind in kinds)
+    yield "a server before its first flush", f"{hits['rest_mb']:.0f} MB", f"{hits['rest_attributes_mb']:.0f} MB"
+
+
+def _range(values: Sequence[float], unit: str) -> str:
+    return f"{min(values):,.0f} to {max(values):,.0f} {unit}"
+
+
+def _checked(servers: Sequence[Figures], hits: dict[str, float]) -> Iterable[Sequence[str]]:
+    for each in servers:
+        cell = Cell(**each["cell"])
+        one = with_workers(cell, hits, 1)
+        yield (
+            f"{cell.links:,}",
+            f"{each['hits_per_s']:,.0f}",
+            "yes" if cell.attributes else "no",
+            f"{100 * one.share:.1f} %",
+            f"{100 * each['share']:.1f} %",
+            f"{one.memory_mb:,.0f} MB",
+            f"{each['rss_mb']:,.0f} MB",
+        )
