@@ -38,6 +38,11 @@ class Compared:
     end: int
     until: int
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """What is counted of it."""
+        return self.start, self.until
+
     def words(self, zone: ZoneInfo) -> str:
         """Writes the period: `25 Sep - 24 Oct 2026`, with the time up to which it is counted."""
         return until_words(self.start, self.until, zone)

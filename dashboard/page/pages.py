@@ -83,7 +83,7 @@ class _Shown:
     @property
     def span_before(self) -> tuple[int, int] | None:
         """The period that is compared with, as far as it is; the table of links always compares."""
-        return None if self.compared is None else (self.compared.start, self.compared.until)
+        return None if self.compared is None else self.compared.span
 
     @property
     def beside(self) -> Beside:
@@ -125,7 +125,7 @@ class Pages:
         self._broken_down = broken_down
         self._hosts_in_key = hosts_in_key
         self._links = Rankings(questions.links, clock)
-        self._table = LinkTable(questions, self._links, clock)
+        self._table = LinkTable(questions, self._links)
         self._groups = Rankings(questions.groups, clock)
         self._why_all = None if broken_down is None else Rankings(partial(broken_down.why, ALL_LINKS.asked), clock)
 
@@ -154,7 +154,7 @@ class Pages:
         """Returns a page of the table of all links."""
         shown = await self._shown(ALL_LINKS, replace(view, by="", value=""), now)
         view, curve = shown.view, shown.curve
-        page = await self._table.page(view, shown.span_before)
+        page = await self._table.page(view, shown.compared)
         rows = None
         if page.links is not None:
             beside = Beside(curve.total, shown.span_before)
@@ -179,7 +179,7 @@ class Pages:
     async def table_csv(self, view: PageView, now: int) -> tuple[Tabular, ZoneInfo]:
         """Returns the first lines of the table of all links, and the zone of the view."""
         shown = await self._shown(ALL_LINKS, replace(view, by="", value=""), now)
-        return await self._table.csv(shown.view, shown.curve, shown.span_before), ZoneInfo(shown.curve.tz)
+        return await self._table.csv(shown.view, shown.curve, shown.compared), ZoneInfo(shown.curve.tz)
 
     def curve_of(self, subject: PageSubject) -> AskCurve:
         """Returns the question for a subject's curve."""
@@ -263,7 +263,7 @@ class Pages:
             query = view.curve_query_of(compared.start, compared.until, shown.curve.step)
             before = await self._curve(shown.subject, view)(query)
         elif compared is not None:
-            before = await ask(view.count_query((compared.start, compared.until)))
+            before = await ask(view.count_query(compared.span))
         hits = hits_card(shown.curve, before, compared)
         if view.by:
             return [hits, *filtered_cards(shown.curve, await ask(view.total_query))]

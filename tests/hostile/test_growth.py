@@ -18,10 +18,15 @@ import pytest
 from clickcurve.access_log import parse_log_line
 from clickcurve.asgi import Message
 from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.hosts import Hosts, host_in_key
+from clickcurve.keys import contains
+from clickcurve.limiter.http.address import addresses
 from clickcurve.visible import visible
 from dashboard.page.login_routes import login_address, login_routes
 from dashboard.page.templates import Templates
+from dashboard.page.view import view_of
 from ingest.attributes.agent import AgentReader
+from ingest.attributes.bot_rules import BotRules, BotRuleSet
 from ingest.attributes.campaign import campaign_of_query
 from ingest.attributes.country import address_of
 from ingest.attributes.language import language_of
@@ -31,12 +36,13 @@ from ingest.reading.body import media_of
 from ingest.reading.bots import bot_judge, bot_namer
 from ingest.reading.content_encoding import coding_of
 from query.http.content import accepts_csv
-from query.parameters import CURVE, parse_parameters, parse_query
+from query.parameters import CURVE, parse_before, parse_parameters, parse_query
 from query.zones import zone
 from server.compat.hit_sender import HitSender
 from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
 from server.compat.statsd import LineRefused, StatsdReceiver, hit_of_line
+from server.http.page_session import cookie_of
 from server.metrics import known_versions
 from tests.hostile.growth import MOST_GROWTH, Growth, measured
 from tests.hostile.test_parsers import PARSERS
@@ -254,6 +260,14 @@ def packet(text: str) -> None:
     asyncio.run(receiver.hand_over())
 
 
+BOT_RULES = BotRules(BotRuleSet(("spam.example",), (), ("SafeLinks", "aaaaab")))
+
+
+def client_by(header: str, text: str) -> str:
+    scope = {"client": ("127.0.0.1", 1), "headers": [(header.lower().encode(), text.encode("utf-8", "replace"))]}
+    return addresses("127.0.0.0/8", header=header.lower()).client(scope)
+
+
 # What stands in headers, in fields of a hit, in an address, in a packet.
 TEXTS: dict[str, Callable[[str], object]] = {
     "Content-Type": media_of,
@@ -277,6 +291,17 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "agent of a bot": bot_judge(),
     "name of a bot": bot_namer(),
     "text in a log": visible,
+    "address of a page": lambda text: view_of(text.encode()),
+    "range of a page": lambda text: view_of(b"from=" + quote(text).encode()),
+    "address with its host": Hosts(in_key=True).key_of_address,
+    "key that begins with a host": host_in_key,
+    "search in keys": lambda text: contains(text, text[1:] + "!"),
+    "the range before": lambda text: parse_before({"before_from": text, "before_to": "2026-01-01"}, zone("UTC")),
+    "X-Forwarded-For": lambda text: client_by("X-Forwarded-For", text),
+    "Forwarded": lambda text: client_by("Forwarded", text),
+    "Cookie": lambda text: cookie_of({"headers": [(b"cookie", text.encode())]}),
+    "referrer of a bot by rule": lambda text: BOT_RULES.rule(None, text, None),
+    "agent of a bot by rule": lambda text: BOT_RULES.rule(None, None, text),
 }
 SIZE = 8_000  # of the smallest
 UNITS = [*'[\\1"{ a(,.', ";a=b", "&a=b", "%41", ":1", "|c|#a:b", "/a", "a\n", "\u0301\u0323"]

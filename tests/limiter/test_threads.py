@@ -9,7 +9,7 @@ from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
 from tests.limiter.given import ANN, T, free, ten
-from tests.limiter.places import Place, on
+from tests.limiter.places import OF_SEVERAL_CALLERS, Place, on
 from tests.limiter.together import together
 
 
@@ -35,7 +35,7 @@ def test_they_are_let_in_once_more_when_the_window_before_was_full(strategy: str
         assert sum(allowed) == 5
 
 
-@on()
+@on(among=OF_SEVERAL_CALLERS)
 def test_among_threads_a_refused_hit_uses_up_nothing_of_any_rule(strategy: str, place: Place) -> None:
     """Three rules refuse by turns, whatever a hit costs; what each has counted is what passed all of them."""
     unit = "s" if strategy == "per_second" else "m"

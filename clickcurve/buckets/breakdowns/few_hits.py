@@ -4,7 +4,7 @@ Each kept bucket is judged by itself: a value with fewer than `least` hits in it
 sums over buckets, so no question, and no difference of two, gives such a value back.
 
 What is left over must not give it back either. In a bucket that hides a value, values are hidden from the smallest on,
-those of equal counts together, until there are two or more and they have `least` hits on average. Then more than one
+those of equal counts together, until they have `least` hits on average, so there are two at least. Then more than one
 assignment of counts to the hidden names gives the same bucket, also to somebody who knows all names and this rule
 (complementary suppression, as statistical offices do it). This needs a `least` of 3 or more.
 
@@ -49,7 +49,7 @@ def _most_hidden(values: Mapping[str, int], least: int) -> int:
         return 0
     many = hits = most = 0
     for count in ranked:
-        if count >= least and count > most and many >= 2 and hits >= many * least:
+        if many and hits >= many * least:
             break
         many, hits, most = many + 1, hits + count, count
     return most

@@ -7,38 +7,18 @@ last of a ranking has hits; changes as small as that are not listed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from clickcurve.answers import LinksAnswer, Tabular
+from clickcurve.answers import LinksAnswer, Tabular, TotalAnswer
 from clickcurve.keys import link_subject
 from dashboard.page.lists.rankings import RANKED
 from dashboard.page.view import PageView, TimeSpan
 from dashboard.questions import Questions
 
 RISEN, FALLEN = "change", "-change"  # orders of the table
+MANY_RANKED = 100  # of more links than RANKED: of an old range and a million flat links 200 are a walk over all
 _AT_ONCE = 100  # totals
-
-
-@dataclass(frozen=True, slots=True)
-class TwoRanges:
-    """What to ask of a range and of the one before, which both have ends: for rankings, and for a link's total."""
-
-    ranking: bytes
-    total: bytes
-    ranking_before: bytes
-    total_before: bytes
-
-    @classmethod
-    def of(cls, view: PageView, before: TimeSpan) -> TwoRanges:
-        """Makes the questions. An end of `before` within a minute is taken as that minute's, for the sake of reuse."""
-        span = before[0], max(before[0] + 60, before[1] - before[1] % 60)
-        return cls(
-            view.ranking_query(RANKED),
-            view.count_query(),
-            view.ranking_query(RANKED, span),
-            view.count_query(span),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +45,6 @@ class ChangedLinks:
     most: tuple[int, int]
     exact: bool
 
-    def by_hits(self) -> list[ChangedLink]:
-        """Returns those with hits in the range, the most first."""
-        with_hits = [each for each in self.links if each.count and each.count >= self.most[0]]
-        return sorted(with_hits, key=lambda each: (-each.count, each.key))[:RANKED]
-
     def by_change(self, order: str) -> list[ChangedLink]:
         """Returns those that rose most first, or fell most first; only those that no other link can precede."""
         sign = 1 if order == RISEN else -1
@@ -82,39 +57,59 @@ class ChangedLinks:
         return self.most[order != RISEN]
 
 
-async def changed_links(questions: Questions, ranges: TwoRanges) -> ChangedLinks:
-    """Asks for both rankings, and for the totals that they lack. Raises what the questions raise."""
-    after, before = await asyncio.gather(questions.links(ranges.ranking), questions.links(ranges.ranking_before))
-    keys = [each.key for each in after.links]
-    keys += sorted({each.key for each in before.links}.difference(keys))
-    counts = await _completed(questions, keys, after, ranges.total)
-    counts_before = await _completed(questions, keys, before, ranges.total_before)
+async def changed_links(
+    questions: Questions,
+    rank: Callable[[bytes], Awaitable[LinksAnswer | None]],
+    view: PageView,
+    before: TimeSpan,
+    whole: TimeSpan,
+) -> ChangedLinks | None:
+    """Asks for both rankings, and for the totals that they lack; None while `rank` has no answer.
+
+    before: the span to compare with; whole: the one that it is the beginning of while the view's range goes on. That
+    one is ranked, because it stays the same for a day. Raises what the questions raise.
+    """
+    names = await rank(replace(view, after="").keys_query(RANKED))
+    many = RANKED if names is not None and names.after is None else MANY_RANKED
+    after, was = await asyncio.gather(rank(view.ranking_query(many)), rank(view.ranking_query(many, whole)))
+    if names is None or after is None or was is None:
+        return None
+    keys = list(dict.fromkeys(each.key for each in (*after.links, *was.links)))
+    counts, exact = await _counts(questions, keys, after, many, view.count_query())
+    ranked_before = was if before == whole else None
+    counts_before, exact_before = await _counts(questions, keys, ranked_before, many, view.count_query(before))
     links = [ChangedLink(key, counts.get(key, 0), counts_before.get(key, 0)) for key in keys]
-    return ChangedLinks(links, (_least(after), _least(before)), after.exact and before.exact)
+    return ChangedLinks(links, (_least(after, many), _least(was, many)), exact and exact_before)
 
 
-async def counts_of(questions: Questions, keys: Sequence[str], query: bytes) -> dict[str, int]:
-    """Asks for the total of each link, as rankings count: a kept bucket that the range cuts counts whole."""
-    counts: dict[str, int] = {}
+async def totals_of(questions: Questions, keys: Sequence[str], query: bytes) -> dict[str, TotalAnswer]:
+    """Asks for the total of each link."""
+    totals: dict[str, TotalAnswer] = {}
     for first in range(0, len(keys), _AT_ONCE):
         some = keys[first : first + _AT_ONCE]
-        totals = await asyncio.gather(*(questions.total(link_subject(key), query) for key in some))
-        counts.update((key, total.at_most) for key, total in zip(some, totals, strict=True))
+        answers = await asyncio.gather(*(questions.total(link_subject(key), query) for key in some))
+        totals.update(zip(some, answers, strict=True))
         await asyncio.sleep(0)
-    return counts
+    return totals
 
 
-async def _completed(
-    questions: Questions, keys: Iterable[str], ranking: LinksAnswer, query: bytes
-) -> Mapping[str, int]:
-    counts = {each.key: each.count for each in ranking.links}
-    if len(ranking.links) < RANKED:
-        return counts
-    return counts | await counts_of(questions, [key for key in keys if key not in counts], query)
+async def _counts(
+    questions: Questions, keys: Sequence[str], ranking: LinksAnswer | None, many: int, query: bytes
+) -> tuple[Mapping[str, int], bool]:
+    """Returns the hits of links, and whether they are exact: those of a ranking if there is one, else totals.
+
+    Both count a kept bucket whole that the range cuts. Links that a shorter ranking lacks have none.
+    """
+    counts = {} if ranking is None else {each.key: each.count for each in ranking.links}
+    if ranking is not None and len(ranking.links) < many:
+        return counts, ranking.exact
+    totals = await totals_of(questions, [key for key in keys if key not in counts], query)
+    exact = (ranking is None or ranking.exact) and all(each.exact for each in totals.values())
+    return counts | {key: each.at_most for key, each in totals.items()}, exact
 
 
-def _least(ranking: LinksAnswer) -> int:
-    return ranking.links[-1].count if len(ranking.links) == RANKED else 0
+def _least(ranking: LinksAnswer, many: int) -> int:
+    return ranking.links[-1].count if len(ranking.links) == many else 0
 
 
 class ChangedLinksAnswer(Tabular, frozen=True):

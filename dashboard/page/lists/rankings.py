@@ -8,10 +8,10 @@ walking either, so a ranking serves for twenty times as long as it took: 5 % of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from clickcurve.access import access
 
@@ -21,8 +21,8 @@ MOST = 16  # rankings that are kept, and that may be under way
 
 RANKED = 1_000  # as many links as can be asked for by their hits
 
-Q = TypeVar("Q", bound=Hashable)
 A = TypeVar("A")
+AskedFor: TypeAlias = tuple[tuple[str, str], bytes]  # what the request may see, and its query string
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,34 +33,31 @@ class _Ranked(Generic[A]):
     until: float
 
 
-class Rankings(Generic[Q, A]):
-    """Asks for rankings, each once at a time, and keeps the latest of each. `clock` is in seconds.
-
-    Q: a question; the same is asked apart for readers who may see other links.
-    """
+class Rankings(Generic[A]):
+    """Asks for rankings, each once at a time, and keeps the latest of each. `clock` is in seconds."""
 
     def __init__(
         self,
-        ask: Callable[[Q], Awaitable[A]],
+        ask: Callable[[bytes], Awaitable[A]],
         clock: Callable[[], float],
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._ask = ask
         self._clock = clock
         self._patience_s = patience_s
-        self._under_way: dict[tuple[tuple[str, str], Q], asyncio.Future[A]] = {}
-        self._latest: dict[tuple[tuple[str, str], Q], _Ranked[A]] = {}
+        self._under_way: dict[AskedFor, asyncio.Future[A]] = {}
+        self._latest: dict[AskedFor, _Ranked[A]] = {}
 
-    async def ranking(self, question: Q) -> A | None:
+    async def ranking(self, query: bytes) -> A | None:
         """Returns a ranking; the latest if the new one takes long, None if there is none. Raises what asking raises."""
-        asked_for = access().reach, question
+        asked_for = access().reach, query
         latest = self._latest.get(asked_for)
         now = self._clock()
         if latest is not None and now < latest.until:
             return latest.answer
         asked = self._under_way.get(asked_for)
         if asked is None and len(self._under_way) < MOST:
-            asked = self._under_way[asked_for] = asyncio.ensure_future(self._ask(question))
+            asked = self._under_way[asked_for] = asyncio.ensure_future(self._ask(query))
             asked.add_done_callback(partial(self._ended, asked_for, now))
         if asked is not None:
             await asyncio.wait({asked}, timeout=self._patience_s)
@@ -68,7 +65,7 @@ class Rankings(Generic[Q, A]):
                 return asked.result()
         return None if latest is None else latest.answer
 
-    def _ended(self, asked_for: tuple[tuple[str, str], Q], began: float, asked: asyncio.Future[A]) -> None:
+    def _ended(self, asked_for: AskedFor, began: float, asked: asyncio.Future[A]) -> None:
         del self._under_way[asked_for]
         if not asked.cancelled() and asked.exception() is None:
             if len(self._latest) >= MOST:

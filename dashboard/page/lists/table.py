@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer, Tabular
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.visible import visible
+from dashboard.page.cards import Compared
 from dashboard.page.changes import Change, difference
 from dashboard.page.lists.changed import (
     FALLEN,
@@ -17,12 +17,11 @@ from dashboard.page.lists.changed import (
     ChangedLink,
     ChangedLinks,
     ChangedLinksAnswer,
-    TwoRanges,
     changed_links,
-    counts_of,
+    totals_of,
 )
 from dashboard.page.lists.rankings import RANKED, Rankings
-from dashboard.page.view import PageView, TimeSpan
+from dashboard.page.view import PageView
 from dashboard.pictures.axes import with_commas
 from dashboard.questions import Questions
 
@@ -51,50 +50,47 @@ class TablePage:
 
 
 class LinkTable:
-    """Answers for the table of a view. `clock` is in seconds. Raises ParameterInvalid and what the questions raise."""
+    """Answers for the table of a view. Raises ParameterInvalid and what the questions raise."""
 
-    def __init__(
-        self, questions: Questions, rankings: Rankings[bytes, LinksAnswer], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, questions: Questions, rankings: Rankings[LinksAnswer]) -> None:
         self._questions = questions
         self._rankings = rankings
-        self._changed = Rankings(partial(changed_links, questions), clock)
 
-    async def page(self, view: PageView, before: TimeSpan | None) -> TablePage:
-        """Returns a page. before: the span to compare with; without one nothing is sorted by change."""
-        order = order_of(view, before)
+    async def page(self, view: PageView, compared: Compared | None) -> TablePage:
+        """Returns a page. compared: with what; without it nothing is sorted by change."""
+        order = order_of(view, compared)
         if order == BY_KEY:
             return _by_key(view, await self._questions.links(view.keys_query(LINES)))
         number = _number(view.page, RANKED if order == BY_HITS else 2 * RANKED)  # by change both rankings are listed
-        if order == BY_HITS:
+        if compared is None or order == BY_HITS:
             many = RANKED if view.prefix else min(number * LINES + 1, RANKED)
             ranking = await self._rankings.ranking(view.ranking_query(many))
             return TablePage(None, order) if ranking is None else _by_hits(view, ranking, number)
-        assert before is not None
-        changed = await self._changed.ranking(TwoRanges.of(view, before))
+        changed = await changed_links(
+            self._questions, self._rankings.ranking, view, compared.span, (compared.start, compared.end)
+        )
         return TablePage(None, order) if changed is None else _by_change(view, changed, order, number)
 
-    async def csv(self, view: PageView, curve: CurveAnswer, before: TimeSpan | None) -> Tabular:
+    async def csv(self, view: PageView, curve: CurveAnswer, compared: Compared | None) -> Tabular:
         """Returns the first lines of the table, as many as can be ranked. curve: of the view's range."""
-        order = order_of(view, before)
+        order, ask = order_of(view, compared), self._questions
+        if compared is not None and order in (RISEN, FALLEN):
+            changed = await changed_links(ask, ask.links, view, compared.span, (compared.start, compared.end))
+            lines = [] if changed is None else changed.by_change(order)
+            return ChangedLinksAnswer(curve.start, curve.end, lines)
+        names = await ask.links(view.keys_query(RANKED) if order == BY_KEY else view.ranking_query(RANKED))
+        keys = [each.key for each in names.links]
+        counts = {each.key: each.count for each in names.links}
         if order == BY_KEY:
-            names = await self._questions.links(view.keys_query(RANKED))
-            keys = [each.key for each in names.links]
-            counts = await counts_of(self._questions, keys, view.count_query())
-            by_key = LinksAnswer(curve.start, curve.end, [KeyCount(key, counts[key]) for key in keys], True)
-            if before is None:
-                return by_key
-            were = await counts_of(self._questions, keys, view.count_query(before))
-            lines = [ChangedLink(key, counts[key], were[key]) for key in keys]
-        elif before is None:
-            return await self._questions.links(view.ranking_query(RANKED))
-        else:
-            changed = await changed_links(self._questions, TwoRanges.of(view, before))
-            lines = changed.by_hits() if order == BY_HITS else changed.by_change(order)
+            counts = {key: each.at_most for key, each in (await totals_of(ask, keys, view.count_query())).items()}
+        if compared is None:
+            return LinksAnswer(curve.start, curve.end, [KeyCount(key, counts[key]) for key in keys], names.exact)
+        before = await totals_of(ask, keys, view.count_query(compared.span))
+        lines = [ChangedLink(key, counts[key], before[key].at_most) for key in keys]
         return ChangedLinksAnswer(curve.start, curve.end, lines)
 
 
-def order_of(view: PageView, before: TimeSpan | None) -> str:
+def order_of(view: PageView, compared: Compared | None) -> str:
     """Returns the order of the table; raises ParameterInvalid for one that is not known."""
     if view.sort not in _SORTS:
         raise ParameterInvalid(
@@ -102,7 +98,7 @@ def order_of(view: PageView, before: TimeSpan | None) -> str:
         )
     if view.q:
         return BY_KEY
-    return BY_HITS if view.sort == "hits" or (before is None and view.sort in (RISEN, FALLEN)) else view.sort
+    return BY_HITS if view.sort == "hits" or (compared is None and view.sort in (RISEN, FALLEN)) else view.sort
 
 
 def _by_key(view: PageView, answer: LinksAnswer) -> TablePage:

@@ -102,7 +102,16 @@ def test_numbers_that_can_no_longer_be_renewed_say_so_until_they_are(
 
 def test_without_scripts_all_of_it_is_there(browser: Browser, pages: RunningServer) -> None:
     with browser.page() as with_scripts, browser.page(scripts=False) as without:
-        for path in ("/", "/links/launch", "/links/launch?last=24h", "/limits", "/system", "/docs", "/links?q=link"):
+        for path in (
+            "/",
+            "/links/launch",
+            "/links/launch?last=24h",
+            "/limits",
+            "/system",
+            "/docs",
+            "/links?q=link",
+            "/links?sort=change",
+        ):
             for each in (with_scripts, without):
                 each.open(pages.url + path)
             words = [set(each.text().split()) for each in (with_scripts, without)]

@@ -80,6 +80,7 @@ SMALL = (
     "/?last=24h", "/?last=12mo", "/?compare=before", "/links/launch?last=14d", "/links/launch?last=48h",
     "/links/launch?last=24h&step=1m", "/groups/spring?last=92d", "/links/launch?by=ref&value=", "/limits?last=48h",
     "/links", "/links?last=12mo&sort=key&compare=before",
+    "/links?sort=change", "/links/launch/share",
 )  # fmt: skip
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from clickcurve.answers import KeyCount, LinksAnswer, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import Subject
-from dashboard.page.lists.changed import ChangedLink, ChangedLinks
+from dashboard.page.cards import Compared
+from dashboard.page.lists.changed import MANY_RANKED, ChangedLink, ChangedLinks
 from dashboard.page.lists.rankings import RANKED, Rankings
 from dashboard.page.lists.table import LINES, LinkTable, TablePage
 from dashboard.page.view import PageView, view_of
@@ -110,14 +111,21 @@ def test_a_change_that_links_which_are_not_ranked_may_have_is_not_listed() -> No
     page = page_of(b"last=7d&sort=change", after, before)
     assert page.links is not None and page.links[0] == KeyCount("0001", 4_999), "0000 had 12 before"
     assert page.changes is not None and page.changes[0].text == "+4,999"
-    last = page_of(b"last=7d&sort=change&page=34", after, before)
-    assert last.links is not None and last.links[-1].key == f"{RANKED - 2:04}" and last.following == ""
+    last = page_of(b"last=7d&sort=change&page=4", after, before)
+    assert last.links is not None and last.links[-1].key == f"{MANY_RANKED - 2:04}" and last.following == ""
     assert last.note == (
-        "Links that gained 4,001 hits or fewer are not listed. Hours, days or weeks that a range cuts count whole."
+        "Links that gained 4,901 hits or fewer are not listed. Hours, days or weeks that a range cuts count whole."
     )
     fallen = page_of(b"last=7d&sort=-change", after, before)
     assert fallen.links == [KeyCount("gone", 7)], "it has a total in the range, though it is not ranked there"
     assert fallen.note.startswith("Links that lost 0 hits or fewer are not listed.")
+
+
+def test_a_range_that_goes_on_is_compared_with_the_same_part_of_the_one_before() -> None:
+    after = LinksAnswer(60, 120, [KeyCount("k", 9), KeyCount("new", 1)], True)
+    page = page_of(b"last=7d&sort=change", after, LinksAnswer(0, 60, [KeyCount("k", 50)], True), until=30)
+    assert page.changes is not None and [each.text for each in page.changes] == ["+2", "\N{MINUS SIGN}6"]
+    assert page.changes[0].bounds == "7 before, 9 now", "its total until then, not the 50 hits of the whole period"
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30), st.integers(1, 8))
@@ -154,18 +162,22 @@ class Answering:
         self._answers = answer, before or answer
 
     async def links(self, query: bytes) -> LinksAnswer:
-        return self._answers[b"from=0&" in query]
+        answer = self._answers[b"from=0&" in query]
+        if b"sort=key" in query:
+            after = answer.after or ("more" if len(answer.links) == RANKED else None)
+            return LinksAnswer(None, None, answer.links, True, after)
+        return LinksAnswer(answer.start, answer.end, answer.links[: int(query.partition(b"limit=")[2])], answer.exact)
 
     async def total(self, subject: Subject, query: bytes) -> TotalAnswer:
         return TotalAnswer(subject.name, None, None, 7, 7, 7, True)
 
 
-def page_of(query: bytes, answer: LinksAnswer, before: LinksAnswer | None = None) -> TablePage:
+def page_of(query: bytes, answer: LinksAnswer, before: LinksAnswer | None = None, until: int = 60) -> TablePage:
     questions = cast(Questions, Answering(answer, before))
 
     async def asked() -> TablePage:
-        table = LinkTable(questions, Rankings(questions.links, lambda: 0.0), lambda: 0.0)
-        return await table.page(view_of(query), None if before is None else (0, 60))
+        table = LinkTable(questions, Rankings(questions.links, lambda: 0.0))
+        return await table.page(view_of(query), None if before is None else Compared(0, 60, until))
 
     return asyncio.run(asked())
 
