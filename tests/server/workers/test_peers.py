@@ -219,6 +219,22 @@ def test_other_workers_hear_of_an_erasure_before_it_is_answered(data: Path) -> N
     two_workers(data, play)
 
 
+def test_links_within_a_prefix_are_those_of_every_worker_or_the_question_fails(data: Path) -> None:
+    async def play(first: Peers, neighbour: Neighbour, owner: FakeOwner) -> None:
+        (found,) = await first.links_within("k")
+        assert {key: counts(pending) for key, pending in found.pending.items()} == {KEY: 5}
+        (none,) = await first.links_within("kx")
+        assert none.pending == {}
+        neighbour.claimed = False
+        with pytest.raises(StoreUnavailable, match="journal-2"):
+            await first.links_within("k")
+        assert first.incomplete_answers == 0, "no answer went out that lacks hits"
+        neighbour.claimed = True
+        assert [len(each.pending) for each in await first.links_within("")] == [1]
+
+    two_workers(data, play)
+
+
 def test_a_request_that_is_cancelled_takes_no_answer_from_others(data: Path) -> None:
     async def play(first: Peers, neighbour: Neighbour, owner: FakeOwner) -> None:
         gone, waits = (asyncio.ensure_future(first.pending(KEY)) for _ in range(2))
