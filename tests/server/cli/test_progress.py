@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from server.cli.progress import progress_text
+from server.cli.progress import ProgressLine, progress_text
+from testing.server import RunningServer
 from testing.terminal import on_terminal
 from tests.server.commands import said
 
@@ -40,12 +41,39 @@ def data(tmp_path: Path) -> Path:
     return data
 
 
-@pytest.mark.parametrize("command", [("verify",), ("export", "--out", "{data}/history.ndjson")], ids=lambda one: one[0])
-def test_a_long_command_shows_it_on_a_terminal_alone(data: Path, command: tuple[str, ...]) -> None:
-    words = [word.format(data=data) for word in command]
-    shown = on_terminal(*words, "--data", str(data), columns=100)
-    assert f"\r\x1b[K{command[0]} " in shown and " rows" in shown
-    assert "\x1b" not in said(*words, "--data", str(data))
+LONG = {
+    "verify": ("--data", "{data}"),
+    "export": ("--data", "{data}", "--out", "{data}/history.ndjson"),
+    "copy": ("--from", "sqlite:///{data}/clickcurve.db", "--to", "sqlite:///{data}/copy.db"),
+}
+
+
+@pytest.mark.parametrize("command", LONG)
+def test_a_long_command_shows_it_on_a_terminal_alone(data: Path, command: str) -> None:
+    words = [word.format(data=data) for word in (command, *LONG[command])]
+    shown = on_terminal(*words, columns=100)
+    assert f"\r\x1b[K{command} " in shown and " rows" in shown
+    assert "\x1b" not in said(*words)
+
+
+def test_an_import_into_a_server_shows_it_too(shared: RunningServer, tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.write_text(LINE.replace("launch", "shown") * 20)
+    shown = on_terminal("import", str(log), "--url", shared.url, columns=100)
+    assert "\r\x1b[Kaccess.log " in shown and "100 %  " in shown and "counted 20," in shown
+
+
+@pytest.mark.parametrize("command", LONG)
+def test_an_interrupted_command_says_so_and_ends_with_130(
+    data: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ProgressLine, "show", interrupt)
+    monkeypatch.setattr("server.cli.store.copy.on_screen", lambda: True)  # elsewhere it prints, and every 50,000 rows
+    words = [word.format(data=data) for word in (command, *LONG[command])]
+    assert said(*words, code=130).endswith("Error: interrupted\n")
 
 
 def test_an_export_can_be_read_by_its_owner_alone(data: Path) -> None:
