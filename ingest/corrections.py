@@ -36,6 +36,10 @@ class Corrector:
     def __init__(self, owner: Owner, store: Store, bounded: BoundedLadder, clock: Callable[[], float]) -> None:
         self._owner, self._store, self._bounded, self._clock = owner, store, bounded, clock
 
+    async def flush(self) -> None:
+        """Moves what the owner has accepted into the store."""
+        await self._owner.flush()
+
     async def carry_out(self, stored: str, make: Callable[[CalledLink], Correction]) -> Correction:
         """Makes a correction of the row of a stored key and counts it, durably and once; returns it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, FastAPI
@@ -10,7 +10,8 @@ from fastapi import APIRouter, FastAPI
 from clickcurve.answers import as_json
 from clickcurve.asgi import SAFE, Answer, Application, answer
 from clickcurve.buckets.ladder import minutes_since
-from clickcurve.keys import link_subject
+from clickcurve.buckets.row import Row
+from clickcurve.keys import link_subject, moved_key
 from clickcurve.limiter.http.routes import DecisionService, limit_routes
 from dashboard.pictures.picture_routes import picture_routes
 from dashboard.questions import BrokenDown
@@ -42,6 +43,8 @@ from server.compat.hit_sender import HitSender
 from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
 from server.compat.prometheus.routes import prometheus_routes
+from server.corrections.disavow_routes import disavow_routes
+from server.corrections.runner import Corrections
 from server.http.export_route import export_routes
 from server.http.gateway import FastRoute, Gateway, made_safe
 from server.http.health_routes import Readiness
@@ -96,12 +99,13 @@ def create_app(
     breakdowns: BreakdownQueries | None,
     page: PageSources,
     peers: Peers | None,
+    corrections: Corrections,
 ) -> Gateway:
     """Joins the parts into the application that uvicorn runs.
 
     pending: what the worker holds that the store may lack. attributes: by what hits are broken down. breakdowns: None
     where they are not. page: what the page shows besides answers. peers: this machine's other workers, if any. tokens:
-    those that are known; audit: where administering is noted.
+    those that are known; audit: where administering is noted. corrections: the rules that call hits bots.
     """
     room = BodyBudget(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=attributes.reader, room=room)
@@ -109,18 +113,12 @@ def create_app(
     def moment() -> Moment:
         return Moment.at(clock(), minutes_since)
 
-    async def erase(keys: Sequence[str]) -> None:
-        await owner.erase(*keys)
-        await pending.erased_here(*keys)
-        if peers is not None:
-            await peers.tell_erased(*keys)
-
     app = _without_routes()
     counting.problems.install(app)
-    app.include_router(query_routes(queries, erase, audit.note_request))
+    app.include_router(query_routes(queries, _erasing(owner, pending, peers, corrections), audit.note_request))
     app.include_router(export_routes(store, owner.flush, clock))
     if breakdowns is not None:
-        shown = make_breakdowns(pending, store, clock, attributes, peers, page.least) or breakdowns
+        shown = make_breakdowns(pending, store, clock, attributes, peers, corrections, page.least) or breakdowns
         asked = shown, ChangeQueries(queries, shown).why, attributes.dimensions, attributes.visitors
         page = replace(page, broken_down=BrokenDown(*asked, bool(page.least)))
     app.include_router(picture_routes(queries))
@@ -130,6 +128,8 @@ def create_app(
     in_docs = [route for router in other_tools for route in router.routes]
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock, in_docs)
     app.include_router(token_routes(tokens, audit, clock))
+    kept_value = attributes.referrers.kept_value
+    app.include_router(disavow_routes(corrections, audit, attributes.dimensions, kept_value, clock))
     app.include_router(
         import_routes(owner, moment, store.ladder, counting.ingest, room, attributes.reader, attributes.hosts)
     )
@@ -147,6 +147,21 @@ def create_app(
         FastRoute("GET", "/v1/links/", "/total", total),
     ]
     return Gateway(tokens.gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, fast_routes)
+
+
+def _erasing(
+    owner: Owner, pending: PendingHits, peers: Peers | None, corrections: Corrections
+) -> Callable[[Sequence[str]], Awaitable[None]]:
+    """Makes what erases rows of links and groups (stored keys), with what is called bots of them."""
+
+    async def erase(rows: Sequence[str]) -> None:
+        keys = [*rows, *(moved_key(key) for key in rows if corrections.is_corrected(key))]
+        await owner.erase(*keys)
+        await pending.erased_here(*keys)
+        if peers is not None:
+            await peers.tell_erased(*keys)
+
+    return erase
 
 
 def _other_tools(
@@ -187,22 +202,31 @@ def ask_total(queries: Queries) -> Callable[[str, bytes], Awaitable[Answer]]:
 
 
 def make_queries(
-    owner: Owner, pending: PendingHits, store: Store, clock: Callable[[], float], peers: Peers | None
+    owner: Owner,
+    pending: PendingHits,
+    store: Store,
+    clock: Callable[[], float],
+    peers: Peers | None,
+    corrections: Corrections,
 ) -> Queries:
     """Joins what a worker's answers are made of; parameters as of `create_app`."""
     # Of links there can be too many to ask others for all that they hold; groups are few.
     asked = nobody if peers is None else peers.groups
+    others_pending = None if peers is None else peers.pending
+    is_corrected = corrections.is_corrected
+    reader = Reader(store.rows, pending.pending, owner.revisit, store.ladder, others_pending, is_corrected)
+
+    async def moved(now: int) -> Mapping[str, Row]:
+        return await reader.moved(corrections.corrected(), now)
+
     links, groups = (
-        Listing(kind, store, pending.pending, buffered, lambda: pending.flushes, others, others_within)
+        Listing(kind, store, pending.pending, buffered, lambda: pending.flushes, others, others_within, moved)
         for kind, buffered, others, others_within in (
             (LINK, pending.buffered_links, nobody, None if peers is None else peers.links_within),
             (GROUP, pending.buffered_groups, asked, None),
         )
     )
-    others_pending = None if peers is None else peers.pending
-    return Queries(
-        Reader(store.rows, pending.pending, owner.revisit, store.ladder, others_pending), links, groups, clock
-    )
+    return Queries(reader, links, groups, clock)
 
 
 def make_breakdowns(
@@ -211,11 +235,13 @@ def make_breakdowns(
     clock: Callable[[], float],
     attributes: Attributes,
     peers: Peers | None,
+    corrections: Corrections,
     least: int = 0,
 ) -> BreakdownQueries | None:
     """Joins what answers about breakdowns are made of; None where hits are not broken down. least: as of the reader."""
     if not attributes.dimensions:
         return None
     readers = pending.pending, pending.pending_breakdowns
-    reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, peers, least=least)
+    is_corrected = corrections.is_corrected
+    reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, peers, is_corrected, least)
     return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock, attributes.referrers.kept_value)

@@ -16,6 +16,7 @@ from ingest import hit, owner
 from ingest.reading import body_budget, content_encoding, json_array, json_hit, receipt, request_sums
 from query import grid, parameters
 from server.app import run, shutdown, startup
+from server.corrections import rules
 from server.http import connection, health_routes
 from server.settings import table
 from server.tokens import token_book
@@ -138,6 +139,7 @@ LIMITS: Mapping[str, Limit] = {
         "reservations that are remembered",
         "the oldest stay counted and cannot be ended",
     ),
+    "disavow_rules": Limit(rules.MAX_RULES, "rules that call hits bots", "another one is refused with 422"),
     "tokens": Limit(token_book.MAX_TOKENS, "tokens", "token create is refused"),
     "workers": Limit(table.MAX_WORKERS, "worker processes", "the start is refused"),
 }

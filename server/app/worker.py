@@ -19,6 +19,7 @@ from server.app import application, samples
 from server.app.background import BackgroundRequests
 from server.app.page import PageSources
 from server.attributes import Attributes
+from server.corrections.runner import Corrections
 from server.http.health_routes import Readiness
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.problems import Problems
@@ -82,8 +83,9 @@ class Worker:
             self.name, self._samples(), data_folder.samples_folder(settings.data) if settings.workers > 1 else None
         )
         peers = self.peers if settings.workers > 1 else None
-        queries = application.make_queries(self.owner, self.pending, store, clock.now, peers)
-        breakdowns = application.make_breakdowns(self.pending, store, clock.now, self.attributes, peers)
+        corrections = self.corrections = Corrections.of(self.owner, store, self.attributes.bounded, clock.now)
+        queries = application.make_queries(self.owner, self.pending, store, clock.now, peers, corrections)
+        breakdowns = application.make_breakdowns(self.pending, store, clock.now, self.attributes, peers, corrections)
         self.gateway = application.create_app(
             self.owner,
             store,
@@ -111,6 +113,7 @@ class Worker:
                 settings.page_least,
             ),
             peers,
+            corrections,
         )
         self.background = BackgroundRequests(settings, number, self.owner, queries, breakdowns, self.gateway.hits)
         self.schedule = self._schedule()
@@ -175,6 +178,7 @@ class Worker:
             "limit_history": self.limit_history.hand_over,
             "dimensions": self.attributes.renew,
             "tokens": self._follow_store,
+            "disavow": self.corrections.refresh,
         }
         if self.number == 1:
             functions["audit"] = lambda: asyncio.to_thread(self.audit.forget)

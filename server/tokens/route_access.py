@@ -24,11 +24,12 @@ QUESTIONS = frozenset(
         *("/api/v1/query", "/api/v1/query_range", "/api/v1/labels", "/api/v1/series"),
     )
 )
-ADMIN_PATHS = ("/v1/tokens", "/v1/audit")  # and below them: administering in every method
+ADMIN_PATHS = ("/v1/tokens", "/v1/audit", "/v1/disavow")  # and below them: administering in every method
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/login"})
 OPEN_BELOW = ("/static/", "/share/")  # what pages load; and addresses that are signed
 # Forms of the page. The one that shares a link checks the token that is typed in it.
 _OPEN_FORMS = frozenset({"/login", "/logout"})
+_is_disavow = re.compile(r"/v1/(links|groups)/.+/disavow", re.DOTALL).fullmatch
 _is_share_form = re.compile(r"/(links|groups)/.+/share", re.DOTALL).fullmatch
 
 
@@ -42,6 +43,8 @@ def scope_of(method: str, path: str) -> Scope | None:
         return None if path in OPEN_PATHS or path.startswith(OPEN_BELOW) else Scope.read
     if method == "POST" and (path in _OPEN_FORMS or _is_share_form(path)):
         return None
+    if method == "POST" and _is_disavow(path):
+        return Scope.admin
     if method in ("POST", "PUT", "PATCH"):
         return Scope.read if method == "POST" and path in QUESTIONS else Scope.write
     return Scope.admin
@@ -134,6 +137,10 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("GET POST", "/v1/tokens", Effect.admin),
     RouteEffect("DELETE", "/v1/tokens/{id}", Effect.admin),
     RouteEffect("GET", "/v1/audit", Effect.admin),
+    RouteEffect("POST", "/v1/links/{key}/disavow", Effect.admin),
+    RouteEffect("POST", "/v1/groups/{name}/disavow", Effect.admin),
+    RouteEffect("GET", "/v1/disavow", Effect.admin),
+    RouteEffect("GET DELETE", "/v1/disavow/{id}", Effect.admin),
     RouteEffect("GET", "/links/{key}/share", Effect.form),
     RouteEffect("GET", "/groups/{name}/share", Effect.form),
     RouteEffect("POST", "/links/{key}/share", Effect.typed),

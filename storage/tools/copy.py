@@ -37,6 +37,9 @@ from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown, k
 from clickcurve.times import SECOND_US
 from storage.contract import (
     AUDIT,
+    DISAVOW,
+    DISAVOW_SETTLED,
+    DISAVOW_UNDO,
     SHARE,
     SHARE_SECRET,
     SINCE,
@@ -151,6 +154,7 @@ class _Copying:
                 done.kept += self._kept_elsewhere(imports)
             self._note_since()
             self._note_shares()
+            self._note_disavowed()
             done.tokens = self._note_tokens()
             done.compared = await self._compare(todo)
             if not done.compared.rows_differing:
@@ -303,6 +307,12 @@ class _Copying:
             for name, value in notes.items():
                 if name.startswith(SHARE):
                     self._target.note(name, value)
+
+    def _note_disavowed(self) -> None:
+        """Makes the target know the rules whose corrections come with the rows."""
+        for name, value in self._view.notes().items():
+            if name.startswith((DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO)):
+                self._target.note(name, value)
 
     def _note_tokens(self) -> int:
         """Makes the target know the source's tokens, and keep its audit log; returns how many tokens are new there."""

@@ -161,7 +161,7 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
     wanted = {
         "/v1/hits": {"post"},
         "/v1/hits/{key}": {"post"},
-        "/v1/links": {"get"},
+        "/v1/links": {"delete", "get"},
         "/v1/links/{key}": {"get", "delete"},
         "/v1/links/{key}/total": {"get"},
         "/v1/links/{key}/curve": {"get"},
@@ -181,7 +181,7 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/v1/groups/{name}/by/{dimension}/curve": {"get"},
         "/v1/groups/{name}/visitors": {"get"},
         "/v1/groups": {"get"},
-        "/v1/groups/{name}": {"get"},
+        "/v1/groups/{name}": {"delete", "get"},
         "/v1/groups/{name}/total": {"get"},
         "/v1/groups/{name}/curve": {"get"},
         "/v1/groups/{name}/curve.svg": {"get"},
@@ -205,6 +205,11 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/v1/tokens": {"get", "post"},
         "/v1/tokens/{id}": {"delete"},
         "/v1/audit": {"get"},
+        "/v1/export": {"get"},
+        "/v1/links/{key}/disavow": {"post"},
+        "/v1/groups/{name}/disavow": {"post"},
+        "/v1/disavow": {"get"},
+        "/v1/disavow/{id}": {"get", "delete"},
     }
     assert {path: set(methods) for path, methods in paths.items()} == wanted
     page = http.get("/docs")

@@ -1,0 +1,218 @@
+"""`/v1/links/{key}/disavow` and its like: rules by which counted hits are called bots, with a token of scope admin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from clickcurve.answers import JSON
+from clickcurve.asgi import read_bounded
+from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
+from clickcurve.buckets.breakdowns.check import BOT
+from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, called_values, disavow
+from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid
+from clickcurve.buckets.ladder import END_OF_TIME, fold_day
+from clickcurve.keys import Subject, group_subject, link_subject
+from clickcurve.problem import shown
+from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from query.http.openapi import refusals
+from query.parameters import parse_parameters, parse_query, resolve_range
+from server.corrections.rules import DisavowRule, NotedRule
+from server.corrections.runner import Corrections
+from server.tokens.audit import AuditLog
+
+_BODY_BYTES = 16 * 1024
+_ASKED = ("from", "to", "last", "tz", "dry_run")
+_BODY_RULE = 'one dimension and its value, as {"ref": "spam.example"}'
+
+
+class RuleUnknown(ClickcurveError):
+    """There is no rule with this id."""
+
+    status = 404
+    title = "unknown rule"
+
+
+def _operation(
+    summary: str, names: Sequence[str] = (), body: bool = False, refused: Mapping[int, str] | None = None
+) -> dict[str, Any]:
+    """Returns what the OpenAPI page says of a route with these parameters in its query. refused: further statuses."""
+    text = {"type": "string"}
+    parameters = [{"name": name, "in": "query", "required": False, "schema": text} for name in names]
+    example = {"ref": "spam.example"}
+    schema = {"type": "object", "additionalProperties": text, "minProperties": 1, "maxProperties": 1}
+    content = {"requestBody": {"required": True, "content": {JSON: {"schema": schema, "example": example}}}}
+    answers = {200: {"description": "The rule", "content": {JSON: {"schema": {"type": "object"}}}}}
+    return {
+        "summary": summary,
+        "response_class": Response,
+        "responses": {**answers, **refusals(refused or {})},
+        "openapi_extra": {"parameters": parameters, **(content if body else {})},
+    }
+
+
+_CALL = {400: "The body cannot be read", 409: "The value is being undone", 422: "A parameter or the body is not valid"}
+_UNKNOWN = {404: "There is no rule with this id"}
+
+
+class _Rules:
+    """Answers for a worker. kept_value: what is kept of a value that is named, given its dimension."""
+
+    def __init__(
+        self,
+        corrections: Corrections,
+        dimensions: Collection[str],
+        kept_value: Callable[[str, str], str],
+        clock: Callable[[], float],
+    ) -> None:
+        self.corrections, self._clock = corrections, clock
+        self._dimensions, self._kept_value = dimensions, kept_value
+
+    async def rule_in(self, request: Request, subject: Subject) -> tuple[DisavowRule, bool]:
+        """Returns the rule that a request asks for, and whether it only asks what it would do."""
+        given = parse_query(raw_query(request), _ASKED)
+        dry_run = given.pop("dry_run", "false")
+        if dry_run not in ("true", "false"):
+            raise ParameterInvalid(
+                "dry_run is neither true nor false", field="dry_run", value=dry_run, rule="true, false"
+            )
+        dimension, value = self._target_in(await read_bounded(request.stream(), _BODY_BYTES))
+        parameters, now = parse_parameters(given), int(self._clock())
+        span = resolve_range(parameters, now, 0) if parameters.ranged else (0, END_OF_TIME)
+        self._require_buckets(span, now)
+        return DisavowRule(subject.stored, dimension, value, *span, now), dry_run == "true"
+
+    def _target_in(self, body: bytes) -> tuple[str, str]:
+        try:
+            asked = msgspec.json.decode(body, type=dict[str, str])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise BodyUnreadable("the body is not an object of texts", rule=_BODY_RULE) from None
+        if len(asked) != 1:
+            detail = f"the body names {len(asked)} dimensions"
+            raise ParameterInvalid(detail, field="body", value=shown(", ".join(asked)), rule=_BODY_RULE)
+        ((dimension, value),) = asked.items()
+        allowed = [name for name in self._dimensions if name != BOT]
+        if dimension not in allowed:
+            detail = f"hits are not broken down by {dimension!r}, or its values are those of bots"
+            raise ParameterInvalid(detail, field="dimension", value=shown(dimension), rule=", ".join(allowed))
+        if value == NOT_GIVEN:
+            detail = "hits that gave no value cannot be called bots by that"
+            raise ParameterInvalid(detail, field=dimension, value=value, rule="a value that is not empty")
+        return dimension, self._kept_value(dimension, value)
+
+    def _require_buckets(self, span: tuple[int, int], now: int) -> None:
+        """Refuses a range without a whole bucket of breakdowns."""
+        ladder, day = CORRECTIONS.ladder, fold_day(now)
+        low, high = ladder.kept(span[0], day)
+        if low < span[0]:
+            low, high = ladder.kept(high, day)
+        if high > span[1]:
+            around = ladder.kept(span[0], day)
+            detail = f"the range holds no whole bucket; it begins in the one from {around[0]} to {around[1]}"
+            raise ParameterInvalid(
+                detail, field="from", value=span[0], rule="one whole kept bucket of breakdowns or more"
+            )
+
+    async def answer(self, noted: NotedRule, state: str | None = None) -> dict[str, Any]:
+        """Returns a rule as it is answered, with what it has called so far and could call yet."""
+        rule = noted.rule
+        link = await self.corrections.corrector.read(rule.stored)
+        more = disavow(link, rule.dimension, rule.value, rule.since, rule.until)
+        waiting = [] if noted.settled or state else await asyncio.to_thread(self.corrections.book.waiting, noted)
+        is_bounded = (rule.since, rule.until) != (0, END_OF_TIME)
+        return {
+            "id": rule.id,
+            "key": rule.name,
+            "dimension": rule.dimension,
+            "value": rule.value,
+            "from": rule.since if is_bounded else None,
+            "to": rule.until if is_bounded else None,
+            "at_least": more.at_least,
+            "at_most": more.at_most,
+            "moved": _called(link, rule),
+            "state": state or ("undoing" if noted.undo else "settled" if noted.settled else "running"),
+            "waiting": waiting,
+        }
+
+    async def noted(self, rule_id: str) -> NotedRule:
+        """Returns a rule as it is noted now; raises RuleUnknown."""
+        for each in await asyncio.to_thread(self.corrections.book.all):
+            if each.rule.id == rule_id:
+                return each
+        detail = "there is no rule with this id"
+        raise RuleUnknown(detail, field="id", value=shown(rule_id), rule="an id of GET /v1/disavow")
+
+
+def _called(link: CalledLink, rule: DisavowRule) -> int:
+    """Counts the hits of a rule's value that are called bots now, in the buckets inside its range."""
+    total = 0
+    for tier in link.moved.named.dimensions.get(rule.dimension, ()):
+        for start in tier:
+            low, high = link.span(start)
+            if rule.since <= low and high <= rule.until:
+                total += called_values(link.moved.named, rule.dimension, low).get(rule.value, 0)
+    return total
+
+
+def disavow_routes(
+    corrections: Corrections,
+    audit: AuditLog,
+    dimensions: Collection[str],
+    kept_value: Callable[[str, str], str],
+    clock: Callable[[], float],
+) -> APIRouter:
+    """Makes the router. clock: epoch seconds."""
+    router = APIRouter(route_class=RawPathRoute, tags=["administering"])
+    rules, book = _Rules(corrections, dimensions, kept_value, clock), corrections.book
+
+    async def call(request: Request, subject: Subject) -> Response:
+        rule, dry_run = await rules.rule_in(request, subject)
+        if dry_run:
+            await corrections.corrector.flush()
+            return _json(await rules.answer(NotedRule(rule), "dry_run"))
+        await audit.note_request("disavowed", f"{rule.name}: {rule.dimension} {rule.value}")
+        span = rule.since, rule.until
+        rule = await asyncio.to_thread(book.add, rule.stored, rule.dimension, rule.value, span, rule.at)
+        await corrections.refresh()
+        return _json(await rules.answer(await rules.noted(rule.id)))
+
+    @router.post("/v1/links/{key}/disavow", **_operation("Call hits of a link bots", _ASKED, True, _CALL))
+    async def call_of_link(request: Request) -> Response:
+        """Hits of the value in whole kept buckets of the range become bots' in every answer; all links follow.
+
+        `dry_run=true` says how many these are. Sent again it is the same rule.
+        """
+        return await call(request, link_subject(key_of_path(request)))
+
+    @router.post("/v1/groups/{name}/disavow", **_operation("Call hits of a group bots", _ASKED, True, _CALL))
+    async def call_of_group(request: Request) -> Response:
+        """As for a link; the links of the group stay as they are."""
+        return await call(request, group_subject(group_of_path(request)))
+
+    @router.get("/v1/disavow", **_operation("List the rules that call hits bots"))
+    async def list_rules() -> Response:
+        return _json({"rules": [await rules.answer(each) for each in await asyncio.to_thread(book.all)]})
+
+    @router.get("/v1/disavow/{id}", **_operation("One rule that calls hits bots", refused=_UNKNOWN))
+    async def show_rule(request: Request) -> Response:
+        return _json(await rules.answer(await rules.noted(str(request.path_params["id"]))))
+
+    @router.delete("/v1/disavow/{id}", **_operation("Undo a rule that calls hits bots", refused=_UNKNOWN))
+    async def undo(request: Request) -> Response:
+        """All ranges of its value are undone together. Every answer is then as it was."""
+        noted = await rules.noted(str(request.path_params["id"]))
+        await audit.note_request("disavowal undone", f"{noted.rule.name}: {noted.rule.dimension} {noted.rule.value}")
+        await asyncio.to_thread(book.undo, noted.rule.id)
+        await corrections.refresh()
+        left = {each.rule.id for each in await asyncio.to_thread(book.all)}
+        return _json(await rules.answer(noted, "undoing" if noted.rule.id in left else "undone"))
+
+    return router
+
+
+def _json(answer: object) -> Response:
+    return Response(msgspec.json.encode(answer), media_type=JSON)

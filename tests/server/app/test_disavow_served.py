@@ -1,0 +1,123 @@
+"""`/v1/.../disavow` of a real server: dry run, call, list, undo, and what every answer says meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from testing.client import http_client
+from tests.conftest import Serve
+from tests.server.commands import said
+from tests.server.conftest import wait_until
+
+HOUR_S, DAY_S = 3_600, 86_400
+
+
+def send(client: httpx.Client, key: str, ref: str, count: int, **more: Any) -> None:
+    client.post("/v1/hits", json={"key": key, "ref": ref, "count": count, **more}).raise_for_status()
+
+
+def answers(client: httpx.Client) -> list[Any]:
+    """What the server says of the link, the group and all links; pictures, lists and exports too."""
+    paths = [
+        *("/v1/links/a", "/v1/links/b", "/v1/links/a/total", "/v1/total", "/v1/groups/g", "/v1/links"),
+        *("/v1/links?sort=key", "/v1/links?last=7d", "/v1/groups", "/v1/links/a/total?last=7d&bots=only"),
+        *("/v1/links/a/by/ref", "/v1/by/ref", "/v1/by/country?last=7d", "/v1/links/a/curve?last=7d&step=1d"),
+        *("/v1/links/a/badge.json", "/metrics/links", "/v1/links/a/curve.svg?last=30d&step=1d"),
+    ]
+    return [client.get(path).raise_for_status().text for path in paths]
+
+
+def test_hits_are_called_bots_listed_and_called_back(serve: Serve) -> None:
+    server = serve("--flush-s", "3600")
+    with http_client(server.url) as client:
+        send(client, "a", "https://spam.example/x", 40, groups=["g"])
+        send(client, "a", "https://news.example/", 2, groups=["g"])
+        send(client, "b", "https://spam.example/", 5)
+        before = answers(client)
+        spam = {"ref": "spam.example"}
+        dry = client.post("/v1/links/a/disavow?dry_run=true", json=spam).raise_for_status().json()
+        assert (dry["state"], dry["at_least"], dry["at_most"], dry["moved"]) == ("dry_run", 40, 40, 0)
+        assert client.get("/v1/disavow").json() == {"rules": []}
+        assert answers(client) == before
+        rule = client.post("/v1/links/a/disavow", json=spam).raise_for_status().json()
+        assert (rule["id"], rule["key"], rule["dimension"], rule["value"]) == (dry["id"], "a", "ref", "spam.example")
+        assert (rule["state"], rule["moved"], rule["at_least"], rule["waiting"]) == ("settled", 40, 0, [])
+        assert client.post("/v1/links/a/disavow", json=spam).json() == rule, "sent again it is the same rule"
+        for bots, total in (("exclude", 2), ("include", 42), ("only", 40)):
+            assert client.get(f"/v1/links/a/total?bots={bots}").json()["total"] == total
+        assert client.get("/v1/total").json()["total"] == 7
+        assert client.get("/v1/groups/g/total").json()["total"] == 42, "a link's rule reduces no group"
+        assert [each["key"] for each in client.get("/v1/links").json()["links"]] == ["b", "a"]
+        assert client.get("/v1/links/a/badge.json").json()["message"] == "2"
+        assert 'clickcurve_hits_total{key="a"} 2' in client.get("/metrics/links").text
+        group = client.post("/v1/groups/g/disavow", json=spam).raise_for_status().json()
+        assert (group["key"], group["moved"]) == ("g", 40)
+        assert client.get("/v1/groups/g/total").json()["total"] == 2
+        listed = client.get("/v1/disavow").json()["rules"]
+        assert {each["id"] for each in listed} == {rule["id"], group["id"]}
+        assert client.get(f"/v1/disavow/{rule['id']}").json() == rule
+        server.kill()
+    server = serve("--flush-s", "3600")
+    with http_client(server.url) as client:
+        wait_until(lambda: client.get("/v1/links/a/total").json()["total"] == 2)
+        for each in (group, rule):
+            undone = client.delete(f"/v1/disavow/{each['id']}").raise_for_status().json()
+            assert (undone["state"], undone["moved"]) == ("undone", 0)
+        assert client.get("/v1/disavow").json() == {"rules": []}
+        assert client.get(f"/v1/disavow/{rule['id']}").status_code == 404
+        assert answers(client) == before
+        entries = [(each["what"], each["subject"]) for each in client.get("/v1/audit").json()["entries"]]
+        assert ("disavowed", "a: ref spam.example") in entries
+        assert ("disavowal undone", "a: ref spam.example") in entries
+    assert server.stop() == 0
+    said("verify", "--data", str(server.data))
+
+
+def test_a_deleted_link_takes_its_corrections_along(serve: Serve) -> None:
+    server = serve("--flush-s", "3600")
+    with http_client(server.url) as client:
+        send(client, "a", "https://spam.example/", 9)
+        client.post("/v1/links/a/disavow", json={"ref": "spam.example"}).raise_for_status()
+        client.delete("/v1/links/a").raise_for_status()
+        send(client, "a", "https://spam.example/", 4)
+        assert client.get("/v1/links/a/total").json()["total"] == 4
+        assert client.get("/v1/links/a/total?bots=only").json()["total"] == 0
+
+
+def test_what_no_rule_can_be_is_refused_by_name(serve: Serve) -> None:
+    server = serve("--flush-s", "3600")
+    with http_client(server.url) as client:
+        for path, body, status, field in (
+            ("/v1/links/a/disavow", {"ref": "a", "country": "DE"}, 422, "body"),
+            ("/v1/links/a/disavow", {}, 422, "body"),
+            ("/v1/links/a/disavow", {"ref": ""}, 422, "ref"),
+            ("/v1/links/a/disavow", {"browser": "x"}, 422, "dimension"),
+            ("/v1/links/a/disavow", {"ref": 7}, 400, None),
+            ("/v1/links/a/disavow", [1], 400, None),
+            ("/v1/links/a/disavow?dry_run=maybe", {"ref": "a"}, 422, "dry_run"),
+            ("/v1/links/a/disavow?last=x", {"ref": "a"}, 422, "last"),
+            ("/v1/links/a/disavow?step=1d", {"ref": "a"}, 422, "step"),
+            ("/v1/links/a/disavow?from=2020-01-05&to=2020-01-20", {"ref": "a"}, 422, "from"),
+        ):
+            answer = client.post(path, json=body)
+            assert (answer.status_code, answer.json().get("field")) == (status, field), path
+        assert "no whole bucket" in answer.json()["detail"]
+        assert client.delete("/v1/disavow/none").status_code == 404
+
+
+def test_workers_know_rules_of_one_another(serve: Serve) -> None:
+    server = serve("--workers", "2", "--flush-s", "1")
+    for _ in range(20):
+        with http_client(server.url, fresh=True) as client:
+            send(client, "a", "https://spam.example/", 1)
+    with http_client(server.url, fresh=True) as client:
+        client.post("/v1/links/a/disavow", json={"ref": "spam.example"}).raise_for_status()
+        wait_until(lambda: client.get("/v1/disavow").json()["rules"][0]["state"] == "settled")
+        wait_until(lambda: [client.get("/v1/links/a/total").json()["total"] for _ in range(8)] == [0] * 8)
+        rule = client.get("/v1/disavow").json()["rules"][0]
+        assert rule["moved"] == 20
+        client.delete(f"/v1/disavow/{rule['id']}").raise_for_status()
+        wait_until(lambda: client.get("/v1/disavow").json()["rules"] == [])
+        wait_until(lambda: [client.get("/v1/links/a/total").json()["total"] for _ in range(8)] == [20] * 8)
