@@ -153,7 +153,7 @@ class Campaign:
                     break
                 begun, ended, _, _ = self._ask(request, caller)
                 pause = min(pause, self._longest_pause(begun, ended))
-            else:
+            if pause.ms > PAUSE_MAX_MS:
                 self.report.pauses_again.append(pause)
                 self.report.wrong.append(f"the loop stood still each time ({pause}): {told(request)}")
         with suppress(FileNotFoundError):

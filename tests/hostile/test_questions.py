@@ -83,6 +83,17 @@ def test_the_page_of_a_link_whose_hits_are_not_flushed_holds_nobody_up(
     check(seen, PAGE_MAX_MS, PAGE_MAX_MS)
 
 
+@pytest.mark.parametrize("query", ["step=1m", "step=native&compare=year", "step=1m&sort=key"])
+def test_the_table_of_links_along_many_points_holds_nobody_up(
+    server: WatchedServer, http: httpx.Client, query: str
+) -> None:
+    http.get("/links").raise_for_status()
+    with server.watch() as seen:
+        for _ in range(3):
+            http.get(f"/links?{query}").raise_for_status()
+    check(seen, PAGE_MAX_MS, PAGE_MAX_MS)
+
+
 def test_a_sum_of_a_thousand_links_holds_nobody_up(server: WatchedServer, http: httpx.Client) -> None:
     keys = [f"k{n}" for n in range(1_000)]
     with server.watch() as seen:
