@@ -78,9 +78,10 @@ def test_the_simulation_of_the_page_agrees_with_the_formula() -> None:
         assert share["written"] / share["flushes"] == pytest.approx(expected, rel=0.05)
 
 
-def test_the_page_is_made_of_the_figures() -> None:
-    kept = (ROOT / "docs" / "scale.md").read_text()
-    assert page(figures()) == kept, "python -m bench.scale render bench/scale/figures.json docs/"
+def test_the_pages_are_made_of_the_figures() -> None:
+    for name, made in (("scale.md", page(figures())), ("sizing.md", sizing_page(figures()["sizing"]))):
+        kept = (ROOT / "docs" / name).read_text()
+        assert made == kept, f"{name}: python -m bench.scale render bench/scale/figures.json docs/"
 
 
 def test_the_sizing_page_has_a_row_for_each_traffic() -> None:
