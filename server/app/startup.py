@@ -41,6 +41,7 @@ async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
     worker = await _take_up(settings, store, slots)
     await worker.attributes.begin(bool(worker.pending.status.buffered_hits), FIRST_FLUSH_S)
     await worker.tokens.begin(FIRST_FLUSH_S)
+    await worker.corrections.begin(FIRST_FLUSH_S)
     worker.orphaned.take_up()
     await worker.background.start()
     worker.schedule.start()

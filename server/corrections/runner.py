@@ -25,6 +25,8 @@ class Corrections:
         self._corrected: frozenset[str] = frozenset()
         self._version: str | None = None
         self._failed: str | None = None
+        self._is_silent = False
+        self._refreshing = asyncio.Lock()
 
     @classmethod
     def of(cls, owner: Owner, store: Store, bounded: BoundedLadder, clock: Callable[[], float]) -> Corrections:
@@ -39,8 +41,22 @@ class Corrections:
         """Returns the stored keys of all such rows."""
         return self._corrected
 
+    async def begin(self, patience_s: float) -> None:
+        """Reads the rules before the first question, if the store answers in time; else the next look does."""
+        await asyncio.wait({asyncio.ensure_future(self.refresh())}, timeout=patience_s)
+
     async def refresh(self) -> None:
         """Follows the store; says of new rules that this worker has flushed, and carries out what is not yet."""
+        async with self._refreshing:
+            try:
+                await self._refresh()
+                self._is_silent = False
+            except ClickcurveError as error:
+                if not self._is_silent:  # once, not every two seconds
+                    log.warning("rules not read", extra={"reason": error.detail, "then": "those read before hold"})
+                self._is_silent = True
+
+    async def _refresh(self) -> None:
         version = await asyncio.to_thread(self.book.version)
         if version != self._version:
             rules = await asyncio.to_thread(self.book.all)

@@ -25,7 +25,7 @@ from storage.sqlite.rows import MANY, each_of, links_of, slices
 ROWS_PER_STEP = 2_000
 
 _STEP_END = "SELECT key FROM rows WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?"
-_UNRANKED = "SELECT owner, key, data FROM rows WHERE key > ?1 AND (?2 IS NULL OR key <= ?2)"
+_UNRANKED = "SELECT owner, key, data FROM rows WHERE key > :after AND (:end IS NULL OR key <= :end)"
 COLUMNS = ", ".join(BOUND_COLUMNS)
 
 _LAST, *_NUMBERS = BOUND_COLUMNS
@@ -80,7 +80,7 @@ class SqliteRankings:
 def _rank(db: sqlite3.Connection, after: str, end: str | None, bounds_of: Callable[[bytes], UpperBounds]) -> None:
     """Makes the rows after one key, up to another, candidates if they pass a cutoff, and no others."""
     owners: dict[int, dict[str, SavedRow]] = {}
-    for owner, key, data in db.execute(_UNRANKED, (after, end)):
+    for owner, key, data in db.execute(_UNRANKED, {"after": after, "end": end}):
         if link_of(key) is not None:
             owners.setdefault(owner, {})[key] = SavedRow(data, None, upper_bounds=bounds_of(data))
     for owner, rows in owners.items():
@@ -109,11 +109,13 @@ class SqliteRanked:
         bound = "+".join(_most(counts, since, windows) for wanted, counts, windows in asked if wanted)
         less = " ".join(f"WHEN {owner} THEN {most}" for owner, (most, _) in rests.items())
         query = (
-            f"SELECT key, sum({bound} {f'- CASE owner {less} ELSE 0 END' if less else ''}) + ?1 AS bound FROM leaders"
-            " WHERE key >= ?3 AND (?4 IS NULL OR key < ?4)"
-            " GROUP BY key HAVING bound > ?1 OR bound = ?1 AND key < ?2 ORDER BY bound DESC, key"
+            f"SELECT key, sum({bound} {f'- CASE owner {less} ELSE 0 END' if less else ''}) + :rest AS bound"
+            " FROM leaders WHERE key >= :prefix AND (:end IS NULL OR key < :end)"
+            " GROUP BY key HAVING bound > :rest OR bound = :rest AND key < :first ORDER BY bound DESC, key"
         )
-        return Candidates(self._db.execute(query, (*rest, prefix, after_prefix(prefix))).fetchall(), rest)
+        rest_bound, first = rest
+        asked_for = {"rest": rest_bound, "first": first, "prefix": prefix, "end": after_prefix(prefix)}
+        return Candidates(self._db.execute(query, asked_for).fetchall(), rest)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         return links_of(self._db, keys)

@@ -42,7 +42,7 @@ _CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {MANY}"
 _CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {MANY} AND at_us >= ?"
 
 # One statement, so that rows and erasure come from one view; no owner has the number -1.
-_LINK = "SELECT owner, data FROM rows WHERE key = ?1 UNION ALL SELECT -1, at_us FROM erased WHERE key = ?2"
+_LINK = "SELECT owner, data FROM rows WHERE key = ? UNION ALL SELECT -1, at_us FROM erased WHERE key = ?"
 _DUE = "SELECT key FROM rows WHERE key {after} ? AND owner = ? AND due_day <= ? ORDER BY key LIMIT ?"
 
 
@@ -175,8 +175,8 @@ class SqliteStore(SqliteRankings):
                 edge = "SELECT id FROM ids WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?"
                 (last,) = db.execute(edge, (first, IDS_PER_FORGETTING)).fetchone() or (None,)
                 db.execute(
-                    "DELETE FROM ids WHERE id >= ?1 AND (?2 IS NULL OR id < ?2) AND at_us < ?3",
-                    (first, last, before_us),
+                    "DELETE FROM ids WHERE id >= :first AND (:last IS NULL OR id < :last) AND at_us < :before_us",
+                    {"first": first, "last": last, "before_us": before_us},
                 )
             first = last
 

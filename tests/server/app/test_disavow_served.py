@@ -61,7 +61,7 @@ def test_hits_are_called_bots_listed_and_called_back(serve: Serve) -> None:
         server.kill()
     server = serve("--flush-s", "3600")
     with http_client(server.url) as client:
-        wait_until(lambda: client.get("/v1/links/a/total").json()["total"] == 2)
+        assert client.get("/v1/links/a/total").json()["total"] == 2, "the first answer knows the rules"
         for each in (group, rule):
             undone = client.delete(f"/v1/disavow/{each['id']}").raise_for_status().json()
             assert (undone["state"], undone["moved"]) == ("undone", 0)
