@@ -132,7 +132,9 @@ def list_rules(settings: Settings) -> Result:
 @click.argument("rule_id", metavar="ID")
 @with_settings("url", "token", "config")
 def undo_rule(settings: Settings, rule_id: str) -> Result:
-    """Undo the rule with this id (see `disavow list`), with all ranges of its value; each answer is as it was then.
+    """Undo the rule with this id (see `disavow list`), with all ranges of its value.
+
+    Every answer is then as it was before the rule.
 
     \b
     Examples:
