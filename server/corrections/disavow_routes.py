@@ -74,6 +74,7 @@ class _Rules:
 
     async def rule_in(self, request: Request, subject: Subject) -> tuple[DisavowRule, bool]:
         """Returns the rule that a request asks for, and whether it only asks what it would do."""
+        self.corrections.corrector.require_fine_counts()
         given = parse_query(raw_query(request), _ASKED)
         dry_run = given.pop("dry_run", "false")
         if dry_run not in ("true", "false"):

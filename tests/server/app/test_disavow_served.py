@@ -121,3 +121,13 @@ def test_workers_know_rules_of_one_another(serve: Serve) -> None:
         client.delete(f"/v1/disavow/{rule['id']}").raise_for_status()
         wait_until(lambda: client.get("/v1/disavow").json()["rules"] == [])
         wait_until(lambda: [client.get("/v1/links/a/total").json()["total"] for _ in range(8)] == [20] * 8)
+
+
+def test_a_store_that_counts_in_wider_buckets_than_values_takes_no_rule(serve: Serve) -> None:
+    server = serve("--flush-s", "3600", "--ladder", "3600:1,week:400,month")
+    with http_client(server.url) as client:
+        send(client, "a", "https://spam.example/", 9)
+        answer = client.post("/v1/links/a/disavow", json={"ref": "spam.example"})
+        assert (answer.status_code, answer.json()["field"]) == (422, "ladder")
+        assert answer.json()["value"] == "3600:1,week:400,month"
+        assert client.get("/v1/disavow").json() == {"rules": []}
