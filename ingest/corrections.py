@@ -11,7 +11,8 @@ A correction of a link reduces all links too, by the same counts under their own
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder, Breakdown, merge_breakdowns
@@ -40,6 +41,12 @@ class Corrector:
     async def flush(self) -> None:
         """Moves what the owner has accepted into the store."""
         await self._owner.flush()
+
+    async def moved_of(self, stored: Sequence[str]) -> list[str]:
+        """Returns the stored keys of the corrections that there are of these rows. Raises StoreUnavailable."""
+        keys = [moved_key(each) for each in stored]
+        found = await asyncio.gather(*map(self._store.rows, keys))
+        return [key for key, link in zip(keys, found, strict=True) if link.rows]
 
     def require_fine_counts(self) -> None:
         """Raises ParameterInvalid where hits are counted in wider buckets than their values, and StoreUnavailable."""
