@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.disavow import CalledLink, Correction, call_back, disavow
+from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, fold_day
 from clickcurve.keys import ALL_LINKS, group_key, moved_key
 from ingest.attributes.country import country_reader
@@ -24,7 +28,7 @@ from storage.contract import Store
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.ingest.http_kit import summed
-from tests.storage.stores import LADDER, StoreFactory
+from tests.storage.stores import LADDER, Outage, StoreFactory
 
 NOW = 1_770_000_000
 READER = ProfileReader(("ref", "country"), country_reader("off"), ReferrerReader())
@@ -106,6 +110,32 @@ def test_a_correction_that_was_journaled_counts_once_after_a_kill(store_factory:
         again = Corrector(node.owner, store, BREAKDOWN, lambda: NOW)
         await again.carry_out("a", spam)
         assert await left_in(again, "a") == (9, 0)
+        assert verify(store, LADDER).broken == []
+        await node.owner.close()
+
+    asyncio.run(story())
+
+
+def test_a_correction_during_an_outage_counts_once_after_it(
+    failing_factory: StoreFactory, outage: Outage, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        store = failing_factory()
+        node = node_of(tmp_path / "node", store)
+        corrector = Corrector(node.owner, store, BREAKDOWN, lambda: NOW)
+        await send(node, "a", "spam.example", 9)
+        await node.owner.flush()
+        step = (await node.owner.source(CORRECTIONS_SOURCE)).position
+        correction = spam(await corrector.read("a"))
+        batch = correction_batch("a", correction, SourceStep(CORRECTIONS_SOURCE, step, step + 1, ""))
+        with outage.down(failing_factory):
+            await node.owner.accept(batch)  # journaled, and the store does not know of it
+            with pytest.raises(StoreUnavailable) if outage.stops_all else suppress(StoreUnavailable):
+                await corrector.carry_out("a", spam)
+        await corrector.carry_out("a", spam)
+        assert await left_in(corrector, "a") == (9, 0)
+        await corrector.carry_out("a", no_spam)
+        assert await left_in(corrector, "a") == (9, 9)
         assert verify(store, LADDER).broken == []
         await node.owner.close()
 
