@@ -106,10 +106,11 @@ class DisavowBook:
         return sorted(found, key=lambda noted: (noted.rule.at, noted.rule.id))
 
     def add(self, stored: str, dimension: str, value: str, span: tuple[int, int], now: int) -> DisavowRule:
-        """Notes a rule of now and returns it; one that is noted already stays as it is. Raises RuleUnderWay."""
+        """Notes a rule of now and returns it; one that is noted already is carried out again. Raises RuleUnderWay."""
         rule, known = DisavowRule(stored, dimension, value, *span, now), self.all()
         for each in known:
-            if each.rule.id == rule.id and not each.undo:
+            if each.rule.id == rule.id and not each.undo:  # it is to call the hits that came since
+                self._unsettle(each)
                 return each.rule
             if each.undo and each.rule.target == rule.target:
                 detail = "this value is being undone; send the rule again in some seconds"
@@ -146,6 +147,12 @@ class DisavowBook:
         """Notes that all hits that a rule means are called."""
         self._store.note(DISAVOW_SETTLED + noted.rule.id, "")
         self._store.drop_notes([f"{_flushed(noted.rule)}{owner}" for owner in noted.flushed])
+        self._change()
+
+    def _unsettle(self, noted: NotedRule) -> None:
+        """Forgets that a rule is settled and who has flushed for it: all do once more."""
+        flushed = (f"{_flushed(noted.rule)}{owner}" for owner in noted.flushed)
+        self._store.drop_notes([DISAVOW_SETTLED + noted.rule.id, *flushed])
         self._change()
 
     def drop(self, rules: Iterable[DisavowRule]) -> None:

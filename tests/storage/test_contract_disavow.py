@@ -153,6 +153,13 @@ def test_every_process_knows_the_rules_of_a_store(store_factory: StoreFactory) -
     assert (noted.rule, noted.settled, noted.undo, noted.flushed) == (rule, False, False, frozenset({4}))
     there.settle(noted)
     versions.append(here.version())
+    (noted,) = here.all()
+    assert noted.settled and here.add("a", "ref", "spam.example", (0, END_OF_TIME), NOW) == rule
+    versions.append(there.version())
+    (noted,) = there.all()
+    assert (noted.settled, noted.flushed) == (False, frozenset()), "sent again it is carried out again"
+    there.settle(noted)
+    versions.append(here.version())
     here.undo(rule.id)
     (noted,) = there.all()
     assert (noted.settled, noted.undo, noted.flushed) == (True, True, frozenset())

@@ -180,3 +180,18 @@ def test_the_value_of_a_rule_stays_in_its_correction_until_the_link_is_deleted(s
     assert server.stop() == 0
     assert called_in(server, "a") == called_in(server, group_key("g")) == set()
     assert called_in(server, ALL_LINKS) == {"spam.example"}
+
+
+def test_a_rule_that_is_sent_again_also_calls_the_hits_that_came_since(serve: Serve) -> None:
+    server = serve("--flush-s", "3600")
+    with http_client(server.url) as client:
+        spam = {"ref": "spam.example"}
+        for sent, moved in ((40, 40), (5, 45)):
+            send(client, "a", "https://spam.example/", sent)
+            dry = client.post("/v1/links/a/disavow?dry_run=true", json=spam).json()
+            assert (dry["at_least"], dry["moved"]) == (sent, moved - sent)
+            rule = client.post("/v1/links/a/disavow", json=spam).raise_for_status().json()
+            assert (rule["id"], rule["state"], rule["moved"]) == (dry["id"], "settled", moved)
+        assert len(client.get("/v1/disavow").json()["rules"]) == 1
+        client.delete(f"/v1/disavow/{rule['id']}").raise_for_status()
+        assert client.get("/v1/links/a/total").json()["total"] == 45
