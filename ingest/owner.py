@@ -329,7 +329,8 @@ class Owner:
             window_us = ID_WINDOW_S * 1_000_000
             refused = await self._in_store_thread(lambda: store.claim_ids(held, record.number, ids, window_us))
             async with self._erasing:
-                taken.decide(refused)
+                for _ in taken.deciding(refused):
+                    await asyncio.sleep(0)
         revisit, self._revisit = frozenset(self._revisit), set()
         pause = self._pace.over(asyncio.get_running_loop().call_soon_threadsafe, self._commit.after_requests)
         flush = Flush(
