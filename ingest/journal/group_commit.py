@@ -8,7 +8,7 @@ to 0.66 of the rate of an empty answer.
 The sync runs on the loop while the disk is quick, because handing it to a thread costs more than it takes. With a slow
 disk or a large group it runs in a thread, and the next group gathers meanwhile. One commit runs at a time. `exclusive`
 lets the owner do something between two commits, such as beginning a flush, when the journal and the buffer hold the
-same.
+same. A large group is counted in steps, a turn of the loop each, and the groups after it are committed meanwhile.
 """
 
 from __future__ import annotations
