@@ -11,13 +11,15 @@ A correction of a link reduces all links too, by the same counts under their own
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder, Breakdown, merge_breakdowns
 from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, Correction, Moved
 from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
+from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.buckets.row import Row, fold, merge
 from clickcurve.keys import ALL_LINKS, breakdown_of, link_of, moved_key
@@ -39,6 +41,20 @@ class Corrector:
     async def flush(self) -> None:
         """Moves what the owner has accepted into the store."""
         await self._owner.flush()
+
+    async def moved_of(self, stored: Sequence[str]) -> list[str]:
+        """Returns the stored keys of the corrections that there are of these rows. Raises StoreUnavailable."""
+        keys = [moved_key(each) for each in stored]
+        found = await asyncio.gather(*map(self._store.rows, keys))
+        return [key for key, link in zip(keys, found, strict=True) if link.rows]
+
+    def require_fine_counts(self) -> None:
+        """Raises ParameterInvalid where hits are counted in wider buckets than their values, and StoreUnavailable."""
+        ladder = self._store.ladder()
+        if not ladder.nests_in(CORRECTIONS.ladder):
+            detail = "this store counts hits in wider buckets than their values, so no rule can be exact"
+            rule = f"counts in buckets as fine as those of values: {CORRECTIONS.ladder}"
+            raise ParameterInvalid(detail, field="ladder", value=str(ladder), rule=rule)
 
     async def carry_out(self, stored: str, make: Callable[[CalledLink], Correction]) -> Correction:
         """Makes a correction of the row of a stored key and counts it, durably and once; returns it.

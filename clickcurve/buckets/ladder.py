@@ -174,6 +174,23 @@ class Ladder:
         """Returns [start, end) of the kept bucket that holds t."""
         return self.tiers[self.tier_of(t, fold_day)].bucket(t)
 
+    def nests_in(self, wider: Ladder) -> bool:
+        """Tells whether on every fold day each kept bucket lies in one kept bucket of the other ladder.
+
+        A tier whose buckets are too wide for one of the other's may only begin where that one has ended: at its age,
+        or, where the two begin at different edges, at the latest edge after it.
+        """
+        for tier, begins in zip(self.tiers, (0, *self._age_days), strict=True):
+            for other, following, ends in zip(wider.tiers, wider.tiers[1:], wider._age_days, strict=False):
+                if not _fits(tier, other):
+                    longest_s = following.width_s or (7 if following.name == WEEK else 31) * DAY_S
+                    more_days = 0 if _fits(following, tier) else -(-longest_s // DAY_S)
+                    if begins < ends + more_days:
+                        return False
+            if not _fits(tier, wider.tiers[-1]):
+                return False
+        return True
+
     def folds_at(self, tier: int, t: int) -> int | None:
         """Returns the first fold day on which tier no longer holds t; None for the last tier: it keeps everything."""
         if tier == len(self.tiers) - 1:
@@ -263,6 +280,11 @@ def _nests(fine: Tier, coarse: Tier) -> bool:
     if coarse.width_s is None:
         return DAY_S % fine.width_s == 0  # calendar buckets begin at any midnight
     return fine.width_s < coarse.width_s and coarse.width_s % fine.width_s == 0
+
+
+def _fits(fine: Tier, coarse: Tier) -> bool:
+    """Returns whether every bucket of `fine` lies in one bucket of `coarse`, which may be as wide."""
+    return (fine.name, fine.width_s) == (coarse.name, coarse.width_s) or _nests(fine, coarse)
 
 
 def _width(tier: Tier) -> str:

@@ -11,7 +11,7 @@ from clickcurve.answers import as_json
 from clickcurve.asgi import SAFE, Answer, Application, answer
 from clickcurve.buckets.ladder import minutes_since
 from clickcurve.buckets.row import Row
-from clickcurve.keys import link_subject, moved_key
+from clickcurve.keys import link_subject
 from clickcurve.limiter.http.routes import DecisionService, limit_routes
 from dashboard.pictures.picture_routes import picture_routes
 from dashboard.questions import BrokenDown
@@ -155,7 +155,7 @@ def _erasing(
     """Makes what erases rows of links and groups (stored keys), with what is called bots of them."""
 
     async def erase(rows: Sequence[str]) -> None:
-        keys = [*rows, *(moved_key(key) for key in rows if corrections.is_corrected(key))]
+        keys = [*rows, *await corrections.moved_of(rows)]
         await owner.erase(*keys)
         await pending.erased_here(*keys)
         if peers is not None:

@@ -54,6 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "by": ("client.breakdown", "Break a link's hits down by referrer, country, device, ..."),
     "visitors": ("client.breakdown", "Print a link's visitors by day."),
     "why": ("client.why", "Explain why a link's hits changed."),
+    "disavow": ("client.disavow", "Call counted hits bots by a rule, list rules, undo one."),
     "groups": ("client.read", "List the groups with the most hits."),
     "import": ("client.imports", "Count an access log, or take over another product's history."),
     "export": ("store.inspect", "Write every link's history as NDJSON."),

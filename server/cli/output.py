@@ -58,6 +58,19 @@ class ReportingGroup(click.Group):
     command_class = ReportingCommand
 
 
+class ShorthandGroup(ReportingGroup):
+    """A group whose command left_out may be left out: `share KEY` is `share create KEY`."""
+
+    def __init__(self, *given: Any, left_out: str, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._left_out = left_out
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        first = args[0] if args else ""
+        own = first in self.commands or first in ctx.help_option_names or not args
+        return super().parse_args(ctx, args if own else [self._left_out, *args])
+
+
 def reports(name: str) -> Callable[[Callable[..., Result | None]], ReportingCommand]:
     """Makes a command of a function that returns a Result, or None if it has shown everything already."""
     return click.command(name, cls=ReportingCommand)

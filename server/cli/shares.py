@@ -13,7 +13,7 @@ from clickcurve.keys import GROUP_BYTES, require_key
 from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
-from server.cli.output import ReportingGroup, Result
+from server.cli.output import Result, ShorthandGroup
 from server.cli.store.inspect import require_database
 from server.http.shares import MAX_DAYS, Shares
 from server.settings.table import Settings
@@ -22,15 +22,6 @@ from storage.from_uri import open_store
 
 USUAL_DAYS = 30
 _CREATE = "create"
-
-
-class _ShareGroup(ReportingGroup):
-    """`share KEY` is `share create KEY`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        first = args[0] if args else ""
-        own = first in self.commands or first in ctx.help_option_names or not args
-        return super().parse_args(ctx, args if own else [_CREATE, *args])
 
 
 @contextmanager
@@ -46,7 +37,7 @@ def _shares(settings: Settings) -> Iterator[tuple[Shares, AuditLog]]:
         store.close()
 
 
-@click.group("share", cls=_ShareGroup)
+@click.group("share", cls=ShorthandGroup, left_out=_CREATE)
 def share_command() -> None:
     """Make, list and revoke addresses that show one link or group to anybody.
 

@@ -16,7 +16,7 @@ from clickcurve.buckets.breakdowns.check import BOT
 from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, called_values, disavow
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid
 from clickcurve.buckets.ladder import END_OF_TIME, fold_day
-from clickcurve.keys import Subject, group_subject, link_subject
+from clickcurve.keys import Subject, group_subject, link_of, link_subject
 from clickcurve.problem import shown
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from query.http.openapi import refusals
@@ -74,6 +74,7 @@ class _Rules:
 
     async def rule_in(self, request: Request, subject: Subject) -> tuple[DisavowRule, bool]:
         """Returns the rule that a request asks for, and whether it only asks what it would do."""
+        self.corrections.corrector.require_fine_counts()
         given = parse_query(raw_query(request), _ASKED)
         dry_run = given.pop("dry_run", "false")
         if dry_run not in ("true", "false"):
@@ -126,6 +127,7 @@ class _Rules:
         is_bounded = (rule.since, rule.until) != (0, END_OF_TIME)
         return {
             "id": rule.id,
+            "kind": "link" if link_of(rule.stored) is not None else "group",
             "key": rule.name,
             "dimension": rule.dimension,
             "value": rule.value,

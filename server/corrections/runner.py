@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.breakdowns.disavow import call_back, disavow, reconcile
 from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere
+from clickcurve.keys import moved_key
 from ingest.corrections import Corrector
 from ingest.owner import Owner
 from server.corrections.rules import DisavowBook, DisavowRule, NotedRule
@@ -40,6 +41,16 @@ class Corrections:
     def corrected(self) -> frozenset[str]:
         """Returns the stored keys of all such rows."""
         return self._corrected
+
+    async def moved_of(self, stored: Sequence[str]) -> list[str]:
+        """Returns the stored keys of all corrections of these rows: of rules that were undone, and new ones, too.
+
+        A store that never had a rule is asked once. Raises StoreUnavailable.
+        """
+        if await asyncio.to_thread(self.book.version) is None:
+            return []
+        of_rules = {moved_key(each) for each in stored if self.is_corrected(each)}
+        return sorted(of_rules | set(await self.corrector.moved_of(stored)))
 
     async def begin(self, patience_s: float) -> None:
         """Reads the rules before the first question, if the store answers in time; else the next look does."""

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.errors import LadderInvalid
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, Tier, fold_day, name_of
 from tests.buckets.given import at, kept_bucket, ladders, law, moments
@@ -208,3 +209,37 @@ def test_a_broken_ladder_is_refused_with_its_numbers(text: str, said: str) -> No
 def test_tiers_put_together_by_hand_are_checked_too(tiers: tuple[Tier, ...], said: str) -> None:
     with pytest.raises(LadderInvalid, match=said):
         Ladder(tiers)
+
+
+# Those of breakdowns are 3600:2,86400:31,week:366,month.
+FINE = ("quarter", "days", "60:1,300:1,3600:31,week:366,month", "3600:2,86400:31,week:366,month", "3600:400,month")
+WIDE = (
+    "3600:1,86400:31,week:366,month",
+    "60:1,week:400,month",
+    "3600:33,week:100,month",
+    "3600:33,86400:300,month",
+    "60:2,172800",
+)
+
+
+def lies_inside(ladder: Ladder, t: int, now: int) -> bool:
+    (start, end), (low, high) = (each.kept(t, fold_day(now)) for each in (ladder, BREAKDOWN.ladder))
+    return low <= start and end <= high
+
+
+@given(st.one_of(st.sampled_from([Ladder.parse(text) for text in FINE]), ladders()), moments, st.integers(0, 600))
+def test_of_a_ladder_that_nests_every_kept_bucket_lies_in_one(ladder: Ladder, now: int, days: int) -> None:
+    if ladder.nests_in(BREAKDOWN.ladder):
+        assert lies_inside(ladder, max(0, now - days * DAY_S), now)
+
+
+@pytest.mark.parametrize("text", FINE)
+def test_ladders_that_nest_in_that_of_breakdowns(text: str) -> None:
+    assert Ladder.parse(text).nests_in(BREAKDOWN.ladder)
+
+
+@pytest.mark.parametrize("text", WIDE)
+def test_of_a_ladder_that_does_not_nest_some_bucket_is_wider(text: str) -> None:
+    ladder, now = Ladder.parse(text), at("2024-03-15")
+    assert not ladder.nests_in(BREAKDOWN.ladder)
+    assert not all(lies_inside(ladder, now - hours * 3_600, now) for hours in range(600 * 24))

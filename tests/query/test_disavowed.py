@@ -240,3 +240,34 @@ def test_a_link_without_corrections_pays_nothing(tmp_path: Path) -> None:
         assert read == ["b"]
 
     story(told, tmp_path)
+
+
+def test_the_hour_of_the_page_on_bounds(tmp_path: Path) -> None:
+    """Its two tables in docs/bounds.md: an hour of 13 hits, of which 8 are called."""
+
+    async def told(asked: Asked) -> None:
+        hour = asked.nodes.now // HOUR_S * HOUR_S - 3 * HOUR_S
+        for minute, many, ref, country in ((10, 6, SPAM, "DE"), (20, 3, FINE, "DE"), (40, 2, SPAM, "AT")):
+            await asked.hit("a", asked.nodes.now - hour - minute * 60, many, ref, country=country)
+        await asked.hit("a", asked.nodes.now - hour - 50 * 60, 1, FINE, country="DE")
+        await asked.hit("a", asked.nodes.now - hour - 55 * 60, 1, FINE, country="AT")
+        await asked.call("a")
+        link = link_subject("a")
+
+        async def bounds(start: int, end: int, bots: str) -> tuple[int, int]:
+            query = f"from={hour + start * 60}&to={hour + end * 60}&bots={bots}"
+            answer = await asked.queries.total(link, query.encode())
+            return answer.at_least, answer.at_most
+
+        spans = ((0, 30), (30, 60), (0, 60))
+        assert [await bounds(*span, "include") for span in spans] == [(9, 9), (4, 4), (13, 13)]
+        assert [await bounds(*span, "exclude") for span in spans] == [(1, 5), (0, 4), (5, 5)]
+        assert [await bounds(*span, "only") for span in spans] == [(4, 8), (0, 4), (8, 8)]
+        found = {}
+        for dimension, value in (("ref", SPAM), ("ref", FINE), ("country", "DE"), ("country", "AT")):
+            query = f"from={hour}&to={hour + HOUR_S}&value={value}"
+            (only,) = (await asked.breakdowns.by(link, dimension, query.encode())).values
+            found[value] = only.at_least, only.at_most
+        assert found == {SPAM: (0, 0), FINE: (5, 5), "DE": (2, 5), "AT": (0, 3)}
+
+    story(told, tmp_path)

@@ -69,10 +69,12 @@ class NamedServer:
     def get(self, path: str, query: Mapping[str, str | int | None], accept: str = "application/json") -> httpx.Response:
         """Returns the answer to a question. Parameters that are None are left out."""
         given = {name: value for name, value in query.items() if value is not None}
-        answer = self._try(lambda: self._http.get(path, params=given, headers={"Accept": accept}))
-        if answer.status_code == 422:  # a value of a flag, which the server judges
-            raise Failed(problem_sentence(answer), USAGE, problem_of(answer))
-        return self._checked(answer)
+        return self._judged(self._try(lambda: self._http.get(path, params=given, headers={"Accept": accept})))
+
+    def call(self, path: str, query: Mapping[str, str | int | None], body: object) -> Any:
+        """Sends a command that is the same one when it is sent again; returns what the answer says."""
+        given = {name: value for name, value in query.items() if value is not None}
+        return self._judged(self._try(lambda: self._http.post(path, params=given, json=body))).json()
 
     def delete(self, path: str, query: Mapping[str, str | int] | None = None) -> httpx.Response:
         """Deletes what the path and the query name; returns the answer."""
@@ -118,6 +120,11 @@ class NamedServer:
                 wait_s = min(_retry_after_s(answer.headers.get("Retry-After")) or wait_s, LONGEST_WAIT_S)
             self._pause(wait_s)
         raise AssertionError("the last try returns or raises")
+
+    def _judged(self, answer: httpx.Response) -> httpx.Response:
+        if answer.status_code == 422:  # a value of a flag, which the server judges
+            raise Failed(problem_sentence(answer), USAGE, problem_of(answer))
+        return self._checked(answer)
 
     def _checked(self, answer: httpx.Response) -> httpx.Response:
         if answer.is_success:

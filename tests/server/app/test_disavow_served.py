@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
 
+from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
+from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, moved_key
+from storage.from_uri import open_store
 from testing.client import http_client
+from testing.server import RunningServer
 from tests.conftest import Serve
 from tests.server.commands import said
 from tests.server.conftest import wait_until
@@ -121,3 +126,57 @@ def test_workers_know_rules_of_one_another(serve: Serve) -> None:
         client.delete(f"/v1/disavow/{rule['id']}").raise_for_status()
         wait_until(lambda: client.get("/v1/disavow").json()["rules"] == [])
         wait_until(lambda: [client.get("/v1/links/a/total").json()["total"] for _ in range(8)] == [20] * 8)
+
+
+def test_a_store_that_counts_in_wider_buckets_than_values_takes_no_rule(serve: Serve) -> None:
+    server = serve("--flush-s", "3600", "--ladder", "3600:1,week:400,month")
+    with http_client(server.url) as client:
+        send(client, "a", "https://spam.example/", 9)
+        answer = client.post("/v1/links/a/disavow", json={"ref": "spam.example"})
+        assert (answer.status_code, answer.json()["field"]) == (422, "ladder")
+        assert answer.json()["value"] == "3600:1,week:400,month"
+        assert client.get("/v1/disavow").json() == {"rules": []}
+
+
+def called_in(server: RunningServer, stored: str) -> set[str]:
+    """The values that the stored correction of a row names, of a server that has stopped."""
+    store = open_store(f"sqlite:///{server.data}/clickcurve.db")
+    rows = asyncio.run(store.rows(breakdown_of(moved_key(stored)))).rows
+    store.close()
+    breakdowns = [decode_parts(separate_parts(row.data)) for row in rows]
+    return {
+        value
+        for breakdown in breakdowns
+        for tiers in breakdown.dimensions.values()
+        for tier in tiers
+        for counts in tier.values()
+        for value in counts.values
+    }
+
+
+def test_the_value_of_a_rule_stays_in_its_correction_until_the_link_is_deleted(serve: Serve) -> None:
+    server = serve("--flush-s", "3600")
+    with http_client(server.url) as client:
+        send(client, "a", "https://spam.example/", 9, groups=["g"])
+        rule = client.post("/v1/links/a/disavow", json={"ref": "spam.example"}).raise_for_status().json()
+        client.delete(f"/v1/disavow/{rule['id']}").raise_for_status()
+    assert server.stop() == 0
+    assert called_in(server, "a") == called_in(server, ALL_LINKS) == {"spam.example"}
+    server = serve("--flush-s", "3600")
+    with http_client(server.url) as client:
+        client.delete("/v1/links/a").raise_for_status()
+        send(client, "a", "https://spam.example/", 9, groups=["g"])
+    assert server.stop() == 0
+    assert called_in(server, "a") == set(), "also of a rule that was undone before"
+    server = serve("--flush-s", "3600")
+    with http_client(server.url) as client:
+        client.post("/v1/links/a/disavow", json={"ref": "spam.example"}).raise_for_status()
+        client.post("/v1/groups/g/disavow", json={"ref": "spam.example"}).raise_for_status()
+        assert client.get("/v1/groups/g/total").json()["total"] == 0
+        for path in ("/v1/links/a", "/v1/groups/g"):
+            client.delete(path).raise_for_status()
+        kept = {each["key"]: each["moved"] for each in client.get("/v1/disavow").json()["rules"]}
+        assert kept == {"a": 0, "g": 0}, "the rules themselves stay"
+    assert server.stop() == 0
+    assert called_in(server, "a") == called_in(server, group_key("g")) == set()
+    assert called_in(server, ALL_LINKS) == {"spam.example"}

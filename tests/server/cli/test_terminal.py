@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from server.logs import JsonLine, Sentence
-from testing.client import Clickcurve
+from testing.client import Clickcurve, http_client
 from testing.server import RunningServer, free_port, run
 from testing.terminal import on_terminal
 from tests.server.cli.test_output import NO_RESULT, every_command
@@ -65,6 +65,11 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "groups", ("--last", HOSTILE, *url), b""
     yield "delete", (f"none {HOSTILE}", "--yes", *url), b""
     yield "why", (HOSTILE, "--last", HOSTILE, *url), b""
+    yield "disavow add", (HOSTILE, "--ref", HOSTILE, *url), b""
+    yield "disavow list", url, b""
+    with http_client(server.url) as http:
+        (rule,) = http.get("/v1/disavow").raise_for_status().json()["rules"]
+    yield "disavow undo", (rule["id"], *url), b""
     yield "share create", (HOSTILE, *data), b""
     yield "share list", data, b""
     yield "share revoke", (HOSTILE, *data), b""
@@ -81,6 +86,7 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "owners list", data, b""
     yield "repair", (HOSTILE, "--drop", *data), b""  # a server holds it: the error names the folder
     yield "limits try", ("by=ip rates=1/m",), (trace + f"{HOSTILE}\n").encode()
+    yield "bots try", ("--bots-agents", HOSTILE, str(log)), b""
     yield "token create", (HOSTILE, "--scope", "write", *data), b""
     yield "token create", ("PWNED", "--scope", "write", "--json", *data), b""
     yield "token list", data, b""  # a name that could write on the terminal is refused

@@ -16,6 +16,7 @@ from testing.cassandra.ring import place_one
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
+from tests.server.commands import said
 from tests.server.conftest import events, wait_until
 from tests.storage.stores import LADDER
 
@@ -124,3 +125,31 @@ def test_several_workers_and_machines_count_together(serve: Serve, uri: str, tmp
     again = serve("--store", uri, data=tmp_path / "elsewhere")
     assert total(again) == 4
     assert again.stop() == 0
+
+
+def test_a_rule_made_at_one_machine_is_carried_out_and_undone_at_all(serve: Serve, uri: str, tmp_path: Path) -> None:
+    flags = ("--store", uri, "--flush-s", "1", "--breakdown-dimensions", "ref")
+    servers = [serve(*flags, data=tmp_path / name) for name in ("here", "there")]
+    spam = {"key": "launch", "ref": "spam.example"}
+    for server, count in zip(servers, (5, 7), strict=True):
+        with Clickcurve(server.url) as client:
+            client.send([{**spam, "count": count}, {"key": "launch", "count": 1}])
+
+    def totals(expected: int) -> bool:
+        return all(counts(server, expected) for server in servers)
+
+    def rules(server: RunningServer) -> list[dict[str, object]]:
+        with Clickcurve(server.url) as client:
+            found: list[dict[str, object]] = client.http.get("/v1/disavow").raise_for_status().json()["rules"]
+        return found
+
+    wait_until(lambda: totals(14))
+    with Clickcurve(servers[1].url) as client:
+        rule = client.http.post("/v1/links/launch/disavow", json={"ref": "spam.example"}).raise_for_status().json()
+    wait_until(lambda: totals(2) and [each["state"] for each in rules(servers[0])] == ["settled"])
+    assert [each["moved"] for each in rules(servers[0])] == [12]
+    with Clickcurve(servers[0].url) as client:
+        client.http.delete(f"/v1/disavow/{rule['id']}").raise_for_status()
+    wait_until(lambda: totals(14) and rules(servers[1]) == [])
+    assert [server.stop() for server in servers] == [0, 0]
+    said("verify", "--store", uri)
