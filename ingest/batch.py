@@ -7,7 +7,7 @@ owner that claims the id first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from sys import intern
 from typing import cast
@@ -41,6 +41,15 @@ class HourProfiles(msgspec.Struct, array_like=True):
             self.counts += counts or [1] * len(keys)
         self.keys += keys
         self.profiles += profiles
+
+    def pieces(self, size: int) -> Iterator[HourProfiles]:
+        """Yields this in pieces of at most so many hits; itself if it is no larger."""
+        if len(self.keys) <= size:
+            yield self
+            return
+        for start in range(0, len(self.keys), size):
+            part = slice(start, start + size)
+            yield HourProfiles(self.keys[part], self.profiles[part], self.counts[part])
 
     def cells(self) -> Iterable[tuple[str, int, int]]:
         """Returns key, place of a profile, and count of each hit."""

@@ -19,13 +19,24 @@ from clickcurve.buckets.errors import JournalBehind
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_key, link_of
 from ingest.batch import AttributeCounts, Batch, GroupCounts, Identified, SourceStep, decode_batch, keys_of
-from ingest.counts import NO_DELTA, PAIR_BYTES, BufferedProfiles, KeyedCounts, RowCounts, counts_of, drain
+from ingest.counts import (
+    NO_DELTA,
+    PAIR_BYTES,
+    BufferedProfiles,
+    KeyedCounts,
+    RowCounts,
+    at_once,
+    counts_of,
+    drain,
+    keys_in_pieces,
+)
 from ingest.hit import Hit
 from ingest.journal.group_commit import Group
 from ingest.journal.journal import Journal
 from ingest.journal.segment_format import Frame
 
 BUFFER_BYTES = 512 << 20  # what an owner's buffers may take; beyond it hits are answered 429
+IDS_AT_ONCE = 256  # ids that are counted or decided in one step: with attributes some 8 us each
 ID_BYTES = 600  # what CPython takes of an id whose claim is not decided, with a hit; PAIR_BYTES for each key of it
 
 
@@ -85,9 +96,9 @@ class Buffer:
         return self.links.people.sums.total() + self.links.bots.sums.total()
 
     def _stamp(self, accepted_us: int) -> None:
-        if self.since_us is None:
-            self.since_us = accepted_us
-        self.until_us = accepted_us
+        """Notes an accept stamp; a large batch is counted after later ones."""
+        self.since_us = accepted_us if self.since_us is None else min(self.since_us, accepted_us)
+        self.until_us = max(self.until_us, accepted_us)
 
     def add_singles(self, minute: int, keys: Sequence[str], accepted_us: int) -> bool:
         """Counts a hit of each key; returns whether more is held than before."""
@@ -95,57 +106,81 @@ class Buffer:
         return self.links.people.add_singles(minute, keys)
 
     def add_batch(self, batch: Batch, accepted_us: int, visible: bool) -> None:
-        """Counts a batch. `visible`: the counts under ids are in answers before their claims are decided."""
+        """Counts a batch at once; see `adding`."""
+        at_once(self.adding(batch, accepted_us, visible))
+
+    def adding(self, batch: Batch, accepted_us: int, visible: bool) -> Iterator[None]:
+        """Counts a batch; yields between steps of some milliseconds, for others to run.
+
+        `visible`: the counts under ids are in answers before their claims are decided. Counts come before their
+        attributes, so that no reader in between meets more of the latter.
+        """
         self._stamp(accepted_us)
         if batch.keys:
-            self.links.people.add_keys(batch.keys, self.late_before)
+            for keys in keys_in_pieces(batch.keys):
+                self.links.people.add_keys(keys, self.late_before)
+                if keys is not batch.keys:
+                    yield
             return
-        self.links.add(batch.people, batch.bots, self.late_before)
-        self.others.people.add(batch.others, self.late_before)
+        yield from self.links.add(batch.people, batch.bots, self.late_before)
+        if batch.others:
+            yield from self.others.add(batch.others, {}, self.late_before)
         before = len(self.openings)
         self.openings.update(batch.openings)
         if growth := len(self.openings) - before:
             self.more_bytes += growth * PAIR_BYTES + sum(map(getsizeof, islice(reversed(self.openings), growth)))
-        numbers: Sequence[int] = ()
+        numbers: list[int] = []
         if batch.attributes is not None:
-            numbers = self.profiles.numbers(batch.attributes)
-            self._count_attributes(batch.attributes.links, batch.attributes.groups, numbers, 1)
-        for identified in batch.identified:
-            earlier = self.undecided.get(identified.id)
-            self.undecided[identified.id] = UndecidedId(identified, accepted_us, visible, numbers, earlier)
-            pairs = sum(map(len, identified.people.values())) + sum(map(len, identified.bots.values()))
-            self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
-            if visible:
-                self._count(identified, numbers, 1)
-            if identified.attributes or identified.groups:
-                self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
+            yield from self.profiles.number(batch.attributes, numbers)
+            yield from self._count_attributes(batch.attributes.links, batch.attributes.groups, numbers, 1)
+        for many, identified in enumerate(batch.identified, 1):
+            yield from self._add_identified(UndecidedId(identified, accepted_us, visible, numbers))
+            if many % IDS_AT_ONCE == 0:
+                yield
         if batch.source is not None:
             self.sources[batch.source.source] = batch.source
 
-    def _count(self, identified: Identified, numbers: Sequence[int], sign: int) -> None:
-        self.links.add(identified.people, identified.bots, self.late_before, sign)
+    def _add_identified(self, undecided: UndecidedId) -> Iterator[None]:
+        identified = undecided.identified
+        undecided.earlier = self.undecided.get(identified.id)
+        self.undecided[identified.id] = undecided
+        pairs = sum(map(len, identified.people.values())) + sum(map(len, identified.bots.values()))
+        self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
         if identified.attributes or identified.groups:
-            self._count_attributes(identified.attributes, identified.groups, numbers, sign)
+            self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
+        if undecided.visible:
+            yield from self._count(identified, undecided.numbers, 1)
+
+    def _count(self, identified: Identified, numbers: Sequence[int], sign: int) -> Iterator[None]:
+        yield from self.links.add(identified.people, identified.bots, self.late_before, sign)
+        if identified.attributes or identified.groups:
+            yield from self._count_attributes(identified.attributes, identified.groups, numbers, sign)
 
     def _count_attributes(
         self, links: AttributeCounts | None, groups: GroupCounts | None, numbers: Sequence[int], sign: int
-    ) -> None:
+    ) -> Iterator[None]:
         if links:
-            self.links.attributes.add(links, numbers, sign)
+            yield from self.links.attributes.add(links, numbers, sign)
         if groups:
-            self.others.attributes.add(groups.attributes, numbers, sign)
-            self.others.add(groups.people, groups.bots, self.late_before, sign)
+            yield from self.others.add(groups.people, groups.bots, self.late_before, sign)
+            yield from self.others.attributes.add(groups.attributes, numbers, sign)
 
     def decide(self, refused: Iterable[str]) -> None:
         """Leaves out the ids in `refused`, which others have claimed, and counts all other undecided ids."""
+        at_once(self.deciding(refused))
+
+    def deciding(self, refused: Iterable[str]) -> Iterator[None]:
+        """Decides the same; yields between steps of some milliseconds, for others to run."""
         others = set(refused)
         self.refused |= others
-        for id_, undecided in self.undecided.items():
+        for many, (id_, undecided) in enumerate(self.undecided.items(), 1):
             self._settle(undecided, id_ not in others)
             earlier = undecided.earlier
             while earlier is not None:
                 self._settle(earlier, True)
                 earlier = earlier.earlier
+            if many % IDS_AT_ONCE == 0:
+                yield
         for id_ in others:
             self.undecided.pop(id_, None)
 
@@ -157,7 +192,7 @@ class Buffer:
     def _count_late(self, undecided: UndecidedId, sign: int) -> None:
         """Counts the hits under an id (sign -1: takes them back), also among what was erased after they came."""
         identified = undecided.identified
-        self._count(identified, undecided.numbers, sign)
+        at_once(self._count(identified, undecided.numbers, sign))
         if not self.erased:
             return
         links = identified.people, identified.bots, identified.attributes or AttributeCounts()
@@ -288,14 +323,14 @@ class Buffers:
         self.filling = replay(journal.frames(), {}, late_before)
         self.full = self.bytes_held() > bytes_max
 
-    def add(self, group: Group[Hit, Batch], minute: int, accepted_us: int) -> None:
-        """Counts what a group brought, its single hits in this minute."""
+    def add(self, group: Group[Hit, Batch], minute: int, accepted_us: int) -> Iterator[None]:
+        """Counts what a group brought, its single hits in this minute; yields between steps, for others to run."""
         buffer = self.filling
         if group.keys and buffer.add_singles(minute, group.keys, accepted_us):
             self.full = self.bytes_held() > self.bytes_max
         if group.batches:
             for batch, visible, _ in group.batches:
-                buffer.add_batch(batch, accepted_us, visible)
+                yield from buffer.adding(batch, accepted_us, visible)
             self.full = self.bytes_held() > self.bytes_max
 
     def bytes_held(self) -> int:

@@ -40,6 +40,7 @@ PROFILED_KEY_BYTES = 250  # a key whose hits have profiles
 VISITOR_BYTES = 150
 
 ENTRIES_PER_PAUSE = 200
+COUNTS_AT_ONCE = 2_000  # that are added without leaving the event loop: up to 2 us each
 
 NO_DELTA = BreakdownDelta({})
 
@@ -208,10 +209,18 @@ def _hour_of(slot: int) -> int:
     return (slot >> _NUMBER_BITS) * HOUR_S
 
 
-def _slots_of(hour: int, of_hour: HourProfiles, numbers: Sequence[int]) -> dict[int, int]:
-    """Returns the slot of each profile of an hour: the hour and its number in the buffer."""
-    base = hour // HOUR_S << _NUMBER_BITS
-    return {place: base | numbers[place] for place in set(of_hour.profiles)}
+def _slots_of(
+    hour: int, of_hour: HourProfiles, numbers: Sequence[int], known: dict[int, int] | None = None
+) -> dict[int, int]:
+    """Returns the slot of each profile of an hour: the hour and its number in the buffer.
+
+    known: slots of the same hour, which are kept: one integer for all cells of a slot takes its bytes once.
+    """
+    base, places = hour // HOUR_S << _NUMBER_BITS, set(of_hour.profiles)
+    if not known:
+        return {place: base | numbers[place] for place in places}
+    known.update({place: base | numbers[place] for place in places.difference(known)})
+    return known
 
 
 @dataclass(slots=True)
@@ -227,20 +236,35 @@ class ProfileCounts:
     def bytes_held(self) -> int:
         return self.entries * KEY_PROFILE_BYTES + len(self.sums) * PROFILE_HOUR_BYTES + self._more_bytes
 
-    def add(self, attributes: AttributeCounts, numbers: Sequence[int], sign: int) -> None:
-        """Adds counts; with sign -1 takes back counts added before."""
+    def add(self, attributes: AttributeCounts, numbers: Sequence[int], sign: int) -> Iterator[None]:
+        """Adds counts; with sign -1 takes back counts added before. Yields between steps, for others to run."""
+        added = 0
         for hour, of_hour in attributes.hours.items():
-            self._add_hour(of_hour, _slots_of(hour, of_hour, numbers), sign)
+            slots: dict[int, int] = {}
+            for piece in of_hour.pieces(COUNTS_AT_ONCE):
+                slots = _slots_of(hour, piece, numbers, slots)
+                self._add_hour(piece, slots, sign)
+                if (added := added + len(piece.keys)) >= COUNTS_AT_ONCE:
+                    added = 0
+                    yield
         for day, by_key in attributes.visitors.items():
             for key, visitors in by_key.items():
-                mine = self.visitors.get(key)
-                if mine is None:
-                    mine = self.visitors[key] = {}
-                    self._more_bytes += PAIR_BYTES + getsizeof(key)
-                before = len(mine)
-                for visitor in visitors:
-                    mine[day, visitor] = mine.get((day, visitor), 0) + sign
-                self._more_bytes += (len(mine) - before) * VISITOR_BYTES
+                for start in range(0, len(visitors), COUNTS_AT_ONCE):
+                    some = visitors[start : start + COUNTS_AT_ONCE] if len(visitors) > COUNTS_AT_ONCE else visitors
+                    self._add_visitors(day, key, some, sign)
+                    if (added := added + len(some)) >= COUNTS_AT_ONCE:
+                        added = 0
+                        yield
+
+    def _add_visitors(self, day: int, key: str, visitors: Sequence[int], sign: int) -> None:
+        mine = self.visitors.get(key)
+        if mine is None:
+            mine = self.visitors[key] = {}
+            self._more_bytes += PAIR_BYTES + getsizeof(key)
+        before = len(mine)
+        for visitor in visitors:
+            mine[day, visitor] = mine.get((day, visitor), 0) + sign
+        self._more_bytes += (len(mine) - before) * VISITOR_BYTES
 
     def _add_hour(self, of_hour: HourProfiles, slots: Mapping[int, int], sign: int) -> None:
         counts, hit_slots = self.counts, list(map(slots.__getitem__, of_hour.profiles))
@@ -277,14 +301,17 @@ class BufferedProfiles:
     _rows: list[ProfileRow] = field(default_factory=list)  # of profiles, by number
     bytes_held: int = 0
 
-    def numbers(self, part: BatchAttributes) -> list[int]:
-        """Returns the numbers of a batch's profiles; adds new ones."""
-        numbers = self._numbered.numbers_of(part.kinds, part.rows())
-        if growth := len(self._numbered) - len(self._rows):
-            new = self._numbered.newest(growth)
-            self._rows += new
-            self.bytes_held += growth * PROFILE_BYTES + sum(map(getsizeof, texts_of(new)))
-        return numbers
+    def number(self, part: BatchAttributes, numbers: list[int]) -> Iterator[None]:
+        """Appends the numbers of a batch's profiles; adds new ones. Yields between steps, for others to run."""
+        rows = part.rows()
+        for start in range(0, len(rows), COUNTS_AT_ONCE):
+            numbers += self._numbered.numbers_of(part.kinds, rows[start : start + COUNTS_AT_ONCE])
+            if growth := len(self._numbered) - len(self._rows):
+                new = self._numbered.newest(growth)
+                self._rows += new
+                self.bytes_held += growth * PROFILE_BYTES + sum(map(getsizeof, texts_of(new)))
+            if start:
+                yield
 
     def delta(self, counts: RowCounts) -> BreakdownDelta:
         """Returns what this adds to the breakdown of its key; NO_DELTA if that is nothing."""
@@ -349,10 +376,14 @@ class KeyedCounts:
     def entries(self) -> int:
         return self.people.entries + self.bots.entries + self.attributes.entries
 
-    def add(self, people: Counts, bots: Counts, late_before: int, sign: int = 1) -> None:
-        """Adds counts by minute; with sign -1 takes back counts added before."""
-        self.people.add(people, late_before, sign)
-        self.bots.add(bots, late_before, sign)
+    def add(self, people: Counts, bots: Counts, late_before: int, sign: int = 1) -> Iterator[None]:
+        """Adds counts by minute; with sign -1 takes back counts added before. Yields between steps."""
+        for series, counts in ((self.people, people), (self.bots, bots)):
+            if counts:
+                for piece in in_pieces(counts):
+                    series.add(piece, late_before, sign)
+                    if piece is not counts:
+                        yield
 
     def of(self, key: str) -> RowCounts:
         """Returns what is held of one key; hits of profiles that were taken back are there as zeros."""
@@ -381,6 +412,54 @@ def drain(table: dict[K, V], pause: Callable[[], None]) -> None:
         for _ in range(min(len(table), ENTRIES_PER_PAUSE)):
             table.popitem()
         pause()
+
+
+def at_once(steps: Iterator[None]) -> None:
+    """Takes all steps of a count without a pause."""
+    for _ in steps:
+        pass
+
+
+def in_pieces(counts: Counts) -> Iterator[Counts]:
+    """Yields counts by minute in pieces of at most COUNTS_AT_ONCE; themselves if they are no more."""
+    if len(counts) <= COUNTS_AT_ONCE and sum(map(len, counts.values())) <= COUNTS_AT_ONCE:
+        yield counts
+        return
+    piece: Counts = {}
+    size = 0
+    for slot, by_key in counts.items():
+        if size + len(by_key) > COUNTS_AT_ONCE:
+            if piece:
+                yield piece
+            piece, size = {}, 0
+            if len(by_key) > COUNTS_AT_ONCE:
+                cells = iter(by_key.items())
+                while part := dict(islice(cells, COUNTS_AT_ONCE)):
+                    yield {slot: part}
+                continue
+        piece[slot] = by_key
+        size += len(by_key)
+    if piece:
+        yield piece
+
+
+def keys_in_pieces(keys: Mapping[int, Sequence[str]]) -> Iterator[Mapping[int, Sequence[str]]]:
+    """Yields the keys of minutes in pieces of at most COUNTS_AT_ONCE; themselves if they are no more."""
+    if len(keys) <= COUNTS_AT_ONCE and sum(map(len, keys.values())) <= COUNTS_AT_ONCE:
+        yield keys
+        return
+    piece: dict[int, Sequence[str]] = {}
+    size = 0
+    for slot, of_slot in keys.items():
+        for start in range(0, len(of_slot), COUNTS_AT_ONCE):
+            part = of_slot[start : start + COUNTS_AT_ONCE]
+            if size + len(part) > COUNTS_AT_ONCE:
+                yield piece
+                piece, size = {}, 0
+            piece[slot] = part
+            size += len(part)
+    if piece:
+        yield piece
 
 
 def of_key(counts: Mapping[int, Mapping[str, int]], key: str) -> dict[int, int]:

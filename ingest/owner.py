@@ -4,7 +4,8 @@
 
 Rules that exactness rests on, all kept here:
 
-1. What is in the buffer is in the journal: the loop counts a group in the turn that follows its sync.
+1. What is in the buffer is in the journal: the loop begins to count a group in the turn that follows its sync. A large
+   one takes several turns; a flush, an erasure and a stop wait for its end.
 2. A flush is recorded in the journal before its first attempt. From then on nothing is added to the buffer that it
    takes, and the same record is tried again until the store has taken it. Only then does the next flush begin.
 3. `pending` shows taken buffers with their flush number. A reader takes hold of them before it reads the row, and the
@@ -329,7 +330,8 @@ class Owner:
             window_us = ID_WINDOW_S * 1_000_000
             refused = await self._in_store_thread(lambda: store.claim_ids(held, record.number, ids, window_us))
             async with self._erasing:
-                taken.decide(refused)
+                for _ in taken.deciding(refused):
+                    await asyncio.sleep(0)
         revisit, self._revisit = frozenset(self._revisit), set()
         pause = self._pace.over(asyncio.get_running_loop().call_soon_threadsafe, self._commit.after_requests)
         flush = Flush(

@@ -8,13 +8,14 @@ to 0.66 of the rate of an empty answer.
 The sync runs on the loop while the disk is quick, because handing it to a thread costs more than it takes. With a slow
 disk or a large group it runs in a thread, and the next group gathers meanwhile. One commit runs at a time. `exclusive`
 lets the owner do something between two commits, such as beginning a flush, when the journal and the buffer hold the
-same.
+same. A large group is counted in steps, a turn of the loop each, and the groups after it are committed meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ LARGE_GROUP_BYTES = 256 * 1024  # a larger group is synced in a thread, too
 ANSWER_TURNS = 2  # of the loop, from a request's bytes or its commit to its answer
 WAITING_SINGLES = 100_000  # single hits that may wait for a slow disk; more are answered 429
 WAITING_BYTES = 256 * 1024 * 1024  # bytes of batches that may wait
+
+_ALL_COUNTED = object()
 
 H = TypeVar("H")  # a hit that comes alone
 B = TypeVar("B")  # a batch of hits
@@ -71,8 +74,9 @@ class Group(Generic[H, B]):
         return [self.singles_done, *waiting] if self.singles_done is not None else waiting
 
 
-# Called on the loop after the sync, with the minute of the single hits and the accept stamp: the group counts now.
-Committed = Callable[[Group[H, B], int, int], None]
+# Called on the loop after the sync, with the minute of the single hits and the accept stamp: the group counts now. It
+# yields between steps, and each following step is taken in a turn of the loop of its own.
+Committed = Callable[[Group[H, B], int, int], Iterator[None]]
 # Called on the loop when no more requests join, with the minute of the single hits; returns their payloads.
 Closed = Callable[[Group[H, B], int], Sequence[bytes]]
 
@@ -101,6 +105,9 @@ class GroupCommit(Generic[H, B]):
         self._seen = 0
         self._busy = False
         self._idle: list[asyncio.Future[None]] = []  # waiting for the commit under way, in order
+        self._counting: deque[tuple[Group[H, B], Iterator[None]]] = deque()  # large groups, one after the other
+        self._none_counting = asyncio.Event()
+        self._none_counting.set()
 
     # --- joining -------------------------------------------------------------------------------------------------
     def add_single(self, hit: str | H) -> asyncio.Future[None]:
@@ -177,10 +184,30 @@ class GroupCommit(Generic[H, B]):
         self._release()
 
     def _settle(self, group: Group[H, B], minute: int, accepted_us: int) -> None:
-        self._committed(group, minute, accepted_us)
-        for done in group.futures():
-            if not done.done():
-                done.set_result(None)
+        steps = self._committed(group, minute, accepted_us)
+        if next(steps, _ALL_COUNTED) is _ALL_COUNTED:
+            _answer(group)
+            return
+        self._counting.append((group, steps))
+        self._none_counting.clear()
+        if len(self._counting) == 1:
+            asyncio.get_running_loop().call_soon(self._count_on)
+
+    def _count_on(self) -> None:
+        """Takes a step of the first group that is being counted."""
+        group, steps = self._counting[0]
+        try:
+            is_counted = next(steps, _ALL_COUNTED) is _ALL_COUNTED
+        except BaseException as error:  # whatever it is, no request of the group may wait for ever
+            _fail(group, error)
+            is_counted = True
+        if is_counted:
+            self._counting.popleft()
+            _answer(group)
+        if self._counting:
+            asyncio.get_running_loop().call_soon(self._count_on)
+        else:
+            self._none_counting.set()
 
     def _release(self) -> None:
         self._busy = False
@@ -214,6 +241,8 @@ class GroupCommit(Generic[H, B]):
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:
         """Keeps commits out of the block: all that is in the journal is in the buffer, and nothing is added."""
+        if self._counting:  # some tenths of a second, in which others are committed
+            await asyncio.wait(self._counting[-1][0].futures())
         if self._busy:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(turn)
@@ -228,9 +257,16 @@ class GroupCommit(Generic[H, B]):
         else:
             self._busy = True
         try:
+            await self._none_counting.wait()  # for those that came meanwhile: no more can
             yield
         finally:
             self._release()
+
+
+def _answer(group: Group[H, B]) -> None:
+    for done in group.futures():
+        if not done.done():
+            done.set_result(None)
 
 
 def _fail(group: Group[H, B], error: BaseException) -> None:

@@ -6,7 +6,7 @@ And who waits until requests are answered is called back then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,7 +15,7 @@ from ingest.attributes.profile import Profile
 from ingest.batch import Batch, decode_batch
 from ingest.hit import Hit
 from ingest.hit_sums import close_group
-from ingest.journal.group_commit import GroupCommit
+from ingest.journal.group_commit import Group, GroupCommit
 
 
 class Appended:
@@ -40,7 +40,7 @@ async def test_a_turn_that_is_given_up_is_passed_on(cancelled: tuple[int, ...]) 
             had.append(name)
 
     with ThreadPoolExecutor(1) as thread:
-        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, lambda *_: None, thread)
+        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, lambda *_: iter(()), thread)
         async with commits.exclusive():
             waiting = [asyncio.ensure_future(turn(commits, name)) for name in range(3)]
             await asyncio.sleep(0)
@@ -54,7 +54,7 @@ async def test_a_turn_that_is_given_up_is_passed_on(cancelled: tuple[int, ...]) 
 @pytest.mark.parametrize("cancelled", [0, 1])
 async def test_a_turn_that_is_given_up_just_as_it_comes_is_passed_on(cancelled: int) -> None:
     with ThreadPoolExecutor(1) as thread:
-        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, lambda *_: None, thread)
+        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, lambda *_: iter(()), thread)
 
         async def turn() -> None:
             async with commits.exclusive():
@@ -70,10 +70,13 @@ async def test_a_turn_that_is_given_up_just_as_it_comes_is_passed_on(cancelled: 
 
 async def test_the_loop_calls_back_when_the_hits_that_it_has_at_hand_are_answered() -> None:
     with ThreadPoolExecutor(1) as thread:
-        commits = GroupCommit(
-            Appended(), lambda: 0.0, lambda: 1, close_group, lambda *_: told.append("committed"), thread
-        )
         told: list[str] = []
+
+        def committed(*_: object) -> Iterator[None]:
+            told.append("committed")
+            yield from ()
+
+        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, committed, thread)
 
         async def request() -> None:
             await commits.add_single("launch")
@@ -94,17 +97,14 @@ def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
     sent: list[str | Hit] = [*hits, "other", Hit("b", 120, 1, None, bot=True)]
     counted: list[Batch] = []
 
+    def committed(group: Group[Hit, Batch], *_: object) -> Iterator[None]:
+        counted.extend(batch for batch, _, _ in group.batches)
+        yield from ()
+
     async def story() -> None:
         with ThreadPoolExecutor(1) as thread:
             journal = Appended()
-            commits = GroupCommit(
-                journal,
-                lambda: 0.0,
-                lambda: 1,
-                close_group,
-                lambda group, *_: counted.extend(batch for batch, _, _ in group.batches),
-                thread,
-            )
+            commits = GroupCommit(journal, lambda: 0.0, lambda: 1, close_group, committed, thread)
             waiting = [commits.add_single(hit) for hit in sent]
             await asyncio.wait_for(asyncio.gather(*waiting), 5.0)
             ((singles, payload),) = journal.groups
@@ -117,3 +117,58 @@ def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
     assert (batch.people, batch.bots) == ({60: {"launch": 3}}, {120: {"b": 1}})
     assert [profile.values for profile in batch.attributes.table()] == [("a.example",), ("b.example",)]
     assert list(batch.attributes.links.hours[0].cells()) == [("launch", 0, 1), ("launch", 1, 1), ("launch", 0, 1)]
+
+
+async def test_a_large_group_is_counted_in_steps_while_others_go_on_and_no_turn_comes_in_between() -> None:
+    """A turn is a flush, an erasure, a stop: all that is in the journal is in the buffer then."""
+    told: list[str] = []
+
+    def committed(group: Group[Hit, Batch], *_: object) -> Iterator[None]:
+        name = group.keys[0]
+        for step in range(20 if name == "large" else 0):
+            told.append(f"large {step}")
+            yield
+        told.append(f"{name} counted")
+
+    with ThreadPoolExecutor(1) as thread:
+        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, committed, thread)
+        loop = asyncio.get_running_loop()
+
+        async def hit(name: str) -> None:
+            await commits.add_single(name)
+            told.append(f"{name} answered")
+
+        async def turn() -> None:
+            async with commits.exclusive():
+                told.append("turn")
+
+        large = loop.create_task(hit("large"))
+        while not told:
+            await asyncio.sleep(0)
+        await asyncio.wait_for(asyncio.gather(large, hit("small"), turn()), 5.0)
+        assert told.index("small answered") < told.index("large counted") < told.index("turn")
+        assert told.index("large counted") < told.index("large answered")
+        given_up = [loop.create_task(hit("large")) for _ in range(2)]
+        while told.count("large 0") < 2:
+            await asyncio.sleep(0)
+        waiting = loop.create_task(turn())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await asyncio.wait_for(asyncio.gather(*given_up, hit("after")), 5.0)
+        await asyncio.wait_for(turn(), 5.0)
+
+
+async def test_a_group_that_cannot_be_counted_fails_and_holds_up_nobody() -> None:
+    def committed(group: Group[Hit, Batch], *_: object) -> Iterator[None]:
+        if group.keys[0] == "bad":
+            yield
+            raise ValueError("planted")
+
+    with ThreadPoolExecutor(1) as thread:
+        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, committed, thread)
+        with pytest.raises(ValueError, match="planted"):
+            await asyncio.wait_for(commits.add_single("bad"), 5.0)
+        async with commits.exclusive():
+            pass
+        await asyncio.wait_for(commits.add_single("good"), 5.0)
