@@ -123,9 +123,15 @@ def test_workers_know_rules_of_one_another(serve: Serve) -> None:
         wait_until(lambda: [client.get("/v1/links/a/total").json()["total"] for _ in range(8)] == [0] * 8)
         rule = client.get("/v1/disavow").json()["rules"][0]
         assert rule["moved"] == 20
+        for _ in range(10):
+            with http_client(server.url, fresh=True) as other:
+                send(other, "a", "https://spam.example/", 1)
+        client.post("/v1/links/a/disavow", json={"ref": "spam.example"}).raise_for_status()
+        wait_until(lambda: client.get("/v1/disavow").json()["rules"][0]["moved"] == 30)
+        wait_until(lambda: [client.get("/v1/links/a/total").json()["total"] for _ in range(8)] == [0] * 8)
         client.delete(f"/v1/disavow/{rule['id']}").raise_for_status()
         wait_until(lambda: client.get("/v1/disavow").json()["rules"] == [])
-        wait_until(lambda: [client.get("/v1/links/a/total").json()["total"] for _ in range(8)] == [20] * 8)
+        wait_until(lambda: [client.get("/v1/links/a/total").json()["total"] for _ in range(8)] == [30] * 8)
 
 
 def test_a_store_that_counts_in_wider_buckets_than_values_takes_no_rule(serve: Serve) -> None:
