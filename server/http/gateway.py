@@ -127,7 +127,9 @@ class Gateway:
         if isinstance(error, ClickcurveError):
             await self.hits.fail(error, send)
         elif isinstance(error, Exception):
-            await self._problems.answer(error)(scope, receive, send)
+            response = self._problems.answer(error)
+            self.answers[response.status_code] += 1
+            await response(scope, receive, send)
         else:
             raise error
 

@@ -507,9 +507,11 @@ def test_a_body_that_comes_at_a_fair_rate_is_never_refused_for_a_newer_one() -> 
 def test_a_body_in_pieces_of_one_byte_is_held_as_bytes_not_as_pieces() -> None:
     async def run() -> int:
         pieces = whole(*(b" " for _ in range(20_000)), HIT)
+        routes = BodyRoutes()
+        assert (await routes.post("hits", whole(HIT), JSON)).status == 200  # the first one loads what reads it
         tracemalloc.start()
         try:
-            assert (await BodyRoutes().post("hits", pieces, JSON)).status == 200
+            assert (await routes.post("hits", pieces, JSON)).status == 200
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

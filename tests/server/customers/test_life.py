@@ -9,6 +9,8 @@ import pytest
 
 from testing.server import ROOT, plain_environment
 from tests.conftest import Serve
+from tests.server.commands import said
+from tests.server.conftest import wait_until
 from tests.test_readme import ADDRESS, examples, program_on_path, shows
 
 PAGE = ROOT / "docs" / "customers.md"
@@ -21,6 +23,7 @@ def test_each_command_of_a_customers_life_prints_what_the_page_shows(serve: Serv
     config = tmp_path / "clickcurve.toml"
     config.write_text(text.partition("```toml\n")[2].partition("```")[0])
     server = serve("--config", str(config))
+    wait_until(lambda: "limits changed" in said("audit", "--data", str(server.data)))  # the page's first entry
     shown = examples(text)
     assert len(shown) >= 20
     script = "".join(f"{each.command.replace(ADDRESS, server.url)}\necho '{END}'\n" for each in shown)
