@@ -227,7 +227,7 @@ def of_server(data: Path, cell: Cell, intervals: int) -> dict[str, float]:
     shares: list[float] = []
     sent, flushes, looked_at = 0, 0.0, 0.0
     with (
-        servers.clickcurve(data) as server,
+        servers.clickcurve(data, {"CLICKCURVE_FLUSH_S": str(FLUSH_S)}) as server,
         Clickcurve(server.url) as client,
         closing(Connection(server.port)) as connection,
     ):
