@@ -31,9 +31,8 @@ from ingest.counts import (
     keys_in_pieces,
 )
 from ingest.hit import Hit
+from ingest.journal.contract import Frame, Journal
 from ingest.journal.group_commit import Group
-from ingest.journal.journal import Journal
-from ingest.journal.segment_format import Frame
 
 BUFFER_BYTES = 512 << 20  # what an owner's buffers may take; beyond it hits are answered 429
 IDS_AT_ONCE = 256  # ids that are counted or decided in one step: with attributes some 8 us each
