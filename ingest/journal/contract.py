@@ -17,8 +17,7 @@ Which call comes from where:
   one before is settled, and none while one of the calls below runs `between_commits`.
 - `state`, `bytes_held` and `check_room` are asked on the event loop, at any time: they answer from memory, or from
   calls that take microseconds.
-- `record_flush`, `complete_flush` and `close` block, in a thread of their own and between two commits: hits wait as long
-  as they take.
+- `record_flush`, `complete_flush` and `close` block, in a thread of their own, between two commits. Hits wait then.
 - `claim` and `give_back` block in the thread of flushes, while groups are committed. A step that must not meet a commit
   is handed to `between_commits`, which returns when it was done, and raises what it raised.
 - `frames` is called on the loop before anything is accepted, and in the thread of flushes later, while groups are
