@@ -28,7 +28,8 @@ from ingest.counts import (
     at_once,
     counts_of,
     drain,
-    keys_in_pieces,
+    in_pieces,
+    parts_of_keys,
 )
 from ingest.hit import Hit
 from ingest.journal.contract import Frame, Journal
@@ -116,7 +117,7 @@ class Buffer:
         """
         self._stamp(accepted_us)
         if batch.keys:
-            for keys in keys_in_pieces(batch.keys):
+            for keys in in_pieces(batch.keys, parts_of_keys):
                 self.links.people.add_keys(keys, self.late_before)
                 if keys is not batch.keys:
                     yield
