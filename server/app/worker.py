@@ -76,7 +76,6 @@ class Worker:
         )
         self.peers = Peers(settings.data, number, settings.workers)
         self.tokens = KnownTokens(settings, TokenBook(store), clock.now, keeps=number == 1)
-        self.prefix_rankings = jobs.PrefixRankings(store, self.tokens.prefixes, clock.now)
         self.audit = AuditLog(store, clock.now)
         self.problems = Problems()
         self.counting = application.Counting(IngestCounters(), self.problems)
@@ -175,13 +174,14 @@ class Worker:
             "flush": self.owner.flush,
             "fold": lambda: self.fold.visit(self.owner),
             "forget_ids": lambda: jobs.forget_ids(self.store, self.pending.status.lag_s, clock.now),
-            "rank": self.prefix_rankings.visit if self.number == 1 else lambda: jobs.rank_rows(self.store),
+            "rank": lambda: jobs.rank_rows(self.store),
             "limit_history": self.limit_history.hand_over,
             "dimensions": self.attributes.renew,
             "tokens": self._follow_store,
             "disavow": self.corrections.refresh,
         }
         if self.number == 1:
+            functions["rank"] = jobs.PrefixRankings(self.store, self.tokens.prefixes, clock.now).visit
             functions["audit"] = lambda: asyncio.to_thread(self.audit.forget)
         if self.number == 1 or self._gave_way is not None:
             functions["orphaned_journals"] = self.orphaned.visit

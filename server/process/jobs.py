@@ -49,15 +49,15 @@ class PrefixRankings:
         self._store = store
         self._prefixes = prefixes
         self._clock = clock
-        self._told: frozenset[str] = frozenset()
+        self._asked_for: frozenset[str] = frozenset()
         self._again_at = 0.0
 
     async def visit(self) -> None:
-        """Tells the store of prefixes that are new, and once an hour of all, since a prefix may have many links now."""
+        """Names the prefixes to the store if they have changed, and once an hour: one may have many links now."""
         prefixes, now = self._prefixes(), self._clock()
-        if prefixes != self._told or now >= self._again_at:
+        if prefixes != self._asked_for or now >= self._again_at:
             await asyncio.to_thread(self._store.rank_prefixes, sorted(map(link_key, prefixes)))
-            self._told, self._again_at = prefixes, now + HOUR_S
+            self._asked_for, self._again_at = prefixes, now + HOUR_S
         await rank_rows(self._store)
 
 
