@@ -108,7 +108,7 @@ def with_pending(row: Row, pending: Sequence[Pending], marks: Mapping[int, int],
 
 
 def head_without_disavowed(head: Row, moved: Row) -> Row:
-    """Returns the head of a row that knows how many of its hits are called bots, by the row of these."""
+    """Returns the head of a row with how many of its hits are called bots, by the row of these."""
     return head._replace(disavowed=Disavowed(moved.lifetime - moved.bots))
 
 
@@ -237,7 +237,7 @@ class Reader:
         return await self._current(key, now, since, bots) if corrected is None else corrected
 
     async def corrected(self, key: str, now: int, *, since: int = 0, bots: bool = True) -> Row | None:
-        """Returns the current row of a stored key as `row` does, if some of its hits are called bots; else None."""
+        """Returns what `row` does, if some hits of the row are called bots; else None."""
         if not self._is_corrected(key):
             return None
         await spend(ROWS)

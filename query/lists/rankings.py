@@ -143,7 +143,7 @@ def _sum_of(minutes: Mapping[int, int], span: tuple[int, int] | None) -> int:
 
 
 class _Found(NamedTuple):
-    """The best by what was counted, most first, at least as many as were asked for or all that count anything.
+    """The best by what was counted, most first: as many as were asked for, or all that count anything.
 
     counts: theirs, and of others. pending: hits that are counted in there and may not be stored.
     """
