@@ -105,7 +105,7 @@ class StoredLink:
 class OwnRow(NamedTuple):
     data: bytes | None
     erased_at: int  # epoch microseconds, 0 = never erased
-    upper_bounds: UpperBounds | None = None  # if it is a candidate
+    upper_bounds: UpperBounds | None = None  # if it is a candidate among all links
 
 
 class SavedRow(NamedTuple):

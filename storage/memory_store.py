@@ -14,8 +14,9 @@ from threading import RLock
 from uuid import uuid4
 
 from clickcurve.buckets.candidates import NOBODY, Cutoffs
-from clickcurve.buckets.cutoffs_by_prefix import ALL_KEYS, CutoffsByPrefix, open_cutoffs
+from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix, open_cutoffs
 from clickcurve.buckets.ladder import CLICKS, Ladder
+from clickcurve.buckets.prefixes import ALL_KEYS
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
 from clickcurve.keys import contains, counts_key, is_breakdown, link_of
 from storage.contract import (
