@@ -19,7 +19,7 @@ from clickcurve.buckets.breakdowns.parts import (
     parts_due,
     separate_parts,
 )
-from clickcurve.buckets.candidates import Cutoffs
+from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix
 from clickcurve.buckets.errors import CountTooLarge
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.quarantine import AnyRow
@@ -74,7 +74,7 @@ class FlushedCounts:
     fold_day: int
     rewrite: bool
     ladder: Ladder
-    cutoffs: Cutoffs | None = None
+    cutoffs: CutoffsByPrefix | None = None
     nothing: Delta = NOTHING
 
     def read(self, data: bytes) -> Row:

@@ -1,8 +1,9 @@
 """Which tests `pytest` runs, and at which power: by default those that need Python alone, with `--all` every one.
 
 A test that needs more says so, `@pytest.mark.needs("nginx")`, or its module does, or a fixture of FIXTURES, or a
-parameter of PARAMETERS. Without `--all` such tests are deselected, Hypothesis draws fewer examples, and PATH holds
-Python and a shell alone: a test that calls another program without saying so fails on every machine.
+parameter of PARAMETERS. Without `--all` such tests are deselected, Hypothesis draws fewer examples, a server is a fork
+of a process that has imported it, and PATH holds Python and a shell alone: a test that calls another program without
+saying so fails on every machine.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
 
 from testing.programs import FOR_TESTS, SYSTEM_FOLDERS
+from testing.server import fork_program
 
 # What a test may need beside the programs of testing/programs.py.
 OTHER_NEEDS: Mapping[str, str] = {
@@ -55,6 +59,15 @@ def at(*, quick: int, full: int) -> int:
     return full if is_full() else quick
 
 
+def sweep(name: str) -> Iterator[int]:
+    """The numbers of calls that fail in turn, 1, 2, 3 ...: with --all each one, else the first and then each third.
+
+    Which ones depends on the name, so that tests of one kind try different ones.
+    """
+    step = at(quick=3, full=1)
+    return chain((1,), count(2 + crc32(name.encode()) % step, step))
+
+
 def is_full() -> bool:
     """Whether this run has `--all`."""
     return settings.get_current_profile_name() == FULL
@@ -82,6 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if everything:
         os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_FOLDERS}"
         return
+    fork_program()
     path = TemporaryDirectory(prefix="only-python-")
     config.add_cleanup(path.cleanup)
     make_path(Path(path.name))

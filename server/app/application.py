@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, FastAPI
@@ -10,7 +10,6 @@ from fastapi import APIRouter, FastAPI
 from clickcurve.answers import as_json
 from clickcurve.asgi import SAFE, Answer, Application, answer
 from clickcurve.buckets.ladder import minutes_since
-from clickcurve.buckets.row import Row
 from clickcurve.keys import link_subject
 from clickcurve.limiter.http.routes import DecisionService, limit_routes
 from dashboard.pictures.picture_routes import picture_routes
@@ -187,6 +186,7 @@ def _without_routes() -> FastAPI:
         version=program_version(),
         description=ABOUT,
         redirect_slashes=False,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )
@@ -216,11 +216,11 @@ def make_queries(
     is_corrected = corrections.is_corrected
     reader = Reader(store.rows, pending.pending, owner.revisit, store.ladder, others_pending, is_corrected)
 
-    async def moved(now: int) -> Mapping[str, Row]:
-        return await reader.moved(corrections.corrected(), now)
+    def flushes() -> int:
+        return pending.flushes
 
     links, groups = (
-        Listing(kind, store, pending.pending, buffered, lambda: pending.flushes, others, others_within, moved)
+        Listing(kind, store, pending.pending, buffered, flushes, others, others_within, reader.corrected)
         for kind, buffered, others, others_within in (
             (LINK, pending.buffered_links, nobody, None if peers is None else peers.links_within),
             (GROUP, pending.buffered_groups, asked, None),

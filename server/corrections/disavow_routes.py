@@ -120,8 +120,22 @@ class _Rules:
 
     async def answer(self, noted: NotedRule, state: str | None = None) -> dict[str, Any]:
         """Returns a rule as it is answered, with what it has called so far and could call yet."""
+        return await self._answer(noted, await self.corrections.corrector.read(noted.rule.stored), state)
+
+    async def answers(self) -> list[dict[str, Any]]:
+        """Returns all rules as they are answered, oldest first. What several are of is read once."""
+        found = await asyncio.to_thread(self.corrections.book.all)
+        by_row: dict[str, list[NotedRule]] = {}
+        for each in found:
+            by_row.setdefault(each.rule.stored, []).append(each)
+        answers: dict[str, dict[str, Any]] = {}
+        for stored, several in by_row.items():
+            link = await self.corrections.corrector.read(stored)
+            answers |= {each.rule.id: await self._answer(each, link) for each in several}
+        return [answers[each.rule.id] for each in found]
+
+    async def _answer(self, noted: NotedRule, link: CalledLink, state: str | None = None) -> dict[str, Any]:
         rule = noted.rule
-        link = await self.corrections.corrector.read(rule.stored)
         more = disavow(link, rule.dimension, rule.value, rule.since, rule.until)
         waiting = [] if noted.settled or state else await asyncio.to_thread(self.corrections.book.waiting, noted)
         is_bounded = (rule.since, rule.until) != (0, END_OF_TIME)
@@ -197,7 +211,7 @@ def disavow_routes(
 
     @router.get("/v1/disavow", **_operation("List the rules that call hits bots"))
     async def list_rules() -> Response:
-        return _json({"rules": [await rules.answer(each) for each in await asyncio.to_thread(book.all)]})
+        return _json({"rules": await rules.answers()})
 
     @router.get("/v1/disavow/{id}", **_operation("One rule that calls hits bots", refused=_UNKNOWN))
     async def show_rule(request: Request) -> Response:

@@ -38,10 +38,6 @@ class Corrections:
         """Tells whether hits of the row of a stored key may be called bots."""
         return stored in self._corrected
 
-    def corrected(self) -> frozenset[str]:
-        """Returns the stored keys of all such rows."""
-        return self._corrected
-
     async def moved_of(self, stored: Sequence[str]) -> list[str]:
         """Returns the stored keys of all corrections of these rows: of rules that were undone, and new ones, too.
 
