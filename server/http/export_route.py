@@ -21,7 +21,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.keys import FIRST_GROUP, group_of, link_key, link_of
 from clickcurve.raw_path_routes import raw_query
 from clickcurve.visible import json_line
-from clickcurve.waiting import WAIT_S, TookTooLong
+from clickcurve.waiting import WAIT_S, TookTooLong, in_thread
 from query.http.openapi import TEXT, parameter, refusals
 from query.lists.key_kind import ALL_NAMES, LINK, NamesWithin
 from query.parameters import EXPORT, parse_query
@@ -70,7 +70,7 @@ def export_routes(
         async def chunks() -> AsyncIterator[bytes]:
             while True:
                 async with reading:
-                    chunk = await asyncio.to_thread(_next_chunk, lines)
+                    chunk = await in_thread("reading the next links", _next_chunk, lines)
                 if not chunk:
                     return
                 yield chunk
