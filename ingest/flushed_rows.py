@@ -116,19 +116,20 @@ class FlushedCounts:
 
 @dataclass(frozen=True, slots=True)
 class FlushedBreakdowns:
-    """Breakdowns, in their two parts. rewrite: as in FlushedCounts; both parts then."""
+    """Breakdowns, in their two parts. rewrite: as in FlushedCounts; both parts then. whole: as of `apply_parts`."""
 
     number: int
     fold_day: int
     rewrite: bool
     bounded: BoundedLadder
+    whole: bool = False
     nothing: BreakdownDelta = NO_DELTA
 
     def read(self, data: bytes) -> Parts:
         return separate_parts(data)
 
     def applied(self, before: Parts | None, delta: BreakdownDelta, erased_at: int) -> Parts:
-        return apply_parts(before, delta, self.number, self.fold_day, erased_at, self.bounded)
+        return apply_parts(before, delta, self.number, self.fold_day, erased_at, self.bounded, whole=self.whole)
 
     def joined(self, before: Parts | None, aside: Parts) -> Parts:
         return aside if before is None else join_parts(before, aside, self.bounded)

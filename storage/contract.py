@@ -43,10 +43,12 @@ FINAL = (COPIED, RETIRED)
 
 # How names of notes begin. SINCE, then a dimension: since when hits are divided by it, in epoch seconds. SALT, then the
 # start of a day: its salt, which no backup and no copy has.
+# KEPT_TIMES, then an owner: for how long its breakdowns keep values of which dimensions.
 # SHARE, then the id of a share: what it shows until when; SHARE_SECRET is what signs all of them.
 # TOKEN, then the id of a token: what it allows; TOKENS_VERSION is another one after each change of tokens. TOKEN_USED,
 # then the id of a token and a day: it was used then. AUDIT, then a time: what somebody with a token did.
 SINCE, SALT, SHARE, TOKEN, TOKEN_USED, AUDIT = "since:", "salt:", "share:", "token:", "token-used:", "audit:"
+KEPT_TIMES = "kept-times:"
 # LIMITS: a digest of the limiter's rules, to tell whether they have changed.
 SHARE_SECRET, TOKENS_VERSION, LIMITS = "share-secret", "tokens-version", "limits"
 # DISAVOW, then the id of a rule: which counted hits it calls bots. DISAVOW_SETTLED, DISAVOW_UNDO, then its id: it is

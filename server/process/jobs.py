@@ -10,7 +10,7 @@ from clickcurve.buckets.ladder import GRACE_S, HOUR_S
 from clickcurve.buckets.upper_bounds import upper_bounds_in
 from clickcurve.keys import link_key
 from ingest.owner import ID_WINDOW_S, Owner
-from retention.run import run_pass
+from retention.run import revisit_breakdowns, run_pass
 from server.logs import log
 from server.process.schedule import Job
 from storage.contract import Store
@@ -78,11 +78,14 @@ class DailyFold:
             self._done_day = day
 
     async def _pass(self, owner: Owner, day: int) -> bool:
-        report = await run_pass(owner, day)
-        self.folded += report.rows
-        if report.stopped is not None:
-            raise StoreUnavailable(f"the retention pass stopped after {report.rows} rows: {report.stopped}")
-        log.info("fold", extra={"owner": owner.status.owner, "fold_day": day, "rows": report.rows})
+        rows = 0
+        for visit in (run_pass, revisit_breakdowns):
+            report = await visit(owner, day)
+            rows += report.rows
+            self.folded += report.rows
+            if report.stopped is not None:
+                raise StoreUnavailable(f"the retention pass stopped after {rows} rows: {report.stopped}")
+        log.info("fold", extra={"owner": owner.status.owner, "fold_day": day, "rows": rows})
         return True
 
 

@@ -126,7 +126,12 @@ class SqliteFile:
             isolation_level=None,
             check_same_thread=False,
         )
-        for_writing = ("synchronous = FULL", "fullfsync = 1", f"journal_size_limit = {WAL_BYTES}")
+        for_writing = (
+            "synchronous = FULL",
+            "fullfsync = 1",
+            f"journal_size_limit = {WAL_BYTES}",
+            "secure_delete = 1",  # bytes that are replaced go: 0.4 us more a row
+        )
         try:
             for pragma in (
                 "wal_autocheckpoint = 0",

@@ -193,9 +193,7 @@ class SqliteStore(SqliteRankings):
 
     def drop_notes(self, names: Sequence[str]) -> None:
         with self._connections.open().transaction() as db:
-            db.execute("PRAGMA secure_delete = 1")  # the bytes go, too
             db.executemany("DELETE FROM meta WHERE name = ?", [(NOTE + name,) for name in names])
-            db.execute("PRAGMA secure_delete = 0")
 
     def notes(self, prefix: str = "") -> dict[str, str]:
         with self._connections.open().on_worker() as db:

@@ -51,6 +51,9 @@ class FakeOwner:
     def visited(self, fold_day: int) -> None:
         self.days_visited.append(fold_day)
 
+    def times_changed(self) -> bool:
+        return False
+
     async def close(self) -> None:
         self.closed = True
 

@@ -7,12 +7,13 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
-from storage.contract import SavedRow
+from storage.contract import Held, SavedRow
 from storage.from_uri import open_store
 from storage.memory_store import MemoryStore
 from storage.sqlite import file
@@ -194,3 +195,18 @@ def test_three_slashes_are_a_path_from_the_working_folder(tmp_path: Path, monkey
 def test_a_uri_that_names_no_store_is_refused(uri: str) -> None:
     with pytest.raises(SettingInvalid):
         open_store(uri, LADDER)
+
+
+def test_bytes_of_a_row_that_is_replaced_leave_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "clickcurve.db"
+    bytes_of = {f"k{n:03}": Random(n).randbytes(600 + 97 * n) for n in range(60)}  # some on pages of their own
+    store = SqliteStore(path, LADDER)
+    store.save_own(in_flush(store), 1, {key: SavedRow(data, None) for key, data in bytes_of.items()}, {})
+    store.close()
+    assert all(data[:64] in path.read_bytes() and data[-64:] in path.read_bytes() for data in bytes_of.values())
+    store = SqliteStore(path, LADDER)
+    store.save_own(Held(1, 1, "h1"), 1, saved(*bytes_of, data=b"short"), {})
+    store.close()
+    left = path.read_bytes()
+    pieces = [data[at : at + 16] for data in bytes_of.values() for at in range(0, len(data) - 16, 16)]
+    assert [piece for piece in pieces if piece in left] == []
