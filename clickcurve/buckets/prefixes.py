@@ -12,9 +12,9 @@ _NONE = -1
 
 
 class Prefixes:
-    """Some prefixes, ALL_KEYS among them; finds those that a key begins with, at once if it stands by the key before.
+    """Some prefixes, ALL_KEYS among them; finds those that a key begins with.
 
-    A key begins with the last prefix that does not stand after it, or with some of those that this begins with.
+    It does so at once if the key before stood beside it. A key begins with the last prefix that does not stand after it, or with some of those that this begins with.
     """
 
     __slots__ = ("_beyond", "_found", "_next_shorter", "_sorted")
