@@ -182,6 +182,7 @@ class Worker:
             "orphaned_journals": self.orphaned.visit,
         }
         if self.number == 1:
+            functions["rank"] = jobs.PrefixRankings(self.store, self.tokens.prefixes, clock.now).visit
             functions["audit"] = lambda: asyncio.to_thread(self.audit.forget)
         if self.settings.workers > 1:
             functions["dead_workers"] = self._adopt

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from clickcurve.buckets.ladder import END_OF_TIME, fold_day
 from clickcurve.keys import Subject, group_subject, link_of, link_subject
 from clickcurve.problem import shown
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.waiting import in_thread
 from query.http.openapi import refusals
 from query.parameters import parse_parameters, parse_query, resolve_range
 from server.corrections.rules import DisavowRule, NotedRule
@@ -124,7 +124,7 @@ class _Rules:
 
     async def answers(self) -> list[dict[str, Any]]:
         """Returns all rules as they are answered, oldest first. What several are of is read once."""
-        found = await asyncio.to_thread(self.corrections.book.all)
+        found = await in_thread("reading rules", self.corrections.book.all)
         by_row: dict[str, list[NotedRule]] = {}
         for each in found:
             by_row.setdefault(each.rule.stored, []).append(each)
@@ -137,7 +137,9 @@ class _Rules:
     async def _answer(self, noted: NotedRule, link: CalledLink, state: str | None = None) -> dict[str, Any]:
         rule = noted.rule
         more = disavow(link, rule.dimension, rule.value, rule.since, rule.until)
-        waiting = [] if noted.settled or state else await asyncio.to_thread(self.corrections.book.waiting, noted)
+        waiting = (
+            [] if noted.settled or state else await in_thread("reading owners", self.corrections.book.waiting, noted)
+        )
         is_bounded = (rule.since, rule.until) != (0, END_OF_TIME)
         return {
             "id": rule.id,
@@ -156,7 +158,7 @@ class _Rules:
 
     async def noted(self, rule_id: str) -> NotedRule:
         """Returns a rule as it is noted now; raises RuleUnknown."""
-        for each in await asyncio.to_thread(self.corrections.book.all):
+        for each in await in_thread("reading rules", self.corrections.book.all):
             if each.rule.id == rule_id:
                 return each
         detail = "there is no rule with this id"
@@ -192,7 +194,7 @@ def disavow_routes(
             return _json(await rules.answer(NotedRule(rule), "dry_run"))
         await audit.note_request("disavowed", f"{rule.name}: {rule.dimension} {rule.value}")
         span = rule.since, rule.until
-        rule = await asyncio.to_thread(book.add, rule.stored, rule.dimension, rule.value, span, rule.at)
+        rule = await in_thread("writing a rule", book.add, rule.stored, rule.dimension, rule.value, span, rule.at)
         await corrections.refresh()
         return _json(await rules.answer(await rules.noted(rule.id)))
 
@@ -222,9 +224,9 @@ def disavow_routes(
         """All ranges of its value are undone together. Every answer is then as it was."""
         noted = await rules.noted(str(request.path_params["id"]))
         await audit.note_request("disavowal undone", f"{noted.rule.name}: {noted.rule.dimension} {noted.rule.value}")
-        await asyncio.to_thread(book.undo, noted.rule.id)
+        await in_thread("undoing a rule", book.undo, noted.rule.id)
         await corrections.refresh()
-        left = {each.rule.id for each in await asyncio.to_thread(book.all)}
+        left = {each.rule.id for each in await in_thread("reading rules", book.all)}
         return _json(await rules.answer(noted, "undoing" if noted.rule.id in left else "undone"))
 
     return router

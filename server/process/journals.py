@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.errors import ClickcurveError, JournalDamaged, JournalHeld
 from clickcurve.buckets.ladder import minutes_since
 from ingest.buffer import Buffers
@@ -147,7 +146,7 @@ def open_owner(
         stamps=stamps,
         flushed=FlushLog(journal.folder.name, settings.flush_s),
         unreadable=damaged,
-        bounded=BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps),
+        bounded=settings.bounded,
     )
 
 
