@@ -14,7 +14,8 @@ _NONE = -1
 class Prefixes:
     """Some prefixes, ALL_KEYS among them; finds those that a key begins with.
 
-    It does so at once if the key before stood beside it. A key begins with the last prefix that does not stand after it, or with some of those that this begins with.
+    It does so at once if the key before stood beside it. A key begins with the last prefix that does not stand after
+    it, or with some of those that this begins with.
     """
 
     __slots__ = ("_beyond", "_found", "_next_shorter", "_sorted")
