@@ -16,7 +16,6 @@ have been killed in between: where a row was erased meanwhile, all that is calle
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -30,6 +29,7 @@ from clickcurve.buckets.errors import ParameterInvalid, RowCorrupt
 from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.buckets.row import Row, fold, merge
 from clickcurve.keys import ALL_LINKS, breakdown_of, link_of, moved_key
+from clickcurve.waiting import in_thread
 from ingest.batch import AttributeCounts, Batch, BatchAttributes, GroupCounts, HourProfiles, SourceStep
 from ingest.owner import Owner
 from storage.contract import Store, StoredLink
@@ -91,7 +91,7 @@ class Corrector:
         for key in stored:
             try:
                 read = await self._read_divided(key)
-                correction = None if read is None else await asyncio.to_thread(make, key, read.link)
+                correction = None if read is None else await in_thread("reading a link", make, key, read.link)
             except RowCorrupt as error:
                 damaged[key] = error
                 continue
@@ -149,7 +149,7 @@ class Corrector:
         # The corrections first, and counts after breakdowns: what the one has is then in the other for certain.
         named = [await self._store.rows(breakdown_of(moved)), await self._store.rows(breakdown_of(stored))]
         counts = [await self._store.rows(moved), await self._store.rows(stored)]
-        return await asyncio.to_thread(self._joined, named, counts)
+        return await in_thread("reading a link", self._joined, named, counts)
 
     def _joined(self, named: Sequence[StoredLink], counts: Sequence[StoredLink]) -> _ReadLink:
         ladder = self._store.ladder()

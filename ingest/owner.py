@@ -49,7 +49,7 @@ from ingest.journal.contract import BetweenCommits, FlushRecord, Journal
 from ingest.journal.group_commit import GroupCommit
 from ingest.owner_status import Bookkeeping, OwnerStatus
 from ingest.stamps import Stamps
-from storage.contract import Held, Source, Store
+from storage.contract import KEPT_TIMES, Held, Source, Store, StoredLink
 
 ID_WINDOW_S = 48 * 3600
 IDS_ENCODED_AT_ONCE = 2_000  # without leaving the event loop: 2 to 3 us each
@@ -206,6 +206,27 @@ class Owner:
     def visited(self, fold_day: int) -> None:
         """Records in the store that all rows due at fold_day were revisited and flushed. May block."""
         self._store.visited(self._holding(), fold_day)
+
+    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+        """Returns a page of all rows of counts, by stored key. May block."""
+        return self._store.walk(after, limit)
+
+    def times_changed(self) -> bool:
+        """Returns whether values are kept for another time than when all own breakdowns were revisited. May block."""
+        return (self._store.noted(self._note_of_times()) or "") != self._kept_times()
+
+    def note_times(self) -> None:
+        """Notes in the store for how long values are kept, after all own breakdowns were revisited. May block."""
+        name, times = self._note_of_times(), self._kept_times()
+        self._store.drop_notes([name])
+        if times:
+            self._store.note(name, times)
+
+    def _note_of_times(self) -> str:
+        return f"{KEPT_TIMES}{self._holding().owner}"
+
+    def _kept_times(self) -> str:
+        return ",".join(map(str, self._bounded.times))
 
     def _holding(self) -> Held:
         if self._held is None:

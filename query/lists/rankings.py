@@ -324,10 +324,11 @@ class Rankings:
         """
         assert self._ranked is not None
         since = counter.span[0] if counter.span else None
-        asked = Ranking(since, counter.bots is not Bots.only, counter.bots is not Bots.exclude)
+        prefix = self._kind.stored_of(within.prefix)
+        asked = Ranking(since, counter.bots is not Bots.only, counter.bots is not Bots.exclude, prefix)
         counts: Counts = {}
         with self._ranked(asked) as links:
-            candidates = None if links is None else links.candidates(self._kind.stored_of(within.prefix))
+            candidates = None if links is None else links.candidates()
             if links is None or candidates is None:
                 return None
             start, step = 0, limit

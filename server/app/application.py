@@ -115,7 +115,7 @@ def create_app(
     app = _without_routes()
     counting.problems.install(app)
     app.include_router(query_routes(queries, _erasing(owner, pending, peers, corrections), audit.note_request))
-    app.include_router(export_routes(store, owner.flush, clock))
+    app.include_router(export_routes(store, owner.flush, clock, attributes.bounded))
     if breakdowns is not None:
         shown = make_breakdowns(pending, store, clock, attributes, peers, corrections, page.least) or breakdowns
         asked = shown, ChangeQueries(queries, shown).why, attributes.dimensions, attributes.visitors

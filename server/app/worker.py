@@ -181,6 +181,7 @@ class Worker:
             "disavow": self.corrections.refresh,
         }
         if self.number == 1:
+            functions["rank"] = jobs.PrefixRankings(self.store, self.tokens.prefixes, clock.now).visit
             functions["audit"] = lambda: asyncio.to_thread(self.audit.forget)
         if self.number == 1 or self._gave_way is not None:
             functions["orphaned_journals"] = self.orphaned.visit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from clickcurve.buckets.ladder import END_OF_TIME, fold_day
 from clickcurve.keys import ALL, KEY_BYTES, KEY_RULE, Subject, group_subject, link_subject
 from clickcurve.problem import shown
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.waiting import in_thread
 from query.http.openapi import refusals
 from query.parameters import parse_parameters, parse_query, resolve_range
 from server.corrections.rules import DisavowRule, NotedRule, Walked
@@ -128,7 +128,7 @@ class _Rules:
 
     async def answers(self) -> list[dict[str, Any]]:
         """Returns all rules as they are answered, oldest first. What several are of is read once."""
-        found = await asyncio.to_thread(self.corrections.book.all)
+        found = await in_thread("reading rules", self.corrections.book.all)
         by_row: dict[str, list[NotedRule]] = {}
         answers: dict[str, dict[str, Any]] = {}
         for each in found:
@@ -155,7 +155,9 @@ class _Rules:
 
     async def _answer(self, noted: NotedRule, found: Mapping[str, int], state: str | None) -> dict[str, Any]:
         rule = noted.rule
-        waiting = [] if noted.settled or state else await asyncio.to_thread(self.corrections.book.waiting, noted)
+        waiting = (
+            [] if noted.settled or state else await in_thread("reading owners", self.corrections.book.waiting, noted)
+        )
         is_bounded = (rule.since, rule.until) != (0, END_OF_TIME)
         return {
             "id": rule.id,
@@ -172,7 +174,7 @@ class _Rules:
 
     async def noted(self, rule_id: str) -> NotedRule:
         """Returns a rule as it is noted now; raises RuleUnknown."""
-        for each in await asyncio.to_thread(self.corrections.book.all):
+        for each in await in_thread("reading rules", self.corrections.book.all):
             if each.rule.id == rule_id:
                 return each
         detail = "there is no rule with this id"
@@ -196,7 +198,7 @@ def disavow_routes(
             await corrections.corrector.flush()
             return _json(await rules.answer(NotedRule(rule), "dry_run"))
         await audit.note_request("disavowed", _what(rule))
-        rule = await asyncio.to_thread(book.add, rule)
+        rule = await in_thread("writing a rule", book.add, rule)
         await corrections.refresh()
         noted = await rules.noted(rule.id)
         is_begun = rule.prefix is not None and not (noted.settled or (noted.walked and noted.walked.ended))
@@ -236,9 +238,9 @@ def disavow_routes(
         """All ranges of its value are undone together. Every answer is then as it was."""
         noted = await rules.noted(str(request.path_params["id"]))
         await audit.note_request("disavowal undone", _what(noted.rule))
-        await asyncio.to_thread(book.undo, noted.rule.id)
+        await in_thread("undoing a rule", book.undo, noted.rule.id)
         await corrections.refresh()
-        left = {each.rule.id for each in await asyncio.to_thread(book.all)}
+        left = {each.rule.id for each in await in_thread("reading rules", book.all)}
         return _json(await rules.answer(noted, "undoing" if noted.rule.id in left else "undone"))
 
     return router

@@ -16,6 +16,7 @@ from clickcurve.buckets.breakdowns.disavow import CalledLink, Correction, call_b
 from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, ParameterInvalid, RowCorrupt
 from clickcurve.keys import link_of, moved_key
 from clickcurve.problem import shown
+from clickcurve.waiting import in_thread
 from ingest.corrections import Corrector
 from ingest.owner import Owner
 from query.lists.key_kind import LINK, NamesWithin
@@ -57,7 +58,7 @@ class Corrections:
 
         A store that never had a rule is asked once. Raises StoreUnavailable.
         """
-        version = await asyncio.to_thread(self.book.version)
+        version = await in_thread("reading rules", self.book.version)
         return [] if version is None else [moved_key(each) for each in stored]
 
     async def begin(self, patience_s: float) -> None:
@@ -76,9 +77,9 @@ class Corrections:
                 self._is_silent = True
 
     async def _refresh(self) -> None:
-        version = await asyncio.to_thread(self.book.version)
+        version = await in_thread("reading rules", self.book.version)
         if version != self._version:
-            rules = await asyncio.to_thread(self.book.all)
+            rules = await in_thread("reading rules", self.book.all)
             self._corrected = CorrectedRows(each.rule for each in rules)
             self.rules = rules
             await self._flush_for([each.rule for each in rules if not each.settled])
@@ -89,10 +90,10 @@ class Corrections:
     async def _flush_for(self, rules: list[DisavowRule]) -> None:
         if rules:
             await self._owner.flush()  # after a start it claims the owner first
-            await asyncio.to_thread(self.book.note_flushed, rules, self._owner.status.owner)
+            await in_thread("noting a flush", self.book.note_flushed, rules, self._owner.status.owner)
 
     async def _carry_out_all(self) -> None:
-        noted = await asyncio.to_thread(self.book.all)
+        noted = await in_thread("reading rules", self.book.all)
         undone: set[object] = set()
         for each in noted:
             try:
@@ -117,7 +118,7 @@ class Corrections:
     async def _carry_out(self, noted: NotedRule) -> None:
         rule = noted.rule
         # Asked before: what these owners had accepted is in the rows that are read after it.
-        waiting = await asyncio.to_thread(self.book.waiting, noted)
+        waiting = await in_thread("reading owners", self.book.waiting, noted)
         if rule.prefix is not None:
             walked = await self._walk(noted, waiting, lambda key, link: _call(rule, link))
             is_done = walked.ended and not walked.waiting
@@ -125,7 +126,7 @@ class Corrections:
             await self.corrector.carry_out(rule.stored, lambda link: _call(rule, link))
             is_done = not waiting
         if is_done:
-            await asyncio.to_thread(self.book.settle, noted)
+            await in_thread("settling a rule", self.book.settle, noted)
 
     async def _undo(self, noted: NotedRule, all_noted: Sequence[NotedRule]) -> None:
         rule = noted.rule
@@ -143,7 +144,7 @@ class Corrections:
             await self.corrector.carry_out(rule.stored, lambda link: undone(rule.stored, link))
             await self.corrector.carry_out(rule.stored, reconcile)
         same = [each.rule for each in all_noted if each.undo and each.rule.target == rule.target]
-        await asyncio.to_thread(self.book.drop, same)
+        await in_thread("dropping a rule", self.book.drop, same)
 
     # --- rules of many links --------------------------------------------------------------------------------------
     async def _walk(
@@ -169,7 +170,7 @@ class Corrections:
             for key, error in damaged.items():
                 self._note_failure(rule, f"{shown(link_of(key))}: {error.detail}")
             walked = sums.walked(after, len(keys), len(damaged))
-            await asyncio.to_thread(self.book.note_walked, rule, walked)
+            await in_thread("noting links", self.book.note_walked, rule, walked)
         return walked
 
     async def dry_run(self, rule: DisavowRule) -> Walked:
@@ -189,7 +190,7 @@ class Corrections:
                     damaged += 1
                     continue
                 if link is not None:
-                    sums.add(link, await asyncio.to_thread(_call, rule, link), is_called=False)
+                    sums.add(link, await in_thread("reading a link", _call, rule, link), is_called=False)
             walked = sums.walked(after, len(keys), damaged)
         return walked
 
@@ -197,7 +198,7 @@ class Corrections:
         """Returns the next links of a rule, and the last stored key that was looked at: None at the end."""
         assert rule.prefix is not None
         walk = walk_of(self._store, LINK, NamesWithin(rule.prefix))
-        page = await asyncio.to_thread(walk, after, LINKS_PER_PIECE, None)
+        page = await in_thread("reading links", walk, after, LINKS_PER_PIECE, None)
         keys = [key for key, _ in page if rule.is_of(key)]
         return keys, page[-1][0] if len(page) == LINKS_PER_PIECE else None
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.errors import ClickcurveError, JournalHeld
 from ingest.flush import Pace
 from ingest.journal.disk_journal import DiskJournal
@@ -118,7 +117,7 @@ def open_owner(
         stamps=stamps,
         flushed=FlushLog(journal.folder.name, settings.flush_s),
         unreadable=damaged,
-        bounded=BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps),
+        bounded=settings.bounded,
     )
 
 
