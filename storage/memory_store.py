@@ -193,9 +193,10 @@ class MemoryStore:
             keys = nsmallest(limit, (key for key in self._rows if key >= start and not is_breakdown(key)))
             return [(key, self._link(key)) for key in keys]
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         with self._lock:
-            keys = nsmallest(most, (key for key in self._rows if key >= start and not is_breakdown(key)))
+            within = (key for key in self._rows if key.startswith(prefix) and not is_breakdown(key))
+            keys = nsmallest(most, (key for key in within if key >= start))
             matching = [key for key in keys if contains(key, text)][:limit]
             last = matching[-1] if len(matching) == limit else keys[-1] if len(keys) == most else None
             return FoundLinks([(key, self._link(key)) for key in matching], last)

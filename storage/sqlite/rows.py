@@ -13,6 +13,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
+from clickcurve.buckets.prefixes import after_prefix
 from clickcurve.keys import BREAKDOWN_KEYS, counts_key, is_breakdown
 from storage.contract import SavedRow, StoredLink, StoredRow
 
@@ -90,15 +91,18 @@ def walk_counts(db: sqlite3.Connection, operator: str, key: str, limit: int) -> 
     return page
 
 
-def keys_containing(db: sqlite3.Connection, text: str, start: str, most: int) -> tuple[list[str], str | None]:
-    """Looks at `most` keys of counts from `start` on for those that contain a text, which is in lower case.
+def keys_containing(
+    db: sqlite3.Connection, text: str, start: str, most: int, prefix: str
+) -> tuple[list[str], str | None]:
+    """Looks at `most` keys of a prefix's counts from `start` on for those that contain a text, in lower case.
 
     Returns them, and the last key that was looked at; None at the end.
     """
     first, beyond = BREAKDOWN_KEYS
-    parts: list[tuple[str, str | bytes]] = [(start, first)] if start < first else []
+    start, end = max(start, prefix), after_prefix(prefix)
+    parts: list[tuple[str, str | bytes]] = [(start, first if end is None else min(first, end))] if start < first else []
     matching: list[str] = []
-    for low, high in (*parts, (max(start, beyond), END)):
+    for low, high in (*parts, (max(start, beyond), END if end is None else end)):
         (last,) = db.execute(_LOOK_END, (low, high, most - 1)).fetchone() or (None,)
         matching += (key for (key,) in db.execute(_CONTAINING, (low, high if last is None else f"{last}\0", text)))
         if last is not None:

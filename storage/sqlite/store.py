@@ -259,14 +259,14 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().on_scanner() as db:
             return walk_counts(db, ">=", start, limit)
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         wanted = text.encode().lower().decode()
         keys: list[str] = []
         at = start
         last: str | None = start
         while last is not None and len(keys) < limit and most > 0:
             with self._connections.open().on_scanner() as db:  # in steps, so that other walks get their turn
-                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK))
+                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK), prefix)
             keys += some
             most -= KEYS_PER_LOOK
             at = f"{last}\0"
