@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -19,6 +20,7 @@ from server.app import application, samples
 from server.app.background import BackgroundRequests
 from server.app.page import PageSources
 from server.attributes import Attributes
+from server.corrections.erasing import Erasing
 from server.corrections.runner import Corrections
 from server.http.health_routes import Readiness
 from server.http.host_and_origin_guard import HostAndOriginGuard
@@ -139,7 +141,7 @@ class Worker:
             self.limiter.samples,
             lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
             lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
-            lambda: iter([Sample("clickcurve_quarantined_journals", data_folder.quarantined_journals(settings.data))]),
+            lambda: iter([Sample("clickcurve_quarantined_journals", len(self._quarantined_journals()))]),
             lambda: self.background.samples(),
             samples.of_build(),
             process_samples,
@@ -154,6 +156,19 @@ class Worker:
         limiter.listeners.append(history.count)
         limiter.caller_listeners.append(history.count_for_caller)
         return history
+
+    def _erasing(self) -> Erasing:
+        return Erasing(
+            self.owner,
+            self.store,
+            self.attributes.bounded,
+            self.audit,
+            clock.now,
+            lambda: secrets.token_hex(8),
+            self.number == 1,
+            self._quarantined_journals,
+            self.corrections.refresh,
+        )
 
     def _alone(self) -> bool:
         """Returns whether no other journal's hits could carry the same ids. Then an id is judged when it comes."""
@@ -179,6 +194,7 @@ class Worker:
             "dimensions": self.attributes.renew,
             "tokens": self._follow_store,
             "disavow": self.corrections.refresh,
+            "erase": self._erasing().refresh,
         }
         if self.number == 1:
             functions["audit"] = lambda: asyncio.to_thread(self.audit.forget)
@@ -200,6 +216,9 @@ class Worker:
     def _orphans_owner(self, number: int) -> Owner:
         journal = open_journal(self.settings, number)
         return open_owner(self.settings, journal, self.store, False, self.stamps, lambda: self.listening)
+
+    def _quarantined_journals(self) -> list[Path]:
+        return data_folder.quarantined_journals(self.settings.data)
 
     def _quarantine(self, number: int) -> Path:
         return data_folder.quarantine(data_folder.journal_folder(self.settings.data, number))

@@ -23,7 +23,7 @@ from query.http.openapi import refusals
 from query.parameters import parse_parameters, parse_query, resolve_range
 from server.corrections.rules import DisavowRule, NotedRule
 from server.corrections.runner import Corrections
-from server.tokens.audit import AuditLog
+from server.tokens.audit import DISAVOWED, UNDONE, AuditLog, rule_subject
 
 _BODY_BYTES = 16 * 1024
 _ASKED = ("from", "to", "last", "tz", "dry_run")
@@ -176,7 +176,7 @@ def disavow_routes(
         if dry_run:
             await corrections.corrector.flush()
             return _json(await rules.answer(NotedRule(rule), "dry_run"))
-        await audit.note_request("disavowed", f"{rule.name}: {rule.dimension} {rule.value}")
+        await audit.note_request(DISAVOWED, rule_subject(rule.name, rule.dimension, rule.value))
         span = rule.since, rule.until
         rule = await asyncio.to_thread(book.add, rule.stored, rule.dimension, rule.value, span, rule.at)
         await corrections.refresh()
@@ -207,7 +207,7 @@ def disavow_routes(
     async def undo(request: Request) -> Response:
         """All ranges of its value are undone together. Every answer is then as it was."""
         noted = await rules.noted(str(request.path_params["id"]))
-        await audit.note_request("disavowal undone", f"{noted.rule.name}: {noted.rule.dimension} {noted.rule.value}")
+        await audit.note_request(UNDONE, rule_subject(noted.rule.name, noted.rule.dimension, noted.rule.value))
         await asyncio.to_thread(book.undo, noted.rule.id)
         await corrections.refresh()
         left = {each.rule.id for each in await asyncio.to_thread(book.all)}

@@ -7,7 +7,7 @@ what it had accepted before. Undoing it is noted too. Any change is followed by 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 import msgspec
@@ -24,6 +24,7 @@ from storage.contract import (
     OPEN,
     Store,
 )
+from storage.erased_words import ErasureBook
 
 MAX_RULES = 1_000
 
@@ -107,6 +108,8 @@ class DisavowBook:
 
     def add(self, stored: str, dimension: str, value: str, span: tuple[int, int], now: int) -> DisavowRule:
         """Notes a rule of now and returns it; one that is noted already is carried out again. Raises RuleUnderWay."""
+        if ErasureBook(self._store).words(now).is_erased(stored, dimension, value):
+            raise RuleUnderWay("this value was erased", field=dimension, rule="a value that is not to be forgotten")
         rule, known = DisavowRule(stored, dimension, value, *span, now), self.all()
         for each in known:
             if each.rule.id == rule.id and not each.undo:  # it is to call the hits that came since
@@ -148,6 +151,16 @@ class DisavowBook:
         self._store.note(DISAVOW_SETTLED + noted.rule.id, "")
         self._store.drop_notes([f"{_flushed(noted.rule)}{owner}" for owner in noted.flushed])
         self._change()
+
+    def rename(self, is_erased: Callable[[str, str, str], bool], name: str) -> None:
+        """Gives erased values of rules another name, by which they can be undone. is_erased: row, dimension, value."""
+        for each in self.all():
+            rule = each.rule
+            if is_erased(rule.stored, rule.dimension, rule.value):
+                renamed = msgspec.structs.replace(rule, value=name)
+                self._store.note(DISAVOW_SETTLED + renamed.id, "")
+                self._store.note(DISAVOW + renamed.id, msgspec.json.encode(renamed).decode())
+                self.drop([rule])
 
     def _unsettle(self, noted: NotedRule) -> None:
         """Forgets that a rule is settled and who has flushed for it: all do once more."""

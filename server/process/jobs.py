@@ -81,6 +81,7 @@ def job_table(
         "rank": (RANK_S, now, True),
         "tokens": (TOKENS_S, now, False),
         "disavow": (TOKENS_S, now, True),
+        "erase": (TOKENS_S, now, False),
         "audit": (HOUR_S, now, False),
         # A journal that gave way at the start is emptied soon after the store is back; else there is nothing to do.
         "orphaned_journals": (flush_s, now, True),

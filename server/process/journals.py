@@ -6,6 +6,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
@@ -19,6 +20,7 @@ from server import clock, data_folder
 from server.logs import log
 from server.settings.table import Settings
 from storage.contract import Store
+from storage.erased_words import ErasureBook, KnownWords
 from storage.from_uri import open_store
 from storage.sqlite.file import flush_bytes
 
@@ -119,6 +121,7 @@ def open_owner(
         flushed=FlushLog(journal.folder.name, settings.flush_s),
         unreadable=damaged,
         bounded=BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps),
+        erased_words=partial(KnownWords(ErasureBook(store)).read, clock.now),
     )
 
 
