@@ -24,12 +24,13 @@ was asked to write may be there then, whole, or not. No error of a driver leaves
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
 from clickcurve.buckets.candidates import Cutoffs, Place
+from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.upper_bounds import UpperBounds
 
@@ -43,10 +44,12 @@ _REWROTE = " rewrote "  # in a holder: after the name of a rewriter, before EPOC
 
 # How names of notes begin. SINCE, then a dimension: since when hits are divided by it, in epoch seconds. SALT, then the
 # start of a day: its salt, which no backup and no copy has.
+# KEPT_TIMES, then an owner: for how long its breakdowns keep values of which dimensions.
 # SHARE, then the id of a share: what it shows until when; SHARE_SECRET is what signs all of them.
 # TOKEN, then the id of a token: what it allows; TOKENS_VERSION is another one after each change of tokens. TOKEN_USED,
 # then the id of a token and a day: it was used then. AUDIT, then a time: what somebody with a token did.
 SINCE, SALT, SHARE, TOKEN, TOKEN_USED, AUDIT = "since:", "salt:", "share:", "token:", "token-used:", "audit:"
+KEPT_TIMES = "kept-times:"
 # LIMITS: a digest of the limiter's rules, to tell whether they have changed.
 SHARE_SECRET, TOKENS_VERSION, LIMITS = "share-secret", "tokens-version", "limits"
 # DISAVOW, then the id of a rule: which counted hits it calls bots. DISAVOW_SETTLED, DISAVOW_UNDO, then its id: it is
@@ -192,14 +195,14 @@ class View(Protocol):
     def notes(self) -> dict[str, str]:
         """Returns all notes by name."""
 
-    def upper_bounds(self, keys: Sequence[str]) -> dict[tuple[str, int], UpperBounds] | None:
-        """Returns the upper bounds of the candidates among the rows of these keys, by key and owner.
+    def ranked_prefixes(self) -> list[str]:
+        """Returns the prefixes of stored keys whose links have all their candidates, "" for all links."""
 
-        None: the store keeps none, or not all yet.
-        """
+    def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
+        """Returns the upper bounds of a ranked prefix's candidates among the rows of these keys, by key and owner."""
 
-    def cutoffs(self, owner: int) -> Cutoffs:
-        """Returns the cutoffs of this owner: no row but a candidate passes one. Raises RowCorrupt."""
+    def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
+        """Returns the cutoffs of this owner: no row of the prefix but a candidate passes one. Raises RowCorrupt."""
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Returns up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
@@ -209,11 +212,15 @@ class View(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What links are ranked by: what people count, or bots, or both, from `since` on; None: in the links' lives."""
+    """What links are ranked by: what people count, or bots, or both, from `since` on; None: in the links' lives.
+
+    prefix: of the stored keys of the links that are ranked.
+    """
 
     since: int | None
     people: bool
     bots: bool
+    prefix: str = ""
 
 
 class Candidates(NamedTuple):
@@ -234,13 +241,10 @@ class FoundLinks(NamedTuple):
 
 
 class RankedLinks(Protocol):
-    """All links at one moment."""
+    """The links of a ranking at one moment."""
 
-    def candidates(self, prefix: str = "") -> Candidates | None:
-        """Returns the links that lead in the ranking, of those whose stored keys begin with a prefix.
-
-        None: the store cannot read what it keeps of them.
-        """
+    def candidates(self) -> Candidates | None:
+        """Returns the links that lead in the ranking; None: the store cannot read what it keeps of them."""
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         """Returns everything stored of these keys, as `View.links`."""
@@ -415,15 +419,22 @@ class Store(Protocol):
         """
 
     def ranked(self, ranking: Ranking) -> AbstractContextManager[RankedLinks | None]:
-        """Shows all links by what they can count, for a question. Leave it soon, as a view.
+        """Shows links by what they can count, for a question. Leave it soon, as a view.
 
         None: the store keeps no candidates, or not all yet: then only a walk can tell.
         """
 
-    def cutoffs(self, owner: int) -> Cutoffs | None:
+    def cutoffs(self, owner: int) -> CutoffsByPrefix | None:
         """Returns the cutoffs: a row of this owner that passes one must be saved with its upper bounds.
 
-        None: no row must. A flush may use those that it has read to its end: cutoffs only rise.
+        None: no row must. A flush asks once and may use them to its end: cutoffs only rise, and the store remembers
+        which rankings the flush of an owner knows.
+        """
+
+    def rank_prefixes(self, prefixes: Collection[str]) -> None:
+        """Keeps candidates of the links of these prefixes of stored keys too, where there are many, and of no others.
+
+        `rank_some` makes the rows that are there candidates.
         """
 
     def rank_anew(self) -> None:

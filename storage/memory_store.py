@@ -6,7 +6,7 @@ Everything is a dict under one lock. It is held for microseconds, but longer by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from heapq import nsmallest
@@ -14,6 +14,7 @@ from threading import RLock
 from uuid import uuid4
 
 from clickcurve.buckets.candidates import NOBODY, Cutoffs
+from clickcurve.buckets.cutoffs_by_prefix import ALL_KEYS, CutoffsByPrefix, open_cutoffs
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
 from clickcurve.keys import contains, counts_key, is_breakdown, link_of
@@ -209,18 +210,21 @@ class MemoryStore:
         asked = ranking.since, ranking.people, ranking.bots
         with self._lock:
             most: Counter[str] = Counter()
-            links = [key for key in self._rows if link_of(key) is not None]
-            for (key, _), bounds in self.upper_bounds(links).items():
+            links = [key for key in self._rows if link_of(key) is not None and key.startswith(ranking.prefix)]
+            for (key, _), bounds in self.upper_bounds(links, ALL_KEYS).items():
                 most[key] += most_since(bounds, *asked)
             yield MemoryRanked(most, self._link)
 
-    def upper_bounds(self, keys: Sequence[str]) -> dict[tuple[str, int], UpperBounds]:
+    def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
         rows = [(key, owner, row.upper_bounds) for key in keys for owner, row in self._rows.get(key, {}).items()]
         return {(key, owner): bounds for key, owner, bounds in rows if bounds is not None}
 
-    def cutoffs(self, owner: int) -> Cutoffs:
+    def cutoffs(self, owner: int) -> CutoffsByPrefix:
         """Returns open cutoffs: every row with a count passes them."""
-        return Cutoffs()
+        return open_cutoffs()
+
+    def rank_prefixes(self, prefixes: Collection[str]) -> None:
+        """Returns at once: every row is a candidate."""
 
     def rank_anew(self) -> None:
         """Returns at once: every row was ranked when it was saved."""
@@ -256,14 +260,14 @@ class MemoryStore:
 
 
 class MemoryRanked:
-    """All links by their bounds, of a store that stays locked meanwhile; they are sorted for each question."""
+    """Links by their bounds, of a store that stays locked meanwhile; they are sorted for each question."""
 
     def __init__(self, bounds: Mapping[str, int], link: Callable[[str], StoredLink]) -> None:
         self._bounds = bounds
         self._link = link
 
-    def candidates(self, prefix: str = "") -> Candidates:
-        some = (each for each in self._bounds.items() if each[1] and each[0].startswith(prefix))
+    def candidates(self) -> Candidates:
+        some = (each for each in self._bounds.items() if each[1])
         return Candidates(sorted(some, key=lambda each: (-each[1], each[0])), NOBODY)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
@@ -279,6 +283,13 @@ class MemoryView(MemoryStore):
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         links = ((key, self._link(key)) for key in keys)
         return {key: link for key, link in links if link.rows or link.erased_at}
+
+    def ranked_prefixes(self) -> list[str]:
+        return [ALL_KEYS]
+
+    def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
+        """Returns open cutoffs: every row with a count is a candidate."""
+        return Cutoffs()
 
     def count_rows(self, breakdowns: bool) -> int:
         return sum(len(rows) for key, rows in self._rows.items() if breakdowns or not is_breakdown(key))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import UNSET
+
 from clickcurve.answers import (
     NotShown,
     PointState,
@@ -52,6 +54,7 @@ class ValueCounts:
     other: int
     unrecorded: int
     exact: bool
+    kept_since: int | None
 
     def bounds(self, value: str) -> Bounds:
         """Returns the bounds of a value's hits, also of one that was never kept."""
@@ -80,6 +83,7 @@ class ValueCounts:
             other=self.other,
             unrecorded=self.unrecorded,
             exact=self.exact,
+            kept_since=UNSET if self.kept_since is None else self.kept_since,
         )
 
 
@@ -111,6 +115,7 @@ def count_values(
         other=recorded.other,
         unrecorded=missing.unrecorded + opening,
         exact=exact,
+        kept_since=bounded.kept_since(dimension, row.counts.fold_day),
     )
 
 
@@ -135,6 +140,7 @@ class ValueCurve:
     bounds: list[Bounds]
     whole: Bounds
     first: int | None
+    kept_since: int | None
 
     def states(self) -> list[PointState]:
         """Returns one state per point."""
@@ -158,16 +164,20 @@ class ValueCurve:
             at_most=self.whole.at_most,
             exact=self.whole.at_least == self.whole.at_most,
             points=points,
+            kept_since=UNSET if self.kept_since is None else self.kept_since,
         )
 
 
-def curve_of_value(row: BreakdownRow, dimension: str, value: str, since: int, grid: Grid, now: int) -> ValueCurve:
+def curve_of_value(
+    row: BreakdownRow, dimension: str, value: str, since: int, grid: Grid, now: int, bounded: BoundedLadder
+) -> ValueCurve:
     """Returns the bounds of a value along a grid of the breakdown's ladder and of the rows' fold day."""
     grid = _on_edges_of_both(row, grid)
     bounds = _bounds_along(row, dimension, value, grid.edges, since)
     at_most = sum([each.at_most for each in bounds])
     whole = Bounds(sum(_certain(row, dimension, value, since, grid)), at_most)
-    return ValueCurve(dimension, value, grid, grid.open_from(now), bounds, whole, row.counts.first)
+    kept_since = bounded.kept_since(dimension, row.counts.fold_day)
+    return ValueCurve(dimension, value, grid, grid.open_from(now), bounds, whole, row.counts.first, kept_since)
 
 
 def _bounds_along(row: BreakdownRow, dimension: str, value: str, edges: Sequence[int], since: int) -> list[Bounds]:

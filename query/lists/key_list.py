@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain
 
-from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.row import EMPTY, Pending, Row
 from clickcurve.keys import contains
 from clickcurve.waiting import in_thread, locked
+from query.lists.corrected_rows import ReadCorrected, nothing_corrected
 from query.lists.key_kind import ALL_NAMES, KeyKind, NamesWithin
-from query.lists.moved_rows import MovedRows, no_moved_rows
 from query.lists.other_workers import AskOtherWorkers, WorkerPending, by_stored_key
 from query.lists.steps import Buffered, in_steps
 from query.parameters import Parameters
@@ -62,7 +61,7 @@ class KeyList:
     """Answers `GET /v1/links?sort=key`, or the same of groups.
 
     pending is the owner's, of a stored key; buffered the keys for which it has any; other_workers asks for theirs.
-    moved: gives the rows of what is called bots. looked_at: keys of one search, at most.
+    corrected: reads rows with hits that are called bots. looked_at: keys of one search, at most.
     """
 
     def __init__(
@@ -72,10 +71,10 @@ class KeyList:
         pending: Callable[[str], Sequence[Pending]],
         buffered: Buffered,
         other_workers: AskOtherWorkers,
-        moved: MovedRows = no_moved_rows,
+        corrected: ReadCorrected = nothing_corrected,
         looked_at: int = LOOKED_AT,
     ) -> None:
-        self._moved = moved
+        self._corrected = corrected
         self._kind = kind
         self._store = store
         self._pending = pending
@@ -96,7 +95,6 @@ class KeyList:
         others: what other workers hold; None: they are asked. Raises StoreUnavailable.
         """
         wanted, many = _Wanted.by(parameters, within), parameters.limit + 1
-        moved = {self._name(stored_key): row for stored_key, row in (await self._moved(now)).items()}
         first = many
         while True:
             pending = await self._first_pending(wanted, first, others)
@@ -105,10 +103,10 @@ class KeyList:
             if len(pending) < first or (len(rows) == many and rows[-1][0] <= max(pending)):
                 break
             first *= 2  # some of them were erased meanwhile and count nothing, so later ones may be on the page
-        links = [
-            (key, lifetime(_without_called(row, moved.get(key)), parameters.bots))
-            for key, row in rows[: parameters.limit]
-        ]
+        links = []
+        for key, row in rows[: parameters.limit]:
+            corrected = await self._corrected(self._kind.stored_of(key), now, since=HEAD)
+            links.append((key, lifetime(row if corrected is None else corrected, parameters.bots)))
         return KeyPage(links, links[-1][0] if len(rows) == many else last)
 
     async def _first_pending(
@@ -173,11 +171,6 @@ class KeyList:
             return self._store.containing(text, start, size, self._looked_at)
         links = self._store.in_order(start, size)
         return FoundLinks(links, links[-1][0] if len(links) == size else None)
-
-
-def _without_called(head: Row, moved: Row | None) -> Row:
-    called = 0 if moved is None else moved.lifetime - moved.bots
-    return head._replace(disavowed=Disavowed(called)) if called > 0 else head
 
 
 def _counts(row: Row) -> bool:

@@ -8,9 +8,9 @@ from itertools import takewhile
 
 from clickcurve.access import access
 from clickcurve.buckets.row import Pending
+from query.lists.corrected_rows import ReadCorrected, nothing_corrected
 from query.lists.key_kind import ALL_NAMES, GROUP, LINK, KeyKind, NamesWithin
 from query.lists.key_list import KeyList, KeyPage
-from query.lists.moved_rows import MovedRows, no_moved_rows
 from query.lists.other_workers import AskOtherWorkers, WorkerPending, nobody
 from query.lists.rankings import RankedKeys, Rankings, Walk
 from query.lists.steps import Buffered
@@ -23,8 +23,8 @@ class Listing:
 
     pending is the owner's, of a stored key; buffered the names for which it has any, with parts of the most;
     flushes a number that rises whenever a flush is complete. other_workers: asks for their pending hits of this kind,
-    others_within for those of names that begin with a prefix, or raises StoreUnavailable if it cannot hear all. moved:
-    gives the rows of what is called bots.
+    others_within for those of names that begin with a prefix, or raises StoreUnavailable if it cannot hear all.
+    corrected: reads rows with hits that are called bots.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class Listing:
         flushes: Callable[[], int],
         other_workers: AskOtherWorkers = nobody,
         others_within: Callable[[str], Awaitable[Sequence[WorkerPending]]] | None = None,
-        moved: MovedRows = no_moved_rows,
+        corrected: ReadCorrected = nothing_corrected,
     ) -> None:
         self.kind = kind
         ranked = None if kind is GROUP else store.ranked
         walk_of = partial(_walk_of, store, kind)
         self.rankings = Rankings(
-            kind, walk_of, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers, moved
+            kind, walk_of, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers, corrected
         )
-        self.keys = KeyList(kind, store, pending, buffered, other_workers, moved)
+        self.keys = KeyList(kind, store, pending, buffered, other_workers, corrected)
         self._others_within = others_within
 
     async def list(self, parameters: Parameters, now: int) -> RankedKeys | KeyPage:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import JournalDamaged, StoreUnavailable
 from clickcurve.buckets.ladder import fold_day
-from ingest.journal.journal import Journal
+from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
@@ -51,7 +51,7 @@ class Worker:
     """The parts of one worker, joined."""
 
     def __init__(
-        self, settings: Settings, number: int, journal: Journal, store: Store, slots: Slots, gave_way: int | None
+        self, settings: Settings, number: int, journal: DiskJournal, store: Store, slots: Slots, gave_way: int | None
     ) -> None:
         """Joins the parts. `gave_way`: the number of the journal whose place this one took at the start."""
         self.settings, self.number, self.store, self._gave_way = settings, number, store, gave_way
@@ -197,6 +197,7 @@ class Worker:
             "erase": self._erasing().refresh,
         }
         if self.number == 1:
+            functions["rank"] = jobs.PrefixRankings(self.store, self.tokens.prefixes, clock.now).visit
             functions["audit"] = lambda: asyncio.to_thread(self.audit.forget)
         if self.number == 1 or self._gave_way is not None:
             functions["orphaned_journals"] = self.orphaned.visit

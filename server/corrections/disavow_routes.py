@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from clickcurve.buckets.ladder import END_OF_TIME, fold_day
 from clickcurve.keys import Subject, group_subject, link_of, link_subject
 from clickcurve.problem import shown
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.waiting import in_thread
 from query.http.openapi import refusals
 from query.parameters import parse_parameters, parse_query, resolve_range
 from server.corrections.rules import DisavowRule, NotedRule
@@ -120,10 +120,26 @@ class _Rules:
 
     async def answer(self, noted: NotedRule, state: str | None = None) -> dict[str, Any]:
         """Returns a rule as it is answered, with what it has called so far and could call yet."""
+        return await self._answer(noted, await self.corrections.corrector.read(noted.rule.stored), state)
+
+    async def answers(self) -> list[dict[str, Any]]:
+        """Returns all rules as they are answered, oldest first. What several are of is read once."""
+        found = await in_thread("reading rules", self.corrections.book.all)
+        by_row: dict[str, list[NotedRule]] = {}
+        for each in found:
+            by_row.setdefault(each.rule.stored, []).append(each)
+        answers: dict[str, dict[str, Any]] = {}
+        for stored, several in by_row.items():
+            link = await self.corrections.corrector.read(stored)
+            answers |= {each.rule.id: await self._answer(each, link) for each in several}
+        return [answers[each.rule.id] for each in found]
+
+    async def _answer(self, noted: NotedRule, link: CalledLink, state: str | None = None) -> dict[str, Any]:
         rule = noted.rule
-        link = await self.corrections.corrector.read(rule.stored)
         more = disavow(link, rule.dimension, rule.value, rule.since, rule.until)
-        waiting = [] if noted.settled or state else await asyncio.to_thread(self.corrections.book.waiting, noted)
+        waiting = (
+            [] if noted.settled or state else await in_thread("reading owners", self.corrections.book.waiting, noted)
+        )
         is_bounded = (rule.since, rule.until) != (0, END_OF_TIME)
         return {
             "id": rule.id,
@@ -142,7 +158,7 @@ class _Rules:
 
     async def noted(self, rule_id: str) -> NotedRule:
         """Returns a rule as it is noted now; raises RuleUnknown."""
-        for each in await asyncio.to_thread(self.corrections.book.all):
+        for each in await in_thread("reading rules", self.corrections.book.all):
             if each.rule.id == rule_id:
                 return each
         detail = "there is no rule with this id"
@@ -178,7 +194,7 @@ def disavow_routes(
             return _json(await rules.answer(NotedRule(rule), "dry_run"))
         await audit.note_request(DISAVOWED, rule_subject(rule.name, rule.dimension, rule.value))
         span = rule.since, rule.until
-        rule = await asyncio.to_thread(book.add, rule.stored, rule.dimension, rule.value, span, rule.at)
+        rule = await in_thread("writing a rule", book.add, rule.stored, rule.dimension, rule.value, span, rule.at)
         await corrections.refresh()
         return _json(await rules.answer(await rules.noted(rule.id)))
 
@@ -197,7 +213,7 @@ def disavow_routes(
 
     @router.get("/v1/disavow", **_operation("List the rules that call hits bots"))
     async def list_rules() -> Response:
-        return _json({"rules": [await rules.answer(each) for each in await asyncio.to_thread(book.all)]})
+        return _json({"rules": await rules.answers()})
 
     @router.get("/v1/disavow/{id}", **_operation("One rule that calls hits bots", refused=_UNKNOWN))
     async def show_rule(request: Request) -> Response:
@@ -208,9 +224,9 @@ def disavow_routes(
         """All ranges of its value are undone together. Every answer is then as it was."""
         noted = await rules.noted(str(request.path_params["id"]))
         await audit.note_request(UNDONE, rule_subject(noted.rule.name, noted.rule.dimension, noted.rule.value))
-        await asyncio.to_thread(book.undo, noted.rule.id)
+        await in_thread("undoing a rule", book.undo, noted.rule.id)
         await corrections.refresh()
-        left = {each.rule.id for each in await asyncio.to_thread(book.all)}
+        left = {each.rule.id for each in await in_thread("reading rules", book.all)}
         return _json(await rules.answer(noted, "undoing" if noted.rule.id in left else "undone"))
 
     return router

@@ -92,18 +92,21 @@ class DisavowBook:
 
     def all(self) -> list[NotedRule]:
         """Returns the rules, oldest first."""
-        notes = self._store.notes()
+        rules = self._store.notes(DISAVOW)
+        settled, undo = self._store.notes(DISAVOW_SETTLED), self._store.notes(DISAVOW_UNDO)
+        flushed: dict[str, set[int]] = {}
+        for name in self._store.notes(DISAVOW_FLUSHED):
+            rule_id, _, owner = name.removeprefix(DISAVOW_FLUSHED).partition(":")
+            flushed.setdefault(rule_id, set()).add(int(owner))
         found = []
-        for name, value in notes.items():
-            if not name.startswith(DISAVOW):
-                continue
+        for name, value in rules.items():
             try:
                 rule = _read_rule(value)
             except msgspec.DecodeError as error:
                 log.error("rule unreadable", extra={"note": name, "reason": str(error), "then": "it is left out"})
                 continue
-            flushed = frozenset(int(each.rpartition(":")[2]) for each in notes if each.startswith(_flushed(rule)))
-            found.append(NotedRule(rule, DISAVOW_SETTLED + rule.id in notes, DISAVOW_UNDO + rule.id in notes, flushed))
+            owners = frozenset(flushed.get(rule.id, ()))
+            found.append(NotedRule(rule, DISAVOW_SETTLED + rule.id in settled, DISAVOW_UNDO + rule.id in undo, owners))
         return sorted(found, key=lambda noted: (noted.rule.at, noted.rule.id))
 
     def add(self, stored: str, dimension: str, value: str, span: tuple[int, int], now: int) -> DisavowRule:
@@ -171,9 +174,9 @@ class DisavowBook:
     def drop(self, rules: Iterable[DisavowRule]) -> None:
         """Forgets rules that were undone."""
         dropped = list(rules)
-        flushed = tuple(map(_flushed, dropped))
         names = [prefix + rule.id for rule in dropped for prefix in (DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO)]
-        self._store.drop_notes([*names, *(name for name in self._store.notes() if name.startswith(flushed))])
+        flushed = (name for rule in dropped for name in self._store.notes(_flushed(rule)))
+        self._store.drop_notes([*names, *flushed])
         self._change()
 
     def _change(self) -> None:

@@ -9,6 +9,7 @@ from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.breakdowns.disavow import call_back, disavow, reconcile
 from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere
 from clickcurve.keys import moved_key
+from clickcurve.waiting import in_thread
 from ingest.corrections import Corrector
 from ingest.owner import Owner
 from server.corrections.rules import DisavowBook, DisavowRule, NotedRule
@@ -38,16 +39,12 @@ class Corrections:
         """Tells whether hits of the row of a stored key may be called bots."""
         return stored in self._corrected
 
-    def corrected(self) -> frozenset[str]:
-        """Returns the stored keys of all such rows."""
-        return self._corrected
-
     async def moved_of(self, stored: Sequence[str]) -> list[str]:
         """Returns the stored keys of all corrections of these rows: of rules that were undone, and new ones, too.
 
         A store that never had a rule is asked once. Raises StoreUnavailable.
         """
-        if await asyncio.to_thread(self.book.version) is None:
+        if await in_thread("reading rules", self.book.version) is None:
             return []
         of_rules = {moved_key(each) for each in stored if self.is_corrected(each)}
         return sorted(of_rules | set(await self.corrector.moved_of(stored)))
@@ -68,9 +65,9 @@ class Corrections:
                 self._is_silent = True
 
     async def _refresh(self) -> None:
-        version = await asyncio.to_thread(self.book.version)
+        version = await in_thread("reading rules", self.book.version)
         if version != self._version:
-            rules = await asyncio.to_thread(self.book.all)
+            rules = await in_thread("reading rules", self.book.all)
             self._corrected = frozenset(key for each in rules for key in each.rule.corrects())
             self.rules = rules
             await self._flush_for([each.rule for each in rules if not each.settled])
@@ -82,7 +79,7 @@ class Corrections:
         owner = self._owner.status.owner
         if rules and owner is not None:
             await self._owner.flush()
-            await asyncio.to_thread(self.book.note_flushed, rules, owner)
+            await in_thread("noting a flush", self.book.note_flushed, rules, owner)
 
     async def _carry_out_all(self) -> None:
         try:
@@ -102,15 +99,17 @@ class Corrections:
     async def _carry_out(self, noted: NotedRule) -> None:
         rule = noted.rule
         # Asked before: what these owners had accepted is in the rows that are read after it.
-        now_noted = next((each for each in await asyncio.to_thread(self.book.all) if each.rule.id == rule.id), noted)
-        waiting = await asyncio.to_thread(self.book.waiting, now_noted)
+        now_noted = next(
+            (each for each in await in_thread("reading rules", self.book.all) if each.rule.id == rule.id), noted
+        )
+        waiting = await in_thread("reading owners", self.book.waiting, now_noted)
         await self.corrector.carry_out(
             rule.stored, lambda link: disavow(link, rule.dimension, rule.value, rule.since, rule.until)
         )
         if not waiting:
-            await asyncio.to_thread(self.book.settle, now_noted)
+            await in_thread("settling a rule", self.book.settle, now_noted)
 
     async def _undo(self, rule: DisavowRule) -> None:
         await self.corrector.carry_out(rule.stored, lambda link: call_back(link, rule.dimension, rule.value))
         await self.corrector.carry_out(rule.stored, reconcile)
-        await asyncio.to_thread(self.book.drop, [rule])
+        await in_thread("dropping a rule", self.book.drop, [rule])

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.breakdowns.few_hits import LEAST
+from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.ladder import LADDERS, Ladder
 from clickcurve.hosts import CHOICES
 from clickcurve.limiter.http.address import HEADERS
@@ -20,9 +21,10 @@ from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule
 from ingest.attributes.dimensions import DIMENSION_RULE
 from ingest.buffer import BUFFER_BYTES
-from ingest.journal.journal import MAX_BYTES
+from ingest.journal.disk_journal import MAX_BYTES
 from server.settings import values
 from server.settings.alerts import Alert
+from server.settings.values import KEEP_LEAST
 
 PREFIX = "CLICKCURVE_"
 MAX_WORKERS = 64
@@ -234,6 +236,12 @@ class Settings:
         "How many values of a dimension are kept for each link: in an hour, a day, a week and a month.",
         "N,N,N,N",
     )
+    breakdown_keep: tuple[KeptTime, ...] = _row(
+        "",
+        values.kept_times,
+        f"Dimensions whose values are kept for a time only: ref=400d,country=90d. From {KEEP_LEAST} days on.",
+        "NAME=DAYS,...",
+    )
     breakdown_own_hosts: tuple[str, ...] = _row(
         "", values.host_names, "Your own hosts: a visit from one of them has no referrer.", "NAMES"
     )
@@ -294,6 +302,11 @@ class Settings:
     rules: tuple[Rule, ...] = ()
     alerts: tuple[Alert, ...] = ()
     again: Callable[[], Settings] = field(repr=False, compare=False)
+
+    @property
+    def bounded(self) -> BoundedLadder:
+        """The ladder of breakdowns, how many values each tier keeps, and for how long."""
+        return BoundedLadder(BREAKDOWN.ladder, self.breakdown_caps, self.breakdown_keep)
 
     @property
     def closed(self) -> bool:

@@ -6,6 +6,7 @@ A statement takes a fixed number of keys or rows, so that it is prepared once.
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -131,3 +132,12 @@ def count_rows(db: sqlite3.Connection, breakdowns: bool) -> int:
 
 def operator_after(after: str | None) -> str:
     return ">=" if after is None else ">"
+
+
+def after_prefix(prefix: str) -> str | None:
+    """Returns the least text after all those that begin with a prefix; None: there is none."""
+    for place in range(len(prefix), 0, -1):
+        last = ord(prefix[place - 1])
+        if last < sys.maxunicode:  # UTF-8 has no surrogates, and its bytes are in the order of characters
+            return prefix[: place - 1] + chr(0xE000 if last == 0xD7FF else last + 1)
+    return None

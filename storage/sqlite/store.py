@@ -15,9 +15,10 @@ from clickcurve.keys import counts_key
 from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink, StoredRow
 from storage.first_use import FirstUse, Later
 from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
+from storage.sqlite.candidates import COLUMNS, bounds_within_prefixes, save_candidates
 from storage.sqlite.connections import BUSY_S, Connections
-from storage.sqlite.file import NOTE, translate_errors, unavailable
-from storage.sqlite.rankings import COLUMNS, SqliteRankings, save_candidates
+from storage.sqlite.file import ALL_LINKS_RANKING, NOTE, translate_errors, unavailable
+from storage.sqlite.rankings import SqliteRankings
 from storage.sqlite.rows import (
     KEYS_PER_LOOK,
     KEYS_PER_QUERY,
@@ -36,7 +37,11 @@ from storage.sqlite.view import SqliteView, notes_of, owner_record, owner_record
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
 
-_OWN = f"SELECT key, data, {COLUMNS} FROM rows LEFT JOIN leaders USING (key, owner) WHERE key IN {MANY} AND owner = ?"
+_OWN = (
+    f"SELECT key, data, {COLUMNS} FROM rows LEFT JOIN"
+    f" (SELECT key, owner, {COLUMNS} FROM leaders WHERE ranking = {ALL_LINKS_RANKING}) USING (key, owner)"
+    f" WHERE key IN {MANY} AND owner = ?"
+)
 
 _CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {MANY}"
 _CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {MANY} AND at_us >= ?"
@@ -68,6 +73,7 @@ class SqliteStore(SqliteRankings):
         """
         connect = partial(Connections, path, ladder, read_only=read_only, busy_s=busy_s)
         self._connections = FirstUse(connect, later)
+        self._known = {}
 
     def uuid(self) -> str:
         with self._connections.open().on_worker() as db:
@@ -132,8 +138,10 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().on_worker() as db:
             db.execute("BEGIN")  # rows and erasures from one view
             erased = erasures_of(db, keys)
+            known = self._known.get(owner)
+            within = {} if known is None else bounds_within_prefixes(db, known, owner, keys)
             own = {
-                key: OwnRow(data, erased.pop(key, 0), None if last is None else (last, *bounds))
+                key: OwnRow(data, erased.pop(key, 0), within.get(key) if last is None else (last, *bounds))
                 for key, data, last, *bounds in each_of(db, _OWN, keys, owner)
             }
         own.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
@@ -148,7 +156,7 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().transaction(synced=synced) as db:
             check_fence(held, flush, owner_record(db, held.owner))
             save_rows(db, held.owner, rows)
-            save_candidates(db, held.owner, rows)
+            save_candidates(db, held.owner, rows, self._known.get(held.owner))
             db.executemany(
                 "INSERT INTO sources (source, owner, epoch, position, tail) VALUES (?, ?, ?, ?, ?)"
                 " ON CONFLICT (source) DO UPDATE SET epoch = excluded.epoch, position = excluded.position,"
@@ -193,9 +201,7 @@ class SqliteStore(SqliteRankings):
 
     def drop_notes(self, names: Sequence[str]) -> None:
         with self._connections.open().transaction() as db:
-            db.execute("PRAGMA secure_delete = 1")  # the bytes go, too
             db.executemany("DELETE FROM meta WHERE name = ?", [(NOTE + name,) for name in names])
-            db.execute("PRAGMA secure_delete = 0")
 
     def notes(self, prefix: str = "") -> dict[str, str]:
         with self._connections.open().on_worker() as db:

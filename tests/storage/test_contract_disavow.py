@@ -18,7 +18,7 @@ from clickcurve.keys import ALL_LINKS, group_key, moved_key
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import ProfileReader
 from ingest.attributes.referrer import ReferrerReader
-from ingest.batch import SourceStep
+from ingest.batch import Batch, SourceStep
 from ingest.corrections import CORRECTIONS_SOURCE, Corrector, correction_batch
 from ingest.hit import Moment
 from ingest.reading.body import Media
@@ -61,6 +61,15 @@ def node_of(folder: Path, store: Store) -> OwnerProcess:
     return OwnerProcess(folder, store, lambda: float(NOW), alone=False, disk=TrackedDisk())
 
 
+async def nine_hits_and_their_correction(node: OwnerProcess, corrector: Corrector) -> Batch:
+    """Counts nine spam hits of a link; returns the batch that calls them bots, which nobody has accepted yet."""
+    await send(node, "a", "spam.example", 9)
+    await node.owner.flush()
+    step = (await node.owner.source(CORRECTIONS_SOURCE)).position
+    correction = spam(await corrector.read("a"))
+    return correction_batch("a", correction, SourceStep(CORRECTIONS_SOURCE, step, step + 1, ""))
+
+
 def test_hits_are_called_bots_and_back_over_two_owners(store_factory: StoreFactory, tmp_path: Path) -> None:
     async def story() -> None:
         stores = store_factory(), store_factory()
@@ -100,11 +109,7 @@ def test_a_correction_that_was_journaled_counts_once_after_a_kill(store_factory:
         store = store_factory()
         node = node_of(tmp_path / "node", store)
         corrector = Corrector(node.owner, store, BREAKDOWN, lambda: NOW)
-        await send(node, "a", "spam.example", 9)
-        await node.owner.flush()
-        step = (await node.owner.source(CORRECTIONS_SOURCE)).position
-        correction = spam(await corrector.read("a"))
-        await node.owner.accept(correction_batch("a", correction, SourceStep(CORRECTIONS_SOURCE, step, step + 1, "")))
+        await node.owner.accept(await nine_hits_and_their_correction(node, corrector))
         node.disk.kill()
         node.start()
         again = Corrector(node.owner, store, BREAKDOWN, lambda: NOW)
@@ -123,11 +128,7 @@ def test_a_correction_during_an_outage_counts_once_after_it(
         store = failing_factory()
         node = node_of(tmp_path / "node", store)
         corrector = Corrector(node.owner, store, BREAKDOWN, lambda: NOW)
-        await send(node, "a", "spam.example", 9)
-        await node.owner.flush()
-        step = (await node.owner.source(CORRECTIONS_SOURCE)).position
-        correction = spam(await corrector.read("a"))
-        batch = correction_batch("a", correction, SourceStep(CORRECTIONS_SOURCE, step, step + 1, ""))
+        batch = await nine_hits_and_their_correction(node, corrector)
         with outage.down(failing_factory):
             await node.owner.accept(batch)  # journaled, and the store does not know of it
             with pytest.raises(StoreUnavailable) if outage.stops_all else suppress(StoreUnavailable):

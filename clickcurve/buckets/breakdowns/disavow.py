@@ -116,13 +116,13 @@ def call_back(link: CalledLink, dimension: str, value: str) -> Correction:
     at_least = 0
     for start, _ in _buckets_of(link.moved.named, dimension):
         low, high = link.span(start)
-        called = {name: sum(called_values(link.moved.named, name, low).values()) for name in names}
-        gone = called_values(link.moved.named, dimension, low).get(value, 0)
+        called = {name: called_values(link.moved.named, name, low) for name in names}
+        gone = called[dimension].pop(value, 0)
         if gone <= 0:
             continue
         named[low] = {value: gone}
-        called[dimension] -= gone
-        back = min(gone, called_between(link.moved.counts, low, high) - max(called.values()))
+        sure = max(sum(values.values()) for values in called.values())
+        back = min(gone, called_between(link.moved.counts, low, high) - sure)
         if back > 0:
             bots[low] = back
             at_least += back

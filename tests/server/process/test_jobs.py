@@ -10,12 +10,17 @@ from typing import Any, cast
 import pytest
 
 from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSuperseded, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS
+from clickcurve.keys import link_key
 from ingest.owner import ID_WINDOW_S, Owner
 from ingest.owner_status import OwnerStatus
 from server.process import jobs
 from server.process.journals import FlushLog
 from server.workers.orphaned_journals import OrphanedJournals
 from storage.contract import Store
+from storage.sqlite import rankings
+from storage.sqlite.store import SqliteStore
+from tests.storage.flushes import Flusher, hits
 
 DAY_US = 86_400 * 1_000_000
 
@@ -45,6 +50,9 @@ class FakeOwner:
 
     def visited(self, fold_day: int) -> None:
         self.days_visited.append(fold_day)
+
+    def times_changed(self) -> bool:
+        return False
 
     async def close(self) -> None:
         self.closed = True
@@ -182,3 +190,30 @@ def test_a_flush_that_takes_nearly_all_of_its_interval_is_warned_of_once(caplog:
     warned = [record for record in caplog.records if record.getMessage() == "long flush"]
     assert [vars(record)["seconds"] for record in warned] == [8.1, 12.0]
     assert len(caplog.records) == 7
+
+
+async def test_the_store_is_told_of_new_prefixes_at_once_and_of_all_once_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a prefix that has many links by then is ranked."""
+    monkeypatch.setattr(rankings, "MANY_LINKS", 2)
+    store, tokens, now = SqliteStore(tmp_path / "clickcurve.db", CLICKS), {"a/", "\0/"}, 0.0
+    flusher, job = Flusher(store), jobs.PrefixRankings(store, lambda: frozenset(tokens), lambda: now)
+
+    async def ranked_after(seconds: float) -> list[str]:
+        nonlocal now
+        now += seconds
+        await job.visit()
+        with store.view() as view:
+            return sorted(view.ranked_prefixes())
+
+    flusher.flush({link_key(key): hits((0, 1)) for key in ("a/1", "b/1", "b/2", "\0/1", "\0/2")})
+    assert await ranked_after(0) == ["", "\0\0/"]
+    tokens.add("b/")
+    assert await ranked_after(60) == ["", "\0\0/", "b/"]
+    flusher.flush({"a/2": hits((0, 1))})
+    assert await ranked_after(60) == ["", "\0\0/", "b/"]
+    assert await ranked_after(3_600) == ["", "\0\0/", "a/", "b/"]
+    tokens.clear()
+    assert await ranked_after(60) == [""]
+    store.close()
