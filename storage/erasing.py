@@ -115,7 +115,10 @@ class Eraser:
         return not is_moved(key) and (link_of(row) is not None if self.word.row is None else self.word.row == row)
 
     def _erased(self, key: str, data: bytes, anew: bool = False) -> tuple[SavedRow | None, int]:
-        """Returns a row without the value, None if it had none, and its hits. anew: the row in any case."""
+        """Returns a row without the value, None if it had none, and the hits.
+
+        anew: the row in any case.
+        """
         if key == QUARANTINE:
             rows, hits = self._erased_quarantine(data)
             return (SavedRow(encode_quarantined(rows), None) if hits or anew else None), hits
