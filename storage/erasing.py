@@ -110,7 +110,7 @@ class Eraser:
         found.hits += hits
 
     def _counts(self, key: str) -> bool:
-        """Tells whether the hits of a row are those that are meant, and not a sum or a correction of them."""
+        """Tells whether the hits of a row are counted, not a sum or a correction of them."""
         row = corrected_key(key)
         return not is_moved(key) and (link_of(row) is not None if self.word.row is None else self.word.row == row)
 
