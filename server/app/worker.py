@@ -115,7 +115,10 @@ class Worker:
             peers,
             corrections,
         )
-        self.background = BackgroundRequests(settings, number, self.owner, queries, breakdowns, self.gateway.hits)
+        shown = application.make_breakdowns(
+            self.pending, store, clock.now, self.attributes, peers, corrections, settings.page_least
+        )
+        self.background = BackgroundRequests(settings, number, self.owner, queries, shown, self.gateway.hits)
         self.schedule = self._schedule()
 
     def _ending(self) -> str | None:
