@@ -14,6 +14,7 @@ from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
+from query.breakdowns.queries import BreakdownQueries
 from server import clock, data_folder
 from server.app import application, samples
 from server.app.background import BackgroundRequests
@@ -85,7 +86,6 @@ class Worker:
         peers = self.peers if settings.workers > 1 else None
         corrections = self.corrections = Corrections.of(self.owner, store, self.attributes.bounded, clock.now)
         queries = application.make_queries(self.owner, self.pending, store, clock.now, peers, corrections)
-        breakdowns = application.make_breakdowns(self.pending, store, clock.now, self.attributes, peers, corrections)
         self.gateway = application.create_app(
             self.owner,
             store,
@@ -101,7 +101,7 @@ class Worker:
             self.pending,
             self.attributes,
             queries,
-            breakdowns,
+            self._breakdowns(),
             PageSources(
                 self.tokens.gate,
                 Shares(store),
@@ -115,11 +115,15 @@ class Worker:
             peers,
             corrections,
         )
-        shown = application.make_breakdowns(
-            self.pending, store, clock.now, self.attributes, peers, corrections, settings.page_least
-        )
+        shown = self._breakdowns(settings.page_least)
         self.background = BackgroundRequests(settings, number, self.owner, queries, shown, self.gateway.hits)
         self.schedule = self._schedule()
+
+    def _breakdowns(self, least: int = 0) -> BreakdownQueries | None:
+        """Makes what answers about breakdowns, without the names of values with fewer hits."""
+        peers = self.peers if self.settings.workers > 1 else None
+        parts = self.pending, self.store, clock.now, self.attributes, peers, self.corrections
+        return application.make_breakdowns(*parts, least)
 
     def _ending(self) -> str | None:
         """Returns why no more requests should come; None while they should."""
