@@ -61,7 +61,8 @@ class Owner:
     """One journal, its buffer and its rows; see the module's text.
 
     `token` makes a random name for each claim. `place`: the journal's address in the owner's record, for people.
-    `alone`: no other owner writes this store. `stamps` None: no other process stamps its hits. `flushed` is called with
+    `alone`: no other owner writes this store. `buffers`: what the journal holds; None: it is read here. `stamps` None:
+    no other process stamps its hits. `flushed` is called with
     the status after each complete flush, `unreadable` with the key of a damaged row and what is wrong with it, in the
     flush's thread.
     """
@@ -76,6 +77,7 @@ class Owner:
         place: str,
         alone: bool,
         buffer_bytes: int = BUFFER_BYTES,
+        buffers: Buffers | None = None,
         stamps: Stamps | None = None,
         bounded: BoundedLadder = BREAKDOWN,
         flushed: Callable[[OwnerStatus], None] = lambda status: None,
@@ -104,7 +106,7 @@ class Owner:
         self._offsets = Offsets(store, lambda: self._held, self._in_reader_thread)
         self._books = Bookkeeping()
         self._record: FlushRecord | None = journal.state.flush
-        self._buffers = Buffers(journal, self._late_before(), buffer_bytes)
+        self._buffers = buffers or Buffers(journal, self._late_before(), buffer_bytes)
         self._stamps = stamps or Stamps(clock, [0])
         self._stamps.follow(max(buffer.until_us for buffer in self._buffers.all()))
         self._commit: GroupCommit[Hit, Batch] = GroupCommit(
@@ -175,6 +177,11 @@ class Owner:
     def pending_breakdowns(self, key: str) -> list[PendingBreakdown]:
         """Returns what may not be in this owner's stored breakdown of `key` (its stored key) yet, as `pending` does."""
         return [] if self._books.hides(key) else self._buffers.pending_breakdowns(key)
+
+    @property
+    def number(self) -> int:
+        """The owner's number, as the journal knows it; 0 before the first claim."""
+        return self._journal.state.identity.owner
 
     @property
     def next_flush(self) -> int:

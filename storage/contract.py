@@ -52,10 +52,10 @@ KEPT_TIMES = "kept-times:"
 # LIMITS: a digest of the limiter's rules, to tell whether they have changed.
 SHARE_SECRET, TOKENS_VERSION, LIMITS = "share-secret", "tokens-version", "limits"
 # DISAVOW, then the id of a rule: which counted hits it calls bots. DISAVOW_SETTLED, DISAVOW_UNDO, then its id: it is
-# settled, or to be undone. DISAVOW_FLUSHED, then its id and an owner: this has flushed since. DISAVOW_VERSION is
-# another one after each change of these.
+# settled, or to be undone. DISAVOW_FLUSHED, then its id and an owner: this has flushed since. DISAVOW_WALKED, then its
+# id: which links it was carried out for. DISAVOW_VERSION is another one after each change of these.
 DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO = "disavow:", "disavow-settled:", "disavow-undo:"
-DISAVOW_FLUSHED, DISAVOW_VERSION = "disavow-flushed:", "disavow-version"
+DISAVOW_FLUSHED, DISAVOW_WALKED, DISAVOW_VERSION = "disavow-flushed:", "disavow-walked:", "disavow-version"
 
 
 @dataclass(frozen=True, slots=True)

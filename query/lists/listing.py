@@ -40,9 +40,9 @@ class Listing:
     ) -> None:
         self.kind = kind
         ranked = None if kind is GROUP else store.ranked
-        walk_of = partial(_walk_of, store, kind)
+        walk = partial(walk_of, store, kind)
         self.rankings = Rankings(
-            kind, walk_of, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers, corrected
+            kind, walk, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers, corrected
         )
         self.keys = KeyList(kind, store, pending, buffered, other_workers, corrected)
         self._others_within = others_within
@@ -80,7 +80,7 @@ class Listing:
         return within.narrowed(parameters.prefix)
 
 
-def _walk_of(store: Store, kind: KeyKind, within: NamesWithin) -> Walk:
+def walk_of(store: Store, kind: KeyKind, within: NamesWithin) -> Walk:
     """Returns a walk over the rows of these names, and as few others as the store can do with.
 
     Groups stand side by side, and so do names with a prefix, in a store that keeps the order of keys. A cluster goes

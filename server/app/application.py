@@ -153,12 +153,18 @@ def _erasing(
 ) -> Callable[[Sequence[str]], Awaitable[None]]:
     """Makes what erases rows of links and groups (stored keys), with what is called bots of them."""
 
-    async def erase(rows: Sequence[str]) -> None:
-        keys = [*rows, *await corrections.moved_of(rows)]
+    async def erase_keys(keys: Sequence[str]) -> None:
         await owner.erase(*keys)
         await pending.erased_here(*keys)
         if peers is not None:
             await peers.tell_erased(*keys)
+
+    async def erase(rows: Sequence[str]) -> None:
+        moved = await corrections.moved_of(rows)
+        await erase_keys([*moved, *rows])
+        # The first rule of all may have read these rows since; one that comes now finds them erased.
+        if not moved and (moved := await corrections.moved_of(rows)):
+            await erase_keys(moved)
 
     return erase
 

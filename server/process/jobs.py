@@ -18,6 +18,7 @@ from storage.contract import Store
 PUBLISH_S = 5
 TOKENS_S = 2  # all workers and nodes know of a new or revoked token within 5 s
 HAND_OVER_S = 1
+DEAD_WORKERS_S = 2
 ALERTS_S = 20
 REPORT_S = 600
 RANK_S = 60
@@ -105,8 +106,9 @@ def job_table(
         "tokens": (TOKENS_S, now, False),
         "disavow": (TOKENS_S, now, True),
         "audit": (HOUR_S, now, False),
-        # A journal that gave way at the start is emptied soon after the store is back; else there is nothing to do.
+        # What could not be emptied is tried again. Each is visited once a day; mostly there is nothing to do.
         "orphaned_journals": (flush_s, now, True),
+        "dead_workers": (DEAD_WORKERS_S, now, False),
         "publish_metrics": (PUBLISH_S, now, False),
         "limit_history": (HAND_OVER_S, now, False),
         "statsd": (HAND_OVER_S, now, False),

@@ -160,7 +160,7 @@ async def test_what_was_called_of_a_deleted_link_goes_with_it(tmp_path: Path) ->
 
 def test_a_correction_of_a_group_reduces_no_other_row() -> None:
     correction = Correction()._replace(counts=Correction().counts._replace(people={0: 2}))
-    batch = correction_batch(group_key("g"), correction, SourceStep("s", 0, 1, ""))
+    batch = correction_batch({group_key("g"): correction}, SourceStep("s", 0, 1, ""))
     assert batch.attributes is not None
     assert batch.attributes.groups.people == {0: {moved_key(group_key("g")): 2}}
 
@@ -179,7 +179,7 @@ async def test_verify_finds_more_called_than_was_counted_and_names_the_bucket(tm
             ("few", Correction(Delta({}, {minute: 30_000}), BreakdownDelta({}))),
         )
     ):
-        await owner.accept(correction_batch(group_key(name), too_many, SourceStep("s", number, number + 1, "")))
+        await owner.accept(correction_batch({group_key(name): too_many}, SourceStep("s", number, number + 1, "")))
     await owner.flush()
     broken = verify(nodes.memory, CLICKS).broken
     start, end = BREAKDOWN.ladder.kept(minute, fold_day(nodes.now))

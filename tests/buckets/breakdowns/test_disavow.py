@@ -94,7 +94,18 @@ PLANTED = {
     "hits without a value stay certain": ("maybe = min(by_others, values.get(NOT_GIVEN, 0))", "maybe = 0"),
     "trimmed values take nothing off other": ("other = max(0, other + left)", "pass"),
     "a dry run forgets the slack": ("(0 if value == NOT_GIVEN else min(counts.slack, counts.other))", "0"),
-    "back is called as people": ("Delta({}, bots), BreakdownDelta({BACK", "Delta(bots, {}), BreakdownDelta({BACK"),
+    "back is called as people": (
+        "Delta(people, bots), BreakdownDelta({BACK",
+        "Delta(bots, people), BreakdownDelta({BACK",
+    ),
+    "an undo of what another dimension calls is lost": ("people[low] = gone - back", "bots[low] = back"),
+    "hits of an erased link stay called": ("(count := most.get(low, 0) + max(0, over.get(low, 0)))", "(count := 0)"),
+    "hits of an erased link stay called back": (
+        "(count := most.get(low, 0) + max(0, -over.get(low, 0)))",
+        "(count := most.get(low, 0))",
+    ),
+    "values of an erased link stay called": ("BACK + name if left > 0 else name", "BACK + name"),
+    "what another rule keeps is called back": ("if any(since <= low and high <= until for", "if any(False for"),
     "the start of the range": ("called_values(link.moved.named, dimension, low)\n        more", "{}\n        more"),
 }
 

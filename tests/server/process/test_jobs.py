@@ -115,7 +115,7 @@ def test_ids_are_kept_twice_their_window_before_the_oldest_hit_that_is_not_store
 def test_orphaned_journals_are_emptied_once_a_day_and_closed() -> None:
     owners: dict[int, FakeOwner] = {}
 
-    def open_owner(number: int) -> Owner:
+    async def open_owner(number: int) -> Owner:
         if number == 3:
             raise JournalHeld("another worker has it")
         owners[number] = FakeOwner(number, keys=["a"])
@@ -123,9 +123,9 @@ def test_orphaned_journals_are_emptied_once_a_day_and_closed() -> None:
 
     opened: list[int] = []
 
-    def counted(number: int) -> Owner:
+    async def counted(number: int) -> Owner:
         opened.append(number)
-        return open_owner(number)
+        return await open_owner(number)
 
     orphaned = OrphanedJournals(lambda: [2, 3], counted, never_quarantined, fold_once, lambda: 20_000)
     for _ in range(2):
@@ -137,7 +137,11 @@ def test_orphaned_journals_are_emptied_once_a_day_and_closed() -> None:
 def test_an_orphaned_journal_is_held_and_shown_while_the_store_is_down() -> None:
     owner = FakeOwner(2)
     owner.fails = [StoreUnavailable("down")]
-    orphaned = OrphanedJournals(lambda: [2], lambda _: as_owner(owner), never_quarantined, fold_once, lambda: 20_000)
+
+    async def open_owner(_: int) -> Owner:
+        return as_owner(owner)
+
+    orphaned = OrphanedJournals(lambda: [2], open_owner, never_quarantined, fold_once, lambda: 20_000)
     with pytest.raises(StoreUnavailable):
         asyncio.run(orphaned.visit())
     assert not owner.closed and list(orphaned.owners) == [as_owner(owner)]
@@ -152,7 +156,7 @@ def test_an_orphaned_journal_that_is_damaged_or_superseded_does_not_hold_up_the_
     superseded.fails = [JournalSuperseded("the store is further on")]
     numbers = [3, 4, 5]
 
-    def open_owner(number: int) -> Owner:
+    async def open_owner(number: int) -> Owner:
         if number == 3:
             raise JournalDamaged("journal-3/segment-00000001: damaged at byte 300")
         return as_owner({4: superseded, 5: good}[number])
