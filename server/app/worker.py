@@ -15,6 +15,7 @@ from ingest.journal.disk_journal import DiskJournal
 from ingest.journal.segment_format import NEW
 from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
+from query.breakdowns.queries import BreakdownQueries
 from server import clock, data_folder
 from server.app import application, samples
 from server.app.background import BackgroundRequests
@@ -102,7 +103,6 @@ class Worker:
         peers = self.peers if settings.workers > 1 else None
         corrections = self.corrections = Corrections.of(self.owner, store, self.attributes.bounded, clock.now)
         queries = application.make_queries(self.owner, self.pending, store, clock.now, peers, corrections)
-        breakdowns = application.make_breakdowns(self.pending, store, clock.now, self.attributes, peers, corrections)
         self.gateway = application.create_app(
             self.owner,
             store,
@@ -118,7 +118,7 @@ class Worker:
             self.pending,
             self.attributes,
             queries,
-            breakdowns,
+            self._breakdowns(),
             PageSources(
                 self.tokens.gate,
                 Shares(store),
@@ -132,8 +132,15 @@ class Worker:
             peers,
             corrections,
         )
-        self.background = BackgroundRequests(settings, number, self.owner, queries, breakdowns, self.gateway.hits)
+        shown = self._breakdowns(settings.page_least)
+        self.background = BackgroundRequests(settings, number, self.owner, queries, shown, self.gateway.hits)
         self.schedule = self._schedule()
+
+    def _breakdowns(self, least: int = 0) -> BreakdownQueries | None:
+        """Makes what answers about breakdowns, without the names of values with fewer hits."""
+        peers = self.peers if self.settings.workers > 1 else None
+        parts = self.pending, self.store, clock.now, self.attributes, peers, self.corrections
+        return application.make_breakdowns(*parts, least)
 
     def _ending(self) -> str | None:
         """Returns why no more requests should come; None while they should."""
