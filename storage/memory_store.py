@@ -31,7 +31,7 @@ from storage.contract import (
     StoredLink,
     StoredRow,
 )
-from storage.owners import begun, check_fence, claimed, closed
+from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
 
 
 class MemoryStore:
@@ -70,6 +70,9 @@ class MemoryStore:
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         return self._change(before.owner, lambda stored: claimed(stored, before, after))
+
+    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        return self._change(before.owner, lambda stored: claimed_to_rewrite(stored, before, after))
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at))
@@ -129,6 +132,9 @@ class MemoryStore:
 
     def newest_erasure(self) -> int:
         return max(self._erased.values(), default=0)
+
+    def forget_bytes(self) -> None:
+        """Returns at once: nothing is on a disk."""
 
     def forget_ids(self, before_us: int) -> None:
         with self._lock:

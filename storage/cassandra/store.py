@@ -111,6 +111,12 @@ class CassandraStore(UnrankedStore):
         self._may_write.pop(after.owner, None)
         return self._owners.claim(before, after)
 
+    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        self._own_rows.drop_owner(after.owner)
+        self._may_write.pop(after.owner, None)
+        self._own_rows.flush_begins(after.owner)
+        return self._owners.claim_to_rewrite(before, after)
+
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         self._own_rows.flush_begins(held.owner)
         begun = self._owners.begin(held, previous, flush, at)
@@ -194,6 +200,9 @@ class CassandraStore(UnrankedStore):
     def newest_erasure(self) -> int:
         """Returns 0: erasures come from the clocks of several machines."""
         return 0
+
+    def forget_bytes(self) -> None:
+        """Returns at once: the next compaction of each node does it."""
 
     def forget_ids(self, before_us: int) -> None:
         """Returns at once: claims expire."""

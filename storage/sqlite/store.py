@@ -14,7 +14,7 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import counts_key
 from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink, StoredRow
 from storage.first_use import FirstUse, Later
-from storage.owners import begun, check_fence, claimed, closed
+from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
 from storage.sqlite.candidates import COLUMNS, bounds_within_prefixes, save_candidates
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import ALL_LINKS_RANKING, NOTE, translate_errors, unavailable
@@ -99,6 +99,9 @@ class SqliteStore(SqliteRankings):
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         return self._change(before.owner, lambda stored: claimed(stored, before, after))
 
+    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        return self._change(before.owner, lambda stored: claimed_to_rewrite(stored, before, after))
+
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at))
 
@@ -175,6 +178,9 @@ class SqliteStore(SqliteRankings):
     def newest_erasure(self) -> int:
         with self._connections.open().on_worker() as db:
             return int(db.execute("SELECT coalesce(max(at_us), 0) FROM erased").fetchone()[0])
+
+    def forget_bytes(self) -> None:
+        self._connections.open().forget_bytes()
 
     def forget_ids(self, before_us: int) -> None:
         first: str | None = ""
