@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import fold_day
@@ -19,6 +21,7 @@ from server.app import application, samples
 from server.app.background import BackgroundRequests
 from server.app.page import PageSources
 from server.attributes import Attributes
+from server.corrections.erasing import Erasing
 from server.corrections.runner import Corrections
 from server.http.health_routes import Readiness
 from server.http.host_and_origin_guard import HostAndOriginGuard
@@ -160,7 +163,7 @@ class Worker:
             self.limiter.samples,
             lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
             lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
-            lambda: iter([Sample("clickcurve_quarantined_journals", data_folder.quarantined_journals(settings.data))]),
+            lambda: iter([Sample("clickcurve_quarantined_journals", len(self._quarantined_journals()))]),
             lambda: self.background.samples(),
             samples.of_build(),
             process_samples,
@@ -176,6 +179,19 @@ class Worker:
         limiter.caller_listeners.append(history.count_for_caller)
         return history
 
+    def _erasing(self) -> Erasing:
+        return Erasing(
+            self.owner,
+            self.store,
+            self.attributes.bounded,
+            self.audit,
+            clock.now,
+            lambda: secrets.token_hex(8),
+            self.number == 1,
+            self._quarantined_journals,
+            self.corrections.refresh,
+        )
+
     def _schedule(self) -> Schedule:
         functions: dict[str, Callable[[], Awaitable[None]]] = {
             "flush": self.owner.flush,
@@ -186,6 +202,7 @@ class Worker:
             "dimensions": self.attributes.renew,
             "tokens": self._follow_store,
             "disavow": self.corrections.refresh,
+            "erase": self._erasing().refresh,
             "orphaned_journals": self.orphaned.visit,
         }
         if self.number == 1:
@@ -204,6 +221,9 @@ class Worker:
         if self.number == 1:
             with suppress(StoreUnavailable):  # the next look is in two seconds
                 await self.audit.follow_limits(self.limiter.rules)
+
+    def _quarantined_journals(self) -> list[Path]:
+        return data_folder.quarantined_journals(self.settings.data)
 
     async def _adopt(self) -> None:
         """Empties the journals of workers that have died, as soon as no other worker goes on with them."""
