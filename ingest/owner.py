@@ -27,6 +27,7 @@ from itertools import chain
 from typing import TypeVar
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder, PendingBreakdown
+from clickcurve.buckets.breakdowns.erased import NO_WORDS, ErasedWords
 from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalBroken,
@@ -64,7 +65,7 @@ class Owner:
     `alone`: no other owner writes this store. `buffers`: what the journal holds; None: it is read here. `stamps` None:
     no other process stamps its hits. `flushed` is called with
     the status after each complete flush, `unreadable` with the key of a damaged row and what is wrong with it, in the
-    flush's thread.
+    flush's thread. `erased_words` reads the values that must be forgotten, from the store, as each flush begins.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Owner:
         bounded: BoundedLadder = BREAKDOWN,
         flushed: Callable[[OwnerStatus], None] = lambda status: None,
         unreadable: Callable[[str, ClickcurveError], object] = lambda key, error: None,
+        erased_words: Callable[[], ErasedWords] = lambda: NO_WORDS,
     ) -> None:
         self._journal = journal
         self._store = store
@@ -91,6 +93,7 @@ class Owner:
         self._place = place
         self._flushed = flushed
         self._unreadable = unreadable
+        self._erased_words = erased_words
         self._bounded = bounded
         self._held: Held | None = None
         # A write that failed may have reached only one replica: its mark can be read, and the row can still be lost.
@@ -292,6 +295,13 @@ class Owner:
                 raise self._closed.with_traceback(None)
             await self._flush()
 
+    async def between_flushes(self, write: Callable[[Held], None]) -> None:
+        """Writes own rows in the flush's thread, while no flush is under way. Raises what `write` does."""
+        async with self._flushing:
+            with self._counting_failures():
+                await self._claim()
+                await self._in_store_thread(lambda: write(self._holding()))
+
     async def claim(self) -> None:
         """Becomes the holder of the owner, as the first flush does. Raises as `flush`."""
         async with self._flushing:
@@ -301,6 +311,7 @@ class Owner:
     async def _flush(self) -> None:
         with self._counting_failures():
             await self._claim()
+            self._buffers.forget_words(await self._in_store_thread(self._erased_words))
             if self._record is not None:
                 await self._carry_out(self._record)
             if record := await self._take():
@@ -402,6 +413,7 @@ class Owner:
 
     def _replay_taken(self, refused: set[str], erasures: Mapping[str, int]) -> Buffer:
         buffer = replay(self._journal.frames(self._record), erasures, self._late_before())
+        buffer.words = self._buffers.words
         buffer.decide(refused)
         return buffer
 

@@ -86,8 +86,9 @@ def quarantine(journal: Path) -> Path:
     return journal.rename(new_path)
 
 
-def quarantined_journals(data: Path) -> int:
-    return sum(1 for _ in data.glob(QUARANTINED + "*"))
+def quarantined_journals(data: Path) -> list[Path]:
+    """Lists the folders of journals that nothing flushes."""
+    return sorted(data.glob(QUARANTINED + "*"))
 
 
 def prepare(data: Path) -> None:

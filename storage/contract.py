@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
 from clickcurve.buckets.candidates import Cutoffs, Place
@@ -40,6 +40,7 @@ CLOSED = "closed"  # all that it accepted is in the store: a new journal may tak
 COPIED = "copied"  # this store is a copy and the owner's journal stayed with the original: never claimed again
 RETIRED = "retired"  # its machine is lost, as a person has said: never claimed again, what it counted stays
 FINAL = (COPIED, RETIRED)
+_REWROTE = " rewrote "  # in a holder: after the name of a rewriter, before EPOCH.HOLDER of the last claim by a journal
 
 # How names of notes begin. SINCE, then a dimension: since when hits are divided by it, in epoch seconds. SALT, then the
 # start of a day: its salt, which no backup and no copy has.
@@ -56,6 +57,11 @@ SHARE_SECRET, TOKENS_VERSION, LIMITS = "share-secret", "tokens-version", "limits
 # id: which links it was carried out for. DISAVOW_VERSION is another one after each change of these.
 DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO = "disavow:", "disavow-settled:", "disavow-undo:"
 DISAVOW_FLUSHED, DISAVOW_WALKED, DISAVOW_VERSION = "disavow-flushed:", "disavow-walked:", "disavow-version"
+# ERASE, then the id of an erasure: which value must be forgotten, as a digest. ERASE_CONFIRMED, ERASE_REFUSED, then its
+# id and an owner: no row of this owner has the value, or why some may have. ERASE_DONE, then its id: all is done.
+# ERASE_SECRET is what digests are made with. ERASE_VERSION is another one after each change of these.
+ERASE, ERASE_CONFIRMED, ERASE_REFUSED, ERASE_DONE = "erase:", "erase-confirmed:", "erase-refused:", "erase-done:"
+ERASE_SECRET, ERASE_VERSION = "erase-secret", "erase-version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +83,38 @@ class OwnerRecord:
     begun: int
     begun_at: int
 
+    @property
+    def last_claim(self) -> tuple[int, str]:
+        """The epoch and the holder of the last claim by a journal. Later ones may have been made to rewrite rows."""
+        _, rewrote, claim = self.holder.partition(_REWROTE)
+        if not rewrote:
+            return self.epoch, self.holder
+        epoch, _, holder = claim.partition(".")
+        return int(epoch), holder
+
+    @property
+    def rewriter(self) -> str:
+        """Who claimed the owner last to rewrite its rows; "": nobody since the last claim by a journal."""
+        rewriter, rewrote, _ = self.holder.partition(_REWROTE)
+        return rewriter if rewrote else ""
+
+    def rewritten_by(self, rewriter: str) -> OwnerRecord:
+        """Returns the record as `claim_to_rewrite` needs it: a journal still finds its own claim in it."""
+        epoch, holder = self.last_claim
+        return replace(self, epoch=self.epoch + 1, holder=f"{rewriter}{_REWROTE}{epoch}.{holder}")
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The holder of an owner, as `begin` and all writes of a flush check it."""
+    """The holder of an owner, as `begin` and all writes of a flush check it.
+
+    rewrites: not its process, but one that writes rows of an owner again that is not open (`Store.claim_to_rewrite`).
+    """
 
     owner: int
     epoch: int
     holder: str
+    rewrites: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +137,7 @@ class StoredLink:
 class OwnRow(NamedTuple):
     data: bytes | None
     erased_at: int  # epoch microseconds, 0 = never erased
-    upper_bounds: UpperBounds | None = None  # if it is a candidate
+    upper_bounds: UpperBounds | None = None  # if it is a candidate among all links
 
 
 class SavedRow(NamedTuple):
@@ -252,6 +282,13 @@ class Store(Protocol):
         only if the state changes, so that a late duplicate finds that its condition no longer holds.
         """
 
+    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        """Replaces the record of an owner that is not OPEN, as `claim` does; also of a COPIED or RETIRED one.
+
+        `after` differs in its epoch, which is higher, and its holder. The new holder may save rows with the number of
+        the flush that began last, until the next claim. What the owner wrote late loses against them.
+        """
+
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         """Sets begun to `flush` if held is the open holder and begun is `previous` or `flush`. False = fenced."""
 
@@ -303,6 +340,12 @@ class Store(Protocol):
         """Returns the highest stamp of all erasures, 0 = none. A shared store always returns 0.
 
         What other machines' clocks have stamped says nothing about the clock of this one.
+        """
+
+    def forget_bytes(self) -> None:
+        """Takes what was overwritten or dropped out of the bytes of the store's files.
+
+        A cluster does so by itself, with its next compaction. Raises StoreUnavailable: perhaps not all is gone.
         """
 
     def forget_ids(self, before_us: int) -> None:
@@ -369,10 +412,11 @@ class Store(Protocol):
         another one goes through all of its keys each time, but keeps no more than `limit` of them.
         """
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         """Returns up to `limit` keys from `start` on that contain `text`, as `in_order` does; ASCII in any case.
 
-        Looks at no more than `most` keys, but for a store whose own order is another one: it looks at all each time.
+        prefix: of each key. Looks at no more than `most` keys, but for a store whose own order is another one: it looks
+        at all each time.
         """
 
     def ranked(self, ranking: Ranking) -> AbstractContextManager[RankedLinks | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from msgspec import UNSET
 
@@ -122,11 +123,22 @@ def count_values(
 def bounds_of_values(
     row: BreakdownRow, dimension: str, values: Sequence[str], span: tuple[int, int], since: int, bounded: BoundedLadder
 ) -> list[Bounds]:
-    """Returns the bounds of values in a range: at least what is in kept buckets inside it, at most what is around."""
-    around = count_values(row, dimension, span, since, bounded)
-    start, end = row.edge_at_or_after(span[0]), row.edge_at_or_before(span[1])
-    inside = count_values(row, dimension, (start, max(start, end)), since, bounded)
-    return [Bounds(inside.bounds(value).at_least, around.bounds(value).at_most) for value in values]
+    """Returns the bounds of values in a range.
+
+    Rows of counts are finer. So where the range cuts a bucket, they say how many of its hits lie outside: a value has
+    at least the others of its hits inside, and at most all hits inside.
+    """
+    at_least, at_most = dict.fromkeys(values, 0), dict.fromkeys(values, 0)
+    first, last = row.whole_span(*span)
+    cuts = {row.edge_at_or_after(span[0]), row.edge_at_or_before(span[1])}
+    for start, end in pairwise(sorted({first, last, *(cut for cut in cuts if first < cut < last)})):
+        counts = count_values(row, dimension, (start, end), since, bounded)
+        inside = total(row.counts, max(start, span[0]), min(end, span[1]), series_of(dimension), row.ladder)
+        for value in values:
+            bounds = counts.bounds(value)
+            at_least[value] += max(0, bounds.at_least - (counts.total - inside.at_least))
+            at_most[value] += min(bounds.at_most, inside.at_most)
+    return [Bounds(at_least[value], at_most[value]) for value in values]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import fold_day
@@ -13,11 +15,13 @@ from ingest.journal.disk_journal import DiskJournal
 from ingest.journal.segment_format import NEW
 from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
+from query.breakdowns.queries import BreakdownQueries
 from server import clock, data_folder
 from server.app import application, samples
 from server.app.background import BackgroundRequests
 from server.app.page import PageSources
 from server.attributes import Attributes
+from server.corrections.erasing import Erasing
 from server.corrections.runner import Corrections
 from server.http.health_routes import Readiness
 from server.http.host_and_origin_guard import HostAndOriginGuard
@@ -99,7 +103,6 @@ class Worker:
         peers = self.peers if settings.workers > 1 else None
         corrections = self.corrections = Corrections.of(self.owner, store, self.attributes.bounded, clock.now)
         queries = application.make_queries(self.owner, self.pending, store, clock.now, peers, corrections)
-        breakdowns = application.make_breakdowns(self.pending, store, clock.now, self.attributes, peers, corrections)
         self.gateway = application.create_app(
             self.owner,
             store,
@@ -115,7 +118,7 @@ class Worker:
             self.pending,
             self.attributes,
             queries,
-            breakdowns,
+            self._breakdowns(),
             PageSources(
                 self.tokens.gate,
                 Shares(store),
@@ -129,8 +132,15 @@ class Worker:
             peers,
             corrections,
         )
-        self.background = BackgroundRequests(settings, number, self.owner, queries, breakdowns, self.gateway.hits)
+        shown = self._breakdowns(settings.page_least)
+        self.background = BackgroundRequests(settings, number, self.owner, queries, shown, self.gateway.hits)
         self.schedule = self._schedule()
+
+    def _breakdowns(self, least: int = 0) -> BreakdownQueries | None:
+        """Makes what answers about breakdowns, without the names of values with fewer hits."""
+        peers = self.peers if self.settings.workers > 1 else None
+        parts = self.pending, self.store, clock.now, self.attributes, peers, self.corrections
+        return application.make_breakdowns(*parts, least)
 
     def _ending(self) -> str | None:
         """Returns why no more requests should come; None while they should."""
@@ -153,7 +163,7 @@ class Worker:
             self.limiter.samples,
             lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
             lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
-            lambda: iter([Sample("clickcurve_quarantined_journals", data_folder.quarantined_journals(settings.data))]),
+            lambda: iter([Sample("clickcurve_quarantined_journals", len(self._quarantined_journals()))]),
             lambda: self.background.samples(),
             samples.of_build(),
             process_samples,
@@ -169,6 +179,19 @@ class Worker:
         limiter.caller_listeners.append(history.count_for_caller)
         return history
 
+    def _erasing(self) -> Erasing:
+        return Erasing(
+            self.owner,
+            self.store,
+            self.attributes.bounded,
+            self.audit,
+            clock.now,
+            lambda: secrets.token_hex(8),
+            self.number == 1,
+            self._quarantined_journals,
+            self.corrections.refresh,
+        )
+
     def _schedule(self) -> Schedule:
         functions: dict[str, Callable[[], Awaitable[None]]] = {
             "flush": self.owner.flush,
@@ -179,6 +202,7 @@ class Worker:
             "dimensions": self.attributes.renew,
             "tokens": self._follow_store,
             "disavow": self.corrections.refresh,
+            "erase": self._erasing().refresh,
             "orphaned_journals": self.orphaned.visit,
         }
         if self.number == 1:
@@ -197,6 +221,9 @@ class Worker:
         if self.number == 1:
             with suppress(StoreUnavailable):  # the next look is in two seconds
                 await self.audit.follow_limits(self.limiter.rules)
+
+    def _quarantined_journals(self) -> list[Path]:
+        return data_folder.quarantined_journals(self.settings.data)
 
     async def _adopt(self) -> None:
         """Empties the journals of workers that have died, as soon as no other worker goes on with them."""

@@ -23,7 +23,7 @@ from query.http.openapi import refusals
 from query.parameters import parse_parameters, parse_query, resolve_range
 from server.corrections.rules import DisavowRule, NotedRule, Walked
 from server.corrections.runner import Corrections, called_hits
-from server.tokens.audit import AuditLog
+from server.tokens.audit import DISAVOWED, UNDONE, AuditLog, rule_subject
 
 _BODY_BYTES = 16 * 1024
 _ASKED = ("from", "to", "last", "tz", "dry_run")
@@ -197,7 +197,7 @@ def disavow_routes(
         if dry_run:
             await corrections.corrector.flush()
             return _json(await rules.answer(NotedRule(rule), "dry_run"))
-        await audit.note_request("disavowed", _what(rule))
+        await audit.note_request(DISAVOWED, _what(rule))
         rule = await in_thread("writing a rule", book.add, rule)
         await corrections.refresh()
         noted = await rules.noted(rule.id)
@@ -237,7 +237,7 @@ def disavow_routes(
     async def undo(request: Request) -> Response:
         """All ranges of its value are undone together. Every answer is then as it was."""
         noted = await rules.noted(str(request.path_params["id"]))
-        await audit.note_request("disavowal undone", _what(noted.rule))
+        await audit.note_request(UNDONE, _what(noted.rule))
         await in_thread("undoing a rule", book.undo, noted.rule.id)
         await corrections.refresh()
         left = {each.rule.id for each in await in_thread("reading rules", book.all)}
@@ -257,7 +257,7 @@ def _prefix_in(given: dict[str, str]) -> str:
 def _what(rule: DisavowRule) -> str:
     """Says which hits a rule calls, for the audit log."""
     of = {"all": "all links", "prefix": f"keys with {rule.name}"}.get(rule.kind, rule.name)
-    return f"{of}: {rule.dimension} {rule.value}"
+    return rule_subject(of, rule.dimension, rule.value)
 
 
 def _json(answer: object, status: int = 200) -> Response:

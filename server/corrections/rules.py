@@ -7,7 +7,7 @@ what it had accepted before. Undoing it is noted too. Any change is followed by 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 import msgspec
@@ -26,6 +26,7 @@ from storage.contract import (
     OPEN,
     Store,
 )
+from storage.erased_words import ErasureBook
 
 MAX_RULES = 1_000
 
@@ -173,6 +174,10 @@ class DisavowBook:
 
     def add(self, rule: DisavowRule) -> DisavowRule:
         """Notes a rule and returns it; one that is noted already is carried out again. Raises RuleUnderWay."""
+        if ErasureBook(self._store).words(rule.at).is_erased(rule.stored, rule.dimension, rule.value):
+            raise RuleUnderWay(
+                "this value was erased", field=rule.dimension, rule="a value that is not to be forgotten"
+            )
         known = self.all()
         for each in known:
             if each.rule.id == rule.id and not each.undo:  # it is to call the hits that came since
@@ -214,6 +219,18 @@ class DisavowBook:
         self._store.note(DISAVOW_SETTLED + noted.rule.id, "")
         self._store.drop_notes([f"{_flushed(noted.rule)}{owner}" for owner in noted.flushed])
         self._change()
+
+    def rename(self, is_erased: Callable[[str, str, str], bool], name: str) -> None:
+        """Gives erased values of rules another name, by which they can be undone. is_erased: row, dimension, value."""
+        for each in self.all():
+            rule = each.rule
+            if is_erased(rule.stored, rule.dimension, rule.value):
+                renamed = replace(rule, value=name)
+                self._store.note((DISAVOW_UNDO if each.undo else DISAVOW_SETTLED) + renamed.id, "")
+                if each.walked is not None:
+                    self.note_walked(renamed, each.walked)
+                self._store.note(DISAVOW + renamed.id, msgspec.json.encode(renamed).decode())
+                self.drop([rule])
 
     def note_walked(self, rule: DisavowRule, walked: Walked) -> None:
         """Notes how far a rule of many links has come. Killed in between, it begins again, which changes nothing."""

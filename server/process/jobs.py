@@ -105,6 +105,7 @@ def job_table(
         "rank": (RANK_S, now, True),
         "tokens": (TOKENS_S, now, False),
         "disavow": (TOKENS_S, now, True),
+        "erase": (TOKENS_S, now, False),
         "audit": (HOUR_S, now, False),
         # What could not be emptied is tried again. Each is visited once a day; mostly there is nothing to do.
         "orphaned_journals": (flush_s, now, True),

@@ -22,6 +22,7 @@ from server import clock, data_folder
 from server.logs import log
 from server.settings.table import Settings
 from storage.contract import Store
+from storage.erased_words import ErasureBook, KnownWords
 from storage.from_uri import open_store
 from storage.sqlite.file import flush_bytes
 
@@ -147,6 +148,7 @@ def open_owner(
         flushed=FlushLog(journal.folder.name, settings.flush_s),
         unreadable=damaged,
         bounded=settings.bounded,
+        erased_words=partial(KnownWords(ErasureBook(store)).read, clock.now),
     )
 
 

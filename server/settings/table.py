@@ -261,7 +261,7 @@ class Settings:
     page_least: int = _row(
         "0",
         values.zero_or_from(LEAST, 1_000_000),
-        "The page and shares name no value with fewer hits in an hour or day; 0 names all.",
+        "The page, shares, alerts and reports name no value with fewer hits in an hour or day; 0 names all.",
         "N",
     )
     bots_refs: tuple[str, ...] = _row(

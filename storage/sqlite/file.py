@@ -162,10 +162,14 @@ class SqliteFile:
             raise StoreUnavailable(f"{self.path} was moved or replaced since it was opened; put it back or restart")
 
     def wal_is_long(self) -> bool:
+        return self.wal_bytes() > WAL_BYTES
+
+    def wal_bytes(self) -> int:
+        """Returns how long the WAL is, with what a checkpoint has written back already."""
         try:
-            return self._wal.stat().st_size > WAL_BYTES
+            return self._wal.stat().st_size
         except FileNotFoundError:
-            return False
+            return 0
 
 
 def flush_bytes(path: Path, journal_bytes: int) -> int:

@@ -14,8 +14,8 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import counts_key
 from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink, StoredRow
 from storage.first_use import FirstUse, Later
-from storage.owners import begun, check_fence, claimed, closed
-from storage.sqlite.candidates import COLUMNS, bounds_within_prefixes, save_candidates
+from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
+from storage.sqlite.candidates import COLUMNS, save_candidates
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import ALL_LINKS_RANKING, NOTE, translate_errors, unavailable
 from storage.sqlite.rankings import SqliteRankings
@@ -99,6 +99,9 @@ class SqliteStore(SqliteRankings):
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         return self._change(before.owner, lambda stored: claimed(stored, before, after))
 
+    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        return self._change(before.owner, lambda stored: claimed_to_rewrite(stored, before, after))
+
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at))
 
@@ -135,10 +138,8 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().on_worker() as db:
             db.execute("BEGIN")  # rows and erasures from one view
             erased = erasures_of(db, keys)
-            known = self._known.get(owner)
-            within = {} if known is None else bounds_within_prefixes(db, known, owner, keys)
             own = {
-                key: OwnRow(data, erased.pop(key, 0), within.get(key) if last is None else (last, *bounds))
+                key: OwnRow(data, erased.pop(key, 0), None if last is None else (last, *bounds))
                 for key, data, last, *bounds in each_of(db, _OWN, keys, owner)
             }
         own.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
@@ -175,6 +176,9 @@ class SqliteStore(SqliteRankings):
     def newest_erasure(self) -> int:
         with self._connections.open().on_worker() as db:
             return int(db.execute("SELECT coalesce(max(at_us), 0) FROM erased").fetchone()[0])
+
+    def forget_bytes(self) -> None:
+        self._connections.open().forget_bytes()
 
     def forget_ids(self, before_us: int) -> None:
         first: str | None = ""
@@ -261,14 +265,14 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().on_scanner() as db:
             return walk_counts(db, ">=", start, limit)
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         wanted = text.encode().lower().decode()
         keys: list[str] = []
         at = start
         last: str | None = start
         while last is not None and len(keys) < limit and most > 0:
             with self._connections.open().on_scanner() as db:  # in steps, so that other walks get their turn
-                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK))
+                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK), prefix)
             keys += some
             most -= KEYS_PER_LOOK
             at = f"{last}\0"
