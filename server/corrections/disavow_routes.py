@@ -151,7 +151,7 @@ class _Rules:
         moved = 0 if state == "undone" else walked.moved
         found = {"at_least": walked.at_least, "at_most": walked.at_most, "moved": moved}
         answer = await self._answer(noted, found, state)
-        return {**answer, "links": walked.links, "damaged": walked.damaged}
+        return {**answer, "links": walked.links, "left_out": walked.left_out}
 
     async def _answer(self, noted: NotedRule, found: Mapping[str, int], state: str | None) -> dict[str, Any]:
         rule = noted.rule

@@ -91,7 +91,7 @@ def test_hits_of_all_links_or_of_a_prefix_are_called_bots_at_once(serve: Serve) 
         spam = {"ref": "spam.example"}
         dry = client.post("/v1/disavow?dry_run=true", json=spam).raise_for_status().json()
         assert (dry["kind"], dry["key"], dry["state"], dry["at_least"], dry["moved"]) == ("all", None, "dry_run", 51, 0)
-        assert (dry["links"], dry["damaged"], answers(client)) == (4, 0, before)
+        assert (dry["links"], dry["left_out"], answers(client)) == (4, 0, before)
         some = client.post("/v1/disavow?prefix=acme/", json=spam)
         rule = some.raise_for_status().json()
         assert (some.status_code, rule["kind"], rule["key"], rule["state"]) == (200, "prefix", "acme/", "settled")
