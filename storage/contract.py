@@ -137,7 +137,7 @@ class StoredLink:
 class OwnRow(NamedTuple):
     data: bytes | None
     erased_at: int  # epoch microseconds, 0 = never erased
-    upper_bounds: UpperBounds | None = None  # if it is a candidate
+    upper_bounds: UpperBounds | None = None  # if it is a candidate among all links
 
 
 class SavedRow(NamedTuple):
@@ -412,10 +412,11 @@ class Store(Protocol):
         another one goes through all of its keys each time, but keeps no more than `limit` of them.
         """
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         """Returns up to `limit` keys from `start` on that contain `text`, as `in_order` does; ASCII in any case.
 
-        Looks at no more than `most` keys, but for a store whose own order is another one: it looks at all each time.
+        prefix: of each key. Looks at no more than `most` keys, but for a store whose own order is another one: it looks
+        at all each time.
         """
 
     def ranked(self, ranking: Ranking) -> AbstractContextManager[RankedLinks | None]:

@@ -14,8 +14,9 @@ from threading import RLock
 from uuid import uuid4
 
 from clickcurve.buckets.candidates import NOBODY, Cutoffs
-from clickcurve.buckets.cutoffs_by_prefix import ALL_KEYS, CutoffsByPrefix, open_cutoffs
+from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix, open_cutoffs
 from clickcurve.buckets.ladder import CLICKS, Ladder
+from clickcurve.buckets.prefixes import ALL_KEYS
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
 from clickcurve.keys import contains, counts_key, is_breakdown, link_of
 from storage.contract import (
@@ -198,9 +199,10 @@ class MemoryStore:
             keys = nsmallest(limit, (key for key in self._rows if key >= start and not is_breakdown(key)))
             return [(key, self._link(key)) for key in keys]
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         with self._lock:
-            keys = nsmallest(most, (key for key in self._rows if key >= start and not is_breakdown(key)))
+            within = (key for key in self._rows if key.startswith(prefix) and not is_breakdown(key))
+            keys = nsmallest(most, (key for key in within if key >= start))
             matching = [key for key in keys if contains(key, text)][:limit]
             last = matching[-1] if len(matching) == limit else keys[-1] if len(keys) == most else None
             return FoundLinks([(key, self._link(key)) for key in matching], last)

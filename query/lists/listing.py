@@ -59,10 +59,13 @@ class Listing:
         return KeyPage([], None) if within is None else await self.keys.page(parameters, now, within)
 
     async def first(self, prefix: str, limit: int, now: int, after: str | None = None) -> KeyPage:
-        """Returns the first names that begin with a prefix, those that another worker alone knows yet included."""
+        """Returns the first names that begin with a prefix, those that another worker alone knows yet included.
+
+        They may be fewer, with more behind them, where many were erased.
+        """
         parameters = Parameters(prefix=prefix, limit=limit, after=after)
         others = () if self._others_within is None else await self._others_within(prefix)
-        return await self.keys.page(parameters, now, NamesWithin(prefix), others)
+        return await self.keys.page(parameters, now, NamesWithin(prefix), others, may_end_early=True)
 
     async def best(self, parameters: Parameters, now: int) -> RankedKeys:
         """Returns the names with the most hits of those that the request may see."""

@@ -283,20 +283,21 @@ class CassandraStore(UnrankedStore):
             start = f"{keys[-1]}\0"  # the next one that there can be
         return page
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
-        keys = self._smallest_keys(start, limit, text)
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
+        keys = self._smallest_keys(start, limit, text, prefix)
         links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
         links_with_rows = [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
         return FoundLinks(links_with_rows, keys[-1] if len(keys) == limit else None)
 
-    def _smallest_keys(self, start: str, limit: int, text: str = "") -> list[str]:
-        """Returns the first keys from `start` on that contain a text.
+    def _smallest_keys(self, start: str, limit: int, text: str = "", prefix: str = "") -> list[str]:
+        """Returns the first keys from `start` on that begin with a prefix and contain a text.
 
         Reads every key of the cluster: they are stored by their hashes.
         """
         pages = self._cql.pages(KEYS, (), KEYS_PER_PAGE)
         stored = (stored_key_of(key) for page in pages for (key,) in page)
-        return nsmallest(limit, (key for key in stored if key >= start and (not text or contains(key, text))))
+        within = (key for key in stored if key >= start and key.startswith(prefix))
+        return nsmallest(limit, (key for key in within if not text or contains(key, text)))
 
     @contextmanager
     def view(self) -> Iterator[CassandraView]:

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from clickcurve.buckets.candidates import DAYS, KEPT, NOBODY, ROOM, Cutoffs, Place
-from clickcurve.buckets.cutoffs_by_prefix import Prefixes
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import DAY_S
+from clickcurve.buckets.prefixes import Prefixes
 from clickcurve.buckets.upper_bounds import MOST, UpperBounds
 from clickcurve.keys import link_of
 from storage.contract import SavedRow
@@ -25,7 +25,6 @@ COLUMNS = ", ".join(BOUND_COLUMNS)
 
 _LAST, *_NUMBERS = BOUND_COLUMNS
 _OF_KEYS = f"SELECT key, owner, {COLUMNS} FROM leaders WHERE key IN {MANY} AND ranking = ?"
-_OF_OWNERS_KEYS = f"SELECT key, {COLUMNS} FROM leaders WHERE key IN {MANY} AND ranking = ? AND owner = ?"
 _ADD = f"INSERT INTO leaders (ranking, key, owner, {COLUMNS}) VALUES (?, ?, ?, {', '.join('?' * len(BOUND_COLUMNS))})"
 _KEYS_PER_DROP = 500
 _DROP = f"DELETE FROM leaders WHERE key IN ({','.join('?' * _KEYS_PER_DROP)}) AND ranking = ? AND owner = ?"
@@ -65,17 +64,6 @@ def bounds_of_candidates(
 ) -> dict[tuple[str, int], UpperBounds]:
     """Returns the upper bounds of the candidates among the rows of these keys."""
     return {(key, owner): tuple(bounds) for key, owner, *bounds in each_of(db, _OF_KEYS, keys, ranking)}
-
-
-def bounds_within_prefixes(
-    db: sqlite3.Connection, known: KnownRankings, owner: int, keys: Sequence[str]
-) -> dict[str, UpperBounds]:
-    """Returns the upper bounds of an owner's candidates among these keys that are candidates within a prefix."""
-    found: dict[str, UpperBounds] = {}
-    for ranking, some in _by_ranking(known, keys).items():
-        if ranking != ALL_LINKS_RANKING:
-            found |= {key: tuple(bounds) for key, *bounds in each_of(db, _OF_OWNERS_KEYS, some, ranking, owner)}
-    return found
 
 
 def _by_ranking(known: KnownRankings, keys: Sequence[str]) -> dict[int, list[str]]:

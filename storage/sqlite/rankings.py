@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from clickcurve.buckets.candidates import Cutoffs, together
-from clickcurve.buckets.cutoffs_by_prefix import ALL_KEYS, CutoffsByPrefix
+from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix
 from clickcurve.buckets.errors import RowCorrupt
+from clickcurve.buckets.prefixes import ALL_KEYS, after_prefix
 from clickcurve.buckets.upper_bounds import BOT_WINDOWS, BOTS, PEOPLE, WINDOWS, UpperBounds, edges
 from clickcurve.keys import link_of
 from storage.contract import Candidates, Ranking, StoredLink
@@ -24,15 +25,15 @@ from storage.sqlite.candidates import (
 )
 from storage.sqlite.connections import Connections
 from storage.sqlite.file import BOUND_COLUMNS
-from storage.sqlite.rows import after_prefix, links_of
+from storage.sqlite.rows import END, links_of
 
 ROWS_PER_STEP = 2_000
 # A prefix with fewer links has no candidates: they cost a flush more than a walk over them costs a question.
 MANY_LINKS = 4_000
 
-_WITHIN = "key >= :prefix AND (:beyond IS NULL OR key < :beyond)"
-_STEP_END = f"SELECT key FROM rows WHERE key > :after AND {_WITHIN} ORDER BY key LIMIT 1 OFFSET {{}}"
-_UNRANKED = f"SELECT owner, key, data FROM rows WHERE key > :after AND {_WITHIN} AND (:end IS NULL OR key <= :end)"
+_WITHIN = "key >= :start AND key < :beyond"  # each bound once: SQLite uses no other to find rows
+_STEP_END = f"SELECT key FROM rows WHERE {_WITHIN} ORDER BY key LIMIT 1 OFFSET {{}}"
+_UNRANKED = f"SELECT owner, key, data FROM rows WHERE {_WITHIN}"
 _HAS_MANY = f"SELECT 1 FROM rows WHERE {_WITHIN} LIMIT 1 OFFSET {{}}"
 _NEXT_UNRANKED = (
     "SELECT id, prefix, unranked_after FROM rankings WHERE unranked_after IS NOT NULL ORDER BY prefix LIMIT 1"
@@ -75,8 +76,7 @@ class SqliteRankings:
         gone, new = there - {*prefixes}, []
         for prefix in {*prefixes} - there - {ALL_KEYS}:
             with connections.on_scanner() as db:  # one after the other, so that walks get their turn
-                asked = {"prefix": prefix, "beyond": after_prefix(prefix)}
-                if db.execute(_HAS_MANY.format(MANY_LINKS - 1), asked).fetchone():
+                if db.execute(_HAS_MANY.format(MANY_LINKS - 1), _within(prefix)).fetchone():
                     new.append(prefix)
         if gone or new:
             with connections.transaction() as db:
@@ -98,16 +98,22 @@ class SqliteRankings:
             ranking, prefix, after = db.execute(_NEXT_UNRANKED).fetchone() or (None, "", "")
             if ranking is None:
                 return False  # another process did the rest
-            asked = {"prefix": prefix, "beyond": after_prefix(prefix), "after": after}
+            asked = _within(prefix) if after < prefix else {**_within(prefix), "start": f"{after}\0"}
             (end,) = db.execute(_STEP_END.format(ROWS_PER_STEP), asked).fetchone() or (None,)
             db.execute("UPDATE rankings SET unranked_after = ? WHERE id = ?", (end, ranking))
             owners: dict[int, dict[str, UpperBounds | None]] = {}
-            for owner, key, data in db.execute(_UNRANKED, {**asked, "end": end}):
+            asked |= {} if end is None else {"beyond": f"{end}\0"}
+            for owner, key, data in db.execute(_UNRANKED, asked):
                 if link_of(key) is not None:
                     owners.setdefault(owner, {})[key] = bounds_of(data)
             for owner, bounds_by_key in owners.items():
                 rank_rows(db, ranking, owner, bounds_by_key)
             return db.execute(_NEXT_UNRANKED).fetchone() is not None
+
+
+def _within(prefix: str) -> dict[str, str | bytes]:
+    """Returns the values of _WITHIN."""
+    return {"start": prefix, "beyond": after_prefix(prefix) or END}
 
 
 def _drop(db: sqlite3.Connection, prefix: str) -> None:
@@ -144,9 +150,7 @@ class SqliteRanked:
             " GROUP BY key HAVING bound > :rest OR bound = :rest AND key < :first ORDER BY bound DESC, key"
         )
         rest_bound, first = rest
-        prefix = self._ranking.prefix
-        asked_for = {"rest": rest_bound, "first": first, "ranking": self._id}
-        asked_for |= {"prefix": prefix, "beyond": after_prefix(prefix)}
+        asked_for = {"rest": rest_bound, "first": first, "ranking": self._id, **_within(self._ranking.prefix)}
         return Candidates(self._db.execute(query, asked_for).fetchall(), rest)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:

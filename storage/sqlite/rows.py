@@ -6,7 +6,6 @@ A statement takes a fixed number of keys or rows, so that it is prepared once.
 from __future__ import annotations
 
 import sqlite3
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -14,6 +13,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
+from clickcurve.buckets.prefixes import after_prefix
 from clickcurve.keys import BREAKDOWN_KEYS, counts_key, is_breakdown
 from storage.contract import SavedRow, StoredLink, StoredRow
 
@@ -35,7 +35,7 @@ _WALK = (
     "SELECT key, owner, data, at_us FROM rows LEFT JOIN erased USING (key)"
     " WHERE key {after} ? AND key < ? ORDER BY key, owner"
 )
-_END = b""  # any text is less than any blob
+END = b""  # any text is less than any blob
 KEYS_PER_LOOK = 20_000
 _LOOK_END = "SELECT key FROM rows WHERE key >= ? AND key < ? ORDER BY key LIMIT 1 OFFSET ?"
 _CONTAINING = "SELECT DISTINCT key FROM rows WHERE key >= ? AND key < ? AND instr(lower(key), ?) ORDER BY key"
@@ -91,15 +91,18 @@ def walk_counts(db: sqlite3.Connection, operator: str, key: str, limit: int) -> 
     return page
 
 
-def keys_containing(db: sqlite3.Connection, text: str, start: str, most: int) -> tuple[list[str], str | None]:
-    """Looks at `most` keys of counts from `start` on for those that contain a text, which is in lower case.
+def keys_containing(
+    db: sqlite3.Connection, text: str, start: str, most: int, prefix: str
+) -> tuple[list[str], str | None]:
+    """Looks at `most` keys of a prefix's counts from `start` on for those that contain a text, in lower case.
 
     Returns them, and the last key that was looked at; None at the end.
     """
     first, beyond = BREAKDOWN_KEYS
-    parts: list[tuple[str, str | bytes]] = [(start, first)] if start < first else []
+    start, end = max(start, prefix), after_prefix(prefix)
+    parts: list[tuple[str, str | bytes]] = [(start, first if end is None else min(first, end))] if start < first else []
     matching: list[str] = []
-    for low, high in (*parts, (max(start, beyond), _END)):
+    for low, high in (*parts, (max(start, beyond), END if end is None else end)):
         (last,) = db.execute(_LOOK_END, (low, high, most - 1)).fetchone() or (None,)
         matching += (key for (key,) in db.execute(_CONTAINING, (low, high if last is None else f"{last}\0", text)))
         if last is not None:
@@ -108,7 +111,7 @@ def keys_containing(db: sqlite3.Connection, text: str, start: str, most: int) ->
 
 
 def walk(
-    db: sqlite3.Connection, operator: str, key: str, limit: int, before: str | bytes = _END
+    db: sqlite3.Connection, operator: str, key: str, limit: int, before: str | bytes = END
 ) -> list[tuple[str, StoredLink]]:
     """Reads a page and no more: the rows come one by one, and what the cursor sees ends with it."""
     links: list[tuple[str, StoredLink]] = []
@@ -132,12 +135,3 @@ def count_rows(db: sqlite3.Connection, breakdowns: bool) -> int:
 
 def operator_after(after: str | None) -> str:
     return ">=" if after is None else ">"
-
-
-def after_prefix(prefix: str) -> str | None:
-    """Returns the least text after all those that begin with a prefix; None: there is none."""
-    for place in range(len(prefix), 0, -1):
-        last = ord(prefix[place - 1])
-        if last < sys.maxunicode:  # UTF-8 has no surrogates, and its bytes are in the order of characters
-            return prefix[: place - 1] + chr(0xE000 if last == 0xD7FF else last + 1)
-    return None

@@ -15,7 +15,7 @@ from clickcurve.keys import counts_key
 from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink, StoredRow
 from storage.first_use import FirstUse, Later
 from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
-from storage.sqlite.candidates import COLUMNS, bounds_within_prefixes, save_candidates
+from storage.sqlite.candidates import COLUMNS, save_candidates
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import ALL_LINKS_RANKING, NOTE, translate_errors, unavailable
 from storage.sqlite.rankings import SqliteRankings
@@ -138,10 +138,8 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().on_worker() as db:
             db.execute("BEGIN")  # rows and erasures from one view
             erased = erasures_of(db, keys)
-            known = self._known.get(owner)
-            within = {} if known is None else bounds_within_prefixes(db, known, owner, keys)
             own = {
-                key: OwnRow(data, erased.pop(key, 0), within.get(key) if last is None else (last, *bounds))
+                key: OwnRow(data, erased.pop(key, 0), None if last is None else (last, *bounds))
                 for key, data, last, *bounds in each_of(db, _OWN, keys, owner)
             }
         own.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
@@ -267,14 +265,14 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().on_scanner() as db:
             return walk_counts(db, ">=", start, limit)
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         wanted = text.encode().lower().decode()
         keys: list[str] = []
         at = start
         last: str | None = start
         while last is not None and len(keys) < limit and most > 0:
             with self._connections.open().on_scanner() as db:  # in steps, so that other walks get their turn
-                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK))
+                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK), prefix)
             keys += some
             most -= KEYS_PER_LOOK
             at = f"{last}\0"

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clickcurve.buckets.candidates import Cutoffs
+from clickcurve.buckets.prefixes import after_prefix
 from clickcurve.buckets.upper_bounds import UpperBounds
 from storage.contract import OwnerRecord, Source, StoredLink
 from storage.sqlite.candidates import bounds_of_candidates, owner_cutoffs, ranked_prefixes
 from storage.sqlite.file import NOTE, translate_errors
-from storage.sqlite.rows import after_prefix, count_rows, links_of, operator_after, walk
+from storage.sqlite.rows import count_rows, links_of, operator_after, walk
 
 _IDS = "SELECT id, max(at_us) FROM ids WHERE id {after} ? GROUP BY id ORDER BY id LIMIT ?"
 _OWNERS = "SELECT owner, epoch, holder, journal, place, state, begun, begun_at FROM owners"

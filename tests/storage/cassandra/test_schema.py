@@ -113,6 +113,16 @@ def test_a_missing_table_and_other_options_are_mended(cluster: Session) -> None:
     assert sentences(cluster) == []
 
 
+@pytest.mark.parametrize("lacking", [["by_closed"], ["by_open", "by_closed"]], ids=["one", "two"])
+def test_columns_that_an_older_program_did_not_know_are_added(cluster: Session, lacking: list[str]) -> None:
+    schema.apply_schema(cluster, LADDER, replication=1)
+    for column in lacking:
+        change(cluster, f"ALTER TABLE {{keyspace}}.rows DROP {column}")
+    assert sentences(cluster)[0].startswith(f"table {cluster.address.keyspace}.rows lacks {', '.join(lacking)}: run")
+    assert schema.apply_schema(cluster, LADDER, replication=1) == [f"table rows: {', '.join(lacking)} added"]
+    assert sentences(cluster) == []
+
+
 def test_tables_of_something_else_are_left_alone(cluster: Session) -> None:
     schema.apply_schema(cluster, LADDER, replication=1)
     change(cluster, "ALTER TABLE {keyspace}.rows ADD more text")
