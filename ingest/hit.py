@@ -261,7 +261,7 @@ def groups_of(
 
 
 def group_of_host(key: str) -> str:
-    """Returns the stored key of the group of the host that a key begins with; "" if a group cannot have its name."""
+    """Returns the stored key of the group of a key's host; "" if a group cannot have its name."""
     return _group_of_host(host_in_key(key))
 
 

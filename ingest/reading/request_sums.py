@@ -165,7 +165,7 @@ class RequestSums:
             self._sums.sum_keys()
 
     def _add_json(self, hits: Sequence[JsonHit], is_bot: Judge) -> None:
-        """Adds hits in columns; one by one where they are few, or have ids, groups, odd times or keys of others."""
+        """Adds hits in columns. One by one where they are few, or have ids, groups, odd times or keys of others."""
         places: Sequence[int] = range(len(hits))
         seconds: Sequence[int | None] = (None,) * len(hits)
         if len(hits) >= IN_COLUMNS:
