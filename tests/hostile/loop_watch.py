@@ -123,7 +123,7 @@ class OtherThreads:
 
     def _look_on(self) -> None:
         while not self._done.wait(LOOK_S):
-            others = set(os.listdir(self._folder)) - {self._first}
+            others = {thread.name for thread in self._folder.iterdir()} - {self._first}
             self._looks.append((time.monotonic(), {thread: self._waited_s(thread) for thread in others}))
 
     def _waited_s(self, thread: str) -> float:
