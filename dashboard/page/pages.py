@@ -179,7 +179,7 @@ class Pages:
         }
 
     async def _domain_group(self, view: PageView) -> str:
-        """Returns the address of the group of the domain that is shown; "" if it counts nothing that may be seen."""
+        """Returns the address of the shown domain's group; "" if it counts nothing that may be seen."""
         host, slash, rest = view.prefix.partition("/")
         if not (self._hosts_in_key and host and slash) or rest or access().group not in ("", host):
             return ""
