@@ -80,7 +80,6 @@ class Nodes:
             BREAKDOWN,
             AuditLog(self.store, lambda: float(self.now)),
             lambda: float(self.now),
-            lambda: f"{n}-{self.rnd.random()}",
             n == min(set(range(len(self.nodes))) - self.gone, default=0),
             list,
             nothing,
@@ -255,6 +254,7 @@ async def test_an_owner_that_does_not_run_holds_an_erasure_up_until_it_is_retire
     record = nodes.memory.owner(lost)
     assert record is not None and record.state == OPEN
     assert nodes.memory.claim(record, replace(record, state=RETIRED))
+    nodes.now += 100
     await nodes.refresh(trouble=False)
     done = nodes.noted(erasure)
     assert done.done_at is not None and nodes.places() == []
@@ -304,6 +304,7 @@ async def test_a_row_that_cannot_be_read_and_a_journal_set_aside_refuse(tmp_path
     assert refused.done_at is None and "1 of its rows cannot be read" in refused.refused[1]
     nodes.memory._rows[key][1] = whole
     calls = nodes.store.calls
+    nodes.now += 100
     await nodes.refresh(trouble=False)
     assert nodes.store.calls - calls < 20 and nodes.noted(erasure).done_at is None, "it does not read everything again"
     nodes.erasings[0].set_aside = lambda: [tmp_path / "set-aside-1-journal-1"]
@@ -369,6 +370,7 @@ async def test_without_an_erasure_a_look_is_one_note(tmp_path: Path) -> None:
     assert nodes.store.calls - calls == 1
     nodes.erase()
     for _ in range(2):
+        nodes.now += 100
         await nodes.refresh(trouble=False)
     calls = nodes.store.calls
     await nodes.refresh(trouble=False)
