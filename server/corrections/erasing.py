@@ -19,7 +19,7 @@ from ingest.owner import Owner
 from server.corrections.rules import DisavowBook
 from server.logs import log
 from server.tokens.audit import AuditLog
-from storage.contract import OPEN, Held, Store
+from storage.contract import OPEN, RETIRED, Held, Store
 from storage.erased_words import Confirmed, Erasure, ErasureBook
 from storage.erasing import Eraser, RowsOfOwner
 
@@ -137,6 +137,14 @@ class Erasing:
                 writers[record.owner] = _writer(Held(after.owner, after.epoch, after.holder, rewrites=True))
         return writers
 
+    async def _lost(self, owners: Collection[int]) -> set[int]:
+        """Returns the owners of these whose last flush may have reached single replicas of a cluster only.
+
+        All of their rows are written again: of those the rewriter's stamps win, whatever a replica brings up later.
+        """
+        records = await asyncio.to_thread(self.store.owners) if self.store.shared else []
+        return {record.owner for record in records if record.owner in owners and record.state == RETIRED}
+
     def _may_try(self, erasure: Erasure, owner: int) -> bool:
         tried = self._tried.get((erasure.id, owner))
         return tried is None or not 0 <= self.clock() - tried < RETRY_S
@@ -149,9 +157,11 @@ class Erasing:
     async def _rewrite(self, eraser: Eraser, writers: dict[int, Write]) -> dict[int, RowsOfOwner]:
         """Rewrites the rows of these owners that have the value; returns what of each whose rows are written."""
         found = {owner: RowsOfOwner(unsure=self._unsure.setdefault(owner, set())) for owner in writers}
+        lost = await self._lost(writers)
 
         async def write(owner: int, keys: list[str]) -> None:
             if owner in found:
+                found[owner].unsure.update(keys if owner in lost else ())
                 try:
                     await writers[owner](lambda held: eraser.rewrite(held, keys, found[owner]))
                 except OwnerFenced:
@@ -163,20 +173,27 @@ class Erasing:
             for owner in writers:
                 await write(owner, keys)
         else:
-            await self._walk(eraser, writers, write)
+            await self._walk(eraser, writers, lost, write)
         for owner in writers:
             if unsure := sorted(self._unsure[owner]):
                 await write(owner, unsure)
         return found
 
     async def _walk(
-        self, eraser: Eraser, owners: Collection[int], write: Callable[[int, list[str]], Awaitable[None]]
+        self,
+        eraser: Eraser,
+        owners: Collection[int],
+        anew: Collection[int],
+        write: Callable[[int, list[str]], Awaitable[None]],
     ) -> None:
-        """Looks at all rows of these owners, half of the time, and has those written that have the value."""
+        """Looks at all rows of these owners, half of the time, and has those written that have the value.
+
+        anew: owners of which all rows are.
+        """
         after: str | None = None
         while True:
             began = self.clock()
-            page = await asyncio.to_thread(eraser.page, after, owners)
+            page = await asyncio.to_thread(eraser.page, after, owners, anew)
             for owner in owners:
                 if keys := [key for key, of_owner in page.rows if of_owner == owner]:
                     await write(owner, keys)
