@@ -198,6 +198,7 @@ def test_every_process_knows_the_rules_of_a_store(store_factory: StoreFactory) -
     (noted,) = here.all()
     assert noted.settled and here.add(SPAM) == rule
     versions.append(there.version())
+    there.settle(noted)
     (noted,) = there.all()
     assert (noted.settled, noted.flushed) == (False, frozenset()), "sent again it is carried out again"
     there.settle(noted)
