@@ -6,7 +6,7 @@ import secrets
 
 from storage.contract import Store
 
-UNREAD = ""  # no version: whoever begins to follow notes reads them, since a change that a kill cut off leaves none
+UNREAD = ""  # before the first look: notes are read then in any case, since a kill in a change may leave no version
 
 
 def renew_version(store: Store, name: str) -> None:
