@@ -6,6 +6,7 @@ what it had accepted before. Undoing it is noted too. Any change is followed by 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
