@@ -322,5 +322,5 @@ MUTANTS = [
     Mutant("writes that one replica has", lambda: replaced(cluster, "QUORUM", 1), LOSSES),
     Mutant("corrections carried out by anybody", lambda: replaced(Offsets, "_adopt", adopt_from_anybody), DISAVOWED),
     Mutant("a link deleted without its corrections", lambda: replaced(
-        Corrections, "_moved_of", no_corrections), DISAVOWED, first=20),
+        Corrections, "_moved_of", no_corrections), DISAVOWED, first=140),
 ]  # fmt: skip
