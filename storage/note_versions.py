@@ -20,8 +20,8 @@ def renew_version(store: Store, name: str) -> None:
 def version_of(store: Store, name: str, *, at_first: bool) -> str | None:
     """Returns the version; None: nothing was changed yet. May block; raises StoreUnavailable.
 
-    at_first: nobody asked before. A kill in the middle of a change leaves no version: the answer is then CUT_OFF, which
-    costs another look at a note. Who asked before sees that the version is gone.
+    at_first: nothing is known yet. A kill in the middle of a change leaves no version: the answer is then CUT_OFF, by
+    another look at a note. Later looks find the version gone, which is a change as well.
     """
     version = store.noted(name)
     if version is None and at_first and store.noted(name + _CHANGED) is not None:
