@@ -13,7 +13,7 @@ from tests.simulated.adopting import ADOPTIONS, AdoptingHistory
 from tests.simulated.mutants import MUTANTS, Switched
 from tests.simulated.product import make_cluster, open_store, tell
 
-SEEDS = at(quick=20, full=120)
+SEEDS = at(quick=20, full=80)
 # Rules that an adoption needs, each with the first history that notices when it is switched off.
 RULES = {
     "a row's stamp without the epoch": 34,
