@@ -316,7 +316,7 @@ MUTANTS = [
     Mutant("own hits added after the rows were read", lambda: replaced(
         Reader, "row", row_before_buffer), READS),
     Mutant("cached rows not dropped when others erase", lambda: replaced(
-        Erasures, "look", look_in_vain), ERASED, seeds=60, first=26),
+        Erasures, "look", look_in_vain), ERASED, seeds=60, first=103),
     Mutant("erasures not looked at in a flush", lambda: replaced(
         flush.Flush, "_buffers_of_erased", lambda *_: {}), ERASED),
     Mutant("writes that one replica has", lambda: replaced(cluster, "QUORUM", 1), LOSSES),
