@@ -155,11 +155,11 @@ def _erasing(
 ) -> Callable[[Sequence[str]], Awaitable[None]]:
     """Makes what erases rows of links and groups (stored keys), with what is called bots of them."""
 
-    async def erase_keys(keys: Sequence[str]) -> None:
-        await owner.erase(*keys)
-        await pending.erased_here(*keys)
+    async def erase_keys(keys: Sequence[str], last: Sequence[str]) -> None:
+        await owner.erase(*keys, last=last)
+        await pending.erased_here(*keys, *last)
         if peers is not None:
-            await peers.tell_erased(*keys)
+            await peers.tell_erased(*keys, *last)
 
     async def erase(rows: Sequence[str]) -> None:
         await corrections.erase_with(rows, erase_keys)
