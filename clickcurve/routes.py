@@ -1,11 +1,15 @@
-"""Routes of the web framework whose paths are matched raw, so that a key may hold an encoded slash."""
+"""What routes of the web framework share: paths that are matched raw, and answers in JSON.
+
+A key may hold an encoded slash, so a path must not be decoded before it is cut.
+"""
 
 from __future__ import annotations
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 
+from clickcurve.answers import JSON, as_json
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import group_in_path, key_in_path
@@ -33,3 +37,8 @@ def raw_query(request: Request) -> bytes:
     """Returns the query string as it was sent."""
     query: bytes = request.scope["query_string"]
     return query
+
+
+def json_answer(content: object, status: int = 200) -> Response:
+    """Returns an answer in JSON; `content` is what msgspec can encode."""
+    return Response(as_json(content), status, media_type=JSON)
