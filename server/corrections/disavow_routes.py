@@ -45,7 +45,7 @@ _CALL = {400: "The body cannot be read", 409: "The value is being undone", 422: 
 _UNKNOWN = {404: "There is no rule with this id"}
 
 
-def _asking(summary: str, names: Sequence[str]) -> dict[str, Any]:
+def _rule_route(summary: str, names: Sequence[str]) -> dict[str, Any]:
     """Describes a route that takes a rule, with these parameters in its query."""
     parameters = [{"name": name, "in": "query", "required": False, "schema": TEXT} for name in names]
     return describe_route(summary, "The rule", _CALL, parameters=parameters, body=_BODY)
@@ -206,7 +206,7 @@ def disavow_routes(
         is_begun = rule.prefix is not None and not (noted.settled or (noted.walked and noted.walked.ended))
         return json_answer(await rules.answer(noted), 202 if is_begun else 200)
 
-    @router.post("/v1/links/{key}/disavow", **_asking("Call hits of a link bots", _ASKED))
+    @router.post("/v1/links/{key}/disavow", **_rule_route("Call hits of a link bots", _ASKED))
     async def call_of_link(request: Request) -> Response:
         """Hits of the value in whole kept buckets of the range become bots' in every answer; all links follow.
 
@@ -214,12 +214,12 @@ def disavow_routes(
         """
         return await call(request, link_subject(key_of_path(request)))
 
-    @router.post("/v1/groups/{name}/disavow", **_asking("Call hits of a group bots", _ASKED))
+    @router.post("/v1/groups/{name}/disavow", **_rule_route("Call hits of a group bots", _ASKED))
     async def call_of_group(request: Request) -> Response:
         """As for a link; the links of the group stay as they are."""
         return await call(request, group_subject(group_of_path(request)))
 
-    @router.post("/v1/disavow", **_asking("Call hits of many links bots", (*_ASKED, "prefix")))
+    @router.post("/v1/disavow", **_rule_route("Call hits of many links bots", (*_ASKED, "prefix")))
     async def call_of_many(request: Request) -> Response:
         """As for a link, for each link; with `prefix`, for those whose keys begin with it. All links follow.
 
