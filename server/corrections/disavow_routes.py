@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -51,18 +52,14 @@ def _rule_route(summary: str, names: Sequence[str]) -> dict[str, Any]:
     return describe_route(summary, "The rule", _CALL, parameters=parameters, body=_BODY)
 
 
+@dataclass(eq=False)
 class _Rules:
     """Answers for a worker. kept_value: what is kept of a value that is named, given its dimension."""
 
-    def __init__(
-        self,
-        corrections: Corrections,
-        dimensions: Collection[str],
-        kept_value: Callable[[str, str], str],
-        clock: Callable[[], float],
-    ) -> None:
-        self.corrections, self._clock = corrections, clock
-        self._dimensions, self._kept_value = dimensions, kept_value
+    corrections: Corrections
+    dimensions: Collection[str]
+    kept_value: Callable[[str, str], str]
+    clock: Callable[[], float]
 
     async def rule_in(self, request: Request, subject: Subject) -> tuple[DisavowRule, bool]:
         """Returns the rule that a request asks for, and whether it only asks what it would do."""
@@ -75,7 +72,7 @@ class _Rules:
                 "dry_run is neither true nor false", field="dry_run", value=dry_run, rule="true, false"
             )
         dimension, value = self._target_in(await read_bounded(request.stream(), _BODY_BYTES))
-        parameters, now = parse_parameters(given), int(self._clock())
+        parameters, now = parse_parameters(given), int(self.clock())
         span = resolve_range(parameters, now, 0) if parameters.ranged else (0, END_OF_TIME)
         self._require_buckets(span, now)
         return DisavowRule(subject.stored, dimension, value, *span, now, prefix), dry_run == "true"
@@ -89,14 +86,14 @@ class _Rules:
             detail = f"the body names {len(asked)} dimensions"
             raise ParameterInvalid(detail, field="body", value=shown(", ".join(asked)), rule=_BODY_RULE)
         ((dimension, value),) = asked.items()
-        allowed = [name for name in self._dimensions if name != BOT]
+        allowed = [name for name in self.dimensions if name != BOT]
         if dimension not in allowed:
             detail = f"hits are not broken down by {dimension!r}, or its values are those of bots"
             raise ParameterInvalid(detail, field="dimension", value=shown(dimension), rule=", ".join(allowed))
         if value == NOT_GIVEN:
             detail = "hits that gave no value cannot be called bots by that"
             raise ParameterInvalid(detail, field=dimension, value=value, rule="a value that is not empty")
-        return dimension, self._kept_value(dimension, value)
+        return dimension, self.kept_value(dimension, value)
 
     def _require_buckets(self, span: tuple[int, int], now: int) -> None:
         """Refuses a range without a whole bucket of breakdowns."""
