@@ -23,9 +23,9 @@ class RawPathRoute(APIRoute):
         return super().matches(scope if raw is None else {**scope, "path": raw.decode("latin-1")})
 
 
-def key_of_path(request: Request, name: str = "key") -> str:
+def key_of_path(request: Request) -> str:
     """Returns the key that the path names; raises ParameterInvalid."""
-    return key_in_path(str(request.path_params[name]).encode("latin-1"), ParameterInvalid)
+    return key_in_path(str(request.path_params["key"]).encode("latin-1"), ParameterInvalid)
 
 
 def group_of_path(request: Request) -> str:
