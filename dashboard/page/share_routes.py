@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from clickcurve.answers import as_csv
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.csv_file import disposition
-from clickcurve.raw_path_routes import raw_query
+from clickcurve.routes import raw_query
 from dashboard.page.page_routes import Clock, csv_file, html, page_route, updated_at
 from dashboard.page.pages import Pages
 from dashboard.page.subject import PageSubject, link_or_group

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.visible import visible
@@ -70,11 +70,8 @@ def knows_tokens(settings: Settings) -> bool:
         return False
     if settings.store.startswith("cassandra:"):
         return True
-    store = open_store(settings.store, settings.ladder)
-    try:
+    with closing(open_store(settings.store, settings.ladder)) as store:
         return bool(TokenBook(store).all())
-    finally:
-        store.close()
 
 
 def _ready(listener: socket.socket) -> None:

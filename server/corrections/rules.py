@@ -28,7 +28,7 @@ from storage.contract import (
     Store,
 )
 from storage.erased_words import ErasureBook
-from storage.note_versions import renew_version, version_of
+from storage.note_versions import FollowedVersion, renew_version, version_of
 
 MAX_RULES = 1_000
 
@@ -149,6 +149,10 @@ class DisavowBook:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    def followed(self) -> FollowedVersion:
+        """Returns what tells that the rules have changed."""
+        return FollowedVersion(self._store, DISAVOW_VERSION)
 
     def version(self, *, at_first: bool = False) -> str | None:
         """Returns a text that is another one after each change; None: there was no rule yet. See `version_of`."""
