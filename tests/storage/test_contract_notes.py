@@ -47,7 +47,7 @@ class TokenNode:
         data.mkdir()
         self.now = float(NOW)
         self.book = TokenBook(store)
-        self.tokens = KnownTokens(read_settings({"data": str(data)}, {}), self.book, lambda: self.now, keeps=True)
+        self.tokens = KnownTokens(read_settings({"data": str(data)}, {}), self.book, lambda: self.now, writes_copy=True)
         (self.job,) = job_table({"tokens": self.tokens.refresh}, NOW, 15, 0)
 
     def lets(self, secret: str) -> bool:
