@@ -23,11 +23,8 @@ _BODY_BYTES = 16 * 1024
 _EXAMPLE = {"name": "acme", "scopes": ["write", "read"], "prefix": "acme/", "group": "acme", "expires_at": 1798761600}
 
 
-class TokenUnknown(ClickcurveError):
+class TokenUnknown(ClickcurveError, status=404, title="unknown token"):
     """There is no token with this id in the store."""
-
-    status = 404
-    title = "unknown token"
 
 
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):
