@@ -20,11 +20,8 @@ from dashboard.page.view import view_of
 from dashboard.pictures.picture_routes import svg_of_badge, svg_of_curve
 
 
-class NotShared(ClickcurveError):
+class NotShared(ClickcurveError, status=404, title="not shared"):
     """An address of a share that is not, or no longer, good."""
-
-    status = 404
-    title = "not shared"
 
 
 def share_routes(

@@ -138,11 +138,8 @@ class PageSharing:
         await in_thread("revoking a share", self.shares.remove, share_id)
 
 
-class NotHere(ClickcurveError):
+class NotHere(ClickcurveError, status=404, title="not found"):
     """A browser asks for a page that there is not."""
-
-    status = 404
-    title = "not found"
 
 
 def _answer_strays(app: FastAPI, templates: Templates) -> None:

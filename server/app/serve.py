@@ -19,7 +19,7 @@ from server.settings.alerts import require_smtp
 from server.settings.table import Settings
 from server.settings.values import is_loopback
 from server.tokens.gate import check_reach
-from server.tokens.known_tokens import admin_token, kept_tokens, mounted_tokens
+from server.tokens.known_tokens import admin_token, mounted_tokens, read_tokens_copy
 from server.tokens.token_book import TokenBook
 from storage.from_uri import open_store
 
@@ -64,7 +64,7 @@ def knows_tokens(settings: Settings) -> bool:
 
     Raises SettingInvalid for a file of tokens that cannot be read, and what opening a database raises.
     """
-    if admin_token(settings) or mounted_tokens(settings) or kept_tokens(settings.data):
+    if admin_token(settings) or mounted_tokens(settings) or read_tokens_copy(settings.data):
         return True
     if not settings.closed or settings.store.startswith("memory:"):
         return False

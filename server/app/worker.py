@@ -91,7 +91,7 @@ class Worker:
             lambda: self.pending.status, settings.flush_s, store.rows, self._ending, journal.check_room
         )
         self.peers = Peers(settings.data, number, settings.workers)
-        self.tokens = KnownTokens(settings, TokenBook(store), clock.now, keeps=number == 1)
+        self.tokens = KnownTokens(settings, TokenBook(store), clock.now, writes_copy=number == 1)
         self.audit = AuditLog(store, clock.now)
         self.problems = Problems()
         self.counting = application.Counting(IngestCounters(), self.problems)

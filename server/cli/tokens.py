@@ -18,8 +18,8 @@ from server.cli.output import ReportingGroup, Result
 from server.cli.store.inspect import opened
 from server.settings.table import Settings
 from server.tokens.audit import PROMPT, AuditLog
-from server.tokens.known_tokens import keep_tokens
-from server.tokens.token import Scope, Token, Wish, load_tokens
+from server.tokens.known_tokens import write_tokens_copy
+from server.tokens.token import Scope, Token, TokenRequest, load_tokens
 from server.tokens.token_book import TokenBook
 from server.tokens.token_routes import listed
 
@@ -37,7 +37,7 @@ def _token_book(settings: Settings) -> Iterator[tuple[TokenBook, AuditLog]]:
         book.take_over(load_tokens(data_folder.tokens_file(settings.data)))
         yield book, AuditLog(store, clock.now)
         if settings.data.is_dir():  # a server that starts there knows them even while the store does not answer
-            keep_tokens(settings.data, book.all())
+            write_tokens_copy(settings.data, book.all())
 
 
 @click.group("token", cls=ReportingGroup)
@@ -98,10 +98,10 @@ def create_token(
         raise Failed("the token needs a --scope: write, read or admin", USAGE)
     now = int(clock.now())
     wanted = tuple(map(Scope, scopes)) or (Scope.write, Scope.read)
-    wish = Wish(name or prefix or "", wanted, prefix, group, _end_of(expires, now)).checked(now)
+    asked = TokenRequest(name or prefix or "", wanted, prefix, group, _end_of(expires, now)).checked(now)
     with _token_book(settings) as (book, audit):
-        audit.note(PROMPT, "token made", wish.name if prefix is None else f"{wish.name} {prefix}")
-        token, secret = book.add(wish, now)
+        audit.note(PROMPT, "token made", asked.name if prefix is None else f"{asked.name} {prefix}")
+        token, secret = book.add(asked, now)
     return Result([secret], [{"token": secret, **listed(token, None)}])
 
 

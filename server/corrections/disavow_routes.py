@@ -31,11 +31,8 @@ _ASKED = ("from", "to", "last", "tz", "dry_run")
 _BODY_RULE = 'one dimension and its value, as {"ref": "spam.example"}'
 
 
-class RuleUnknown(ClickcurveError):
+class RuleUnknown(ClickcurveError, status=404, title="unknown rule"):
     """There is no rule with this id."""
-
-    status = 404
-    title = "unknown rule"
 
 
 _BODY = {

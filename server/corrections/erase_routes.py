@@ -28,11 +28,8 @@ _BODY_RULE = '{"dimension": "utm_campaign", "value": "ann@example.org"}, with "k
 _PATH = "/v1/words/erase"
 
 
-class ErasureUnknown(ClickcurveError):
+class ErasureUnknown(ClickcurveError, status=404, title="unknown erasure"):
     """There is no erasure with this id."""
-
-    status = 404
-    title = "unknown erasure"
 
 
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):

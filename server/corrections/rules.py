@@ -33,11 +33,8 @@ from storage.note_versions import FollowedVersion, renew_version, version_of
 MAX_RULES = 1_000
 
 
-class RuleUnderWay(ClickcurveError):
+class RuleUnderWay(ClickcurveError, status=409, title="rule under way"):
     """A rule of this value is being undone."""
-
-    status = 409
-    title = "rule under way"
 
 
 class DisavowRule(msgspec.Struct, frozen=True):

@@ -20,11 +20,8 @@ PROBE_S = 2  # for the store to answer /readyz?for=read
 STUCK_FLUSHES = 4  # intervals without a complete flush: a large one takes two, and one that failed is tried again
 
 
-class NotReady(ClickcurveError):
+class NotReady(ClickcurveError, status=503, title="not ready"):
     """The server is up, but cannot do what was asked for."""
-
-    status = 503
-    title = "not ready"
 
 
 @dataclass(eq=False)

@@ -17,17 +17,14 @@ from clickcurve.waiting import in_thread
 from query.http.openapi import TEXT, describe_route
 from server.tokens.audit import AuditLog
 from server.tokens.known_tokens import KnownTokens
-from server.tokens.token import Scope, Token, Wish
+from server.tokens.token import Scope, Token, TokenRequest
 
 _BODY_BYTES = 16 * 1024
 _EXAMPLE = {"name": "acme", "scopes": ["write", "read"], "prefix": "acme/", "group": "acme", "expires_at": 1798761600}
 
 
-class TokenUnknown(ClickcurveError):
+class TokenUnknown(ClickcurveError, status=404, title="unknown token"):
     """There is no token with this id in the store."""
-
-    status = 404
-    title = "unknown token"
 
 
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,10 +36,10 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
     group: str | None = None
     expires_at: int | float | str | None = None
 
-    def wish(self) -> Wish:
-        """Returns the wish; raises ParameterInvalid for an expiry that is no time."""
+    def token_request(self) -> TokenRequest:
+        """Returns the request; raises ParameterInvalid for an expiry that is no time."""
         expires_at = None if self.expires_at is None else _time_of(str(self.expires_at))
-        return Wish(self.name, self.scopes, self.prefix, self.group, expires_at)
+        return TokenRequest(self.name, self.scopes, self.prefix, self.group, expires_at)
 
 
 def _time_of(text: str) -> int:
@@ -88,9 +85,9 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
     @router.post("/v1/tokens", **_MAKE)
     async def make(request: Request) -> Response:
         """With `prefix`, it touches keys that begin so and nothing else; `group` counts every hit that it writes."""
-        wish = _wish_in(await read_bounded(request.stream(), _BODY_BYTES)).checked(clock())
-        await audit.note_request("token made", wish.name if wish.prefix is None else f"{wish.name} {wish.prefix}")
-        token, secret = await in_thread("writing a token", book.add, wish, int(clock()))
+        asked = _request_in(await read_bounded(request.stream(), _BODY_BYTES)).checked(clock())
+        await audit.note_request("token made", asked.name if asked.prefix is None else f"{asked.name} {asked.prefix}")
+        token, secret = await in_thread("writing a token", book.add, asked, int(clock()))
         await tokens.refresh()
         return json_answer({"token": secret, **listed(token, None)}, 201)
 
@@ -124,9 +121,9 @@ def listed(token: Token, last_used: str | None) -> dict[str, Any]:
     return {**shown_fields, "last_used": last_used}
 
 
-def _wish_in(body: bytes) -> Wish:
+def _request_in(body: bytes) -> TokenRequest:
     try:
-        return _read_asked(body).wish()
+        return _read_asked(body).token_request()
     except msgspec.ValidationError as error:
         raise ParameterInvalid(f"the token cannot be made: {error}", field="body", rule=str(_EXAMPLE)) from None
     except msgspec.DecodeError:
