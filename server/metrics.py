@@ -11,6 +11,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -199,31 +200,31 @@ def process_samples() -> Iterator[Sample]:
                 yield Sample(sample.name, sample.value)
 
 
+@dataclass(eq=False)
 class Metrics:
     """One worker's samples, and the answer for all workers. `shared` is the folder of all, None with one worker."""
 
-    def __init__(self, journal: str, sources: Sequence[Source], shared: Path | None) -> None:
-        self._journal = journal
-        self._sources = sources
-        self._shared = shared
+    journal: str
+    sources: Sequence[Source]
+    shared: Path | None
 
     def _own(self) -> list[Sample]:
-        return [sample for source in self._sources for sample in source()]
+        return [sample for source in self.sources for sample in source()]
 
     def publish(self) -> None:
         """Writes this worker's samples to the shared folder."""
-        if self._shared is not None:
-            fresh = self._shared / f".{self._journal}"
+        if self.shared is not None:
+            fresh = self.shared / f".{self.journal}"
             fresh.write_text(json.dumps(self._own()), "utf-8")
-            fresh.replace(self._shared / f"{self._journal}.json")
+            fresh.replace(self.shared / f"{self.journal}.json")
 
     def by_journal(self) -> dict[str, list[Sample]]:
         """Returns the samples of every worker, this one's as of now."""
-        if self._shared is None:
-            return {self._journal: self._own()}
+        if self.shared is None:
+            return {self.journal: self._own()}
         self.publish()
         by_journal = {}
-        for file in self._shared.glob("*.json"):
+        for file in self.shared.glob("*.json"):
             rows = json.loads(file.read_text("utf-8"))
             by_journal[file.stem] = [Sample(name, value, tuple(labels)) for name, value, labels in rows]
         return by_journal
