@@ -23,7 +23,7 @@ from storage.cassandra.partitions import joined, link_of_rows, partition_of
 from storage.cassandra.statements import LINK, LINK_BY
 from storage.contract import Store, StoredLink, StoredRow
 from storage.tools.verify import verify
-from tests.audit.attributes import expected_values, judge_words, values_of
+from tests.audit.attributes import expected_values, values_of
 from tests.audit.journals import Wrong
 from tests.simulated.connection import Connection
 from tests.simulated.machine import Process
@@ -108,8 +108,7 @@ def _judge_words(simulation: Simulation, what: str, pair: tuple[int, ...], link:
     except RowCorrupt as error:
         raise Wrong(f"{what}: {error.detail}") from error
     live = [row for row in rows if row.erased_at >= divided.erased_at]
-    if wrong := judge_words(what, total, values_of(merge_breakdowns(live, 0, BREAKDOWN), simulation.erased)):
-        raise Wrong(*wrong)
+    simulation.judge_breakdown(what, stored_link(simulation, pair, link_key(link)), total, live)
 
 
 def stored_link(simulation: Simulation, pair: tuple[int, ...], key: str) -> StoredLink:
