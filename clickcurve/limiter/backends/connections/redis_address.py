@@ -46,7 +46,7 @@ _SENTINEL = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]\s]+)(?::([0-9]{1,5}))?", re
 
 
 class TlsConnection(async_connection.SSLConnection):
-    """A connection of an event loop over TLS that ends at once where it is given up while it is made.
+    """An event loop's connection over TLS; given up while it is made, it ends at once.
 
     The library connects and shakes hands in one call. Given up, that one closes politely: it waits for the server's
     answer, and where none comes the socket outlives the event loop.
