@@ -9,10 +9,10 @@ moment.
 A correction of a link reduces all links too, by the same counts under their own key.
 
 A row may be erased, on another machine, while its correction is made. That would then be of hits that are no more,
-and would take new ones away. So whoever erases a row erases what is called of it last, and a step says when that was
-last erased: as the store said before anything else of the row was read. Once the step is in the store, this moment is
-compared, and again before the next step, since the process may have been killed in between. If it is a later one, all
-that is called of the row is called back: the erasure takes the effect of rules along that came before it.
+and would take new ones away. So an erasure goes through the row first and then through what is called of it, and a step
+says when the latter was last erased: as the store said before anything else of the row was read. Once the step is in
+the store, this moment is compared, and again before the next step, since the process may have been killed in between.
+If it is a later one, all that is called of the row is called back: the erasure takes the effect of earlier rules along.
 
 So every erasure is noticed that ends after this moment was read. What is called of the row gets its stamp last, and
 
