@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
-from clickcurve.buckets.ladder import CLICKS, DAY_S, END_OF_TIME, fold_day
-from ingest.attributes.country import country_reader
-from ingest.attributes.profile import ProfileReader
-from ingest.attributes.referrer import ReferrerReader
-from ingest.hit import Moment
-from ingest.reading.body import Media
-from ingest.reading.request_sums import RequestSums
+from clickcurve.buckets.ladder import CLICKS, END_OF_TIME
 from query.breakdowns.reader import BreakdownReader
 from query.reader import Reader
-from server.corrections.erasing import Erasing
 from server.corrections.rules import DisavowRule
-from server.corrections.runner import Corrections
-from server.tokens.audit import AuditLog
-from storage.erased_words import ErasureBook, KnownWords
 from storage.memory_store import MemoryStore
-from testing.owner_process import OwnerProcess, TrackedDisk
-from tests.ingest.http_kit import summed
-
-NOW = 1_770_000_000
-READER = ProfileReader(("ref",), country_reader("off"), ReferrerReader())
+from tests.server.correcting_server import NOW, CorrectingServer
 
 
 class CountedStore:
@@ -59,48 +43,12 @@ class CountedStore:
         return list(self.asked)
 
 
-class Server:
-    """What a worker has for corrections, over a counted store."""
-
-    def __init__(self, folder: Path) -> None:
-        self.store: Any = CountedStore()
-        self.book = ErasureBook(self.store)
-        known = partial(KnownWords(self.book).read, lambda: float(NOW))
-        self.owner = OwnerProcess(
-            folder, self.store, lambda: float(NOW), alone=False, disk=TrackedDisk(), erased_words=known
-        ).owner
-        self.corrections = Corrections.of(self.owner, self.store, BREAKDOWN, lambda: NOW)
-        self.erasing = Erasing(
-            self.owner,
-            self.store,
-            BREAKDOWN,
-            AuditLog(self.store, lambda: float(NOW)),
-            lambda: float(NOW),
-            True,
-            list,
-            self.corrections.refresh,
-        )
-
-    async def hit(self, link: str, ref: str) -> None:
-        body = json.dumps({"key": link, "ref": ref}).encode()
-        moment = Moment(NOW, fold_day(NOW) * DAY_S, NOW + 300)
-        batch = summed(body, Media.json, RequestSums(moment, reader=READER)).batch()
-        assert batch is not None
-        await self.owner.accept(batch)
-
-    async def follow(self) -> None:
-        for _ in range(3):
-            await self.corrections.refresh()
-            await self.erasing.refresh()
-            await self.owner.flush()
-
-
 @pytest.mark.parametrize("others", [False, True])
 def test_a_link_without_corrections_pays_one_look_at_a_note(tmp_path: Path, others: bool) -> None:
     """others: another link has a rule, and a value was erased."""
 
     async def story() -> None:
-        server = Server(tmp_path)
+        server = CorrectingServer(tmp_path, CountedStore())
         for link in ("quiet", "other"):
             await server.hit(link, "spam.example")
         await server.owner.flush()
