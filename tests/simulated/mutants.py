@@ -18,7 +18,7 @@ from clickcurve.buckets.breakdowns.parts import apply_parts, decode_parts, encod
 from clickcurve.buckets.row import apply
 from ingest import claim, claim_table, flush, flushed_rows, owner
 from ingest.claim_table import Claimant, Relation
-from ingest.corrections import Corrector
+from ingest.corrections import CORRECTIONS_SOURCE, Corrector
 from ingest.imports.offsets import Offsets
 from ingest.journal.contract import Identity
 from query.reader import Reader
@@ -136,8 +136,17 @@ async def no_corrections(self: Corrections, stored: Sequence[str]) -> list[str]:
     return []
 
 
+def read_moment_last(self: Corrector, *rows: Any) -> Any:
+    """When the corrections were erased, as the last answer says."""
+    read = READ_ROWS(self, *rows)
+    return read._replace(erased_at=read.newest_erased_at)
+
+
+READ_ROWS = Corrector._joined
+
+
 async def call_nothing_back(self: Corrector) -> None:
-    return None
+    self._compared = (await self._owner.source(CORRECTIONS_SOURCE)).position
 
 
 async def _answered(answer: Any) -> Any:
@@ -335,5 +344,5 @@ MUTANTS = [
     Mutant("a link deleted without its corrections", lambda: replaced(
         Corrections, "_moved_of", no_corrections), DISAVOWED),
     Mutant("nothing called back of erased links", lambda: replaced(
-        Corrector, "_call_back_erased", call_nothing_back), CROSSED),
+        Corrector, "_call_back_erased", call_nothing_back), CROSSED, first=20),
 ]  # fmt: skip
