@@ -32,6 +32,8 @@ LINKS_PER_PIECE = 200
 PIECES_S = 1.0  # pieces of a rule follow one another for so long, then the other rules have their turn
 DRY_RUN_LINKS = 20_000  # some 3 s
 
+Erase = Callable[[Sequence[str], Sequence[str]], Awaitable[None]]  # stored keys, and those that are erased last
+
 
 class Corrections:
     """The rules as a worker knows them. `refresh` follows the store, and carries out what is not yet."""
@@ -56,16 +58,19 @@ class Corrections:
         """Tells whether hits of the row of a stored key may be called bots."""
         return stored in self._corrected
 
-    async def erase_with(self, rows: Sequence[str], erase: Callable[[Sequence[str]], Awaitable[None]]) -> None:
+    async def erase_with(self, rows: Sequence[str], erase: Erase) -> None:
         """Erases rows (stored keys) with their corrections: those that they have, and those that are under way.
 
-        A store that never had a rule is asked twice. Raises StoreUnavailable, and what `erase` raises.
+        The corrections go last, as `Corrector` needs it. A store that never had a rule is asked twice.
+
+        Raises StoreUnavailable, and what `erase` raises: perhaps corrections of erased rows are left, until it is
+        called again.
         """
         moved = await self._moved_of(rows)
-        await erase([*moved, *rows])
+        await erase(rows, moved)
         # The first rule of all may have read these rows since; one that comes now finds them erased.
         if not moved and (moved := await self._moved_of(rows)):
-            await erase(moved)
+            await erase(rows, moved)
 
     async def _moved_of(self, stored: Sequence[str]) -> list[str]:
         version = await in_thread("reading rules", self.book.version, at_first=True)
