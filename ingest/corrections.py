@@ -157,7 +157,7 @@ class Corrector:
         await self._call_back_erased()
 
     async def _call_back_erased(self) -> None:
-        """Calls back what is called of rows that were erased while the last step was made, which is in the store."""
+        """Calls back what is called of rows that were erased while the last step was made."""
         step = await self._owner.source(CORRECTIONS_SOURCE)
         if step.position == self._compared or not step.tail:
             return

@@ -142,6 +142,21 @@ async def test_one_owner_carries_out_corrections_until_it_is_closed(tmp_path: Pa
     await nodes.nodes[1].owner.close()
 
 
+async def test_what_one_owner_has_called_another_calls_back(tmp_path: Path) -> None:
+    """Its own row has then more that was called back than was called."""
+    nodes = Nodes(tmp_path, 4)
+    while not nodes.sent["a", REFS[0]]:
+        await nodes.send(nodes.nodes[0])
+    await nodes.nodes[1].owner.claim()  # so that it does not go on with the number of the first
+    await nodes.corrector(0).carry_out("a", lambda link: disavow(link, "ref", REFS[0], 0, END_OF_TIME))
+    await nodes.nodes[0].owner.close()
+    await nodes.corrector(1).carry_out("a", lambda link: call_back(link, "ref", REFS[0]))
+    read = await nodes.corrector(1).read("a")
+    assert left_of(read) == read.counts.lifetime
+    assert verify(nodes.memory, CLICKS).broken == []
+    await nodes.nodes[1].owner.close()
+
+
 async def test_what_was_called_of_a_deleted_link_goes_with_it(tmp_path: Path) -> None:
     nodes = Nodes(tmp_path, 2)
     for _ in range(9):
