@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from heapq import nsmallest
 from itertools import count, islice
 
-from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
+from clickcurve.buckets.errors import OwnerFenced, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.keys import ALL_LINKS, breakdown_of, contains, counts_key, is_breakdown
 from storage.cassandra.cql import Cql
@@ -45,6 +45,7 @@ from storage.cassandra.statements import (
 from storage.cassandra.tables.day_index import DayIndex
 from storage.cassandra.tables.erasures import Erasures
 from storage.cassandra.tables.ids import REPLAY_US, IdsTable
+from storage.cassandra.tables.journals import CassandraJournals
 from storage.cassandra.tables.own_rows import OwnRows
 from storage.cassandra.tables.owners import OwnersTable
 from storage.cassandra.tables.sources import SourcesTable
@@ -56,6 +57,7 @@ IDS_PER_CLAIM = 1_000
 ROWS_PER_FENCE = 2_000  # rows and ids that a flush writes between two looks at its owner's record
 KEYS_PER_PAGE = 5_000
 NOTE_ATTEMPTS = 3
+VERSION_OF_JOURNALS = 2  # of the schema
 _NOTE = "note:"  # before the name of each note in meta
 _KEYS_OF_ALL = ALL_LINKS, breakdown_of(ALL_LINKS)
 
@@ -115,8 +117,20 @@ class CassandraStore(UnrankedStore):
         self._own_rows.flush_begins(held.owner)
         begun = self._owners.begin(held, previous, flush, at)
         if begun:
-            self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
+            self._has_begun(held, flush)
         return begun
+
+    def _has_begun(self, held: Held, flush: int) -> None:
+        self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
+
+    def journals(self) -> CassandraJournals:
+        noted: dict[str, str] = dict(self._cql.run(META))
+        if int(noted.get("version", VERSION_OF_JOURNALS)) < VERSION_OF_JOURNALS:
+            raise StoreMismatch(
+                f"the keyspace has schema {noted['version']}, and journals in it need {VERSION_OF_JOURNALS}:"
+                " run `clickcurve schema apply`; journals on disks work with both"
+            )
+        return CassandraJournals(self._cql, self._own_rows.flush_begins, self._has_begun)
 
     def close_owner(self, held: Held) -> bool:
         self._own_rows.drop_owner(held.owner)
