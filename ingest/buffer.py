@@ -28,12 +28,12 @@ from ingest.counts import (
     at_once,
     counts_of,
     drain,
-    keys_in_pieces,
+    in_pieces,
+    parts_of_keys,
 )
 from ingest.hit import Hit
+from ingest.journal.contract import Frame, Journal
 from ingest.journal.group_commit import Group
-from ingest.journal.journal import Journal
-from ingest.journal.segment_format import Frame
 
 BUFFER_BYTES = 512 << 20  # what an owner's buffers may take; beyond it hits are answered 429
 IDS_AT_ONCE = 256  # ids that are counted or decided in one step: with attributes some 8 us each
@@ -117,7 +117,7 @@ class Buffer:
         """
         self._stamp(accepted_us)
         if batch.keys:
-            for keys in keys_in_pieces(batch.keys):
+            for keys in in_pieces(batch.keys, parts_of_keys):
                 self.links.people.add_keys(keys, self.late_before)
                 if keys is not batch.keys:
                     yield

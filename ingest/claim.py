@@ -11,9 +11,11 @@ Flush numbers are `epoch << 20 | n`: they rise over the owner's whole life, thro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from clickcurve.buckets.errors import JournalSuperseded, StoreUnavailable
+from clickcurve.buckets.errors import JournalError, JournalSuperseded, StoreUnavailable
 from ingest.claim_table import (
     Action,
     Claimant,
@@ -24,8 +26,11 @@ from ingest.claim_table import (
     with_name,
     without_name,
 )
-from ingest.journal.journal import Identity, Journal
+from ingest.journal.contract import Identity
 from storage.contract import CLOSED, FINAL, OPEN, Held, OwnerRecord, Store
+
+if TYPE_CHECKING:  # which imports this file
+    from ingest.journal.disk_journal import DiskJournal
 
 FLUSHES_PER_EPOCH = 1 << 20  # 182 days of flushes every 15 s; then a new epoch is claimed
 ATTEMPTS = 20
@@ -41,7 +46,7 @@ def epoch_is_used_up(flush: int) -> bool:
 
 
 def claim(
-    journal: Journal,
+    journal: DiskJournal,
     record: Callable[[Identity], None],
     store: Store,
     place: str,
@@ -72,6 +77,13 @@ def claim(
         record(Identity(after.owner, after.epoch, after.holder, ()))
         return Held(after.owner, after.epoch, after.holder)
     raise StoreUnavailable(f"the owner could not be claimed in {ATTEMPTS} attempts: other processes claim it too")
+
+
+def give_back(record: Callable[[Identity], None], store: Store, held: Held) -> None:
+    """Gives the number back, in the journal first: all hits are stored, and no more come."""
+    with suppress(JournalError):  # a full disk does not keep the number from being given back
+        record(given_back(held))
+    store.close_owner(held)
 
 
 def given_back(held: Held) -> Identity:
@@ -111,7 +123,7 @@ class _Attempt:
     contested: bool
 
 
-def _next_attempt(journal: Journal, store: Store, place: str, token: str, now: int) -> _Attempt:
+def _next_attempt(journal: DiskJournal, store: Store, place: str, token: str, now: int) -> _Attempt:
     claimant = Claimant.of(journal)
     identity, last_flush = claimant.identity, claimant.last_flush
 

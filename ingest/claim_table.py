@@ -32,10 +32,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from ingest.batch import Batch, decode_batch
-from ingest.journal.journal import Identity, Journal
+from ingest.journal.contract import Identity
 from storage.contract import CLOSED, FINAL, OwnerRecord
+
+if TYPE_CHECKING:  # which imports this file
+    from ingest.journal.disk_journal import DiskJournal
 
 FORMER_NAMES = 128  # of a record: the journals that gave its number back last, of some 45 bytes each
 _FORMER = " former "
@@ -142,7 +146,7 @@ def _as_one_word(name: str) -> str:
     return name.replace(" after ", "<")
 
 
-def what_it_holds(journal: Journal) -> set[Holds]:
+def what_it_holds(journal: DiskJournal) -> set[Holds]:
     """Reads the journal's frames, up to the first piece of an import; {NOTHING} if there is nothing."""
     flush = journal.state.flush
     holds = {Holds.FLUSH} if flush is not None else set()
@@ -167,7 +171,7 @@ class Claimant:
     flush: int | None
 
     @classmethod
-    def of(cls, journal: Journal) -> Claimant:
+    def of(cls, journal: DiskJournal) -> Claimant:
         state = journal.state
         flush = state.flush.number if state.flush is not None else None
         return cls(journal.recovered.journal, state.identity, state.last_flush, flush)

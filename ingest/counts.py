@@ -15,7 +15,7 @@ slot knows already cost nothing, to hold and to count.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 from sys import getsizeof
@@ -29,6 +29,7 @@ from ingest.batch import AttributeCounts, BatchAttributes, Counts, HourProfiles
 K = TypeVar("K")
 V = TypeVar("V")
 SlotT = TypeVar("SlotT")
+PartT = TypeVar("PartT", Sequence[str], Mapping[str, int])
 # What CPython takes, beside the bytes of each key: measured as growth of a process, with the flush's copy.
 PAIR_BYTES = 100  # a key in a minute: its place in two tables
 KEY_BYTES = 320  # more for a key that the minute before did not know: its dict in the copy, and its stored key
@@ -380,7 +381,7 @@ class KeyedCounts:
         """Adds counts by minute; with sign -1 takes back counts added before. Yields between steps."""
         for series, counts in ((self.people, people), (self.bots, bots)):
             if counts:
-                for piece in in_pieces(counts):
+                for piece in in_pieces(counts, _parts_of_counts):
                     series.add(piece, late_before, sign)
                     if piece is not counts:
                         yield
@@ -420,39 +421,18 @@ def at_once(steps: Iterator[None]) -> None:
         pass
 
 
-def in_pieces(counts: Counts) -> Iterator[Counts]:
-    """Yields counts by minute in pieces of at most COUNTS_AT_ONCE; themselves if they are no more."""
-    if len(counts) <= COUNTS_AT_ONCE and sum(map(len, counts.values())) <= COUNTS_AT_ONCE:
-        yield counts
-        return
-    piece: Counts = {}
-    size = 0
-    for slot, by_key in counts.items():
-        if size + len(by_key) > COUNTS_AT_ONCE:
-            if piece:
-                yield piece
-            piece, size = {}, 0
-            if len(by_key) > COUNTS_AT_ONCE:
-                cells = iter(by_key.items())
-                while part := dict(islice(cells, COUNTS_AT_ONCE)):
-                    yield {slot: part}
-                continue
-        piece[slot] = by_key
-        size += len(by_key)
-    if piece:
-        yield piece
+def in_pieces(by_slot: Mapping[int, PartT], cut: Callable[[PartT], Iterable[PartT]]) -> Iterator[Mapping[int, PartT]]:
+    """Yields what minutes hold in pieces of at most COUNTS_AT_ONCE; itself if it is no more.
 
-
-def keys_in_pieces(keys: Mapping[int, Sequence[str]]) -> Iterator[Mapping[int, Sequence[str]]]:
-    """Yields the keys of minutes in pieces of at most COUNTS_AT_ONCE; themselves if they are no more."""
-    if len(keys) <= COUNTS_AT_ONCE and sum(map(len, keys.values())) <= COUNTS_AT_ONCE:
-        yield keys
+    cut: makes parts of at most COUNTS_AT_ONCE of what one minute holds.
+    """
+    if len(by_slot) <= COUNTS_AT_ONCE and sum(map(len, by_slot.values())) <= COUNTS_AT_ONCE:
+        yield by_slot
         return
-    piece: dict[int, Sequence[str]] = {}
+    piece: dict[int, PartT] = {}
     size = 0
-    for slot, of_slot in keys.items():
-        for start in range(0, len(of_slot), COUNTS_AT_ONCE):
-            part = of_slot[start : start + COUNTS_AT_ONCE]
+    for slot, held in by_slot.items():
+        for part in cut(held) if len(held) > COUNTS_AT_ONCE else (held,):
             if size + len(part) > COUNTS_AT_ONCE:
                 yield piece
                 piece, size = {}, 0
@@ -460,6 +440,17 @@ def keys_in_pieces(keys: Mapping[int, Sequence[str]]) -> Iterator[Mapping[int, S
             size += len(part)
     if piece:
         yield piece
+
+
+def parts_of_keys(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yields keys in parts of COUNTS_AT_ONCE."""
+    return (keys[start : start + COUNTS_AT_ONCE] for start in range(0, len(keys), COUNTS_AT_ONCE))
+
+
+def _parts_of_counts(counts: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    cells = iter(counts.items())
+    while part := dict(islice(cells, COUNTS_AT_ONCE)):
+        yield part
 
 
 def of_key(counts: Mapping[int, Mapping[str, int]], key: str) -> dict[int, int]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -30,7 +30,6 @@ from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder, Pe
 from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalBroken,
-    JournalError,
     JournalSuperseded,
     OwnerFenced,
     StoreUnavailable,
@@ -40,14 +39,14 @@ from clickcurve.buckets.row import MAX_COUNT, Pending
 from clickcurve.keys import QUARANTINE, breakdown_of
 from ingest.batch import Batch, encode_batch
 from ingest.buffer import BUFFER_BYTES, Buffer, Buffers, replay
-from ingest.claim import claim, epoch_is_used_up, first_flush, given_back, refuse_old_ids
+from ingest.claim import epoch_is_used_up, first_flush, refuse_old_ids
 from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace
 from ingest.hit import Hit
 from ingest.hit_sums import close_group
 from ingest.imports.offsets import Offsets
+from ingest.journal.contract import BetweenCommits, FlushRecord, Journal
 from ingest.journal.group_commit import GroupCommit
-from ingest.journal.journal import FlushRecord, Identity, Journal
 from ingest.owner_status import Bookkeeping, OwnerStatus
 from ingest.stamps import Stamps
 from storage.contract import Held, Source, Store
@@ -109,7 +108,7 @@ class Owner:
         self._stamps = stamps or Stamps(clock, [0])
         self._stamps.follow(max(buffer.until_us for buffer in self._buffers.all()))
         self._commit: GroupCommit[Hit, Batch] = GroupCommit(
-            journal, clock, self._stamps.next, close_group, self._buffers.add, self._journal_thread
+            journal.commit, clock, self._stamps.next, close_group, self._buffers.add
         )
         self._deduplication = Deduplication(
             store, self._buffers.accepted_at, alone, ID_WINDOW_S * 1_000_000, self._stamps.next
@@ -288,24 +287,25 @@ class Owner:
     async def _claim(self) -> None:
         if self._held is not None and not epoch_is_used_up(self._journal.state.last_flush):
             return
-        loop = asyncio.get_running_loop()
-
-        def record(identity: Identity) -> None:
-            asyncio.run_coroutine_threadsafe(self._record_identity(identity), loop).result()
-
         self._stamps.follow(await self._in_store_thread(self._store.newest_erasure))
-        now = int(self._clock())
+        now, between = int(self._clock()), self._between_commits()
         self._held = held = await self._in_store_thread(
-            lambda: claim(self._journal, record, self._store, self._place, self._token, now)
+            lambda: self._journal.claim(self._store, self._place, self._token, now, between)
         )
         self._rewrite = True
         self._books.claimed(held)
         stored = await self._in_store_thread(lambda: self._store.load_own(held.owner, [QUARANTINE]))
         self._books.found_quarantine(stored.get(QUARANTINE))
 
-    async def _record_identity(self, identity: Identity) -> None:
-        async with self._commit.exclusive():
-            await self._in_journal_thread(lambda: self._journal.record_identity(identity))
+    def _between_commits(self) -> BetweenCommits:
+        """Returns what makes another thread's call in the journal's thread, while no commit is under way."""
+        loop = asyncio.get_running_loop()
+
+        async def make(call: Callable[[], None]) -> None:
+            async with self._commit.exclusive():
+                await self._in_journal_thread(call)
+
+        return lambda call: asyncio.run_coroutine_threadsafe(make(call), loop).result()
 
     async def _take(self) -> FlushRecord | None:
         """Records the next flush and takes the buffer; returns None if there is nothing to flush."""
@@ -385,10 +385,8 @@ class Owner:
         return self._books.with_buffers(self._buffers, self._journal.bytes_held, self._clock())
 
     async def _give_back_number(self, held: Held) -> None:
-        """Gives the number back, in the journal first: all hits are stored, and no more come."""
-        with suppress(JournalError):  # a full disk does not keep the number from being given back
-            await self._record_identity(given_back(held))
-        await self._in_store_thread(lambda: self._store.close_owner(held))
+        between = self._between_commits()
+        await self._in_store_thread(lambda: self._journal.give_back(self._store, held, between))
         self._books.status = replace(self._books.status, state="closed")
 
     async def close(self) -> None:

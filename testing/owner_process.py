@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ingest.flush import Pace
 from ingest.journal.disk import Disk
-from ingest.journal.journal import Journal
+from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from ingest.stamps import Stamps
 from storage.contract import Store
@@ -62,7 +62,7 @@ class OwnerProcess:
         self.start()
 
     def start(self) -> None:
-        self.journal = Journal.open(self.folder, self.disk)
+        self.journal = DiskJournal.open(self.folder, self.disk)
         self.owner = Owner(
             journal=self.journal,
             store=self.store,

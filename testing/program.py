@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from testing.server import ROOT, TRY_EVERY_S, plain_environment
+from testing.server import ROOT, TRY_EVERY_S, plain_environment, spawn
 
 TRIES = 1500
 
@@ -19,16 +19,9 @@ class Program:
 
     def __init__(self, command: list[str], log: Path, settings: Mapping[str, str] | None = None) -> None:
         self.log = log
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                command,
-                cwd=ROOT,
-                env=plain_environment(settings),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
+            files = (nothing.fileno(), output.fileno(), output.fileno())
+            self._process = spawn(command, plain_environment(settings), ROOT, files, new_session=True)
 
     def until(self, happened: Callable[[], bool], tries: int = TRIES) -> None:
         """Wait for something; waiting for the process to end paces the tries and notices its death."""

@@ -1,8 +1,9 @@
 """Which tests `pytest` runs, and at which power: by default those that need Python alone, with `--all` every one.
 
 A test that needs more says so, `@pytest.mark.needs("nginx")`, or its module does, or a fixture of FIXTURES, or a
-parameter of PARAMETERS. Without `--all` such tests are deselected, Hypothesis draws fewer examples, and PATH holds
-Python and a shell alone: a test that calls another program without saying so fails on every machine.
+parameter of PARAMETERS. Without `--all` such tests are deselected, Hypothesis draws fewer examples, a server is a fork
+of a process that has imported it, and PATH holds Python and a shell alone: a test that calls another program without
+saying so fails on every machine.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import settings
 
 from testing.programs import FOR_TESTS, SYSTEM_FOLDERS
+from testing.server import fork_program
 
 # What a test may need beside the programs of testing/programs.py.
 OTHER_NEEDS: Mapping[str, str] = {
@@ -82,6 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if everything:
         os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_FOLDERS}"
         return
+    fork_program()
     path = TemporaryDirectory(prefix="only-python-")
     config.add_cleanup(path.cleanup)
     make_path(Path(path.name))

@@ -150,6 +150,7 @@ def page_route(templates: Templates) -> type[RawPathRoute]:
             answered = super().get_route_handler()
 
             async def handler(request: Request) -> Response:
+                await templates.compiled()
                 try:
                     return await answered(request)
                 except JournalUnknown:

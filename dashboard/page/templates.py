@@ -9,6 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from clickcurve.waiting import in_thread
 from dashboard.page.view import BOTS, STEPS
 from dashboard.pictures.colours import DARK, LIGHT
 from dashboard.pictures.svg import styles
@@ -37,6 +38,17 @@ class Templates:
         joined = b"".join(content for _, content in self.assets.values())
         self._environment.filters["ticked"] = _ticked
         self._environment.globals.update(version=sha256(joined).hexdigest()[:12], steps=STEPS, bots_choices=BOTS)
+        self._compiled = False
+
+    async def compiled(self) -> None:
+        """Compiles the templates once, in a thread: it takes 80 ms, for which the event loop would stand still."""
+        if not self._compiled:
+            await in_thread("compiling the templates of pages", self._compile)
+            self._compiled = True
+
+    def _compile(self) -> None:
+        for name in self._environment.list_templates(["html"]):
+            self._environment.get_template(name)
 
     def render(self, template: str, /, **values: object) -> str:
         """Renders a template."""

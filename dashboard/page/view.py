@@ -12,6 +12,7 @@ from urllib.parse import unquote_plus, urlencode
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S
+from clickcurve.keys import KEY_BYTES
 from clickcurve.visible import visible
 from dashboard.page.periods import after_last_day
 
@@ -175,7 +176,10 @@ class PageView:
 
 
 def view_of(query: bytes) -> PageView:
-    """Reads a raw query string; raises ParameterInvalid for a name that is unknown or given twice, or lacks `by`."""
+    """Reads a raw query string; raises ParameterInvalid.
+
+    A name is known and given once, a value at most KEY_BYTES characters long, and `value` comes with `by`.
+    """
     given: dict[str, str] = {}
     for part in filter(None, query.split(b"&")):
         name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
@@ -183,6 +187,9 @@ def view_of(query: bytes) -> PageView:
             why = "is given twice" if name in given else "is not known here"
             rule = f"one of {', '.join(NAMES)}, each at most once"
             raise ParameterInvalid(f"parameter {name!r} {why}", field=name, value=value, rule=rule)
+        if len(value) > KEY_BYTES:  # each link of a page repeats the view: 50,000 characters made a page of 1 MB
+            long = f"parameter {name} has {len(value):,} characters"
+            raise ParameterInvalid(long, field=name, value=value[:100], rule=f"at most {KEY_BYTES:,} characters")
         given[name] = value if name in _AS_WRITTEN else value.strip()
     if given.get("from") or given.get("to"):
         given.pop("last", None)  # the form of the page has both: a range that somebody typed is meant

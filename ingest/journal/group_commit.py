@@ -5,8 +5,7 @@ brought no new member (or after MAX_TURNS, or at GROUP_FULL members). A single r
 all requests that the loop had ready share one sync. Compared with one sync each turn, this took single POSTs from 0.47
 to 0.66 of the rate of an empty answer.
 
-The sync runs on the loop while the disk is quick, because handing it to a thread costs more than it takes. With a slow
-disk or a large group it runs in a thread, and the next group gathers meanwhile. One commit runs at a time. `exclusive`
+A journal settles a commit at once or later; until then the next group gathers. One commit runs at a time. `exclusive`
 lets the owner do something between two commits, such as beginning a flush, when the journal and the buffer hold the
 same. A large group is counted in steps, a turn of the loop each, and the groups after it are committed meanwhile.
 """
@@ -16,17 +15,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from clickcurve.buckets.errors import JournalBehind
 
 GROUP_FULL = 512  # members at which a group is committed at once
 MAX_TURNS = 64  # turns of the loop for which a group may grow, some 2 ms under load
-SLOW_SYNC_S = 0.0005  # a disk slower than this is synced in a thread
-LARGE_GROUP_BYTES = 256 * 1024  # a larger group is synced in a thread, too
 ANSWER_TURNS = 2  # of the loop, from a request's bytes or its commit to its answer
 WAITING_SINGLES = 100_000  # single hits that may wait for a slow disk; more are answered 429
 WAITING_BYTES = 256 * 1024 * 1024  # bytes of batches that may wait
@@ -35,14 +31,6 @@ _ALL_COUNTED = object()
 
 H = TypeVar("H")  # a hit that comes alone
 B = TypeVar("B")  # a batch of hits
-
-
-class Appends(Protocol):
-    """The part of the journal that a commit needs."""
-
-    sync_s: float  # how long a sync takes lately, seconds
-
-    def append(self, payloads: Sequence[bytes], accepted_us: int) -> None: ...
 
 
 @dataclass(slots=True)
@@ -82,23 +70,21 @@ Closed = Callable[[Group[H, B], int], Sequence[bytes]]
 
 
 class GroupCommit(Generic[H, B]):
-    """Gathers requests into groups and commits them one after the other."""
+    """Gathers requests into groups and commits them one after the other. `commit`: the journal's."""
 
     def __init__(
         self,
-        journal: Appends,
+        commit: Callable[[Sequence[bytes], int], asyncio.Future[None] | None],
         clock: Callable[[], float],
         stamp: Callable[[], int],
         close: Closed[H, B],
         committed: Committed[H, B],
-        thread: Executor,
     ) -> None:
-        self._journal = journal
+        self._commit_group = commit
         self._clock = clock
         self._stamp = stamp
         self._close = close
         self._committed = committed
-        self._thread = thread
         self._group: Group[H, B] = Group()
         self._armed = False
         self._turns = 0
@@ -163,20 +149,18 @@ class GroupCommit(Generic[H, B]):
         accepted_us = self._stamp()
         minute = int(self._clock()) // 60 * 60  # not from the stamp, which never steps back with the clock
         payloads = [*self._close(group, minute), *group.payloads]
-        if self._journal.sync_s > SLOW_SYNC_S or group.payload_bytes > LARGE_GROUP_BYTES:
-            self._busy = True
-            loop = asyncio.get_running_loop()
-            written = loop.run_in_executor(self._thread, self._journal.append, payloads, accepted_us)
-            written.add_done_callback(lambda done: self._written(group, minute, accepted_us, done.exception()))
-            return
         try:
-            self._journal.append(payloads, accepted_us)
+            kept = self._commit_group(payloads, accepted_us)
         except BaseException as error:  # whatever it is, no request of the group may wait for ever
             _fail(group, error)
-        else:
+            return
+        if kept is None:
             self._settle(group, minute, accepted_us)
+        else:
+            self._busy = True
+            kept.add_done_callback(lambda done: self._ended(group, minute, accepted_us, done.exception()))
 
-    def _written(self, group: Group[H, B], minute: int, accepted_us: int, error: BaseException | None) -> None:
+    def _ended(self, group: Group[H, B], minute: int, accepted_us: int, error: BaseException | None) -> None:
         if error is None:
             self._settle(group, minute, accepted_us)
         else:

@@ -19,8 +19,8 @@ from ingest.journal.disk import Disk
 from ingest.journal.segment_format import (
     GROUP,
     STATE,
+    DiskJournalState,
     Header,
-    JournalState,
     Malformed,
     decode_segment_header,
     decode_state,
@@ -55,7 +55,7 @@ class RecoveredSegments:
     """
 
     journal: bytes
-    state: JournalState
+    state: DiskJournalState
     closed: list[Segment]
     last_number: int
     obsolete: dict[Path, int]
@@ -92,7 +92,7 @@ def recover(folder: Path, disk: Disk) -> RecoveredSegments | None:
     )
 
 
-def _read_last(folder: Path, disk: Disk, number: int) -> tuple[Header, Segment, JournalState, int]:
+def _read_last(folder: Path, disk: Disk, number: int) -> tuple[Header, Segment, DiskJournalState, int]:
     path = segment_path(folder, number)
     view = disk.read(path)
     header, start = _read_header(path, view, number)
@@ -142,7 +142,7 @@ def _read_header(path: Path, view: memoryview, number: int) -> tuple[Header, int
     return header, start
 
 
-def _read_state(path: Path, view: memoryview, body: int, length: int) -> JournalState:
+def _read_state(path: Path, view: memoryview, body: int, length: int) -> DiskJournalState:
     try:
         return decode_state(view[body : body + length])
     except Malformed as error:

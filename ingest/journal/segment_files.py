@@ -1,6 +1,6 @@
 """The files of an open journal: the current segment, those before it, the spare file, and obsolete ones.
 
-Everything here raises OSError and nothing else; `journal.py` knows what that means for the hits concerned. Rules:
+Everything here raises OSError and nothing else; `disk_journal.py` knows what that means for the hits concerned. Rules:
 
 1. A file whose write or sync failed takes no frame again: it is closed after its last good frame, and only a new
    segment, whose header states that length, makes this durable. Until there is one, `current` is None.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ingest.journal.disk import Disk
 from ingest.journal.recovery import RecoveredSegments, Segment, segment_path
-from ingest.journal.segment_format import Header, JournalState, encode_segment_header, valid_frames
+from ingest.journal.segment_format import DiskJournalState, Header, encode_segment_header, valid_frames
 
 Encode = Callable[[Segment], tuple[bytes, bytes]]  # a frame for the end of a segment: head and body
 
@@ -90,7 +90,7 @@ class SegmentFiles:
             raise
         self._spare = fd
 
-    def open_next(self, state: JournalState) -> None:
+    def open_next(self, state: DiskJournalState) -> None:
         """Closes the current segment, if there is one, and opens the next with `state` in its header, durably.
 
         If this fails before the new file may be visible, nothing has changed. If it fails later, there is no current

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
+from ingest.journal.contract import FlushRecord, Identity, JournalState
+
 MAGIC = b"CLICKJNL"
 VERSION = 1
 GROUP = 1  # kinds of frames
@@ -38,36 +40,18 @@ _MASK = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """The owner that this journal claimed last. owner 0 = none yet; holder "" = given back at a clean stop.
+class DiskFlushRecord(FlushRecord):
+    """A flush that covers all segments up to `last_segment` not covered before."""
 
-    attempts: (epoch, token) of claims that may have won.
-    """
-
-    owner: int
-    epoch: int
-    holder: str
-    attempts: tuple[tuple[int, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FlushRecord:
-    """A flush as recorded before its first attempt: it covers all segments up to `last_segment` not covered before."""
-
-    number: int
-    previous: int
     last_segment: int
-    fold_day: int
 
 
 @dataclass(frozen=True, slots=True)
-class JournalState:
-    """All that a journal holds besides hits. `covered`: segments up to this number belong to complete flushes."""
+class DiskJournalState(JournalState):
+    """`covered`: segments up to this number belong to complete flushes."""
 
-    identity: Identity
-    last_flush: int
     covered: int
-    flush: FlushRecord | None  # begun, not complete
+    flush: DiskFlushRecord | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +64,11 @@ class Header:
     predecessor: int
     predecessor_salt: int
     sealed: int
-    state: JournalState
+    state: DiskJournalState
 
 
 class Malformed(ValueError):
     """Bytes that are not a segment of a journal, with the reason."""
-
-
-class Frame(NamedTuple):
-    """One accepted payload and the stamp of its group, epoch microseconds."""
-
-    accepted_us: int
-    payload: bytes
 
 
 class FoundFrame(NamedTuple):
@@ -106,7 +83,7 @@ class FoundFrame(NamedTuple):
     kind: int
 
 
-NEW = JournalState(Identity(0, 0, "", ()), 0, 0, None)
+NEW = DiskJournalState(Identity(0, 0, "", ()), 0, None, 0)
 
 
 def encode_segment_header(header: Header) -> bytes:
@@ -137,7 +114,7 @@ def decode_segment_header(view: memoryview) -> tuple[Header, int]:
     return Header(salt, journal, number, predecessor, predecessor_salt, sealed, state), length
 
 
-def encode_state(state: JournalState) -> bytes:
+def encode_state(state: DiskJournalState) -> bytes:
     identity, flush = state.identity, state.flush
     recorded = (flush.number, flush.previous, flush.last_segment, flush.fold_day) if flush else (0, 0, 0, 0)
     parts = [
@@ -150,7 +127,7 @@ def encode_state(state: JournalState) -> bytes:
     return b"".join(parts)
 
 
-def decode_state(view: memoryview) -> JournalState:
+def decode_state(view: memoryview) -> DiskJournalState:
     """Reads a state. Bytes after the last attempt are padding. Raises Malformed."""
     try:
         owner, epoch, last_flush, covered, number, previous, last_segment, fold_day = _STATE.unpack_from(view)
@@ -164,8 +141,8 @@ def decode_state(view: memoryview) -> JournalState:
             attempts.append((attempted, token))
     except (struct.error, UnicodeDecodeError) as error:
         raise Malformed(f"the recorded state cannot be read: {error}") from error
-    flush = FlushRecord(number, previous, last_segment, fold_day) if number else None
-    return JournalState(Identity(owner, epoch, holder, tuple(attempts)), last_flush, covered, flush)
+    flush = DiskFlushRecord(number, previous, fold_day, last_segment) if number else None
+    return DiskJournalState(Identity(owner, epoch, holder, tuple(attempts)), last_flush, flush, covered)
 
 
 def frame_bytes(payload_bytes: int, count: int) -> int:
@@ -174,7 +151,7 @@ def frame_bytes(payload_bytes: int, count: int) -> int:
     return _HEAD.size + length + -length % _ALIGN
 
 
-def state_bytes(state: JournalState) -> int:
+def state_bytes(state: DiskJournalState) -> int:
     """Returns the size in a segment of a state's frame."""
     return frame_bytes(len(encode_state(state)), 0)
 
@@ -187,7 +164,7 @@ def encode_group(
     return _encode(GROUP, len(payloads), b"".join([lengths, *payloads]), accepted_us, offset, durable, salt)
 
 
-def encode_state_frame(state: JournalState, offset: int, durable: int, salt: int) -> tuple[bytes, bytes]:
+def encode_state_frame(state: DiskJournalState, offset: int, durable: int, salt: int) -> tuple[bytes, bytes]:
     return _encode(STATE, 0, encode_state(state), 0, offset, durable, salt)
 
 

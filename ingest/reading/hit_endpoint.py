@@ -278,9 +278,11 @@ class HitRoutes:
             sums.refuse(error)
         else:
             hit = self.now(allowed.own_key(key), allowed)
-            sums.add_hit(Hit(hit, minute_start(sums.moment.now), 1, None, False) if isinstance(hit, str) else hit)
-            if request.name is None:
-                await sums.charge()
+            if request.name is not None:
+                sums.add_hit(Hit(hit, minute_start(sums.moment.now), 1, None, False) if isinstance(hit, str) else hit)
+            else:
+                if allowed.charge is not None:
+                    await allowed.charge(1)
                 await self.intake.accept_one(hit)
                 self.counters.singles += 1
                 return COUNTED

@@ -218,6 +218,7 @@ def _hit_of_object(value: bytes) -> JsonHit:
 
 
 def _parts(value: bytes) -> object:
+    """Returns a whole JSON value as Python has it, by the parser that takes half surrogate pairs as they come."""
     try:
         text = value.decode("utf-8", "surrogateescape")
         return json.loads(text, parse_constant=_no_constant, parse_int=_number_or_bytes, parse_float=_number_or_bytes)
@@ -294,14 +295,8 @@ def check_json(value: bytes) -> None:
 
 
 def _fields_with_half_pairs(value: bytes, names: tuple[str, ...]) -> dict[str, object]:
-    """Returns what `_fields` does, by the parser that takes half surrogate pairs as they come."""
-    try:
-        text = value.decode("utf-8", "surrogateescape")
-        decoded = json.loads(
-            text, parse_constant=_no_constant, parse_int=_number_or_bytes, parse_float=_number_or_bytes
-        )
-    except (ValueError, RecursionError) as error:
-        raise NotJson(str(error)) from None
+    """Returns what `object_fields` does where a text has half surrogate pairs."""
+    decoded = _parts(value)
     if not isinstance(decoded, dict):
         raise _no_object(value)
     fields = {name: decoded[name] for name in names if decoded.get(name) is not None}

@@ -53,7 +53,7 @@ REFUSED_HITS = 100_000
 # Hits that are kept unsummed. So many keys take 6 MB in memory, and the buffer sums them in one go, in some 7 ms.
 KEPT_HITS = 100_000
 # Different counts in one request: a link or group in a minute, in an hour with one set of attributes, or a visitor of a
-# day. Each takes 0.2 to 4 us on the event loop, in one piece, and 100 to 500 bytes until its flush.
+# day. Each takes 0.2 to 4 us on the event loop, in steps, and 100 to 500 bytes until its flush.
 DIFFERENT_COUNTS = 250_000
 _COUNTS_OF_A_HIT = 15  # of a person in four groups
 # New agents that are judged in one step, in characters: 2 us each with all dimensions, and four bodies take turns.

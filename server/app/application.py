@@ -187,6 +187,7 @@ def _without_routes() -> FastAPI:
         version=program_version(),
         description=ABOUT,
         redirect_slashes=False,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )

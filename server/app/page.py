@@ -99,7 +99,9 @@ def include_page(
 
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
-        values = docs_values(app.openapi(), other_tools, str(request.base_url).rstrip("/"))
+        await templates.compiled()
+        document = await in_thread("writing the document", app.openapi)
+        values = docs_values(document, other_tools, str(request.base_url).rstrip("/"))
         about = {"view": PageView(), "root": "", "shared": False, "signed_in": signed_in(request.scope)}
         return html(request, templates.render("docs.html", **about, **values))
 
@@ -151,6 +153,7 @@ def _answer_strays(app: FastAPI, templates: Templates) -> None:
         answer: Response = await as_problem(request, error)  # type: ignore[misc]  # ours are all async
         if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
             return answer
+        await templates.compiled()
         return problem_page(templates, request, NotHere(f"There is no {visible(request.url.path)} here."))
 
     app.add_exception_handler(404, on_stray)

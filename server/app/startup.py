@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 
 from clickcurve.buckets.errors import ClickcurveError, JournalError, JournalSuperseded, OwnerFenced
-from ingest.journal.journal import NEW, Journal
+from ingest.journal.disk_journal import DiskJournal
+from ingest.journal.segment_format import NEW
 from ingest.owner import Owner
 from ingest.stamps import Slots
 from server import data_folder
@@ -81,7 +82,7 @@ async def _take_up(settings: Settings, store: Store, slots: Slots, gave_way: int
     return worker
 
 
-async def _give_way(worker: Worker, journal: Journal, slots: Slots) -> Worker:
+async def _give_way(worker: Worker, journal: DiskJournal, slots: Slots) -> Worker:
     """Returns a worker with a new journal in place of this one; the same worker if no disk takes one."""
     try:
         former = new_journal(worker.settings, journal)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import JournalDamaged, StoreUnavailable
 from clickcurve.buckets.ladder import fold_day
-from ingest.journal.journal import Journal
+from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
@@ -49,7 +49,7 @@ class Worker:
     """The parts of one worker, joined."""
 
     def __init__(
-        self, settings: Settings, number: int, journal: Journal, store: Store, slots: Slots, gave_way: int | None
+        self, settings: Settings, number: int, journal: DiskJournal, store: Store, slots: Slots, gave_way: int | None
     ) -> None:
         """Joins the parts. `gave_way`: the number of the journal whose place this one took at the start."""
         self.settings, self.number, self.store, self._gave_way = settings, number, store, gave_way

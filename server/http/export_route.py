@@ -43,7 +43,7 @@ _OPERATION: dict[str, Any] = {
     },
 }
 Wanted: TypeAlias = list[tuple[str, Callable[[str], bool]]]
-_CHUNK_BYTES = 256 * 1024
+_CHUNK_BYTES = 16 * 1024  # some 2 ms: between two chunks others run without this thread beside them
 _PAGE = 100  # links that are read at once
 _SHARED_PAGE = 5_000  # where each page goes through all keys of the store
 

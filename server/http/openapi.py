@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
 
 from clickcurve.keys import GROUP_BYTES, KEY_BYTES
+from clickcurve.waiting import in_thread
 from ingest.attributes.campaign import UTM
 from ingest.attributes.profile import TAGS
 from ingest.hit import ID_CHARACTERS, JsonHit
@@ -242,7 +244,7 @@ _FOUND_WITHIN: dict[tuple[str, str], tuple[int, ...]] = {
 
 
 def describe(app: FastAPI, questions: Mapping[str, Schema]) -> None:
-    """Makes /openapi.json complete; it is built when it is first asked for. questions: paths in front of the app."""
+    """Adds /openapi.json; it is built when it is first asked for, in a thread. questions: paths in front of the app."""
     built: list[Schema] = []
 
     def document() -> Schema:
@@ -251,6 +253,10 @@ def describe(app: FastAPI, questions: Mapping[str, Schema]) -> None:
         return built[0]
 
     app.openapi = document  # type: ignore[method-assign]
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def written() -> Response:
+        return JSONResponse(await in_thread("writing the document", app.openapi))
 
 
 def _completed(document: Schema, questions: Mapping[str, Schema]) -> Schema:

@@ -11,7 +11,7 @@ from pathlib import Path
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.errors import ClickcurveError, JournalHeld
 from ingest.flush import Pace
-from ingest.journal.journal import Journal
+from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from ingest.owner_status import OwnerStatus
 from ingest.stamps import Stamps
@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 LONG_SHARE = 0.8  # of the flush interval, from which on a flush is warned of
 
 
-def take_journal(settings: Settings) -> tuple[int, Journal]:
+def take_journal(settings: Settings) -> tuple[int, DiskJournal]:
     """Opens the first journal that no process holds. Returns its number too.
 
     Raises JournalHeld, JournalDamaged, JournalFull.
@@ -37,7 +37,7 @@ def take_journal(settings: Settings) -> tuple[int, Journal]:
     raise JournalHeld(f"all {settings.workers} journals in {settings.data} are held by other processes")
 
 
-def new_journal(settings: Settings, journal: Journal) -> int:
+def new_journal(settings: Settings, journal: DiskJournal) -> int:
     """Puts a new journal in the place of this one, a former one from then on; returns its new number.
 
     Raises JournalFull or JournalBroken, and changes nothing, if the disk does not take a new one.
@@ -49,12 +49,12 @@ def new_journal(settings: Settings, journal: Journal) -> int:
     return former
 
 
-def open_journal(settings: Settings, number: int) -> Journal:
+def open_journal(settings: Settings, number: int) -> DiskJournal:
     return _open(settings, data_folder.journal_folder(settings.data, number))
 
 
-def _open(settings: Settings, folder: Path) -> Journal:
-    return Journal.open(
+def _open(settings: Settings, folder: Path) -> DiskJournal:
+    return DiskJournal.open(
         folder,
         max_bytes=settings.journal_mib * MIB,
         sync="always" if settings.sync else "off",
@@ -88,7 +88,7 @@ def holds_hits(settings: Settings, number: int) -> bool:
 
 def open_owner(
     settings: Settings,
-    journal: Journal,
+    journal: DiskJournal,
     store: Store,
     alone: bool,
     stamps: Stamps | None = None,

@@ -20,7 +20,7 @@ from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule
 from ingest.attributes.dimensions import DIMENSION_RULE
 from ingest.buffer import BUFFER_BYTES
-from ingest.journal.journal import MAX_BYTES
+from ingest.journal.disk_journal import MAX_BYTES
 from server.settings import values
 from server.settings.alerts import Alert
 

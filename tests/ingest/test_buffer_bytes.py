@@ -17,7 +17,7 @@ from ingest.buffer import Buffer
 from ingest.deltas import DeltasByKey
 from ingest.flush import Pace
 from ingest.hit_sums import HitSums
-from ingest.journal.journal import Journal
+from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from storage.memory_store import MemoryStore
 from tests.ingest.faulty_store import FaultyStore
@@ -136,7 +136,9 @@ def test_hits_of_known_keys_take_nothing_more() -> None:
 def open_owner(folder: Path, store: FaultyStore, bytes_max: int) -> Owner:
     pace = Pace(lambda: 0.0, 15.0, lambda: False)
     clock = lambda: float(NOW)  # noqa: E731
-    return Owner(Journal.open(folder), store, clock, lambda: "token", pace, "here", alone=True, buffer_bytes=bytes_max)
+    return Owner(
+        DiskJournal.open(folder), store, clock, lambda: "token", pace, "here", alone=True, buffer_bytes=bytes_max
+    )
 
 
 async def fill(owner: Owner) -> int:

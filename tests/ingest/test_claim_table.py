@@ -23,7 +23,7 @@ from ingest.claim_table import (
     with_name,
     without_name,
 )
-from ingest.journal.journal import Identity
+from ingest.journal.contract import Identity
 from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
 
 NOTHING, HITS = {Holds.NOTHING}, {Holds.HITS}

@@ -15,8 +15,8 @@ from ingest.batch import Batch, Identified, encode_batch
 from ingest.buffer import Buffer, replay
 from ingest.deduplication import Deduplication
 from ingest.flush import Pace
-from ingest.journal.journal import Journal
-from ingest.journal.segment_format import Frame
+from ingest.journal.contract import Frame
+from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import ID_WINDOW_S, Owner
 from storage.memory_store import MemoryStore
 from tests.ingest.owner_kit import read
@@ -119,7 +119,9 @@ def test_no_hit_is_lost_whose_id_is_used_again_two_days_later_before_a_flush(tmp
 
     def opened() -> Owner:
         pace = Pace(lambda: 0.0, 15.0, lambda: False)
-        return Owner(Journal.open(tmp_path), store, lambda: float(now[0]), lambda: "token", pace, "here", alone=True)
+        return Owner(
+            DiskJournal.open(tmp_path), store, lambda: float(now[0]), lambda: "token", pace, "here", alone=True
+        )
 
     async def story() -> None:
         owner = opened()

@@ -11,7 +11,8 @@ import pytest
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.keys import link_key
-from ingest.journal.journal import FlushRecord, Journal
+from ingest.journal.contract import FlushRecord
+from ingest.journal.disk_journal import DiskJournal
 from storage.contract import Held, SavedRow, Source
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess
@@ -68,14 +69,14 @@ def test_a_stop_while_a_flush_is_being_recorded_waits_for_it(tmp_path: Path, mon
     async def story() -> None:
         store, recording, told = MemoryStore(), Event(), Event()
         node = start(tmp_path, store)
-        record_flush = Journal.record_flush
+        record_flush = DiskJournal.record_flush
 
-        def hangs(self: Journal, number: int, fold_day: int) -> FlushRecord:
+        def hangs(self: DiskJournal, number: int, fold_day: int) -> FlushRecord:
             recording.set()
             told.wait()
             return record_flush(self, number, fold_day)
 
-        monkeypatch.setattr(Journal, "record_flush", hangs)
+        monkeypatch.setattr(DiskJournal, "record_flush", hangs)
         await hit(node, 3)
         flushing = asyncio.create_task(node.owner.flush())
         await asyncio.to_thread(recording.wait)

@@ -10,8 +10,9 @@ from typing import Any, cast
 from clickcurve.buckets.errors import ClickcurveError
 from ingest.batch import Batch, decode_batch
 from ingest.flush import Pace
+from ingest.journal.contract import FlushRecord, Identity
 from ingest.journal.disk import Disk
-from ingest.journal.journal import FlushRecord, Identity, Journal
+from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from query.reader import Reader
 from storage.contract import OwnerRecord, Store
@@ -68,7 +69,7 @@ class Process:
         self.store = open_store(connection, machine.clock)
         self._note_refused_ids()
         disk = cast(Disk, LivingDisk(machine.disk, life))
-        self.journal = Journal.open(FOLDER, disk, segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
+        self.journal = DiskJournal.open(FOLDER, disk, segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
         self.owner = Owner(
             journal=self.journal,
             store=self.store,
@@ -115,7 +116,7 @@ class Machine:
 
     def identity(self) -> Identity:
         """Who its journal is to the store."""
-        journal = Journal.open(FOLDER, copied(self.disk, 0), segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
+        journal = DiskJournal.open(FOLDER, copied(self.disk, 0), segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
         journal.close()
         return journal.recovered.identity
 
@@ -125,14 +126,14 @@ class Machine:
 
     def content(self) -> tuple[list[Batch], list[Batch]]:
         """The batches in the journal: those of the unfinished flush, and those of none."""
-        journal = Journal.open(FOLDER, copied(self.disk, 0), segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
+        journal = DiskJournal.open(FOLDER, copied(self.disk, 0), segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
         flush = journal.state.flush
         found = (_batches(journal, flush) if flush else [], _batches(journal, None))
         journal.close()
         return found
 
 
-def _batches(journal: Journal, flush: FlushRecord | None) -> list[Batch]:
+def _batches(journal: DiskJournal, flush: FlushRecord | None) -> list[Batch]:
     """Single hits as batches, too."""
     found = []
     for frame in journal.frames(flush):

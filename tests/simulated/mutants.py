@@ -18,7 +18,7 @@ from clickcurve.buckets.breakdowns.parts import apply_parts, decode_parts, encod
 from clickcurve.buckets.row import apply
 from ingest import claim, claim_table, flush, flushed_rows, owner
 from ingest.claim_table import Claimant, Relation
-from ingest.journal.journal import Identity
+from ingest.journal.contract import Identity
 from query.reader import Reader
 from storage.cassandra import store
 from storage.cassandra.store import CassandraStore
@@ -290,7 +290,7 @@ MUTANTS = [
     Mutant("a number taken that was not closed", lambda: replaced(
         claim_table, "_is_free", lambda record: True), TAKEN_OVER),
     Mutant("a number kept after a clean stop", lambda: replaced(
-        owner, "given_back", lambda held: Identity(held.owner, held.epoch, held.holder, ())),
+        claim, "given_back", lambda held: Identity(held.owner, held.epoch, held.holder, ())),
         TAKEN_OVER, seeds=80, first=48),
     Mutant("own hits added after the rows were read", lambda: replaced(
         Reader, "row", row_before_buffer), READS),

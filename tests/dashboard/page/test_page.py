@@ -249,6 +249,14 @@ def test_what_is_wrong_in_an_address_is_a_page_that_says_so(http: httpx.Client, 
         assert "<img" not in answer.text and answer.headers["content-type"].startswith("text/html")
 
 
+def test_a_long_text_in_an_address_is_refused_for_each_link_of_a_page_repeats_it(http: httpx.Client) -> None:
+    answer = http.get("/links?q=" + "a" * 1_025)
+    assert answer.status_code == 422
+    assert "parameter q has 1,025 characters" in answer.text and "at most 1,024 characters" in answer.text
+    assert len(answer.content) < 3_000
+    assert http.get("/links?q=" + "a" * 1_024).status_code == 200
+
+
 @pytest.mark.parametrize("path", ["/linkz", "/links/", "/links/a/b/c", "/v1/nothing", f"/{quote(EVIL)}"])
 def test_a_browser_that_asks_for_what_there_is_not_gets_a_page_and_a_program_a_problem(
     http: httpx.Client, path: str

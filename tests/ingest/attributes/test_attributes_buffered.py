@@ -29,7 +29,7 @@ from ingest.buffer import Buffer, replay
 from ingest.counts import KEY_PROFILE_BYTES, PROFILE_BYTES
 from ingest.hit import Hit
 from ingest.hit_sums import HitSums, batch_of_hits
-from ingest.journal.segment_format import Frame
+from ingest.journal.contract import Frame
 
 DOCUMENT = Path("docs/journal-format.md")
 HOUR, DAY = 1_700_000_000 - 1_700_000_000 % 3_600, 1_700_000_000 - 1_700_000_000 % 86_400

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from clickcurve.buckets.errors import JournalBroken, JournalError, JournalFull, JournalUnknown
-from ingest.journal.journal import FlushRecord, Frame, Identity, Journal
+from ingest.journal.contract import FlushRecord, Frame, Identity
+from ingest.journal.disk_journal import DiskJournal
 from tests.audit.auditor import BASE, Auditor, Outcome, Sent
 from tests.ingest.journal.faulty_disk import FaultyDisk
 
@@ -36,7 +37,7 @@ class AuditedJournal:
         chunk_bytes: int = 512,
     ) -> None:
         self.disk = disk
-        self.journal: Journal | None = None
+        self.journal: DiskJournal | None = None
         self.auditor: Auditor[Sent] = Auditor()
         self.stored: dict[int, list[Frame]] = {}  # by flush number: what the store has
         self.lossy = False  # sync is off and the power or the disk failed: acknowledged groups may be gone
@@ -48,7 +49,7 @@ class AuditedJournal:
     # --- what an owner does: True = done -----------------------------------------------------------------------------
     def open(self) -> None:
         segment_bytes, chunk_bytes = self._sizes
-        self.journal = Journal.open(
+        self.journal = DiskJournal.open(
             FOLDER, self.disk, segment_bytes=segment_bytes, chunk_bytes=chunk_bytes, sync=self._sync
         )
         assert self.journal.recovered.identity in self._identities
@@ -110,7 +111,7 @@ class AuditedJournal:
             assert flush.number > max(self.stored, default=0), "the rows' mark would swallow this flush"
             self.stored[flush.number] = frames
 
-    def _did(self, call: Callable[[Journal], object]) -> bool:
+    def _did(self, call: Callable[[DiskJournal], object]) -> bool:
         assert self.journal
         try:
             call(self.journal)

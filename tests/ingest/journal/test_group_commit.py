@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,12 +20,10 @@ from ingest.journal.group_commit import Group, GroupCommit
 class Appended:
     """A journal that takes everything at once."""
 
-    sync_s = 0.0
-
     def __init__(self) -> None:
         self.groups: list[list[bytes]] = []
 
-    def append(self, payloads: Sequence[bytes], accepted_us: int) -> None:
+    def commit(self, payloads: Sequence[bytes], accepted_us: int) -> None:
         self.groups.append(list(payloads))
 
 
@@ -39,55 +36,52 @@ async def test_a_turn_that_is_given_up_is_passed_on(cancelled: tuple[int, ...]) 
         async with commits.exclusive():
             had.append(name)
 
-    with ThreadPoolExecutor(1) as thread:
-        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, lambda *_: iter(()), thread)
-        async with commits.exclusive():
-            waiting = [asyncio.ensure_future(turn(commits, name)) for name in range(3)]
-            await asyncio.sleep(0)
-            for name in cancelled:
-                waiting[name].cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        assert had == [name for name in range(3) if name not in cancelled]
-        await asyncio.wait_for(commits.add_single("launch"), 5.0)
+    commits = GroupCommit(Appended().commit, lambda: 0.0, lambda: 1, close_group, lambda *_: iter(()))
+    async with commits.exclusive():
+        waiting = [asyncio.ensure_future(turn(commits, name)) for name in range(3)]
+        await asyncio.sleep(0)
+        for name in cancelled:
+            waiting[name].cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert had == [name for name in range(3) if name not in cancelled]
+    await asyncio.wait_for(commits.add_single("launch"), 5.0)
 
 
 @pytest.mark.parametrize("cancelled", [0, 1])
 async def test_a_turn_that_is_given_up_just_as_it_comes_is_passed_on(cancelled: int) -> None:
-    with ThreadPoolExecutor(1) as thread:
-        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, lambda *_: iter(()), thread)
+    commits = GroupCommit(Appended().commit, lambda: 0.0, lambda: 1, close_group, lambda *_: iter(()))
 
-        async def turn() -> None:
-            async with commits.exclusive():
-                pass
-
+    async def turn() -> None:
         async with commits.exclusive():
-            waiting = [asyncio.ensure_future(turn()) for _ in range(2)]
-            await asyncio.sleep(0)
-        waiting[cancelled].cancel()  # the first has been handed the journal, but has not run yet
-        await asyncio.gather(*waiting, return_exceptions=True)
-        await asyncio.wait_for(commits.add_single("launch"), 5.0)
+            pass
+
+    async with commits.exclusive():
+        waiting = [asyncio.ensure_future(turn()) for _ in range(2)]
+        await asyncio.sleep(0)
+    waiting[cancelled].cancel()  # the first has been handed the journal, but has not run yet
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await asyncio.wait_for(commits.add_single("launch"), 5.0)
 
 
 async def test_the_loop_calls_back_when_the_hits_that_it_has_at_hand_are_answered() -> None:
-    with ThreadPoolExecutor(1) as thread:
-        told: list[str] = []
+    told: list[str] = []
 
-        def committed(*_: object) -> Iterator[None]:
-            told.append("committed")
-            yield from ()
+    def committed(*_: object) -> Iterator[None]:
+        told.append("committed")
+        yield from ()
 
-        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, committed, thread)
+    commits = GroupCommit(Appended().commit, lambda: 0.0, lambda: 1, close_group, committed)
 
-        async def request() -> None:
-            await commits.add_single("launch")
-            told.append("answered")
+    async def request() -> None:
+        await commits.add_single("launch")
+        told.append("answered")
 
-        waiting = asyncio.ensure_future(request())
-        loop, called = asyncio.get_running_loop(), asyncio.Event()
-        await asyncio.to_thread(loop.call_soon_threadsafe, commits.after_requests, called.set)
-        await asyncio.wait_for(called.wait(), 5.0)
-        assert told == ["committed", "answered"]
-        await waiting
+    waiting = asyncio.ensure_future(request())
+    loop, called = asyncio.get_running_loop(), asyncio.Event()
+    await asyncio.to_thread(loop.call_soon_threadsafe, commits.after_requests, called.set)
+    await asyncio.wait_for(called.wait(), 5.0)
+    assert told == ["committed", "answered"]
+    await waiting
 
 
 def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
@@ -102,14 +96,13 @@ def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
         yield from ()
 
     async def story() -> None:
-        with ThreadPoolExecutor(1) as thread:
-            journal = Appended()
-            commits = GroupCommit(journal, lambda: 0.0, lambda: 1, close_group, committed, thread)
-            waiting = [commits.add_single(hit) for hit in sent]
-            await asyncio.wait_for(asyncio.gather(*waiting), 5.0)
-            ((singles, payload),) = journal.groups
-            assert decode_batch(singles) == (0, ["other"])
-            assert [decode_batch(payload)] == counted
+        journal = Appended()
+        commits = GroupCommit(journal.commit, lambda: 0.0, lambda: 1, close_group, committed)
+        waiting = [commits.add_single(hit) for hit in sent]
+        await asyncio.wait_for(asyncio.gather(*waiting), 5.0)
+        ((singles, payload),) = journal.groups
+        assert decode_batch(singles) == (0, ["other"])
+        assert [decode_batch(payload)] == counted
 
     asyncio.run(story())
     (batch,) = counted
@@ -130,33 +123,32 @@ async def test_a_large_group_is_counted_in_steps_while_others_go_on_and_no_turn_
             yield
         told.append(f"{name} counted")
 
-    with ThreadPoolExecutor(1) as thread:
-        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, committed, thread)
-        loop = asyncio.get_running_loop()
+    commits = GroupCommit(Appended().commit, lambda: 0.0, lambda: 1, close_group, committed)
+    loop = asyncio.get_running_loop()
 
-        async def hit(name: str) -> None:
-            await commits.add_single(name)
-            told.append(f"{name} answered")
+    async def hit(name: str) -> None:
+        await commits.add_single(name)
+        told.append(f"{name} answered")
 
-        async def turn() -> None:
-            async with commits.exclusive():
-                told.append("turn")
+    async def turn() -> None:
+        async with commits.exclusive():
+            told.append("turn")
 
-        large = loop.create_task(hit("large"))
-        while not told:
-            await asyncio.sleep(0)
-        await asyncio.wait_for(asyncio.gather(large, hit("small"), turn()), 5.0)
-        assert told.index("small answered") < told.index("large counted") < told.index("turn")
-        assert told.index("large counted") < told.index("large answered")
-        given_up = [loop.create_task(hit("large")) for _ in range(2)]
-        while told.count("large 0") < 2:
-            await asyncio.sleep(0)
-        waiting = loop.create_task(turn())
+    large = loop.create_task(hit("large"))
+    while not told:
         await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        await asyncio.wait_for(asyncio.gather(*given_up, hit("after")), 5.0)
-        await asyncio.wait_for(turn(), 5.0)
+    await asyncio.wait_for(asyncio.gather(large, hit("small"), turn()), 5.0)
+    assert told.index("small answered") < told.index("large counted") < told.index("turn")
+    assert told.index("large counted") < told.index("large answered")
+    given_up = [loop.create_task(hit("large")) for _ in range(2)]
+    while told.count("large 0") < 2:
+        await asyncio.sleep(0)
+    waiting = loop.create_task(turn())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await asyncio.wait_for(asyncio.gather(*given_up, hit("after")), 5.0)
+    await asyncio.wait_for(turn(), 5.0)
 
 
 async def test_a_group_that_cannot_be_counted_fails_and_holds_up_nobody() -> None:
@@ -165,10 +157,9 @@ async def test_a_group_that_cannot_be_counted_fails_and_holds_up_nobody() -> Non
             yield
             raise ValueError("planted")
 
-    with ThreadPoolExecutor(1) as thread:
-        commits = GroupCommit(Appended(), lambda: 0.0, lambda: 1, close_group, committed, thread)
-        with pytest.raises(ValueError, match="planted"):
-            await asyncio.wait_for(commits.add_single("bad"), 5.0)
-        async with commits.exclusive():
-            pass
-        await asyncio.wait_for(commits.add_single("good"), 5.0)
+    commits = GroupCommit(Appended().commit, lambda: 0.0, lambda: 1, close_group, committed)
+    with pytest.raises(ValueError, match="planted"):
+        await asyncio.wait_for(commits.add_single("bad"), 5.0)
+    async with commits.exclusive():
+        pass
+    await asyncio.wait_for(commits.add_single("good"), 5.0)

@@ -9,17 +9,18 @@ from threading import Thread
 import pytest
 
 from clickcurve.buckets.errors import JournalBroken, JournalFull, JournalHeld, JournalUnknown
-from ingest.journal.journal import FlushRecord, Frame, Identity, Journal
+from ingest.journal.contract import FlushRecord, Frame, Identity
+from ingest.journal.disk_journal import DiskJournal
 from tests.ingest.journal.faulty_disk import Fault, FaultyDisk
 
 FOLDER = Path("/journal")
 
 
-def open_journal(disk: FaultyDisk, max_bytes: int = 1 << 20, segment_bytes: int = 1_000) -> Journal:
-    return Journal.open(FOLDER, disk, max_bytes, segment_bytes, chunk_bytes=256)
+def open_journal(disk: FaultyDisk, max_bytes: int = 1 << 20, segment_bytes: int = 1_000) -> DiskJournal:
+    return DiskJournal.open(FOLDER, disk, max_bytes, segment_bytes, chunk_bytes=256)
 
 
-def pending(journal: Journal) -> list[bytes]:
+def pending(journal: DiskJournal) -> list[bytes]:
     return [frame.payload for frame in journal.frames()]
 
 
@@ -96,7 +97,7 @@ def test_numbers_of_flushes_rise_and_one_is_open_at_a_time() -> None:
     with pytest.raises(ValueError, match="flush 5 is not the unfinished one"):
         journal.complete_flush(5)
     with pytest.raises(ValueError, match="flush 3 is not the unfinished one"):
-        journal.frames(FlushRecord(3, 0, 1, 7))
+        journal.frames(FlushRecord(3, 0, 7))
     journal.complete_flush(4)
     for number in (4, 3):
         with pytest.raises(ValueError, match="does not come after flush 4"):
@@ -197,7 +198,7 @@ def test_a_group_greater_than_a_segment_is_whole() -> None:
 @pytest.mark.parametrize("attempts", [0, 1, 2])
 def test_on_a_full_disk_hits_are_refused_and_a_flush_can_still_be_recorded_and_completed(attempts: int) -> None:
     disk = FaultyDisk()
-    journal = Journal.open(FOLDER, disk, chunk_bytes=4_096)
+    journal = DiskJournal.open(FOLDER, disk, chunk_bytes=4_096)
     journal.append([b"x" * 3_800], 1)
     disk.fault = Fault("allocate", 1, times=1_000, code=errno.ENOSPC)
     with pytest.raises(JournalFull, match="no room on the disk"):
@@ -333,7 +334,7 @@ def test_a_failure_that_is_no_failure_of_the_disk_closes_the_segment_all_the_sam
 
 def test_sync_time_is_measured_by_the_clock_that_is_given() -> None:
     ticks = iter(range(100))
-    journal = Journal.open(FOLDER, FaultyDisk(), clock=lambda: float(next(ticks)) ** 2)
+    journal = DiskJournal.open(FOLDER, FaultyDisk(), clock=lambda: float(next(ticks)) ** 2)
     assert journal.sync_s == 0.0
     journal.append([b"hit"], 1)
     assert journal.sync_s == 1.0
@@ -343,7 +344,7 @@ def test_sync_time_is_measured_by_the_clock_that_is_given() -> None:
 
 def test_with_sync_off_a_group_costs_no_sync_and_a_recorded_flush_is_durable() -> None:
     disk = FaultyDisk()
-    journal = Journal.open(FOLDER, disk, sync="off", chunk_bytes=256)
+    journal = DiskJournal.open(FOLDER, disk, sync="off", chunk_bytes=256)
     disk.calls.clear()
     journal.append([b"one"], 1)
     journal.append([b"two"], 1)
@@ -351,7 +352,7 @@ def test_with_sync_off_a_group_costs_no_sync_and_a_recorded_flush_is_durable() -
     flush = journal.record_flush(1, 7)
     journal.append([b"lost or not"], 2)
     disk.lose_power()
-    journal = Journal.open(FOLDER, disk, sync="off", chunk_bytes=256)
+    journal = DiskJournal.open(FOLDER, disk, sync="off", chunk_bytes=256)
     assert journal.recovered.flush == flush
     assert [frame.payload for frame in journal.frames(flush)] == [b"one", b"two"]
     assert pending(journal) in ([], [b"lost or not"])

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import JournalDamaged
-from ingest.journal.journal import Frame, Identity, Journal
+from ingest.journal.contract import Frame, Identity
+from ingest.journal.disk_journal import DiskJournal
 from ingest.journal.segment_format import FoundFrame, decode_segment_header, encode_group, valid_frames
 from tests.ingest.journal.faulty_disk import FaultyDisk
 
@@ -18,8 +19,8 @@ FOLDER = Path("/journal")
 LAST, MIDDLE = -1, 0
 
 
-def open_journal(disk: FaultyDisk, folder: Path = FOLDER) -> Journal:
-    return Journal.open(folder, disk, chunk_bytes=256)
+def open_journal(disk: FaultyDisk, folder: Path = FOLDER) -> DiskJournal:
+    return DiskJournal.open(folder, disk, chunk_bytes=256)
 
 
 def frames_of(disk: FaultyDisk, folder: Path = FOLDER) -> list[Frame]:

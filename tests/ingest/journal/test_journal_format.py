@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.journal.contract import Identity
 from ingest.journal.segment_format import (
     GROUP,
-    FlushRecord,
+    DiskFlushRecord,
+    DiskJournalState,
     Header,
-    Identity,
-    JournalState,
     Malformed,
     decode_segment_header,
     decode_state,
@@ -31,14 +31,14 @@ from ingest.journal.segment_format import (
 
 DOCUMENT = Path("docs/journal-format.md")
 SALT = 0x1122334455667788
-STATE = JournalState(Identity(7, 2, "holder", ((2, "token"),)), 5, 3, FlushRecord(6, 5, 4, 20_000))
+STATE = DiskJournalState(Identity(7, 2, "holder", ((2, "token"),)), 5, DiskFlushRecord(6, 5, 20_000, 4), 3)
 HEADER = Header(SALT, bytes(range(16)), 5, 4, 0x99AABBCCDDEEFF00, 4_096, STATE)
 
 signed = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-flushes = st.none() | st.builds(FlushRecord, signed.filter(bool), signed, signed, signed)
+flushes = st.none() | st.builds(DiskFlushRecord, signed.filter(bool), signed, signed, signed)
 identities = st.builds(Identity, signed, signed, texts, st.lists(st.tuples(signed, texts), max_size=3).map(tuple))
-states = st.builds(JournalState, identities, signed, signed, flushes)
+states = st.builds(DiskJournalState, identities, signed, flushes, signed)
 unsigned = st.integers(0, 2**64 - 1)
 
 
@@ -64,7 +64,7 @@ def test_the_documented_example_is_what_is_read() -> None:
 
 
 @given(states)
-def test_a_state_is_read_as_it_was_written(state: JournalState) -> None:
+def test_a_state_is_read_as_it_was_written(state: DiskJournalState) -> None:
     assert decode_state(memoryview(encode_state(state) + bytes(7))) == state
     assert sum(map(len, encode_state_frame(state, 8, 8, 1))) == state_bytes(state)
 

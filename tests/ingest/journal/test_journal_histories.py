@@ -12,10 +12,10 @@ from typing import Literal
 import pytest
 
 from clickcurve.buckets.errors import JournalBroken, JournalDamaged, JournalError
-from ingest.journal.journal import Journal
+from ingest.journal.disk_journal import DiskJournal
 from ingest.journal.recovery import Segment, segment_path
 from ingest.journal.segment_files import Encode, SegmentFiles
-from ingest.journal.segment_format import JournalState
+from ingest.journal.segment_format import DiskJournalState
 from tests.ingest.journal.audited_journal import AuditedJournal
 from tests.ingest.journal.faulty_disk import DONE, KINDS, Fault, FaultyDisk, Stopped
 
@@ -96,7 +96,7 @@ def test_every_answer_holds_in_random_histories(first_seed: int, sync: Literal["
 
 
 # --- broken on purpose: each of these leaves out one thing that exactness rests on ------------------------
-def answer_without_cancelling(self: Journal, error: OSError) -> None:
+def answer_without_cancelling(self: DiskJournal, error: OSError) -> None:
     raise JournalBroken("certainly not counted") from error
 
 
@@ -147,7 +147,7 @@ def seal_and_remove_at_once(self: SegmentFiles) -> None:
             self._disk.unlink(segment_path(self._folder, current.number))
 
 
-def remove_before_the_flush_is_complete(self: Journal, state: JournalState, *, as_frame: bool = True) -> None:
+def remove_before_the_flush_is_complete(self: DiskJournal, state: DiskJournalState, *, as_frame: bool = True) -> None:
     self._files.remove(state.covered)
     if not as_frame or not self._put_state(state):
         try:
@@ -158,8 +158,8 @@ def remove_before_the_flush_is_complete(self: Journal, state: JournalState, *, a
 
 
 BROKEN = [
-    (Journal, "_cancel", answer_without_cancelling, "always"),
-    (Journal, "_record", remove_before_the_flush_is_complete, "always"),
+    (DiskJournal, "_cancel", answer_without_cancelling, "always"),
+    (DiskJournal, "_record", remove_before_the_flush_is_complete, "always"),
     (SegmentFiles, "append_frame", keep_writing_to_a_file_that_failed, "always"),
     (SegmentFiles, "append_frame", append_without_sync, "always"),
     (SegmentFiles, "_publish", publish_without_syncing_the_folder, "always"),

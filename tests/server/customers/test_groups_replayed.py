@@ -18,7 +18,7 @@ from clickcurve.keys import group_key
 from ingest.batch import encode_batch
 from ingest.buffer import replay
 from ingest.hit import Moment
-from ingest.journal.segment_format import Frame
+from ingest.journal.contract import Frame
 from ingest.reading.body import Media, read_hits
 from ingest.reading.request_sums import RequestSums
 from server.tokens.token import Scope

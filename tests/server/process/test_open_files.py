@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import socket
-import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -15,7 +14,7 @@ import pytest
 from server.http.connection import CONNECTIONS
 from server.process.open_files import OTHER_FILES, WANTED, fitting_connections, raise_limit
 from testing.client import Clickcurve
-from testing.server import RunningServer
+from testing.server import Process, RunningServer
 from tests.server.conftest import events
 
 
@@ -24,7 +23,7 @@ class Limited(RunningServer):
 
     ulimit = ""
 
-    def _spawn(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def _spawn(self, command: list[str], environment: Mapping[str, str]) -> Process:
         return super()._spawn(["sh", "-c", f'ulimit {self.ulimit}; exec "$@"', "sh", *command], environment)
 
 

@@ -1,6 +1,6 @@
-"""The journal: a write-ahead log of accepted hits, synced before each answer and kept until a flush has stored them.
+"""The journal on a disk: a write-ahead log of accepted hits, synced before each answer.
 
-A journal is a folder of segment files: `segment_format.py` has their bytes, `recovery.py` how they are read after a
+It is a folder of segment files: `segment_format.py` has their bytes, `recovery.py` how they are read after a
 stop, `segment_files.py` how they are written. Rules that keep it exact:
 
 1. One group is one frame, one write and one sync. It counts whole or not at all.
@@ -20,13 +20,17 @@ from __future__ import annotations
 import errno
 import threading
 import uuid
+from asyncio import Future, get_running_loop
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from clickcurve.buckets.errors import JournalBroken, JournalError, JournalFull, JournalHeld, JournalUnknown
+from ingest import claim
+from ingest.journal.contract import BetweenCommits, FlushRecord, Frame, Identity
 from ingest.journal.disk import Disk
 from ingest.journal.recovery import damaged, recover, segment_path
 from ingest.journal.segment_files import SegmentFiles
@@ -35,10 +39,8 @@ from ingest.journal.segment_format import (
     GROUP_BYTES_MAX,
     NEW,
     SEGMENT_BYTES_MAX,
-    FlushRecord,
-    Frame,
-    Identity,
-    JournalState,
+    DiskFlushRecord,
+    DiskJournalState,
     Malformed,
     encode_group,
     encode_state_frame,
@@ -47,14 +49,15 @@ from ingest.journal.segment_format import (
     state_bytes,
     valid_frames,
 )
+from storage.contract import Held, Store
 
 MAX_BYTES = 1 << 30
 SEGMENT_BYTES = 32 << 20  # a recovery, and a flush that is rebuilt, read a segment whole
 CHUNK_BYTES = 1 << 20
 LOOK_BYTES = 64 << 10  # after so many bytes, and after a flush, the disk is asked again how much room it has
+SLOW_SYNC_S = 0.0005  # a disk slower than this is synced in a thread
+LARGE_GROUP_BYTES = 256 * 1024  # a larger group is synced in a thread, too
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-__all__ = ["NEW", "FlushRecord", "Frame", "Identity", "Journal", "JournalState", "Recovered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,14 @@ class Recovered:
     """The state at opening. flush: recorded, not complete. torn_bytes: the length of the torn tail that was cut."""
 
     identity: Identity
-    flush: FlushRecord | None
+    flush: DiskFlushRecord | None
     last_flush: int
     journal: str
     torn_bytes: int
 
 
-class Journal:
-    """The log of one folder, made by `Journal.open`. Any thread may call the methods; one runs at a time.
+class DiskJournal:
+    """The log of one folder, made by `DiskJournal.open`. Any thread may call the methods; one runs at a time.
 
     recovered: the state at opening. sync_s: how long a group takes to be written and synced, smoothed, seconds; 0.0
     before the first group, and without a clock.
@@ -90,6 +93,7 @@ class Journal:
         self._mutex = threading.Lock()
         self._lock_fd: int | None = None
         self._state = NEW
+        self._thread = ThreadPoolExecutor(1, "journal")  # for commits; started by the first one that needs it
 
     @classmethod
     def open(
@@ -103,7 +107,7 @@ class Journal:
         sync: Literal["always", "off"] = "always",
         clock: Callable[[], float] | None = None,
         flush_bytes: Callable[[int], int] | None = None,
-    ) -> Journal:
+    ) -> DiskJournal:
         """Locks the folder (JournalHeld if a process has it) and recovers; JournalDamaged gives file and offset.
 
         An existing journal opens on a disk that refuses writes, too: it can be read, and each call that must write
@@ -123,7 +127,7 @@ class Journal:
         return journal
 
     @property
-    def state(self) -> JournalState:
+    def state(self) -> DiskJournalState:
         """Identity, last complete flush and unfinished flush as they are now."""
         return self._state
 
@@ -133,6 +137,13 @@ class Journal:
         return self._files.bytes_held
 
     # --- hits ---------------------------------------------------------------------------------------------------
+    def commit(self, payloads: Sequence[bytes], accepted_us: int) -> Future[None] | None:
+        """Appends a group: here while the disk is quick, because handing it to a thread costs more than it takes."""
+        if self.sync_s <= SLOW_SYNC_S and sum(map(len, payloads)) <= LARGE_GROUP_BYTES:
+            self.append(payloads, accepted_us)
+            return None
+        return get_running_loop().run_in_executor(self._thread, self.append, payloads, accepted_us)
+
     def append(self, payloads: Sequence[bytes], accepted_us: int) -> None:
         """Writes and syncs these payloads as one group: all of them or none.
 
@@ -245,12 +256,23 @@ class Journal:
                 raise damaged(path, at, f"the record here is damaged; the segment holds records up to {end}")
 
     # --- flushes and identity -----------------------------------------------------------------------------------
+    def claim(
+        self, store: Store, place: str, token: Callable[[], str], now: int, between_commits: BetweenCommits
+    ) -> Held:
+        return claim.claim(self, self._recorder(between_commits), store, place, token, now)
+
+    def give_back(self, store: Store, held: Held, between_commits: BetweenCommits) -> None:
+        claim.give_back(self._recorder(between_commits), store, held)
+
+    def _recorder(self, between_commits: BetweenCommits) -> Callable[[Identity], None]:
+        return lambda identity: between_commits(lambda: self.record_identity(identity))
+
     def record_identity(self, identity: Identity) -> None:
         """Records the identity durably. After an error a recovery may find the old identity or this one."""
         with self._mutex:
             self._record(replace(self._state, identity=identity))
 
-    def record_flush(self, number: int, fold_day: int) -> FlushRecord:
+    def record_flush(self, number: int, fold_day: int) -> DiskFlushRecord:
         """Records durably a flush of all hits held, by closing the current segment.
 
         After an error this journal has no such flush, but a recovery may find it. Raises ValueError if a flush is
@@ -266,7 +288,7 @@ class Journal:
             # A segment without hits need not be closed. So a flush can be recorded even if no file can be created.
             without_hits = files.current is not None and not files.current.hits
             last_segment = files.next_number - (2 if without_hits else 1)
-            flush = FlushRecord(number, state.last_flush, last_segment, fold_day)
+            flush = DiskFlushRecord(number, state.last_flush, fold_day, last_segment)
             self._record(replace(state, flush=flush), as_frame=without_hits)
             return flush
 
@@ -280,7 +302,7 @@ class Journal:
                 raise ValueError(f"flush {number} is not the unfinished one")
             self._record(replace(self._state, last_flush=number, covered=flush.last_segment, flush=None))
 
-    def _record(self, state: JournalState, *, as_frame: bool = True) -> None:
+    def _record(self, state: DiskJournalState, *, as_frame: bool = True) -> None:
         """Makes a state durable: as a frame or, if that fails, in the header of a new segment."""
         self._check_open()
         if not as_frame or not self._put_state(state):
@@ -291,7 +313,7 @@ class Journal:
         self._state = state
         self._files.remove(state.covered)
 
-    def _put_state(self, state: JournalState) -> bool:
+    def _put_state(self, state: DiskJournalState) -> bool:
         files = self._files
         if files.current is None:
             return False
@@ -316,6 +338,7 @@ class Journal:
                 with suppress(OSError):
                     self._disk.close(self._lock_fd)
                 self._lock_fd = None
+        self._thread.shutdown(wait=False)
 
     def _check_open(self) -> None:
         if self._lock_fd is None:

@@ -1,0 +1,141 @@
+"""What an owner needs of a journal, whatever keeps it: a disk, or something else that is durable.
+
+A journal keeps the groups of hits that were accepted and are not in the store yet. Its life, in calls:
+
+1. It is opened by what the driver offers for that. One process at a time holds it (else JournalHeld). `state` and
+   `frames` then say what was found: an unfinished flush, and the groups that came after it.
+2. `commit` keeps a group; only then is the group counted and answered.
+3. `claim` makes the process the holder of an owner in the store, before the first flush and again for each new epoch.
+4. `record_flush` cuts: all groups so far belong to that flush, all later ones to none. The owner writes the rows, as
+   often as it takes, and reads `frames(flush)` again if it must: they are the same each time, also after a restart.
+   `complete_flush` drops them. One flush at a time is unfinished.
+5. `give_back` ends a clean stop, when the last flush is complete. `close` comes last in any case.
+
+Which call comes from where:
+
+- `commit` is called on the event loop and must not block for longer than a quick sync. The next one is called when the
+  one before is settled, and none while one of the calls below runs `between_commits`.
+- `state`, `bytes_held` and `check_room` are asked on the event loop, at any time: they answer from memory, or from
+  calls that take microseconds.
+- `record_flush`, `complete_flush` and `close` block, in a thread of their own, between two commits. Hits wait then.
+- `claim` and `give_back` block in the thread of flushes, while groups are committed. A step that must not meet a commit
+  is handed to `between_commits`, which returns when it was done, and raises what it raised.
+- `frames` is called on the loop before anything is accepted, and in the thread of flushes later, while groups are
+  committed. Its frames are taken there one after the other.
+
+What errors mean for the hits concerned, raised at once or by the future of a commit:
+
+- JournalFull, JournalBroken, OwnerFenced: certainly not kept, now and after any recovery. Answered 503.
+- JournalBehind: certainly not kept either. Answered 429.
+- JournalUnknown: kept whole or not at all, and nobody knows. The connection is closed without an answer. A recovery
+  decides for good: what it finds counts, and what it does not find never comes back.
+- Anything else is a defect. It is answered 500, and the hits may count.
+
+Of the other calls, StoreUnavailable, JournalFull and JournalBroken mean that the call may have happened: the owner
+calls again. OwnerFenced and JournalSuperseded mean that this process accepts and writes nothing any more.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from storage.contract import Held, Store
+
+BetweenCommits = Callable[[Callable[[], None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The owner that this journal claimed last. owner 0 = none yet; holder "" = given back at a clean stop.
+
+    attempts: (epoch, token) of claims that may have won.
+    """
+
+    owner: int
+    epoch: int
+    holder: str
+    attempts: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlushRecord:
+    """A flush as recorded before its first attempt. Drivers add which frames it covers.
+
+    previous: the number of the last complete flush, 0 = none.
+    """
+
+    number: int
+    previous: int
+    fold_day: int
+
+
+@dataclass(frozen=True, slots=True)
+class JournalState:
+    """All that a journal holds besides hits. flush: begun, not complete; last_flush: complete, 0 = none."""
+
+    identity: Identity
+    last_flush: int
+    flush: FlushRecord | None
+
+
+class Frame(NamedTuple):
+    """One accepted payload and the stamp of its group, epoch microseconds."""
+
+    accepted_us: int
+    payload: bytes
+
+
+class Journal(Protocol):
+    """The calls of a journal; the module's text says from where, and what their errors mean."""
+
+    @property
+    def state(self) -> JournalState:
+        """The state as it is now: what the last call that succeeded has made of it."""
+
+    @property
+    def bytes_held(self) -> int:
+        """How many bytes the journal takes, for /metrics."""
+
+    def commit(self, payloads: Sequence[bytes], accepted_us: int) -> Future[None] | None:
+        """Keeps these payloads as one group, all of them or none. No payloads: does nothing.
+
+        None: they are kept. A future: they are when it is done; it is never cancelled.
+        """
+
+    def frames(self, flush: FlushRecord | None = None) -> Iterator[Frame]:
+        """Yields the payloads that the unfinished flush covers or (None) that no flush covers yet.
+
+        Which these are is fixed by the call. Groups are whole; those of one flush may come in any order. Raises
+        ValueError if `flush` is not the unfinished one; JournalDamaged or JournalBroken while iterating.
+        """
+
+    def claim(
+        self, store: Store, place: str, token: Callable[[], str], now: int, between_commits: BetweenCommits
+    ) -> Held:
+        """Makes this process the holder of an owner, whose number and epoch `state` has then.
+
+        place: where the journal is, for people. token: makes a name for each attempt. now: epoch seconds. Raises
+        JournalSuperseded: what the journal holds may be counted already. StoreUnavailable: call again.
+        """
+
+    def give_back(self, store: Store, held: Held, between_commits: BetweenCommits) -> None:
+        """Gives the owner's number back for any journal to take. Call it when nothing is held and nothing comes."""
+
+    def record_flush(self, number: int, fold_day: int) -> FlushRecord:
+        """Records durably a flush of all groups held.
+
+        After an error this journal has no such flush, but a recovery may find it. Raises ValueError if a flush is
+        unfinished, or if the number does not rise.
+        """
+
+    def complete_flush(self, number: int) -> None:
+        """Records durably that the store has the flush, and drops what it covers. May be repeated after an error."""
+
+    def check_room(self) -> None:
+        """Raises JournalFull if the next group would be refused; OSError if that cannot be told."""
+
+    def close(self) -> None:
+        """Lets another process open it. What was accepted stays."""
