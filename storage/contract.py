@@ -41,6 +41,7 @@ RETIRED = "retired"  # its machine is lost, as a person has said: never claimed 
 FINAL = (COPIED, RETIRED)
 # What OwnerRecord.journal says of an owner whose journal lies in the store. A journal on a disk never takes its number.
 IN_STORE = "in the store"
+EMPTYING = "in the store, and being emptied"  # by a process beside its own, so it accepts nothing
 
 # How names of notes begin. SINCE, then a dimension: since when hits are divided by it, in epoch seconds. SALT, then the
 # start of a day: its salt, which no backup and no copy has.

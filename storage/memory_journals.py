@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import RLock
 
-from storage.contract import IN_STORE, FramePlace, Held, JournalRecord, OwnerRecord
+from storage.contract import EMPTYING, IN_STORE, FramePlace, Held, JournalRecord, OwnerRecord
 from storage.owners import begun_naming, done_with
 
 
@@ -54,7 +54,7 @@ class MemoryJournals:
     def records(self) -> list[JournalRecord]:
         with self._lock:
             found = [self.record(owner) for owner in sorted(self._owners)]
-        return [each for each in found if each is not None and each.record.journal == IN_STORE]
+        return [each for each in found if each is not None and each.record.journal in (IN_STORE, EMPTYING)]
 
     def begin(self, held: Held, previous: int, flush: int, at: int, fold_day: int, frames: str) -> bool:
         return self._change(

@@ -8,7 +8,7 @@ A journal keeps the groups of hits that were accepted and are not in the store y
 3. `claim` makes the process the holder of an owner in the store, before the first flush and again for each new epoch.
 4. `record_flush` cuts: all groups so far belong to that flush, all later ones to none. The owner writes the rows, as
    often as it takes, and reads `frames(flush)` again if it must: they are the same each time, also after a restart.
-   `complete_flush` drops them. One flush at a time is unfinished.
+   `complete_flush` and `drop_completed` end it. One flush at a time is unfinished.
 5. `give_back` ends a clean stop, when the last flush is complete. `close` comes last in any case.
 
 Which call comes from where:
@@ -18,8 +18,8 @@ Which call comes from where:
 - `state`, `bytes_held` and `check_room` are asked on the event loop, at any time: they answer from memory, or from
   calls that take microseconds.
 - `record_flush`, `complete_flush` and `close` block, in a thread of their own, between two commits. Hits wait then.
-- `claim` and `give_back` block in the thread of flushes, while groups are committed. A step that must not meet a commit
-  is handed to `between_commits`, which returns when it was done, and raises what it raised.
+- `claim`, `begin`, `drop_completed` and `give_back` block in the thread of flushes, while groups are committed. A step
+  that must not meet a commit is handed to `between_commits`, which returns when it was done, and raises what it raised.
 - `frames` is called on the loop before anything is accepted, and in the thread of flushes later, while groups are
   committed. Its frames are taken there one after the other.
 
@@ -99,6 +99,10 @@ class Journal(Protocol):
     def bytes_held(self) -> int:
         """How many bytes the journal takes, for /metrics."""
 
+    @property
+    def must_flush(self) -> bool:
+        """Whether a flush must be recorded before anything is accepted, be it one of nothing."""
+
     def commit(self, payloads: Sequence[bytes], accepted_us: int) -> Future[None] | None:
         """Keeps these payloads as one group, all of them or none. No payloads: does nothing.
 
@@ -131,8 +135,14 @@ class Journal(Protocol):
         unfinished, or if the number does not rise.
         """
 
+    def begin(self, store: Store, held: Held, flush: FlushRecord, at: int) -> bool:
+        """Begins a recorded flush in the store, as `Store.begin` does, if recording it has not. False: fenced."""
+
     def complete_flush(self, number: int) -> None:
-        """Records durably that the store has the flush, and drops what it covers. May be repeated after an error."""
+        """Records durably that the store has the flush. May be repeated after an error."""
+
+    def drop_completed(self) -> None:
+        """Drops what the last complete flush covers, if `complete_flush` has not. May be repeated after an error."""
 
     def check_room(self) -> None:
         """Raises JournalFull if the next group would be refused; OSError if that cannot be told."""

@@ -136,6 +136,10 @@ class DiskJournal:
         """The bytes that count against `max_bytes`: all that was written to files that still exist."""
         return self._files.bytes_held
 
+    @property
+    def must_flush(self) -> bool:
+        return False
+
     # --- hits ---------------------------------------------------------------------------------------------------
     def commit(self, payloads: Sequence[bytes], accepted_us: int) -> Future[None] | None:
         """Appends a group: here while the disk is quick, because handing it to a thread costs more than it takes."""
@@ -291,6 +295,12 @@ class DiskJournal:
             flush = DiskFlushRecord(number, state.last_flush, fold_day, last_segment)
             self._record(replace(state, flush=flush), as_frame=without_hits)
             return flush
+
+    def drop_completed(self) -> None:
+        """Returns at once: `complete_flush` has removed the segments."""
+
+    def begin(self, store: Store, held: Held, flush: FlushRecord, at: int) -> bool:
+        return store.begin(held, flush.previous, flush.number, at)
 
     def complete_flush(self, number: int) -> None:
         """Records durably that the store has the flush, and removes its segments. May be repeated after an error."""

@@ -70,7 +70,7 @@ class Table:
 
     def add(self, keyspace: str, columns: Iterable[str]) -> str:
         added = ", ".join(f"{name} {self.columns[name]}" for name in columns)
-        return f"ALTER TABLE {keyspace}.{self.name} ADD {added}"
+        return f"ALTER TABLE {keyspace}.{self.name} ADD ({added})"
 
     def lacks(self, columns: Mapping[str, str]) -> list[str]:
         """Returns which columns an older program's table lacks; [] if it has all, or others."""

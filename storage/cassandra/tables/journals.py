@@ -22,7 +22,7 @@ from storage.cassandra.statements import (
     RAISE_FENCE,
 )
 from storage.cassandra.tables.owners import change_record
-from storage.contract import IN_STORE, FramePlace, Held, JournalRecord, OwnerRecord
+from storage.contract import EMPTYING, IN_STORE, FramePlace, Held, JournalRecord, OwnerRecord
 from storage.owners import begun_naming, done_with
 
 PART_BYTES = 64 * 1024  # of a frame in one request
@@ -86,7 +86,7 @@ class CassandraJournals:
 
     def records(self) -> list[JournalRecord]:
         found = [self.record(owner) for (owner,) in sorted(self._cql.run(OWNER_NUMBERS))]
-        return [each for each in found if each is not None and each.record.journal == IN_STORE]
+        return [each for each in found if each is not None and each.record.journal in (IN_STORE, EMPTYING)]
 
     def begin(self, held: Held, previous: int, flush: int, at: int, fold_day: int, frames: str) -> bool:
         owner = held.owner
