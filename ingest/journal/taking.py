@@ -30,6 +30,7 @@ class Take:
     before: JournalRecord
 
 
+@dataclass(frozen=True, slots=True)
 class Wait:
     """An owner is being emptied, and free soon."""
 
@@ -66,8 +67,18 @@ def to_adopt(
     """Returns the owners that nobody holds: this process is to empty and to close them beside its own.
 
     Their processes are gone, or they are this one's, from an attempt that failed. in_hand: the owners that it works on.
+    One of these that a process has taken which is gone now is among them: it was taken from this one unheard.
     """
-    return [each for each in _abandoned(journals, {*dead, process}) if each.record.owner not in in_hand]
+    left_over = [each for each in _abandoned(journals, {process}) if each.record.owner not in in_hand]
+    return [*left_over, *_abandoned(journals, dead)]
+
+
+def has_lost(journals: Sequence[JournalRecord], held: Held) -> bool:
+    """Returns whether another process has taken this owner: one that accepts nothing would not hear of it."""
+    return any(
+        each.record.owner == held.owner and (each.record.epoch, each.record.holder) != (held.epoch, held.holder)
+        for each in journals
+    )
 
 
 def _abandoned(journals: Sequence[JournalRecord], dead: Collection[str]) -> list[JournalRecord]:

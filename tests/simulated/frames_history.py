@@ -24,7 +24,7 @@ from clickcurve.keys import ALL_LINKS, link_key
 from ingest.flush import Pace
 from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_journal
 from ingest.journal.rounds import process_of
-from ingest.journal.taking import Make, Take, choose_identity, to_adopt
+from ingest.journal.taking import Make, Take, choose_identity, has_lost, to_adopt
 from ingest.owner import Owner
 from query.reader import stored
 from storage.cassandra.statements import LINK
@@ -320,9 +320,12 @@ class FramesHistory:
 
     async def _look_for_dead(self, process: Process) -> None:
         assert process.journal is not None
-        in_hand = {process.journal.held.owner, *process.adopting}
         found = [self._record(number) for number in self._numbers()]
         records = [each for each in found if each is not None]
+        if has_lost(records, process.journal.held):
+            process.fenced = True
+            return
+        in_hand = {process.journal.held.owner, *process.adopting}
         dead = self._dead(records) - {process.life.name}
         if free := to_adopt(records, dead, process.life.name, in_hand):
             process.adopting.add(free[0].record.owner)
@@ -368,7 +371,7 @@ class FramesHistory:
                 self._spawn(process, self._flush(process))
                 await self._finish(process)
             self.check()
-            if not await self._adopt_rest(serving[0]):
+            if not any([await self._adopt_rest(process) for process in self._serving()]) and self._serving():
                 break
         else:
             raise Wrong(f"not everything could be flushed in {ROUNDS} rounds")
@@ -386,7 +389,7 @@ class FramesHistory:
         if process.fenced or not process.life.alive:
             return True
         await self._look_for_dead(process)
-        adopts = bool(process.adopting)
+        adopts = bool(process.adopting) or process.fenced
         await self._finish(process)
         left = any(any(each.owner.buffered_links()) for each in self._serving() if each.owner)
         return adopts or left or len(self._serving()) < len(self.processes)

@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 from storage.cassandra.store import CassandraStore
+from storage.cassandra.tables import journals
 from tests.selection import at
 from tests.simulated.frames_history import FramesHistory
 from tests.simulated.history import Plot
@@ -31,6 +32,9 @@ def told(seed: int, plot: Plot = PLOT) -> FramesHistory:
             mock.patch("storage.cassandra.store._writes", WritesOfEachLife(history.stage)),
             mock.patch.object(CassandraStore, "links_per_load", LINKS_PER_PIECE),
             mock.patch("ingest.flush.ROWS_PER_SAVE", LINKS_PER_PIECE),
+            # So that most frames have several parts, and most flushes several pieces.
+            mock.patch.object(journals, "PART_BYTES", 24),
+            mock.patch("ingest.journal.window.PIECE_BYTES", 100),
         ):
             history.tell()
     except BaseException as error:

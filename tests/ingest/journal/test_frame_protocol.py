@@ -14,9 +14,9 @@ from ingest.journal.contract import Frame
 from ingest.journal.frame_format import decode_frame, encode_frame
 from ingest.journal.frame_numbers import numbers_in, text_of
 from ingest.journal.rounds import DEAD_FOR_ADOPTERS, Rounds, process_of
-from ingest.journal.taking import Make, Take, Wait, choose_identity, claimed_record, made, to_adopt
+from ingest.journal.taking import Make, Take, Wait, choose_identity, claimed_record, has_lost, made, to_adopt
 from ingest.journal.window import PIECE_BYTES, Window
-from storage.contract import CLOSED, COPIED, EMPTYING, IN_STORE, OPEN, RETIRED, JournalRecord
+from storage.contract import CLOSED, COPIED, EMPTYING, IN_STORE, OPEN, RETIRED, Held, JournalRecord
 
 
 # --- numbers and bytes ----------------------------------------------------------------------------------------------
@@ -182,6 +182,15 @@ def test_an_owner_that_is_being_emptied_is_adopted_with_its_adopter() -> None:
 def test_what_a_process_failed_to_empty_it_adopts_again() -> None:
     failed, under_way, own = owned(1, "me.3", journal=EMPTYING), owned(2, "me.4", journal=EMPTYING), owned(3, "me.1")
     assert to_adopt([failed, under_way, own], (), "me", {2, 3}) == [failed]
+
+
+def test_an_owner_that_was_taken_from_a_process_unheard_is_adopted_when_the_other_is_gone() -> None:
+    taken = owned(3, "gone.7", journal=EMPTYING)
+    assert to_adopt([taken], {"gone"}, "me", {3}) == [taken]
+    assert to_adopt([taken], (), "me", {3}) == []
+    assert has_lost([taken], Held(3, 1, "me.1"))
+    assert not has_lost([taken], Held(3, 1, "gone.7"))
+    assert not has_lost([taken], Held(4, 1, "me.1"))
 
 
 def test_a_claim_raises_the_epoch_and_keeps_what_began() -> None:

@@ -1,0 +1,248 @@
+"""The journal in the cluster with one rule of its protocol switched off, and the histories that notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest import mock
+
+from clickcurve.buckets.errors import JournalBroken, StoreUnavailable
+from ingest.journal import cluster_journal
+from ingest.journal.cluster_journal import ClusterJournal
+from ingest.journal.group_commit import GroupCommit
+from ingest.journal.taking import Make
+from ingest.journal.window import Window
+from storage.cassandra import store
+from storage.cassandra.tables import journals
+from storage.cassandra.tables.journals import CassandraJournals
+from storage.contract import JournalRecord, OwnerRecord
+from tests.simulated import cluster, frames_history
+from tests.simulated.cluster import Cluster, Exchange, Faults
+from tests.simulated.history import Plot
+from tests.simulated.mutants import (
+    Switched,
+    apply_without_mark,
+    flush_without_rewrite,
+    replaced,
+    stamp_without_epoch,
+)
+
+Off = Callable[[], Switched]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """off: switches the rule off. seeds: within so many histories, from `first` on, it must be caught."""
+
+    name: str
+    off: Off
+    seeds: int = 60
+    first: int = 0
+    plot: Plot = field(default_factory=lambda: Plot(steps=90))
+
+
+def all_of(*several: Switched) -> AbstractContextManager[Any]:
+    stack = ExitStack()
+    for each in several:
+        stack.enter_context(each)
+    return stack
+
+
+# --- the writer -----------------------------------------------------------------------------------------------------
+async def read_before_append(self: ClusterJournal, place: Any, frame: bytes, kept: Any) -> None:
+    """Confirms a frame by a read of the fence that began before it was acknowledged."""
+    try:
+        fence = await self._journals.fence(self._held.owner)
+        await self._journals.append(place, frame)
+    except StoreUnavailable as error:
+        self._give_up(place.number, kept, error)
+        return
+    self._window.acknowledged(place.number)
+    self._waiting[place.number] = kept
+    counts = self._window.end_read(frozenset([place.number]), fence)
+    self._settle(place.number, None if counts else JournalBroken("fenced"))
+
+
+async def no_fence(self: CassandraJournals, owner: int) -> int:
+    return 0
+
+
+async def fence_lately(self: CassandraJournals, owner: int) -> int:
+    """Reads once in 60 events."""
+    connection: Any = self._cql
+    turns = connection.cluster.stage.turns
+    read_at, fence = LEASES.get((connection, owner), (-1_000, 0))
+    if turns - read_at > 60:
+        fence = await FENCE(self, owner)
+        LEASES[connection, owner] = turns, fence
+    return fence
+
+
+LEASES: dict[Any, tuple[int, int]] = {}
+FENCE = CassandraJournals.fence
+
+
+def fewer(kind: str, table: str) -> Switched:
+    """One replica is enough to write to or to read from this table."""
+    plain = {"write": Cluster._write, "read": Cluster._read}[kind]
+
+    def mutated(self: Cluster, subject: Any, *args: Any) -> None:
+        name = subject[0].name if kind == "write" else subject.name
+        need = 1 if name == table else cluster.QUORUM
+        with mock.patch.object(cluster, "Exchange", lambda _, then: Exchange(need, then)):
+            plain(self, subject, *args)
+
+    return replaced(Cluster, f"_{kind}", mutated)
+
+
+def refuse_what_is_unknown(self: ClusterJournal, number: int, kept: Any, error: BaseException) -> None:
+    self._window.give_up(number)
+    del self._sent_at[number]
+    self._in_doubt = True
+    kept.set_exception(JournalBroken("not kept"))
+
+
+def name_what_is_given_up(self: Window, number: int) -> None:
+    GIVE_UP(self, number)
+    self._counting.add(number)
+
+
+GIVE_UP = Window.give_up
+
+
+@asynccontextmanager
+async def while_others_commit(self: GroupCommit[Any, Any]) -> Any:
+    yield
+
+
+def begin_anew(self: ClusterJournal, number: int, fold_day: int) -> Any:
+    """Repeats a begin of unknown outcome with what counts by then."""
+    self._beginning = None
+    return RECORD_FLUSH(self, number, fold_day)
+
+
+RECORD_FLUSH = ClusterJournal.record_flush
+
+
+def accept_at_once(self: ClusterJournal, *args: Any) -> None:
+    """Appends behind the flush that the last holder began."""
+    INIT(self, *args)
+    self._window._next = max(self._left, default=-1) + 1
+    self._window._counting = set(self._left)
+
+
+def name_both(self: ClusterJournal, number: int, fold_day: int) -> Any:
+    if not self._has_begun and self._beginning is None:
+        self._left = dict.fromkeys([*self._left, *self._window.counting()], b"")
+    return RECORD_FLUSH(self, number, fold_day)
+
+
+INIT = ClusterJournal.__init__
+
+
+def drop_before_done(self: ClusterJournal, number: int) -> None:
+    flush = self._state.flush
+    if isinstance(flush, cluster_journal.NamedFlush):
+        self._journals.drop(self._held.owner, flush.behind)
+    COMPLETE(self, number)
+
+
+COMPLETE = ClusterJournal.complete_flush
+
+
+# --- the taker --------------------------------------------------------------------------------------------------------
+def raise_fence_unheard(self: CassandraJournals, owner: int, epoch: int) -> None:
+    self._cql.send_all([(journals.RAISE_FENCE, [(epoch, epoch, owner)])])
+
+
+def take_without_looking_again(
+    store: Any, journals: Any, before: JournalRecord, after: OwnerRecord
+) -> JournalRecord | None:
+    if not store.claim(before.record, after):
+        return None
+    journals.raise_fence(after.owner, after.epoch)
+    return replace(before, record=after)
+
+
+def take_by_epoch(store: Any, journals: Any, before: JournalRecord, after: OwnerRecord) -> JournalRecord | None:
+    """Takes itself for the winner if the epoch is the one that it asked for."""
+    store.claim(before.record, after)
+    taken: JournalRecord | None = journals.record(after.owner)
+    if taken is None or taken.record.epoch != after.epoch:
+        return None
+    journals.raise_fence(after.owner, after.epoch)
+    return replace(taken, record=replace(taken.record, holder=after.holder))
+
+
+def frames_seen(journals: Any, record: JournalRecord) -> dict[int, bytes]:
+    """What there is behind the flush before, named or not."""
+    found: dict[int, bytes] = journals.frames(record.record.owner, record.previous)
+    return found
+
+
+def frames_in_part(self: CassandraJournals, owner: int, after: int) -> dict[int, bytes]:
+    """Counts what there is of a frame as an empty one."""
+    whole = FRAMES(self, owner, after)
+    rows = self._cql.run(journals.FRAMES, (owner, after, 0))
+    return {**{number: EMPTY_FRAME for number, *_ in rows}, **whole}
+
+
+FRAMES = CassandraJournals.frames
+EMPTY_FRAME = cluster_journal.encode_frame([], 0)
+
+
+def unrepaired(faults: Faults, repair: bool) -> Faults:
+    return replace(faults, repair=False)
+
+
+def make_always(records: Sequence[JournalRecord], owners: Sequence[int], dead: Any, process: str) -> Make:
+    return Make(max(owners, default=0) + 1)
+
+
+MUTANTS = [
+    Mutant("order", lambda: replaced(ClusterJournal, "_send", read_before_append)),
+    Mutant("fence_read", lambda: replaced(CassandraJournals, "fence", no_fence)),
+    Mutant("lease", lambda: replaced(CassandraJournals, "fence", fence_lately), seeds=200),
+    Mutant("frame_quorum", lambda: fewer("write", "frames"), seeds=200),
+    Mutant("fence_quorum", lambda: fewer("read", "fences"), seeds=400),
+    Mutant("fence_acked", lambda: replaced(CassandraJournals, "raise_fence", raise_fence_unheard), seeds=400),
+    Mutant("taken_quorum", lambda: fewer("read", "frames"), seeds=200),
+    Mutant("list", lambda: replaced(cluster_journal, "frames_named", frames_seen), seeds=200),
+    Mutant("repair", lambda: replaced(frames_history, "replace", unrepaired), seeds=600),
+    Mutant(
+        "begin_first",
+        lambda: all_of(
+            replaced(ClusterJournal, "__init__", accept_at_once),
+            replaced(ClusterJournal, "record_flush", name_both),
+            replaced(ClusterJournal, "must_flush", property(lambda self: False)),
+        ),
+    ),
+    Mutant(
+        "hold and settled",
+        lambda: all_of(
+            replaced(GroupCommit, "exclusive", while_others_commit),
+            replaced(Window, "under_way", property(lambda self: 0)),
+        ),
+    ),
+    Mutant("given_up", lambda: replaced(Window, "give_up", name_what_is_given_up)),
+    Mutant("whole", lambda: replaced(CassandraJournals, "frames", frames_in_part), seeds=200),
+    Mutant("done_first", lambda: replaced(ClusterJournal, "complete_flush", drop_before_done)),
+    Mutant("token", lambda: replaced(cluster_journal, "take", take_by_epoch), seeds=400),
+    Mutant("reread", lambda: replaced(cluster_journal, "take", take_without_looking_again), seeds=600),
+    Mutant("epoch_stamp", lambda: replaced(store, "pinned_stamp", stamp_without_epoch), seeds=200),
+    Mutant("mark", lambda: mock.patch("ingest.flushed_rows.apply", apply_without_mark)),
+    Mutant("rewrite", lambda: mock.patch("ingest.owner.Flush", flush_without_rewrite), seeds=600),
+    Mutant("redo_first", lambda: replaced(cluster_journal, "is_unfinished", lambda record: False)),
+    Mutant("unknown", lambda: replaced(ClusterJournal, "_give_up", refuse_what_is_unknown), seeds=200),
+    Mutant("slots", lambda: replaced(frames_history, "choose_identity", make_always)),
+    Mutant(
+        "a begin is repeated as it was",
+        lambda: all_of(
+            replaced(ClusterJournal, "record_flush", begin_anew),
+            replaced(ClusterJournal, "must_flush", property(lambda self: not self._has_begun)),
+        ),
+        seeds=600,
+    ),
+]
