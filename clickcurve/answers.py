@@ -187,6 +187,11 @@ class NotShown(Struct, frozen=True, gc=False):
     count: int
 
 
+KeptSince: TypeAlias = Annotated[
+    Time | UnsetType, Meta(description="values from before it are not kept: they are `other`; left out: all are kept")
+]
+
+
 class ValuesAnswer(Tabular, frozen=True):
     """The hits of [start, end) by the values of a dimension.
 
@@ -205,9 +210,10 @@ class ValuesAnswer(Tabular, frozen=True):
     values: Annotated[list[ValueAnswer], Meta(description="greatest at_least first, ties by name")]
     shown: Annotated[int, Meta(description="how many values are listed")]
     not_shown: NotShown
-    other: Annotated[int, Meta(description="hits of values that a full bucket could not keep")]
+    other: Annotated[int, Meta(description="hits of values that a full bucket could not keep, or are kept no more")]
     unrecorded: Annotated[int, Meta(description="hits from before the dimension was switched on")]
     exact: Annotated[bool, Meta(description="all bounds meet, and all hits of [from, to) are in the asked range")]
+    kept_since: KeptSince = UNSET
 
     def lines(self) -> Iterator[Sequence[object]]:
         """Yields the values for CSV, and at the end two lines for the hits that have no value."""
@@ -244,6 +250,7 @@ class ValueCurveAnswer(Tabular, frozen=True):
     at_most: AtMost
     exact: Annotated[bool, Meta(description="at_least is at_most")]
     points: list[ValuePointAnswer]
+    kept_since: KeptSince = UNSET
 
     def lines(self) -> Iterator[Sequence[object]]:
         """Yields the points for CSV."""
@@ -341,8 +348,11 @@ class DimensionAnswer(Struct, frozen=True):
     explains: Annotated[float, Meta(description="the part of the change, 0 to 1, that is certainly of three causes")]
     causes: Annotated[list[CauseAnswer], Meta(description="the greatest first; none where nothing is certain")]
     not_shown: HiddenChange
-    other: Annotated[int, Meta(description="change of hits of values that a full bucket could not keep")]
+    other: Annotated[
+        int, Meta(description="change of hits of values that a full bucket could not keep, or are kept no more")
+    ]
     unrecorded: Annotated[int, Meta(description="change of hits from before the dimension was switched on")]
+    kept_since: KeptSince = UNSET
 
 
 class LinkChange(Struct, frozen=True, gc=False):

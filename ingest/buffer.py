@@ -15,9 +15,19 @@ from itertools import chain, islice
 from sys import getsizeof
 
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
+from clickcurve.buckets.breakdowns.erased import NO_WORDS, ErasedWords, Instead, erase_in_delta
 from clickcurve.buckets.errors import JournalBehind
 from clickcurve.buckets.row import Delta, Pending
-from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_key, link_of
+from clickcurve.keys import (
+    ALL_LINKS,
+    corrected_key,
+    counts_key,
+    group_of,
+    is_breakdown,
+    is_moved,
+    link_key,
+    link_of,
+)
 from ingest.batch import AttributeCounts, Batch, GroupCounts, Identified, SourceStep, decode_batch, keys_of
 from ingest.counts import (
     NO_DELTA,
@@ -80,6 +90,7 @@ class Buffer:
     since_us: int | None = None  # the first accept stamp
     until_us: int = 0  # the last
     more_bytes: int = 0  # what is held beside the counts
+    words: ErasedWords = NO_WORDS  # values that must be forgotten
 
     def bytes_held(self) -> int:
         """Returns what this buffer takes in memory, with what its flush will."""
@@ -251,6 +262,13 @@ class Buffer:
 
     def breakdown_maker(self, stored: str) -> Callable[[], BreakdownDelta] | None:
         """Returns what makes that delta, of a copy, so that a thread may call it; None: it adds nothing."""
+        make = self._maker(stored)
+        if make is None or not self.words:
+            return make
+        instead = self.words.instead(corrected_key(stored), is_moved(stored))
+        return make if instead is None else partial(_erased_delta, make, instead)
+
+    def _maker(self, stored: str) -> Callable[[], BreakdownDelta] | None:
         assert is_breakdown(stored), stored
         counts = counts_key(stored)
         if counts == ALL_LINKS:
@@ -280,6 +298,10 @@ class Buffer:
 
     def all_links(self) -> Delta:
         return Delta(self.links.people.all_links(), self.links.bots.all_links(), self.openings.total())
+
+
+def _erased_delta(make: Callable[[], BreakdownDelta], instead: Instead) -> BreakdownDelta:
+    return erase_in_delta(make(), instead)
 
 
 def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: int) -> Buffer:
@@ -321,6 +343,7 @@ class Buffers:
             self.taken = replay(journal.frames(record), {}, late_before)
             self.taken.flush = record.number
         self.filling = replay(journal.frames(), {}, late_before)
+        self.words = NO_WORDS
         self.full = self.bytes_held() > bytes_max
 
     def add(self, group: Group[Hit, Batch], minute: int, accepted_us: int) -> Iterator[None]:
@@ -339,8 +362,14 @@ class Buffers:
 
     def take(self, flush: int, late_before: int) -> None:
         """Hands what is buffered to this flush, and begins a new buffer."""
-        self.taken, self.filling = self.filling, Buffer(late_before)
+        self.taken, self.filling = self.filling, Buffer(late_before, words=self.words)
         self.taken.flush = flush
+
+    def forget_words(self, words: ErasedWords) -> None:
+        """Shows and lands nothing of these values from now on."""
+        self.words = words
+        for each in self.all():
+            each.words = words
 
     def complete(self) -> None:
         """Lets go of what the flush has stored."""

@@ -129,7 +129,7 @@ def with_name(name: str, stored: OwnerRecord) -> str:
     """
     former = _former_names(stored)
     if name_in(stored):
-        former = [*former, f"{_as_one_word(name_in(stored))}@{stored.owner}.{stored.epoch}"]
+        former = [*former, f"{_as_one_word(name_in(stored))}@{stored.owner}.{stored.last_claim[0]}"]
     return _FORMER.join([name, " ".join(former[-FORMER_NAMES:])]) if former else name
 
 
@@ -206,7 +206,7 @@ class Claimant:
     def has_claimed(self, record: OwnerRecord) -> bool:
         """Says whether the record's last claim is one that this journal made or tried."""
         claims = ((self.identity.epoch, self.identity.holder), *self.identity.attempts)
-        return self.is_named_in(record) and (record.epoch, record.holder) in claims
+        return self.is_named_in(record) and record.last_claim in claims
 
     def own(self, owners: Sequence[OwnerRecord]) -> OwnerRecord | None:
         """Returns the record of the owner that this journal was, if the store has one.
@@ -224,7 +224,7 @@ class Claimant:
         # After a clean stop (no holder) any journal may have taken the number. Otherwise another journal can have taken
         # it only in a later epoch; an earlier one says that this store's owner was never this journal.
         gave_back = not self.identity.holder
-        was_taken = not gave_back and numbered is not None and numbered.epoch >= self.identity.epoch
+        was_taken = not gave_back and numbered is not None and numbered.last_claim[0] >= self.identity.epoch
         if numbered in named or was_taken:
             return numbered
         return None if gave_back else max(named, key=lambda record: record.epoch, default=None)
@@ -236,7 +236,7 @@ class Claimant:
     def relation(self, record: OwnerRecord, *, is_own: bool) -> Relation:
         """Compares a record with this journal; is_own: that of the owner that it was, otherwise a twin."""
         has_claimed = self.has_claimed(record)
-        claimed_since = is_own and not has_claimed and record.epoch >= self.identity.epoch
+        claimed_since = is_own and not has_claimed and record.last_claim[0] >= self.identity.epoch
         if claimed_since or self._lacks_a_flush_of(record) or (not has_claimed and self.gave_back(record)):
             return Relation.AHEAD
         if record.state in FINAL:

@@ -7,29 +7,45 @@ computed again, after a crash between journal and flush, it adds nothing. So it 
 moment.
 
 A correction of a link reduces all links too, by the same counts under their own key.
+
+A link may be deleted, on another machine, after its rows were read and before its correction is in the store. Then the
+correction would be of hits that are no more, and take new ones away. So a step says of each of its rows when that was
+last erased. Once it is in the store these moments are compared, and again before the next step, since the process may
+have been killed in between: where a row was erased meanwhile, all that is called of it is called back.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder, Breakdown, merge_breakdowns
-from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, Correction, Moved
+from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, Correction, Moved, call_back_all
 from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
-from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.errors import ParameterInvalid, RowCorrupt
 from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.buckets.row import Row, fold, merge
 from clickcurve.keys import ALL_LINKS, breakdown_of, link_of, moved_key
+from clickcurve.waiting import in_thread
 from ingest.batch import AttributeCounts, Batch, BatchAttributes, GroupCounts, HourProfiles, SourceStep
 from ingest.owner import Owner
 from storage.contract import Store, StoredLink
 
 CORRECTIONS_SOURCE = "disavow"
+STEP_BUCKETS = 5_000  # of one batch: some 200 kB of journal
 
 R = TypeVar("R", Row, Breakdown)
+_read_erasures = msgspec.json.Decoder(dict[str, int]).decode
+
+
+class _ReadLink(NamedTuple):
+    """What is stored of a row, and when that was last erased, in epoch microseconds."""
+
+    link: CalledLink
+    erased_at: int
 
 
 class Corrector:
@@ -41,12 +57,6 @@ class Corrector:
     async def flush(self) -> None:
         """Moves what the owner has accepted into the store."""
         await self._owner.flush()
-
-    async def moved_of(self, stored: Sequence[str]) -> list[str]:
-        """Returns the stored keys of the corrections that there are of these rows. Raises StoreUnavailable."""
-        keys = [moved_key(each) for each in stored]
-        found = await asyncio.gather(*map(self._store.rows, keys))
-        return [key for key, link in zip(keys, found, strict=True) if link.rows]
 
     def require_fine_counts(self) -> None:
         """Raises ParameterInvalid where hits are counted in wider buckets than their values, and StoreUnavailable."""
@@ -61,28 +71,98 @@ class Corrector:
 
         Raises ImportElsewhere if another owner carries out corrections, and RowCorrupt, StoreUnavailable.
         """
-        await self._owner.flush()
-        step = (await self._owner.source(CORRECTIONS_SOURCE)).position
-        correction = make(await self.read(stored))
-        if correction:
-            batch = correction_batch(stored, correction, SourceStep(CORRECTIONS_SOURCE, step, step + 1, ""))
-            await self._owner.accept(batch)
-            await self._owner.flush()
+        await self._begin()
+        read = await self._read(stored)
+        correction = make(read.link)
+        await self._count({stored: correction}, {stored: read.erased_at})
         return correction
+
+    async def carry_out_many(
+        self, stored: Sequence[str], make: Callable[[str, CalledLink], Correction]
+    ) -> dict[str, RowCorrupt]:
+        """Makes a correction of each of these rows that has a breakdown, and counts them as `carry_out` does.
+
+        Returns the rows that are left out because they are damaged, and how.
+        """
+        await self._begin()
+        damaged: dict[str, RowCorrupt] = {}
+        corrections: dict[str, Correction] = {}
+        seen: dict[str, int] = {}
+        for key in stored:
+            try:
+                read = await self._read_divided(key)
+                correction = None if read is None else await in_thread("reading a link", make, key, read.link)
+            except RowCorrupt as error:
+                damaged[key] = error
+                continue
+            if read is None or not correction:
+                continue
+            corrections[key], seen[key] = correction, read.erased_at
+            if sum(each.buckets for each in corrections.values()) >= STEP_BUCKETS:
+                await self._count(corrections, seen)
+                corrections, seen = {}, {}
+        await self._count(corrections, seen)
+        return damaged
+
+    async def _begin(self) -> None:
+        await self._owner.flush()
+        await self._call_back_erased()
+
+    async def _count(self, corrections: Mapping[str, Correction], seen: Mapping[str, int]) -> None:
+        """Counts corrections of rows as one step, if there are any. seen: when each row was last erased."""
+        some = {key: correction for key, correction in corrections.items() if correction}
+        if not some:
+            return
+        position = (await self._owner.source(CORRECTIONS_SOURCE)).position
+        erased = msgspec.json.encode({key: seen[key] for key in some}).decode()
+        step = SourceStep(CORRECTIONS_SOURCE, position, position + 1, erased)
+        await self._owner.accept(correction_batch(some, step))
+        await self._owner.flush()
+        await self._call_back_erased()
+
+    async def _call_back_erased(self) -> None:
+        """Calls back what the last step has called of rows that were erased after it was computed."""
+        tail = (await self._owner.source(CORRECTIONS_SOURCE)).tail
+        corrections: dict[str, Correction] = {}
+        seen: dict[str, int] = {}
+        for key, erased_at in (_read_erasures(tail) if tail else {}).items():
+            if (await self._store.rows(key)).erased_at > erased_at:
+                read = await self._read(key)
+                corrections[key], seen[key] = call_back_all(read.link), read.erased_at
+        await self._count(corrections, seen)
 
     async def read(self, stored: str) -> CalledLink:
         """Returns what is stored of a row and its correction, of all owners. Raises RowCorrupt, StoreUnavailable."""
-        moved, ladder = moved_key(stored), self._store.ladder()
+        return (await self._read(stored)).link
+
+    async def read_divided(self, stored: str) -> CalledLink | None:
+        """Returns what `read` does of a row that has a breakdown; None for any other."""
+        read = await self._read_divided(stored)
+        return None if read is None else read.link
+
+    async def _read_divided(self, stored: str) -> _ReadLink | None:
+        divided = (await self._store.rows(breakdown_of(stored))).rows
+        return await self._read(stored) if divided else None
+
+    async def _read(self, stored: str) -> _ReadLink:
+        moved = moved_key(stored)
         # The corrections first, and counts after breakdowns: what the one has is then in the other for certain.
         named = [await self._store.rows(breakdown_of(moved)), await self._store.rows(breakdown_of(stored))]
         counts = [await self._store.rows(moved), await self._store.rows(stored)]
+        return await in_thread("reading a link", self._joined, named, counts)
+
+    def _joined(self, named: Sequence[StoredLink], counts: Sequence[StoredLink]) -> _ReadLink:
+        ladder = self._store.ladder()
         rows = [_rows_of(link, decode) for link in counts]
         breakdowns = [_rows_of(link, lambda data: decode_parts(separate_parts(data))) for link in named]
         days = [row.fold_day for some in rows for row in some] + [row.fold_day for some in breakdowns for row in some]
         day = max([fold_day(int(self._clock())), *days])
         calling, counted = (fold(merge(some, ladder), day, ladder) for some in rows)
         called = merge_breakdowns(breakdowns[0], day, CORRECTIONS)
-        return CalledLink(counted, merge_breakdowns(breakdowns[1], day, self._bounded), Moved(calling, called), ladder)
+        divided = merge_breakdowns(breakdowns[1], day, self._bounded)
+        # An erasure that came between the two readings of the row is not in what was read of its breakdown.
+        erased_at = min(named[1].erased_at, counts[1].erased_at)
+        return _ReadLink(CalledLink(counted, divided, Moved(calling, called), ladder), erased_at)
 
 
 def _rows_of(link: StoredLink, decoded: Callable[[bytes], R]) -> list[R]:
@@ -91,24 +171,29 @@ def _rows_of(link: StoredLink, decoded: Callable[[bytes], R]) -> list[R]:
     return [row for row in rows if row.erased_at >= link.erased_at]
 
 
-def correction_batch(stored: str, correction: Correction, step: SourceStep) -> Batch:
-    """Returns the batch that counts a correction of a row, and of all links where it is a link's."""
-    keys = [moved_key(stored)]
-    if link_of(stored) is not None:
-        keys.append(moved_key(ALL_LINKS))
-    people, bots = (
-        {minute: dict.fromkeys(keys, count) for minute, count in counts.items()}
-        for counts in (correction.counts.people, correction.counts.bots)
-    )
-    part = BatchAttributes(groups=GroupCounts(people, bots, AttributeCounts()))
-    profiles: list[tuple[int, str]] = []
-    for dimension, hours in correction.named.values.items():
-        part.kinds.append(((dimension,), False))
-        for start, values in hours.items():
-            assert start % HOUR_S == 0, "the buckets of breakdowns begin with hours"
-            for value, count in values.items():
-                hour = part.groups.attributes.hours.setdefault(start, HourProfiles())
-                hour.extend(keys, [len(profiles)] * len(keys), [count] * len(keys))
-                profiles.append((len(part.kinds) - 1, value))
-    part.profiles = profiles
+def correction_batch(corrections: Mapping[str, Correction], step: SourceStep) -> Batch:
+    """Returns the batch that counts corrections of rows, and of all links those of links."""
+    part = BatchAttributes(groups=GroupCounts({}, {}, AttributeCounts()))
+    kinds: dict[str, int] = {}
+    profiles: dict[tuple[int, str], int] = {}
+    for stored, correction in corrections.items():
+        keys = [moved_key(stored)] + ([moved_key(ALL_LINKS)] if link_of(stored) is not None else [])
+        for counts, added in (
+            (part.groups.people, correction.counts.people),
+            (part.groups.bots, correction.counts.bots),
+        ):
+            for minute, count in added.items():
+                of_minute = counts.setdefault(minute, {})
+                for key in keys:
+                    of_minute[key] = of_minute.get(key, 0) + count
+        for dimension, hours in correction.named.values.items():
+            kind = kinds.setdefault(dimension, len(kinds))
+            for start, values in hours.items():
+                assert start % HOUR_S == 0, "the buckets of breakdowns begin with hours"
+                for value, count in values.items():
+                    profile = profiles.setdefault((kind, value), len(profiles))
+                    hour = part.groups.attributes.hours.setdefault(start, HourProfiles())
+                    hour.extend(keys, [profile] * len(keys), [count] * len(keys))
+    part.kinds.extend(((dimension,), False) for dimension in kinds)
+    part.profiles = list(profiles)
     return Batch(source=step, attributes=part)

@@ -69,11 +69,13 @@ class Flush:
     unreadable: Callable[[str, ClickcurveError], object]  # called for each row that is quarantined
     quarantined: dict[str, AnyRow] = field(default_factory=dict)
     breakdowns: FlushedBreakdowns = field(init=False)
+    revisited: FlushedBreakdowns = field(init=False)
     corrections: FlushedBreakdowns = field(init=False)  # breakdowns of what was called bots
 
     def __post_init__(self) -> None:
         for name, bounded in (("breakdowns", self.bounded), ("corrections", CORRECTIONS)):
             object.__setattr__(self, name, FlushedBreakdowns(self.number, self.fold_day, self.rewrite, bounded))
+        object.__setattr__(self, "revisited", replace(self.breakdowns, whole=True))
 
     def write(self) -> int:
         """Reads, adds to, folds and writes back every row; returns how many were written."""
@@ -155,7 +157,7 @@ class Flush:
             row, stored, buffer = None, own.get(key), erased.get(counts_key(key)) if erased else None
             if is_breakdown(key):
                 added = (buffer or deltas.buffer).delta_of_breakdown(key)
-                rows = self.corrections if is_moved(key) else self.breakdowns
+                rows = self._breakdowns_like(key)
                 row = self._row(rows, key, stored, added, void=buffer is not None)
             else:
                 delta = deltas.take(key) if buffer is None else buffer.delta_of_row(key)
@@ -163,6 +165,11 @@ class Flush:
             if row is not None:
                 saved[key] = row
         return saved
+
+    def _breakdowns_like(self, key: str) -> FlushedBreakdowns:
+        if is_moved(key):
+            return self.corrections
+        return self.revisited if key in self.revisit else self.breakdowns
 
     def _emptied(self, keys: list[str], breakdowns: list[str], own: dict[str, OwnRow]) -> list[str]:
         """Returns the breakdowns, read into `own`, that do not know yet that their link was erased."""

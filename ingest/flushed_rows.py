@@ -19,7 +19,7 @@ from clickcurve.buckets.breakdowns.parts import (
     parts_due,
     separate_parts,
 )
-from clickcurve.buckets.candidates import Cutoffs
+from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix
 from clickcurve.buckets.errors import CountTooLarge
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.quarantine import AnyRow
@@ -74,7 +74,7 @@ class FlushedCounts:
     fold_day: int
     rewrite: bool
     ladder: Ladder
-    cutoffs: Cutoffs | None = None
+    cutoffs: CutoffsByPrefix | None = None
     nothing: Delta = NOTHING
 
     def read(self, data: bytes) -> Row:
@@ -116,19 +116,20 @@ class FlushedCounts:
 
 @dataclass(frozen=True, slots=True)
 class FlushedBreakdowns:
-    """Breakdowns, in their two parts. rewrite: as in FlushedCounts; both parts then."""
+    """Breakdowns, in their two parts. rewrite: as in FlushedCounts; both parts then. whole: as of `apply_parts`."""
 
     number: int
     fold_day: int
     rewrite: bool
     bounded: BoundedLadder
+    whole: bool = False
     nothing: BreakdownDelta = NO_DELTA
 
     def read(self, data: bytes) -> Parts:
         return separate_parts(data)
 
     def applied(self, before: Parts | None, delta: BreakdownDelta, erased_at: int) -> Parts:
-        return apply_parts(before, delta, self.number, self.fold_day, erased_at, self.bounded)
+        return apply_parts(before, delta, self.number, self.fold_day, erased_at, self.bounded, whole=self.whole)
 
     def joined(self, before: Parts | None, aside: Parts) -> Parts:
         return aside if before is None else join_parts(before, aside, self.bounded)

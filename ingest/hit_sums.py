@@ -264,33 +264,36 @@ class HitSums:
 
     def add_plain(self, hits: Sequence[PlainHit], moment: Moment) -> list[PlainHit]:
         """Adds hits of people; returns those whose time no hit may have, which are left out."""
-        # Lean, for most hits pass here: the decoder has checked them, but for the time, which is looked at with a new
+        # Short, for most hits pass here: the decoder has checked them, but for the time, which is looked at with a new
         # minute. The minute that the last tolerated second lies in ends there: later hits of it are judged again.
         limit, refused = moment.latest + 1, list[PlainHit]()
         minute = start = end = 0
-        append, people = list[str]().append, self.links.people
+        keys, people = self.keys, self.links.people
+        append = list[str]().append
         cell: dict[str, int] | None = None
         for hit in hits:
             ts = hit.ts
             if not start <= ts < end:
                 minute = start = ts - ts % MINUTE_S
-                end = start + MINUTE_S if start + MINUTE_S < limit else limit
-                if ts == NO_TIME:
-                    minute, start, end = minute_start(moment.now), NO_TIME, NO_TIME + 1
-                elif ts >= limit or (ts < _AFTER_YEARS and ts in YEARS):
-                    refused.append(hit)
-                    end = 0  # the next one of this minute may lie before the limit
-                    continue
-                elif ts < _AFTER_YEARS:
-                    start, end = ts, ts + 1
-                append, cell = self.keys[minute].append, None
-            count = hit.count
-            if not count:  # NO_COUNT
+                end = start + MINUTE_S
+                if not _AFTER_YEARS < end <= limit:
+                    if ts == NO_TIME:
+                        minute, start, end = minute_start(moment.now), NO_TIME, NO_TIME + 1
+                    elif ts >= limit or ts in YEARS:
+                        refused.append(hit)
+                        end = 0  # the next one of this minute may lie before the limit
+                        continue
+                    elif end <= _AFTER_YEARS:
+                        start, end = ts, ts + 1
+                    else:
+                        end = limit
+                append, cell = keys[minute].append, None
+            if not hit.count:  # NO_COUNT
                 append(hit.key)
                 continue
             if cell is None:
                 cell = people.setdefault(minute, {})
-            cell[hit.key] = cell.get(hit.key, 0) + count
+            cell[hit.key] = cell.get(hit.key, 0) + hit.count
         return refused
 
     def sum_keys(self) -> None:

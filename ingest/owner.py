@@ -27,6 +27,7 @@ from itertools import chain
 from typing import TypeVar
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder, PendingBreakdown
+from clickcurve.buckets.breakdowns.erased import NO_WORDS, ErasedWords
 from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalBroken,
@@ -49,7 +50,7 @@ from ingest.journal.contract import BetweenCommits, FlushRecord, Journal
 from ingest.journal.group_commit import GroupCommit
 from ingest.owner_status import Bookkeeping, OwnerStatus
 from ingest.stamps import Stamps
-from storage.contract import Held, Source, Store
+from storage.contract import KEPT_TIMES, Held, Source, Store, StoredLink
 
 ID_WINDOW_S = 48 * 3600
 IDS_ENCODED_AT_ONCE = 2_000  # without leaving the event loop: 2 to 3 us each
@@ -61,9 +62,10 @@ class Owner:
     """One journal, its buffer and its rows; see the module's text.
 
     `token` makes a random name for each claim. `place`: the journal's address in the owner's record, for people.
-    `alone`: no other owner writes this store. `stamps` None: no other process stamps its hits. `flushed` is called with
+    `alone`: no other owner writes this store. `buffers`: what the journal holds; None: it is read here. `stamps` None:
+    no other process stamps its hits. `flushed` is called with
     the status after each complete flush, `unreadable` with the key of a damaged row and what is wrong with it, in the
-    flush's thread.
+    flush's thread. `erased_words` reads the values that must be forgotten, from the store, as each flush begins.
     """
 
     def __init__(
@@ -76,10 +78,12 @@ class Owner:
         place: str,
         alone: bool,
         buffer_bytes: int = BUFFER_BYTES,
+        buffers: Buffers | None = None,
         stamps: Stamps | None = None,
         bounded: BoundedLadder = BREAKDOWN,
         flushed: Callable[[OwnerStatus], None] = lambda status: None,
         unreadable: Callable[[str, ClickcurveError], object] = lambda key, error: None,
+        erased_words: Callable[[], ErasedWords] = lambda: NO_WORDS,
     ) -> None:
         self._journal = journal
         self._store = store
@@ -89,6 +93,7 @@ class Owner:
         self._place = place
         self._flushed = flushed
         self._unreadable = unreadable
+        self._erased_words = erased_words
         self._bounded = bounded
         self._held: Held | None = None
         # A write that failed may have reached only one replica: its mark can be read, and the row can still be lost.
@@ -104,7 +109,7 @@ class Owner:
         self._offsets = Offsets(store, lambda: self._held, self._in_reader_thread)
         self._books = Bookkeeping()
         self._record: FlushRecord | None = journal.state.flush
-        self._buffers = Buffers(journal, self._late_before(), buffer_bytes)
+        self._buffers = buffers or Buffers(journal, self._late_before(), buffer_bytes)
         self._stamps = stamps or Stamps(clock, [0])
         self._stamps.follow(max(buffer.until_us for buffer in self._buffers.all()))
         self._commit: GroupCommit[Hit, Batch] = GroupCommit(
@@ -177,6 +182,11 @@ class Owner:
         return [] if self._books.hides(key) else self._buffers.pending_breakdowns(key)
 
     @property
+    def number(self) -> int:
+        """The owner's number, as the journal knows it; 0 before the first claim."""
+        return self._journal.state.identity.owner
+
+    @property
     def next_flush(self) -> int:
         """The least number that the next flush to be recorded can get; StoreUnavailable before the claim."""
         taken, last_flush = self._buffers.taken, self._journal.state.last_flush
@@ -206,6 +216,27 @@ class Owner:
     def visited(self, fold_day: int) -> None:
         """Records in the store that all rows due at fold_day were revisited and flushed. May block."""
         self._store.visited(self._holding(), fold_day)
+
+    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+        """Returns a page of all rows of counts, by stored key. May block."""
+        return self._store.walk(after, limit)
+
+    def times_changed(self) -> bool:
+        """Returns whether values are kept for another time than when all own breakdowns were revisited. May block."""
+        return (self._store.noted(self._note_of_times()) or "") != self._kept_times()
+
+    def note_times(self) -> None:
+        """Notes in the store for how long values are kept, after all own breakdowns were revisited. May block."""
+        name, times = self._note_of_times(), self._kept_times()
+        self._store.drop_notes([name])
+        if times:
+            self._store.note(name, times)
+
+    def _note_of_times(self) -> str:
+        return f"{KEPT_TIMES}{self._holding().owner}"
+
+    def _kept_times(self) -> str:
+        return ",".join(map(str, self._bounded.times))
 
     def _holding(self) -> Held:
         if self._held is None:
@@ -257,6 +288,13 @@ class Owner:
                 raise self._closed.with_traceback(None)
             await self._flush()
 
+    async def between_flushes(self, write: Callable[[Held], None]) -> None:
+        """Writes own rows in the flush's thread, while no flush is under way. Raises what `write` does."""
+        async with self._flushing:
+            with self._counting_failures():
+                await self._claim()
+                await self._in_store_thread(lambda: write(self._holding()))
+
     async def claim(self) -> None:
         """Becomes the holder of the owner, as the first flush does. Raises as `flush`."""
         async with self._flushing:
@@ -266,6 +304,7 @@ class Owner:
     async def _flush(self) -> None:
         with self._counting_failures():
             await self._claim()
+            self._buffers.forget_words(await self._in_store_thread(self._erased_words))
             if self._record is not None:
                 await self._carry_out(self._record)
             if record := await self._take():
@@ -369,6 +408,7 @@ class Owner:
 
     def _replay_taken(self, refused: set[str], erasures: Mapping[str, int]) -> Buffer:
         buffer = replay(self._journal.frames(self._record), erasures, self._late_before())
+        buffer.words = self._buffers.words
         buffer.decide(refused)
         return buffer
 

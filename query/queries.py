@@ -42,6 +42,7 @@ from query.sums import sum_of_rows
 from query.total import make_total
 
 _CACHED_BYTES = 100_000  # of query strings whose meaning is kept
+_ERASURES = 1_000  # prefixes of which it is known how far a deletion has come
 
 
 class Limits(Protocol):
@@ -69,7 +70,8 @@ class Queries:
         self._clock = clock
         self._grids = Grids()
         self._parameters: Cache[tuple[bytes, tuple[str, ...]], Parameters] = Cache(_CACHED_BYTES)
-        self._erased_to: tuple[str, str | None] = "", None  # a prefix, and the last key that was found to be erased
+        # By prefix: the last key that was found to be erased, and whether this is the second time through.
+        self._erasures: dict[str, tuple[str | None, bool]] = {}
         self._windows: Cache[bytes, tuple[int, Window | None, int]] = Cache(_CACHED_BYTES)
 
     async def total(self, subject: Subject, query: bytes, names: tuple[str, ...] = TOTAL) -> TotalAnswer:
@@ -191,17 +193,24 @@ class Queries:
     async def to_be_erased(self, prefix: str, limit: int) -> tuple[list[str], bool]:
         """Returns so many links whose keys begin with a prefix, whichever worker has them; and whether there are more.
 
-        It goes on where the last call for this prefix ended, since rows that were erased are there still: from the
-        beginning each time, 30,000 links took four times as long. At the end it looks at all of them once more.
+        It goes on where the last call for this prefix ended, since rows that were erased are there still, and looks at
+        a bounded number of these. At the end it goes through all of them once more: some may have been hit again.
         """
-        after = self._erased_to[1] if self._erased_to[0] == prefix else None
+        after, is_again = self._erasures.pop(prefix, (None, False))
         page = await self._links.first(prefix, limit, self.now(), after)
-        self._erased_to = prefix, page.after
-        if after is not None and page.after is None:
+        keys, more = [key for key, _ in page.links], page.after is not None
+        if more:
+            after = page.after
+        elif after is not None and not is_again:
             again = await self._links.first(prefix, limit, self.now())
-            keys = list(dict.fromkeys(key for key, _ in (*page.links, *again.links)))
-            return keys[:limit], again.after is not None or len(keys) > limit
-        return [key for key, _ in page.links], page.after is not None
+            keys = list(dict.fromkeys([*keys, *(key for key, _ in again.links)]))
+            more, is_again = again.after is not None or len(keys) > limit, True
+            after = again.after if len(keys) <= limit else None
+        if more:
+            while len(self._erasures) >= _ERASURES:
+                del self._erasures[next(iter(self._erasures))]
+            self._erasures[prefix] = after, is_again
+        return keys[:limit], more
 
     def rows_erased(self) -> None:
         """Forgets the rankings: links or groups were erased, so they are out of date."""

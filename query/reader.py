@@ -107,11 +107,13 @@ def with_pending(row: Row, pending: Sequence[Pending], marks: Mapping[int, int],
     return row
 
 
-def without_disavowed(row: Row, moved: Row, ladder: Ladder, head: bool = False) -> Row:
-    """Returns a row that knows which of its hits are called bots, by the row of these. head: no buckets were read."""
-    if head:
-        called = max(0, moved.lifetime - moved.bots)
-        return row._replace(disavowed=Disavowed(called)) if called else row
+def head_without_disavowed(head: Row, moved: Row) -> Row:
+    """Returns the head of a row with how many of its hits are called bots, by the row of these."""
+    return head._replace(disavowed=Disavowed(moved.lifetime - moved.bots))
+
+
+def without_disavowed(row: Row, moved: Row, ladder: Ladder) -> Row:
+    """Returns a row that knows which of its hits are called bots, by the row of these."""
     day = max(row.fold_day, moved.fold_day)
     return fold(row, day, ladder)._replace(disavowed=disavowed_of(fold(moved, day, ladder), day, ladder))
 
@@ -231,16 +233,20 @@ class Reader:
         """
         key = access().row(key)
         await spend(ROWS)
+        corrected = await self.corrected(key, now, since=since, bots=bots)
+        return await self._current(key, now, since, bots) if corrected is None else corrected
+
+    async def corrected(self, key: str, now: int, *, since: int = 0, bots: bool = True) -> Row | None:
+        """Returns what `row` does, if some hits of the row are called bots; else None."""
         if not self._is_corrected(key):
-            return await self._current(key, now, since, bots)
+            return None
+        await spend(ROWS)
         # What is called bots first: the hits of which it is said are in the row that is read after it.
         moved = await self._current(moved_key(key), now, HEAD if since == HEAD else 0, True)
+        if moved.lifetime <= moved.bots:
+            return None
         row = await self._current(key, now, since, bots)
-        return without_disavowed(row, moved, self.ladder, head=since == HEAD)
-
-    async def moved(self, keys: Iterable[str], now: int) -> Mapping[str, Row]:
-        """Returns the rows of what is called bots, of these stored keys."""
-        return {key: await self._current(moved_key(key), now, 0, True) for key in keys}
+        return head_without_disavowed(row, moved) if since == HEAD else without_disavowed(row, moved, self.ladder)
 
     async def _current(self, key: str, now: int, since: int, bots: bool) -> Row:
         pending = (

@@ -4,6 +4,9 @@ The store keeps next to each row the fold day at which folding next changes it, 
 due and for no others. It carries them out through the owner, like hits: a step asks the owner to fold some keys and
 flushes. So the pass may end anywhere, by a kill or a store that is down: what was not folded is still due, and the next
 pass, be it days later, begins with it. A pass that never runs costs bytes, never an answer.
+
+The due days of breakdowns depend on how long values are kept. When the settings say another time than before, the
+breakdowns of all rows are visited once.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from clickcurve.buckets import codec
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Row, fold
-from clickcurve.keys import QUARANTINE
+from clickcurve.keys import QUARANTINE, breakdown_of, is_moved
 from retention.plan import Fold, TierSummary, plan, summarize
 from storage.contract import StoredLink
 
@@ -34,6 +37,16 @@ class Verbs(Protocol):
     async def flush(self) -> None: ...
     def due(self, fold_day: int, after: str | None, limit: int, /) -> list[str]: ...
     def visited(self, fold_day: int, /) -> None: ...
+
+
+class RowsToRevisit(Protocol):
+    """What a visit of all breakdowns needs of their owner; all but `revisit` and `flush` may block."""
+
+    def revisit(self, keys: Iterable[str]) -> None: ...
+    async def flush(self) -> None: ...
+    def walk(self, after: str | None, limit: int, /) -> Sequence[tuple[str, StoredLink]]: ...
+    def times_changed(self) -> bool: ...
+    def note_times(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,28 @@ async def run_pass(
             await verbs.flush()
             steps, rows, after = steps + 1, rows + len(keys), keys[-1]
         await in_thread(verbs.visited, fold_day)
+    except ClickcurveError as error:
+        return PassReport(fold_day, steps, rows, error.detail)
+    return PassReport(fold_day, steps, rows)
+
+
+async def revisit_breakdowns(
+    verbs: RowsToRevisit,
+    fold_day: int,
+    step_rows: int = STEP_ROWS,
+    in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
+) -> PassReport:
+    """Visits all breakdowns if values are kept for another time than at the last whole visit."""
+    steps = rows = 0
+    after: str | None = None
+    try:
+        if await in_thread(verbs.times_changed):
+            await verbs.flush()
+            while page := await in_thread(verbs.walk, after, step_rows):
+                verbs.revisit(breakdown_of(key) for key, _ in page if not is_moved(key))
+                await verbs.flush()
+                steps, rows, after = steps + 1, rows + len(page), page[-1][0]
+            await in_thread(verbs.note_times)
     except ClickcurveError as error:
         return PassReport(fold_day, steps, rows, error.detail)
     return PassReport(fold_day, steps, rows)

@@ -11,7 +11,6 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.hosts import IN_KEY, Hosts
@@ -55,7 +54,7 @@ class Attributes:
         self.hosts = Hosts(settings.hosts == IN_KEY)
         self.dimensions = settings.breakdown_dimensions
         self.visitors = settings.breakdown_visitors and bool(self.dimensions)
-        self.bounded = BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps)
+        self.bounded = settings.bounded
         self._countries = settings.breakdown_country_data
         self._store = store
         self._clock = clock

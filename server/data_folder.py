@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -39,6 +40,11 @@ def peers_folder(data: Path) -> Path:
     return data / "peers"
 
 
+def adopter_lock(data: Path) -> Path:
+    """Returns the file that the worker locks which empties orphaned journals."""
+    return data / "adopter.lock"
+
+
 def journal_folder(data: Path, number: int) -> Path:
     """Returns the folder of journal `number`, 1 or more."""
     return data / f"{JOURNAL}{number}"
@@ -56,15 +62,19 @@ def draft_of(journal: Path) -> Path:
 
 
 def give_way(journal: Path, workers: int) -> int:
-    """Renames a journal's folder to that of a former one, beyond those of the workers; returns its new number.
+    """Renames a journal's folder to that of an orphaned one, beyond those of the workers; returns its new number.
 
     The process that holds the journal calls it, so that no other can take it meanwhile.
     """
     number = workers
     while True:
         number = max(number, *journal_numbers(journal.parent)) + 1
-        with suppress(OSError):  # another worker's journal got the number first
+        try:
             journal.rename(journal_folder(journal.parent, number))
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # else another journal got the number first
+                raise
+        else:
             return number
 
 
@@ -76,8 +86,9 @@ def quarantine(journal: Path) -> Path:
     return journal.rename(new_path)
 
 
-def quarantined_journals(data: Path) -> int:
-    return sum(1 for _ in data.glob(QUARANTINED + "*"))
+def quarantined_journals(data: Path) -> list[Path]:
+    """Lists the folders of journals that nothing flushes."""
+    return sorted(data.glob(QUARANTINED + "*"))
 
 
 def prepare(data: Path) -> None:

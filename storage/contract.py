@@ -24,12 +24,13 @@ was asked to write may be there then, whole, or not. No error of a driver leaves
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
 from clickcurve.buckets.candidates import Cutoffs, Place
+from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.upper_bounds import UpperBounds
 
@@ -42,20 +43,28 @@ FINAL = (COPIED, RETIRED)
 # What OwnerRecord.journal says of an owner whose journal lies in the store. A journal on a disk never takes its number.
 IN_STORE = "in the store"
 EMPTYING = "in the store, and being emptied"  # by a process beside its own, so it accepts nothing
+_REWROTE = " rewrote "  # in a holder: after the name of a rewriter, before EPOCH.HOLDER of the last claim by a journal
 
 # How names of notes begin. SINCE, then a dimension: since when hits are divided by it, in epoch seconds. SALT, then the
 # start of a day: its salt, which no backup and no copy has.
+# KEPT_TIMES, then an owner: for how long its breakdowns keep values of which dimensions.
 # SHARE, then the id of a share: what it shows until when; SHARE_SECRET is what signs all of them.
 # TOKEN, then the id of a token: what it allows; TOKENS_VERSION is another one after each change of tokens. TOKEN_USED,
 # then the id of a token and a day: it was used then. AUDIT, then a time: what somebody with a token did.
 SINCE, SALT, SHARE, TOKEN, TOKEN_USED, AUDIT = "since:", "salt:", "share:", "token:", "token-used:", "audit:"
+KEPT_TIMES = "kept-times:"
 # LIMITS: a digest of the limiter's rules, to tell whether they have changed.
 SHARE_SECRET, TOKENS_VERSION, LIMITS = "share-secret", "tokens-version", "limits"
 # DISAVOW, then the id of a rule: which counted hits it calls bots. DISAVOW_SETTLED, DISAVOW_UNDO, then its id: it is
-# settled, or to be undone. DISAVOW_FLUSHED, then its id and an owner: this has flushed since. DISAVOW_VERSION is
-# another one after each change of these.
+# settled, or to be undone. DISAVOW_FLUSHED, then its id and an owner: this has flushed since. DISAVOW_WALKED, then its
+# id: which links it was carried out for. DISAVOW_VERSION is another one after each change of these.
 DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO = "disavow:", "disavow-settled:", "disavow-undo:"
-DISAVOW_FLUSHED, DISAVOW_VERSION = "disavow-flushed:", "disavow-version"
+DISAVOW_FLUSHED, DISAVOW_WALKED, DISAVOW_VERSION = "disavow-flushed:", "disavow-walked:", "disavow-version"
+# ERASE, then the id of an erasure: which value must be forgotten, as a digest. ERASE_CONFIRMED, ERASE_REFUSED, then its
+# id and an owner: no row of this owner has the value, or why some may have. ERASE_DONE, then its id: all is done.
+# ERASE_SECRET is what digests are made with. ERASE_VERSION is another one after each change of these.
+ERASE, ERASE_CONFIRMED, ERASE_REFUSED, ERASE_DONE = "erase:", "erase-confirmed:", "erase-refused:", "erase-done:"
+ERASE_SECRET, ERASE_VERSION = "erase-secret", "erase-version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +86,38 @@ class OwnerRecord:
     begun: int
     begun_at: int
 
+    @property
+    def last_claim(self) -> tuple[int, str]:
+        """The epoch and the holder of the last claim by a journal. Later ones may have been made to rewrite rows."""
+        _, rewrote, claim = self.holder.partition(_REWROTE)
+        if not rewrote:
+            return self.epoch, self.holder
+        epoch, _, holder = claim.partition(".")
+        return int(epoch), holder
+
+    @property
+    def rewriter(self) -> str:
+        """Who claimed the owner last to rewrite its rows; "": nobody since the last claim by a journal."""
+        rewriter, rewrote, _ = self.holder.partition(_REWROTE)
+        return rewriter if rewrote else ""
+
+    def rewritten_by(self, rewriter: str) -> OwnerRecord:
+        """Returns the record as `claim_to_rewrite` needs it: a journal still finds its own claim in it."""
+        epoch, holder = self.last_claim
+        return replace(self, epoch=self.epoch + 1, holder=f"{rewriter}{_REWROTE}{epoch}.{holder}")
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The holder of an owner, as `begin` and all writes of a flush check it."""
+    """The holder of an owner, as `begin` and all writes of a flush check it.
+
+    rewrites: not its process, but one that writes rows of an owner again that is not open (`Store.claim_to_rewrite`).
+    """
 
     owner: int
     epoch: int
     holder: str
+    rewrites: bool = False
 
 
 class FramePlace(NamedTuple):
@@ -131,7 +164,7 @@ class StoredLink:
 class OwnRow(NamedTuple):
     data: bytes | None
     erased_at: int  # epoch microseconds, 0 = never erased
-    upper_bounds: UpperBounds | None = None  # if it is a candidate
+    upper_bounds: UpperBounds | None = None  # if it is a candidate among all links
 
 
 class SavedRow(NamedTuple):
@@ -189,14 +222,14 @@ class View(Protocol):
     def notes(self) -> dict[str, str]:
         """Returns all notes by name."""
 
-    def upper_bounds(self, keys: Sequence[str]) -> dict[tuple[str, int], UpperBounds] | None:
-        """Returns the upper bounds of the candidates among the rows of these keys, by key and owner.
+    def ranked_prefixes(self) -> list[str]:
+        """Returns the prefixes of stored keys whose links have all their candidates, "" for all links."""
 
-        None: the store keeps none, or not all yet.
-        """
+    def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
+        """Returns the upper bounds of a ranked prefix's candidates among the rows of these keys, by key and owner."""
 
-    def cutoffs(self, owner: int) -> Cutoffs:
-        """Returns the cutoffs of this owner: no row but a candidate passes one. Raises RowCorrupt."""
+    def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
+        """Returns the cutoffs of this owner: no row of the prefix but a candidate passes one. Raises RowCorrupt."""
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Returns up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
@@ -206,11 +239,15 @@ class View(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What links are ranked by: what people count, or bots, or both, from `since` on; None: in the links' lives."""
+    """What links are ranked by: what people count, or bots, or both, from `since` on; None: in the links' lives.
+
+    prefix: of the stored keys of the links that are ranked.
+    """
 
     since: int | None
     people: bool
     bots: bool
+    prefix: str = ""
 
 
 class Candidates(NamedTuple):
@@ -231,13 +268,10 @@ class FoundLinks(NamedTuple):
 
 
 class RankedLinks(Protocol):
-    """All links at one moment."""
+    """The links of a ranking at one moment."""
 
-    def candidates(self, prefix: str = "") -> Candidates | None:
-        """Returns the links that lead in the ranking, of those whose stored keys begin with a prefix.
-
-        None: the store cannot read what it keeps of them.
-        """
+    def candidates(self) -> Candidates | None:
+        """Returns the links that lead in the ranking; None: the store cannot read what it keeps of them."""
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         """Returns everything stored of these keys, as `View.links`."""
@@ -326,6 +360,13 @@ class Store(Protocol):
         only if the state changes, so that a late duplicate finds that its condition no longer holds.
         """
 
+    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        """Replaces the record of an owner that is not OPEN, as `claim` does; also of a COPIED or RETIRED one.
+
+        `after` differs in its epoch, which is higher, and its holder. The new holder may save rows with the number of
+        the flush that began last, until the next claim. What the owner wrote late loses against them.
+        """
+
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         """Sets begun to `flush` if held is the open holder and begun is `previous` or `flush`. False = fenced."""
 
@@ -383,6 +424,12 @@ class Store(Protocol):
         """Returns the highest stamp of all erasures, 0 = none. A shared store always returns 0.
 
         What other machines' clocks have stamped says nothing about the clock of this one.
+        """
+
+    def forget_bytes(self) -> None:
+        """Takes what was overwritten or dropped out of the bytes of the store's files.
+
+        A cluster does so by itself, with its next compaction. Raises StoreUnavailable: perhaps not all is gone.
         """
 
     def forget_ids(self, before_us: int) -> None:
@@ -449,22 +496,30 @@ class Store(Protocol):
         another one goes through all of its keys each time, but keeps no more than `limit` of them.
         """
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         """Returns up to `limit` keys from `start` on that contain `text`, as `in_order` does; ASCII in any case.
 
-        Looks at no more than `most` keys, but for a store whose own order is another one: it looks at all each time.
+        prefix: of each key. Looks at no more than `most` keys, but for a store whose own order is another one: it looks
+        at all each time.
         """
 
     def ranked(self, ranking: Ranking) -> AbstractContextManager[RankedLinks | None]:
-        """Shows all links by what they can count, for a question. Leave it soon, as a view.
+        """Shows links by what they can count, for a question. Leave it soon, as a view.
 
         None: the store keeps no candidates, or not all yet: then only a walk can tell.
         """
 
-    def cutoffs(self, owner: int) -> Cutoffs | None:
+    def cutoffs(self, owner: int) -> CutoffsByPrefix | None:
         """Returns the cutoffs: a row of this owner that passes one must be saved with its upper bounds.
 
-        None: no row must. A flush may use those that it has read to its end: cutoffs only rise.
+        None: no row must. A flush asks once and may use them to its end: cutoffs only rise, and the store remembers
+        which rankings the flush of an owner knows.
+        """
+
+    def rank_prefixes(self, prefixes: Collection[str]) -> None:
+        """Keeps candidates of the links of these prefixes of stored keys too, where there are many, and of no others.
+
+        `rank_some` makes the rows that are there candidates.
         """
 
     def rank_anew(self) -> None:

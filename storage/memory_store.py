@@ -6,7 +6,7 @@ Everything is a dict under one lock. It is held for microseconds, but longer by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from heapq import nsmallest
@@ -14,7 +14,9 @@ from threading import RLock
 from uuid import uuid4
 
 from clickcurve.buckets.candidates import NOBODY, Cutoffs
+from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix, open_cutoffs
 from clickcurve.buckets.ladder import CLICKS, Ladder
+from clickcurve.buckets.prefixes import ALL_KEYS
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
 from clickcurve.keys import contains, counts_key, is_breakdown, link_of
 from storage.contract import (
@@ -31,7 +33,7 @@ from storage.contract import (
     StoredRow,
 )
 from storage.memory_journals import MemoryJournals
-from storage.owners import begun, check_fence, claimed, closed
+from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
 
 
 class MemoryStore:
@@ -71,6 +73,9 @@ class MemoryStore:
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         return self._change(before.owner, lambda stored: claimed(stored, before, after))
+
+    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        return self._change(before.owner, lambda stored: claimed_to_rewrite(stored, before, after))
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at))
@@ -134,6 +139,9 @@ class MemoryStore:
     def newest_erasure(self) -> int:
         return max(self._erased.values(), default=0)
 
+    def forget_bytes(self) -> None:
+        """Returns at once: nothing is on a disk."""
+
     def forget_ids(self, before_us: int) -> None:
         with self._lock:
             for id_, claims in list(self._ids.items()):
@@ -196,9 +204,10 @@ class MemoryStore:
             keys = nsmallest(limit, (key for key in self._rows if key >= start and not is_breakdown(key)))
             return [(key, self._link(key)) for key in keys]
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         with self._lock:
-            keys = nsmallest(most, (key for key in self._rows if key >= start and not is_breakdown(key)))
+            within = (key for key in self._rows if key.startswith(prefix) and not is_breakdown(key))
+            keys = nsmallest(most, (key for key in within if key >= start))
             matching = [key for key in keys if contains(key, text)][:limit]
             last = matching[-1] if len(matching) == limit else keys[-1] if len(keys) == most else None
             return FoundLinks([(key, self._link(key)) for key in matching], last)
@@ -208,18 +217,21 @@ class MemoryStore:
         asked = ranking.since, ranking.people, ranking.bots
         with self._lock:
             most: Counter[str] = Counter()
-            links = [key for key in self._rows if link_of(key) is not None]
-            for (key, _), bounds in self.upper_bounds(links).items():
+            links = [key for key in self._rows if link_of(key) is not None and key.startswith(ranking.prefix)]
+            for (key, _), bounds in self.upper_bounds(links, ALL_KEYS).items():
                 most[key] += most_since(bounds, *asked)
             yield MemoryRanked(most, self._link)
 
-    def upper_bounds(self, keys: Sequence[str]) -> dict[tuple[str, int], UpperBounds]:
+    def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
         rows = [(key, owner, row.upper_bounds) for key in keys for owner, row in self._rows.get(key, {}).items()]
         return {(key, owner): bounds for key, owner, bounds in rows if bounds is not None}
 
-    def cutoffs(self, owner: int) -> Cutoffs:
+    def cutoffs(self, owner: int) -> CutoffsByPrefix:
         """Returns open cutoffs: every row with a count passes them."""
-        return Cutoffs()
+        return open_cutoffs()
+
+    def rank_prefixes(self, prefixes: Collection[str]) -> None:
+        """Returns at once: every row is a candidate."""
 
     def rank_anew(self) -> None:
         """Returns at once: every row was ranked when it was saved."""
@@ -255,14 +267,14 @@ class MemoryStore:
 
 
 class MemoryRanked:
-    """All links by their bounds, of a store that stays locked meanwhile; they are sorted for each question."""
+    """Links by their bounds, of a store that stays locked meanwhile; they are sorted for each question."""
 
     def __init__(self, bounds: Mapping[str, int], link: Callable[[str], StoredLink]) -> None:
         self._bounds = bounds
         self._link = link
 
-    def candidates(self, prefix: str = "") -> Candidates:
-        some = (each for each in self._bounds.items() if each[1] and each[0].startswith(prefix))
+    def candidates(self) -> Candidates:
+        some = (each for each in self._bounds.items() if each[1])
         return Candidates(sorted(some, key=lambda each: (-each[1], each[0])), NOBODY)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
@@ -278,6 +290,13 @@ class MemoryView(MemoryStore):
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         links = ((key, self._link(key)) for key in keys)
         return {key: link for key, link in links if link.rows or link.erased_at}
+
+    def ranked_prefixes(self) -> list[str]:
+        return [ALL_KEYS]
+
+    def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
+        """Returns open cutoffs: every row with a count is a candidate."""
+        return Cutoffs()
 
     def count_rows(self, breakdowns: bool) -> int:
         return sum(len(rows) for key, rows in self._rows.items() if breakdowns or not is_breakdown(key))

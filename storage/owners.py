@@ -1,7 +1,7 @@
 """How an owner's record may change: one set of rules for every store.
 
-`claimed`, `begun`, `closed`, `begun_naming` and `done_with` return the record as it is after the change: the stored one
-if the change was made before, None if the change is refused.
+`claimed`, `claimed_to_rewrite`, `begun`, `closed`, `begun_naming` and `done_with` return the record as it is after the
+change: the stored one if the change was made before, None if the change is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ def claim_condition(record: OwnerRecord) -> tuple[int, str, str, int]:
 
 def claimed(stored: OwnerRecord | None, before: OwnerRecord, after: OwnerRecord) -> OwnerRecord | None:
     if stored is None or stored.state in FINAL:
+        return None
+    return after if stored == after or claim_condition(stored) == claim_condition(before) else None
+
+
+def claimed_to_rewrite(stored: OwnerRecord | None, before: OwnerRecord, after: OwnerRecord) -> OwnerRecord | None:
+    if stored is None or stored.state == OPEN:
         return None
     return after if stored == after or claim_condition(stored) == claim_condition(before) else None
 
@@ -56,12 +62,21 @@ def done_with(stored: JournalRecord | None, held: Held, flush: int) -> JournalRe
 
 def is_open(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
     """Returns whether the store knows `held` as the open holder."""
-    return stored is not None and (stored.epoch, stored.holder, stored.state) == (held.epoch, held.holder, OPEN)
+    return _is_holder(stored, held) and stored.state == OPEN and not held.rewrites
+
+
+def _is_rewritten(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
+    """Returns whether the store knows `held` as the last one that rewrites rows of an owner that is not open."""
+    return _is_holder(stored, held) and stored.state != OPEN and held.rewrites
+
+
+def _is_holder(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
+    return stored is not None and (stored.epoch, stored.holder) == (held.epoch, held.holder)
 
 
 def check_fence(held: Held, flush: int, stored: OwnerRecord | None) -> None:
     """Raises OwnerFenced unless `held` may write flush `flush`, given the record that is stored now."""
-    if is_open(stored, held) and stored.begun == flush:
+    if (is_open(stored, held) or _is_rewritten(stored, held)) and stored.begun == flush:
         return
     now = "unknown to the store"
     if stored is not None:

@@ -5,7 +5,7 @@ On a cluster they would be rows that every flush of each owner reads and writes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from clickcurve.buckets.candidates import Cutoffs
@@ -21,6 +21,9 @@ class UnrankedStore:
     def cutoffs(self, owner: int) -> None:
         """Returns None: there are none."""
 
+    def rank_prefixes(self, prefixes: Collection[str]) -> None:
+        """Returns at once: there is nothing to do."""
+
     def rank_anew(self) -> None:
         """Returns at once: there is nothing to do."""
 
@@ -30,9 +33,14 @@ class UnrankedStore:
 
 
 class UnrankedView:
-    def upper_bounds(self, keys: Sequence[str]) -> None:
-        """Returns None: there are none."""
+    def ranked_prefixes(self) -> list[str]:
+        """Returns none: no candidates are kept."""
+        return []
 
-    def cutoffs(self, owner: int) -> Cutoffs:
+    def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
+        """Returns none: no prefix is ranked."""
+        return {}
+
+    def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
         """Returns open cutoffs: none was ever compared."""
         return Cutoffs()

@@ -125,9 +125,15 @@ def _sources(root: Path, *tops: str) -> Iterator[tuple[str, Nodes]]:
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    """Parses a file once for all rules, which takes longer than they do."""
+    return ast.parse(path.read_text())
+
+
+@cache
 def _nodes(path: Path) -> Nodes:
-    """The imports, functions, their arguments and attributes of a file, which is parsed once for all rules."""
-    return tuple(node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, _OF_INTEREST))
+    """The imports, functions, their arguments and attributes of a file."""
+    return tuple(node for node in ast.walk(parsed(path)) if isinstance(node, _OF_INTEREST))
 
 
 def _imports(nodes: Nodes) -> Iterator[tuple[int, str]]:

@@ -12,9 +12,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -55,6 +57,15 @@ def examples(full: int) -> int:
 def at(*, quick: int, full: int) -> int:
     """How often something random is done: with `--all` as often as it is worth, else a few times."""
     return full if is_full() else quick
+
+
+def sweep(name: str) -> Iterator[int]:
+    """The numbers of calls that fail in turn, 1, 2, 3 ...: with --all each one, else the first and then each third.
+
+    Which ones depends on the name, so that tests of one kind try different ones.
+    """
+    step = at(quick=3, full=1)
+    return chain((1,), count(2 + crc32(name.encode()) % step, step))
 
 
 def is_full() -> bool:

@@ -10,10 +10,9 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 
-from tests.layout import PARTS, files
+from tests.layout import PARTS, files, parsed
 
 MAX_FIRST_SENTENCE_WORDS = 20
 
@@ -43,13 +42,7 @@ _WHO = re.compile(
 def _trees(root: Path) -> Iterator[tuple[str, ast.Module]]:
     for path in files(root, *(part for part in PARTS if (root / part).is_dir())):
         if path.suffix == ".py":
-            yield path.relative_to(root).as_posix(), _tree(path)
-
-
-@cache
-def _tree(path: Path) -> ast.Module:
-    """Parses a file once for all rules, which takes longer than they do."""
-    return ast.parse(path.read_text())
+            yield path.relative_to(root).as_posix(), parsed(path)
 
 
 def names(root: Path) -> list[str]:

@@ -25,7 +25,7 @@ lives in this module; times are integer epoch seconds, spans half-open.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from calendar import monthrange
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -165,6 +165,10 @@ class Ladder:
         """Returns the tier that holds t: the index of the first cut that is not after it."""
         cuts = self.cuts(fold_day)
         return 0 if t >= cuts[0] else len(cuts) - bisect_right(cuts[::-1], max(t, 0))
+
+    def tier_of_age(self, days: int) -> Tier:
+        """Returns the coarsest tier that may hold something so many days old, of those after the finest."""
+        return self.tiers[max(1, bisect_left(self._age_days, days))]
 
     def bucket(self, tier: int, t: int) -> tuple[int, int]:
         """Returns [start, end) of that tier's bucket that holds t."""

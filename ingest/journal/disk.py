@@ -31,10 +31,15 @@ class Disk:
             self.sync_folder(path.parent)
 
     def lock(self, path: Path) -> int:
-        """Locks the file until it is closed or the process ends; BlockingIOError if another process holds it."""
+        """Locks the file until it is closed or the process ends; BlockingIOError if another process holds it.
+
+        If its folder is renamed meanwhile, the lock is that of the renamed one: BlockingIOError or FileNotFoundError.
+        """
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.stat().st_ino != os.fstat(fd).st_ino:
+                raise BlockingIOError(errno.EAGAIN, "its folder was renamed", str(path))
         except BaseException:
             os.close(fd)
             raise

@@ -359,8 +359,10 @@ class DiskJournal:
         path = self.folder / "lock"
         try:
             self._lock_fd = self._disk.lock(path)
-        except BlockingIOError:
-            holder = bytes(self._disk.read(path)).decode(errors="replace").strip()
+        except (BlockingIOError, FileNotFoundError):  # held, or renamed by the process that held it
+            holder = ""
+            with suppress(FileNotFoundError):
+                holder = bytes(self._disk.read(path)).decode(errors="replace").strip()
             raise JournalHeld(f"the journal in {self.folder} is held by process {holder or 'unknown'}") from None
 
     def _recover(self) -> None:

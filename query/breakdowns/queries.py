@@ -172,8 +172,8 @@ class BreakdownQueries:
         await spend(VALUE_POINTS, len(grid.edges))
         since = self._since(dimension)
         if len(grid.edges) <= AT_ONCE:
-            return curve_of_value(row, dimension, value, since, grid, now)
-        return await asyncio.to_thread(curve_of_value, row, dimension, value, since, grid, now)
+            return curve_of_value(row, dimension, value, since, grid, now, self.bounded)
+        return await asyncio.to_thread(curve_of_value, row, dimension, value, since, grid, now, self.bounded)
 
     async def visitors(self, subject: Subject, query: bytes) -> VisitorsAnswer:
         """Returns the visitors of a link or a group by days, and their sum."""

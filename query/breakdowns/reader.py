@@ -83,6 +83,7 @@ class BreakdownReader:
         self._pending_breakdowns = pending_breakdowns
         self._ladder = ladder
         self.bounded = bounded
+        self._widest = replace(WIDEST, times=bounded.times)
         self._merging = asyncio.Lock()
 
     async def read(self, stored_key: str, now: int, only: Container[str], start: int | None = None) -> BreakdownRow:
@@ -98,7 +99,7 @@ class BreakdownReader:
             called = await self._current(moved_key(stored_key), now, _EVERY, None, CORRECTIONS)
         row = await self._current(stored_key, now, only, start, self.bounded)
         if called is not None:
-            row = await in_thread("leaving out hits that are called bots", _corrected, row, called)
+            row = await in_thread("leaving out hits that are called bots", _corrected, row, called, self._widest)
         if self._least:
             shown = await in_thread("hiding values with few hits", hide_few, row.breakdown, self._least)
             row = replace(row, breakdown=shown)
@@ -200,11 +201,11 @@ class _Every:
 _EVERY = _Every()
 
 
-def _corrected(row: BreakdownRow, called: BreakdownRow) -> BreakdownRow:
+def _corrected(row: BreakdownRow, called: BreakdownRow, bounded: BoundedLadder) -> BreakdownRow:
     """Returns a row without the hits that are called bots, by the row of these."""
     day = max(row.counts.fold_day, called.counts.fold_day)
     counts = without_disavowed(row.counts, called.counts, row.ladder)
-    breakdown = fold_breakdown(row.breakdown, day, WIDEST)
+    breakdown = fold_breakdown(row.breakdown, day, bounded)
     moved = Moved(fold(called.counts, day, row.ladder), fold_breakdown(called.breakdown, day, CORRECTIONS))
     left = without_called(breakdown, moved, row.ladder)
     return replace(row, counts=counts, breakdown=left.breakdown, unsure=left.unsure)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from msgspec import UNSET
 
 from clickcurve.answers import (
     NotShown,
@@ -52,6 +55,7 @@ class ValueCounts:
     other: int
     unrecorded: int
     exact: bool
+    kept_since: int | None
 
     def bounds(self, value: str) -> Bounds:
         """Returns the bounds of a value's hits, also of one that was never kept."""
@@ -80,6 +84,7 @@ class ValueCounts:
             other=self.other,
             unrecorded=self.unrecorded,
             exact=self.exact,
+            kept_since=UNSET if self.kept_since is None else self.kept_since,
         )
 
 
@@ -111,17 +116,29 @@ def count_values(
         other=recorded.other,
         unrecorded=missing.unrecorded + opening,
         exact=exact,
+        kept_since=bounded.kept_since(dimension, row.counts.fold_day),
     )
 
 
 def bounds_of_values(
     row: BreakdownRow, dimension: str, values: Sequence[str], span: tuple[int, int], since: int, bounded: BoundedLadder
 ) -> list[Bounds]:
-    """Returns the bounds of values in a range: at least what is in kept buckets inside it, at most what is around."""
-    around = count_values(row, dimension, span, since, bounded)
-    start, end = row.edge_at_or_after(span[0]), row.edge_at_or_before(span[1])
-    inside = count_values(row, dimension, (start, max(start, end)), since, bounded)
-    return [Bounds(inside.bounds(value).at_least, around.bounds(value).at_most) for value in values]
+    """Returns the bounds of values in a range.
+
+    Rows of counts are finer. So where the range cuts a bucket, they say how many of its hits lie outside: a value has
+    at least the others of its hits inside, and at most all hits inside.
+    """
+    at_least, at_most = dict.fromkeys(values, 0), dict.fromkeys(values, 0)
+    first, last = row.whole_span(*span)
+    cuts = {row.edge_at_or_after(span[0]), row.edge_at_or_before(span[1])}
+    for start, end in pairwise(sorted({first, last, *(cut for cut in cuts if first < cut < last)})):
+        counts = count_values(row, dimension, (start, end), since, bounded)
+        inside = total(row.counts, max(start, span[0]), min(end, span[1]), series_of(dimension), row.ladder)
+        for value in values:
+            bounds = counts.bounds(value)
+            at_least[value] += max(0, bounds.at_least - (counts.total - inside.at_least))
+            at_most[value] += min(bounds.at_most, inside.at_most)
+    return [Bounds(at_least[value], at_most[value]) for value in values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +152,7 @@ class ValueCurve:
     bounds: list[Bounds]
     whole: Bounds
     first: int | None
+    kept_since: int | None
 
     def states(self) -> list[PointState]:
         """Returns one state per point."""
@@ -158,16 +176,20 @@ class ValueCurve:
             at_most=self.whole.at_most,
             exact=self.whole.at_least == self.whole.at_most,
             points=points,
+            kept_since=UNSET if self.kept_since is None else self.kept_since,
         )
 
 
-def curve_of_value(row: BreakdownRow, dimension: str, value: str, since: int, grid: Grid, now: int) -> ValueCurve:
+def curve_of_value(
+    row: BreakdownRow, dimension: str, value: str, since: int, grid: Grid, now: int, bounded: BoundedLadder
+) -> ValueCurve:
     """Returns the bounds of a value along a grid of the breakdown's ladder and of the rows' fold day."""
     grid = _on_edges_of_both(row, grid)
     bounds = _bounds_along(row, dimension, value, grid.edges, since)
     at_most = sum([each.at_most for each in bounds])
     whole = Bounds(sum(_certain(row, dimension, value, since, grid)), at_most)
-    return ValueCurve(dimension, value, grid, grid.open_from(now), bounds, whole, row.counts.first)
+    kept_since = bounded.kept_since(dimension, row.counts.fold_day)
+    return ValueCurve(dimension, value, grid, grid.open_from(now), bounds, whole, row.counts.first, kept_since)
 
 
 def _bounds_along(row: BreakdownRow, dimension: str, value: str, edges: Sequence[int], since: int) -> list[Bounds]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from clickcurve.answers import (
     CauseAnswer,
     DimensionAnswer,
@@ -70,7 +72,10 @@ class ChangeQueries:
             TimeRange(*spans.before),
             TotalChange(before, after, after - before),
             same_length,
-            [_answer(each) for each in explained],
+            [
+                _answer(each, self._breakdowns.bounded.kept_since(each.dimension, row.counts.fold_day))
+                for each in explained
+            ],
             await self._by_link(spans, parameters.limit) if subject == ALL else [],
             is_whole and all(cause.at_least == cause.at_most for each in explained for cause in each.causes),
         )
@@ -102,7 +107,7 @@ class ChangeQueries:
         return (await self._queries.total_in(link_subject(key).stored, *span)).total
 
 
-def _answer(explained: DimensionCauses) -> DimensionAnswer:
+def _answer(explained: DimensionCauses, kept_since: int | None) -> DimensionAnswer:
     return DimensionAnswer(
         explained.dimension,
         explained.explains,
@@ -110,4 +115,5 @@ def _answer(explained: DimensionCauses) -> DimensionAnswer:
         HiddenChange(explained.hidden, explained.hidden_change),
         explained.other,
         explained.unrecorded,
+        UNSET if kept_since is None else kept_since,
     )

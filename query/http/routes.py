@@ -42,14 +42,17 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
         named = {"content-disposition": content.disposition} if content.disposition else {}
         return Response(content.body, headers={"content-type": content.media, "vary": "accept", **named})
 
-    @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
-    async def erase_link(request: Request) -> Response:
+    async def erased(request: Request, what: str, name: str, stored: str) -> Response:
         queries.refuse_parameters(raw_query(request))
-        key = key_of_path(request)
-        await note("link deleted", key)
-        await erase([link_key(key)])
+        await note(what, name)
+        await erase([stored])
         queries.rows_erased()
         return Response(status_code=204)
+
+    @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
+    async def erase_link(request: Request) -> Response:
+        key = key_of_path(request)
+        return await erased(request, "link deleted", key, link_key(key))
 
     @router.delete("/v1/links", **openapi.DELETE_LINKS)
     async def erase_links(request: Request) -> Response:
@@ -66,11 +69,7 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
 
     @router.delete("/v1/groups/{name}", status_code=204, **openapi.DELETE_GROUP)
     async def erase_group(request: Request) -> Response:
-        queries.refuse_parameters(raw_query(request))
         name = group_of_path(request)
-        await note("group deleted", name)
-        await erase([group_key(name)])
-        queries.rows_erased()
-        return Response(status_code=204)
+        return await erased(request, "group deleted", name, group_key(name))
 
     return router

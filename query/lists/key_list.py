@@ -4,8 +4,8 @@ The order is that of the characters, which is that of the bytes of UTF-8. A page
 some key on, and this owner's pending hits, with those of other workers where they are asked: taken before the store is
 read, as for one row, so that a key is never missed. Links that were erased and not hit since are left out.
 
-A search looks at all keys from some key on, so many at most. Where a page ends because of that, the next one goes on
-behind the last key that was looked at.
+A search looks at all keys from some key on, so many at most, and a deletion at so many rows: those that were erased are
+there still. Where a page ends because of that, the next one goes on behind the last key that was looked at.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain
 
-from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.row import EMPTY, Pending, Row
 from clickcurve.keys import contains
 from clickcurve.waiting import in_thread, locked
+from query.lists.corrected_rows import ReadCorrected, nothing_corrected
 from query.lists.key_kind import ALL_NAMES, KeyKind, NamesWithin
-from query.lists.moved_rows import MovedRows, no_moved_rows
 from query.lists.other_workers import AskOtherWorkers, WorkerPending, by_stored_key
 from query.lists.steps import Buffered, in_steps
 from query.parameters import Parameters
@@ -30,6 +29,9 @@ from query.total import lifetime
 from storage.contract import FoundLinks, Store
 
 LOOKED_AT = 1_000_000  # keys of one search: some 0.5 s of SQLite
+READ = 20_000  # rows of a page that may end before it has found so many: some 0.5 s of SQLite
+_READ_MORE = 100  # rows, where those that were read count too little
+READ_SHARED = 10_000  # of a store that goes through all of its keys first: these are read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class KeyList:
     """Answers `GET /v1/links?sort=key`, or the same of groups.
 
     pending is the owner's, of a stored key; buffered the keys for which it has any; other_workers asks for theirs.
-    moved: gives the rows of what is called bots. looked_at: keys of one search, at most.
+    corrected: reads rows with hits that are called bots. looked_at: keys of one search, at most.
     """
 
     def __init__(
@@ -72,10 +74,10 @@ class KeyList:
         pending: Callable[[str], Sequence[Pending]],
         buffered: Buffered,
         other_workers: AskOtherWorkers,
-        moved: MovedRows = no_moved_rows,
+        corrected: ReadCorrected = nothing_corrected,
         looked_at: int = LOOKED_AT,
     ) -> None:
-        self._moved = moved
+        self._corrected = corrected
         self._kind = kind
         self._store = store
         self._pending = pending
@@ -90,25 +92,28 @@ class KeyList:
         now: int,
         within: NamesWithin = ALL_NAMES,
         others: Sequence[WorkerPending] | None = None,
+        may_end_early: bool = False,
     ) -> KeyPage:
         """Returns the first `parameters.limit` of these keys from where the parameters say; a search may find fewer.
 
-        others: what other workers hold; None: they are asked. Raises StoreUnavailable.
+        others: what other workers hold; None: they are asked. may_end_early: before so many are found, where too many
+        count nothing. Raises StoreUnavailable.
         """
+        read = (READ_SHARED if self._store.shared else READ) if may_end_early else None
         wanted, many = _Wanted.by(parameters, within), parameters.limit + 1
-        moved = {self._name(stored_key): row for stored_key, row in (await self._moved(now)).items()}
         first = many
         while True:
             pending = await self._first_pending(wanted, first, others)
             async with locked(self._reading, "listing keys"):
-                rows, last = await in_thread("listing keys", self._found, wanted, many, pending, now)
-            if len(pending) < first or (len(rows) == many and rows[-1][0] <= max(pending)):
+                rows, last = await in_thread("listing keys", self._found, wanted, many, pending, now, read)
+            end = rows[-1][0] if len(rows) == many else last
+            if len(pending) < first or (end is not None and end <= max(pending)):
                 break
             first *= 2  # some of them were erased meanwhile and count nothing, so later ones may be on the page
-        links = [
-            (key, lifetime(_without_called(row, moved.get(key)), parameters.bots))
-            for key, row in rows[: parameters.limit]
-        ]
+        links = []
+        for key, row in rows[: parameters.limit]:
+            corrected = await self._corrected(self._kind.stored_of(key), now, since=HEAD)
+            links.append((key, lifetime(row if corrected is None else corrected, parameters.bots)))
         return KeyPage(links, links[-1][0] if len(rows) == many else last)
 
     async def _first_pending(
@@ -127,9 +132,9 @@ class KeyList:
         return self._kind.name_of(stored) or ""
 
     def _found(
-        self, wanted: _Wanted, many: int, pending: Mapping[str, Sequence[Pending]], now: int
+        self, wanted: _Wanted, many: int, pending: Mapping[str, Sequence[Pending]], now: int, most: int | None
     ) -> tuple[list[tuple[str, Row]], str | None]:
-        """Returns the first keys that count anything, with their rows' heads. Runs in a thread.
+        """Returns the first keys that count anything, with their rows' heads. Runs in a thread. most: rows to read.
 
         Also returns the last key that was looked at, if the search ended before it found so many; else None.
         """
@@ -138,9 +143,10 @@ class KeyList:
         ladder, name_of = self._store.ladder(), self._kind.name_of
         at: str | None = self._kind.stored_of(wanted.start) if wanted.start else self._kind.starts[0]
         last: str | None = None
+        looked_at, size = 0, most if most is not None and self._store.shared else many
         while at is not None and last is None and len(rows) < many:
-            size = many - len(rows)
-            read = self._read(wanted.text, at, size)
+            read = self._read(wanted, at, size)
+            looked_at += len(read.links)
             at = None if read.last is None else f"{read.last}\0"
             for stored_key, link in read.links:
                 key = name_of(stored_key)
@@ -157,27 +163,26 @@ class KeyList:
                 if _counts(whole.row):
                     rows[key] = whole.row
             else:
-                if read.last is not None and len(read.links) < size:  # it has looked at as many as it may
+                is_end = len(read.links) < size or (most is not None and looked_at >= most)
+                if read.last is not None and is_end:  # it has looked at as many as it may
                     last = name_of(read.last)
                     at = self._kind.start_after(read.last) if last is None else at
                     if last is not None and last > wanted.within.prefix and last not in wanted.within:
                         last = at = None  # it is behind all that begin so
+            if not self._store.shared:
+                size = max(many - len(rows), _READ_MORE)  # the last ones are not read row by row among erased ones
         for key, several in pending.items():
             row = with_pending(rows.get(key, EMPTY), several, marks.get(key, {}), ladder)
             if _counts(row) and (last is None or key <= last):
                 rows[key] = row
         return nsmallest(many, rows.items()), last
 
-    def _read(self, text: str, start: str, size: int) -> FoundLinks:
-        if text:
-            return self._store.containing(text, start, size, self._looked_at)
+    def _read(self, wanted: _Wanted, start: str, size: int) -> FoundLinks:
+        if wanted.text:
+            prefix = self._kind.stored_of(wanted.within.prefix) if wanted.within.prefix else ""
+            return self._store.containing(wanted.text, start, size, self._looked_at, prefix)
         links = self._store.in_order(start, size)
         return FoundLinks(links, links[-1][0] if len(links) == size else None)
-
-
-def _without_called(head: Row, moved: Row | None) -> Row:
-    called = 0 if moved is None else moved.lifetime - moved.bots
-    return head._replace(disavowed=Disavowed(called)) if called > 0 else head
 
 
 def _counts(row: Row) -> bool:

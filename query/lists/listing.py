@@ -8,9 +8,9 @@ from itertools import takewhile
 
 from clickcurve.access import access
 from clickcurve.buckets.row import Pending
+from query.lists.corrected_rows import ReadCorrected, nothing_corrected
 from query.lists.key_kind import ALL_NAMES, GROUP, LINK, KeyKind, NamesWithin
 from query.lists.key_list import KeyList, KeyPage
-from query.lists.moved_rows import MovedRows, no_moved_rows
 from query.lists.other_workers import AskOtherWorkers, WorkerPending, nobody
 from query.lists.rankings import RankedKeys, Rankings, Walk
 from query.lists.steps import Buffered
@@ -23,8 +23,8 @@ class Listing:
 
     pending is the owner's, of a stored key; buffered the names for which it has any, with parts of the most;
     flushes a number that rises whenever a flush is complete. other_workers: asks for their pending hits of this kind,
-    others_within for those of names that begin with a prefix, or raises StoreUnavailable if it cannot hear all. moved:
-    gives the rows of what is called bots.
+    others_within for those of names that begin with a prefix, or raises StoreUnavailable if it cannot hear all.
+    corrected: reads rows with hits that are called bots.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class Listing:
         flushes: Callable[[], int],
         other_workers: AskOtherWorkers = nobody,
         others_within: Callable[[str], Awaitable[Sequence[WorkerPending]]] | None = None,
-        moved: MovedRows = no_moved_rows,
+        corrected: ReadCorrected = nothing_corrected,
     ) -> None:
         self.kind = kind
         ranked = None if kind is GROUP else store.ranked
-        walk_of = partial(_walk_of, store, kind)
+        walk = partial(walk_of, store, kind)
         self.rankings = Rankings(
-            kind, walk_of, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers, moved
+            kind, walk, ranked, store.rows, pending, buffered, flushes, store.ladder, other_workers, corrected
         )
-        self.keys = KeyList(kind, store, pending, buffered, other_workers, moved)
+        self.keys = KeyList(kind, store, pending, buffered, other_workers, corrected)
         self._others_within = others_within
 
     async def list(self, parameters: Parameters, now: int) -> RankedKeys | KeyPage:
@@ -59,10 +59,13 @@ class Listing:
         return KeyPage([], None) if within is None else await self.keys.page(parameters, now, within)
 
     async def first(self, prefix: str, limit: int, now: int, after: str | None = None) -> KeyPage:
-        """Returns the first names that begin with a prefix, those that another worker alone knows yet included."""
+        """Returns the first names that begin with a prefix, those that another worker alone knows yet included.
+
+        They may be fewer, with more behind them, where many were erased.
+        """
         parameters = Parameters(prefix=prefix, limit=limit, after=after)
         others = () if self._others_within is None else await self._others_within(prefix)
-        return await self.keys.page(parameters, now, NamesWithin(prefix), others)
+        return await self.keys.page(parameters, now, NamesWithin(prefix), others, may_end_early=True)
 
     async def best(self, parameters: Parameters, now: int) -> RankedKeys:
         """Returns the names with the most hits of those that the request may see."""
@@ -80,7 +83,7 @@ class Listing:
         return within.narrowed(parameters.prefix)
 
 
-def _walk_of(store: Store, kind: KeyKind, within: NamesWithin) -> Walk:
+def walk_of(store: Store, kind: KeyKind, within: NamesWithin) -> Walk:
     """Returns a walk over the rows of these names, and as few others as the store can do with.
 
     Groups stand side by side, and so do names with a prefix, in a store that keeps the order of keys. A cluster goes

@@ -28,12 +28,12 @@ from clickcurve.buckets.ranges import Bots, between, total
 from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.buckets.upper_bounds import MOST
 from clickcurve.waiting import in_thread, locked
+from query.lists.corrected_rows import ReadCorrected, nothing_corrected
 from query.lists.key_kind import ALL_NAMES, KeyKind, NamesWithin
-from query.lists.moved_rows import MovedRows, no_moved_rows
 from query.lists.other_workers import AskOtherWorkers, Stamp, by_stored_key
 from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
 from query.parameters import Parameters, resolve_range
-from query.reader import HEAD, naming, stored, with_pending, without_disavowed
+from query.reader import HEAD, naming, stored, with_pending
 from query.total import lifetime
 from storage.contract import RankedLinks, Ranking, StoredLink
 
@@ -42,10 +42,10 @@ Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, Stored
 Counts: TypeAlias = dict[str, "StoredCount"]  # by stored key
 Flushes: TypeAlias = tuple[int, frozenset[Stamp]]  # how many of the owner's are complete, and the others' stamps
 
-# Of a kept ranking: its range, series, fold day and names, and how much is called bots of which rows.
-_Key: TypeAlias = tuple[tuple[int, int] | None, Bots, int, NamesWithin, frozenset[tuple[str, int, int]]]
+# Of a kept ranking: its range, series, fold day and names.
+_Key: TypeAlias = tuple[tuple[int, int] | None, Bots, int, NamesWithin]
 
-_KEPT = 10_000  # links that are kept of a walk; at least as many as may be asked for
+_KEPT = 10_000  # links that are kept of a walk, or as many as are asked for
 _RANKINGS = 8  # rankings kept
 _FRESH_S = 15  # other owners' flushes show after this long at the latest
 _READS = 100  # links that are read before it has, or before the next look whether they are enough
@@ -77,38 +77,31 @@ NOTHING_STORED = StoredCount(0, {})
 
 @dataclass(frozen=True, slots=True)
 class _Counter:
-    """Counts rows: their lives, or the kept buckets that the range touches. span: those buckets as of `now`.
-
-    moved  by stored key: the rows of what is called bots, of all keys that have one. Rankings of people leave it out;
-    those of bots are by what was counted.
-    """
+    """Counts rows: their lives, or the kept buckets that the range touches. span: those buckets as of `now`."""
 
     range: tuple[int, int] | None
     span: tuple[int, int] | None
     bots: Bots
     now: int
     ladder: Ladder
-    moved: Mapping[str, Row]
 
     @classmethod
-    def of(
-        cls, range_: tuple[int, int] | None, bots: Bots, now: int, ladder: Ladder, moved: Mapping[str, Row]
-    ) -> _Counter:
+    def of(cls, range_: tuple[int, int] | None, bots: Bots, now: int, ladder: Ladder) -> _Counter:
         """Makes the counter of a range; None: of the links' lives."""
         span = None if range_ is None else whole_buckets(*range_, fold_day(now), ladder)
-        return cls(range_, span, bots, now, ladder, moved if bots is Bots.exclude else {})
+        return cls(range_, span, bots, now, ladder)
 
-    def link(self, key: str, link: StoredLink, pending: Sequence[Pending] = ()) -> StoredCount:
+    def corrected(self, row: Row) -> StoredCount:
+        """Returns the count of a current row some hits of which are called bots."""
+        if self.range is None:
+            return StoredCount(lifetime(row, self.bots), {})
+        people = total(row, *self.range, self.bots, self.ladder)
+        return StoredCount(people.total, {}, people.exact)
+
+    def link(self, link: StoredLink, pending: Sequence[Pending] = ()) -> StoredCount:
         """Returns the count of a stored link, with pending hits that its rows do not have."""
-        moved = self.moved.get(key)
-        since = HEAD if self.span is None else self.span[0] if moved is None else 0
-        whole = stored(link, self.now, self.ladder, since=since)
+        whole = stored(link, self.now, self.ladder, since=HEAD if self.span is None else self.span[0])
         row = with_pending(whole.row, pending, whole.marks, self.ladder)
-        if moved is not None:
-            row = without_disavowed(row, moved, self.ladder, head=since == HEAD)
-            if self.range is not None and row.disavowed is not None:
-                people = total(row, *self.range, self.bots, self.ladder)
-                return StoredCount(people.total, whole.marks, people.exact)
         if self.range is None or self.span is None:
             return StoredCount(lifetime(row, self.bots), whole.marks)
         if row.last is None or row.last < self.span[0]:
@@ -120,7 +113,7 @@ class _Counter:
         exact = not count or span == self.range or total(row, *self.range, self.bots, self.ladder).at_least == count
         return StoredCount(count, whole.marks, exact)
 
-    def most(self, key: str, link: StoredLink) -> StoredCount:
+    def most(self, link: StoredLink) -> StoredCount:
         """Returns the most that a stored link can count, by the heads of its rows alone."""
         heads = [decode_header(each.data) for each in link.rows]
         marks = {each.owner: head.mark for each, head in zip(link.rows, heads, strict=True)}
@@ -149,6 +142,17 @@ def _sum_of(minutes: Mapping[int, int], span: tuple[int, int] | None) -> int:
     return sum(count for minute, count in minutes.items() if low <= minute < high)
 
 
+class _Found(NamedTuple):
+    """The best by what was counted, most first: as many as were asked for, or all that count anything.
+
+    counts: theirs, and of others. pending: hits that are counted in there and may not be stored.
+    """
+
+    best: list[tuple[str, int]]
+    counts: Counts
+    pending: Mapping[str, Sequence[Pending]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Best:
     """The stored counts of the best links, best first, at least `best` of them; no other has more than others_most.
@@ -168,8 +172,8 @@ class Rankings:
 
     walk_of gives a walk that meets all of some names; ranked, rows and ladder are the store's. pending is the owner's,
     of a stored key; buffered the names for which it has any, with parts of the most that this can be; flushes a number
-    that rises whenever a flush is complete. other_workers asks for theirs. moved: gives the rows of what is called
-    bots.
+    that rises whenever a flush is complete. other_workers asks for theirs. corrected: reads rows with hits that are
+    called bots.
     """
 
     def __init__(
@@ -183,10 +187,10 @@ class Rankings:
         flushes: Callable[[], int],
         ladder: Callable[[], Ladder],
         other_workers: AskOtherWorkers,
-        moved: MovedRows = no_moved_rows,
+        corrected: ReadCorrected = nothing_corrected,
     ) -> None:
         self._kind = kind
-        self._moved = moved
+        self._corrected = corrected
         self._walk_of = walk_of
         self._ranked = ranked
         self._rows = rows
@@ -207,18 +211,43 @@ class Rankings:
     async def best(self, parameters: Parameters, now: int, within: NamesWithin = ALL_NAMES) -> RankedKeys:
         """Returns the best `parameters.limit` of these links. Raises StoreUnavailable, RowCorrupt."""
         range_ = resolve_range(parameters, now, 0) if parameters.ranged else None
-        counter = _Counter.of(range_, parameters.bots, now, self._ladder(), await self._moved(now))
+        counter, limit = _Counter.of(range_, parameters.bots, now, self._ladder()), parameters.limit
+        found = await self._counted(counter, limit, within)
+        corrected: dict[str, StoredCount | None] = {}
+        best, counts = found.best, found.counts
+        # What is called bots makes a link count less. Others may come before it then, so more are asked for.
+        while counter.bots is Bots.exclude and found.best:
+            for key, _ in found.best:
+                if key not in corrected:
+                    since = HEAD if range_ is None else 0
+                    row = await self._corrected(key, now, since=since)
+                    corrected[key] = None if row is None else counter.corrected(row)
+            counts = {key: corrected[key] or found.counts[key] for key, _ in found.best}
+            best = self._best(counts, limit)
+            if len(found.best) < limit or _is_settled(counts, limit, *found.best[-1]):
+                break
+            found, before = await self._counted(counter, 2 * len(found.best), within), found
+            if len(found.best) <= len(before.best):
+                break
+        uncorrected = [key for key, _ in best if corrected.get(key) is None]
+        exact = all(counts[key].exact for key, _ in best)
+        exact = exact and await self._stay_exact(counter, uncorrected, found.pending)
+        start, end = range_ or (None, None)
+        return RankedKeys(start, end, [(self._name(key), count) for key, count in best], exact)
+
+    async def _counted(self, counter: _Counter, limit: int, within: NamesWithin) -> _Found:
+        """Returns the best so many by what was counted, whatever is called bots since."""
         others = await self._other_workers()
         stamps = frozenset(each.stamp for each in others)
         others_pending = {key: several for key, several in by_stored_key(others).items() if self._name(key) in within}
         while True:
             flushes = self._flushes()
-            ranking = await self._ranking(counter, parameters.limit, stamps, within)
-            pending = await self._pending_of_best(ranking, parameters.limit, others_pending, within)
+            ranking = await self._ranking(counter, limit, stamps, within)
+            pending = await self._pending_of_best(ranking, limit, others_pending, within)
             # A flush that is complete has left the pending hits, so stored counts from before it miss what it moved.
             if flushes == self._flushes():
                 break
-        counts = dict(islice(ranking.counts.items(), parameters.limit))
+        counts = dict(islice(ranking.counts.items(), limit))
         beyond = []
         for key, several in pending.items():
             stored = ranking.counts.get(key)
@@ -226,25 +255,22 @@ class Rankings:
                 beyond.append(key)
             else:
                 counts[key] = counter.with_pending(stored or NOTHING_STORED, several)
-        threshold = _threshold(self._best(counts, parameters.limit), parameters.limit)
+        threshold = _threshold(self._best(counts, limit), limit)
         for at, key in enumerate(beyond):
             if ranking.others_most + counter.with_pending(NOTHING_STORED, pending[key]).hits >= threshold:
-                counts[key] = counter.link(key, await self._rows(key), pending[key])
+                counts[key] = counter.link(await self._rows(key), pending[key])
             if at % _READS == _READS - 1:
                 await asyncio.sleep(0)
-        best = self._best(counts, parameters.limit)
-        start, end = range_ or (None, None)
-        exact = all(counts[key].exact for key, _ in best) and await self._stay_exact(counter, best, pending)
-        return RankedKeys(start, end, [(self._name(key), count) for key, count in best], exact)
+        return _Found(self._best(counts, limit), counts, pending)
 
     async def _stay_exact(
-        self, counter: _Counter, best: Sequence[tuple[str, int]], pending: Mapping[str, Sequence[Pending]]
+        self, counter: _Counter, best: Sequence[str], pending: Mapping[str, Sequence[Pending]]
     ) -> bool:
         """Returns whether exact counts stay so with the pending hits, which may lie on the other side of a cut."""
         if counter.span == counter.range:
             return True
-        for key, _ in best:
-            if key in pending and not counter.link(key, await self._rows(key), pending[key]).exact:
+        for key in best:
+            if key in pending and not counter.link(await self._rows(key), pending[key]).exact:
                 return False
         return True
 
@@ -268,8 +294,7 @@ class Rankings:
 
     async def _ranking(self, counter: _Counter, limit: int, stamps: frozenset[Stamp], within: NamesWithin) -> _Best:
         """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
-        called = frozenset((name, row.lifetime, row.bots) for name, row in counter.moved.items())
-        key = (counter.range, counter.bots, fold_day(counter.now), within, called)
+        key = (counter.range, counter.bots, fold_day(counter.now), within)
         async with locked(self._walking, "walking over all links"):
             ranking = self._rankings.get(key)
             fresh = (
@@ -283,8 +308,9 @@ class Rankings:
                 if self._ranked is None
                 else await in_thread("ranking links", self._by_bounds, counter, limit, within)
             )
-            counts, others_most = by_bounds or await self._walked(counter, within)
-            ranking = _Best(flushes, counter.now, limit if by_bounds else _KEPT, counts, others_most)
+            kept = max(_KEPT, limit)
+            counts, others_most = by_bounds or await self._walked(counter, within, kept)
+            ranking = _Best(flushes, counter.now, limit if by_bounds else kept, counts, others_most)
             if forgotten == self._forgotten:
                 if len(self._rankings) >= _RANKINGS:
                     self._rankings.clear()
@@ -298,10 +324,11 @@ class Rankings:
         """
         assert self._ranked is not None
         since = counter.span[0] if counter.span else None
-        asked = Ranking(since, counter.bots is not Bots.only, counter.bots is not Bots.exclude)
+        prefix = self._kind.stored_of(within.prefix)
+        asked = Ranking(since, counter.bots is not Bots.only, counter.bots is not Bots.exclude, prefix)
         counts: Counts = {}
         with self._ranked(asked) as links:
-            candidates = None if links is None else links.candidates(self._kind.stored_of(within.prefix))
+            candidates = None if links is None else links.candidates()
             if links is None or candidates is None:
                 return None
             start, step = 0, limit
@@ -317,9 +344,9 @@ class Rankings:
                 return self._in_order(counts), most
             return None
 
-    def _read(self, key: str, link: StoredLink, count: Callable[[str, StoredLink], StoredCount]) -> StoredCount:
+    def _read(self, key: str, link: StoredLink, count: Callable[[StoredLink], StoredCount]) -> StoredCount:
         try:
-            return count(key, link)
+            return count(link)
         except RowCorrupt as error:
             raise naming(error, key, link) from error
 
@@ -327,7 +354,7 @@ class Rankings:
         order = sorted(counts, key=lambda key: (-counts[key].hits, self._name(key)))
         return {key: counts[key] for key in order}
 
-    async def _walked(self, counter: _Counter, within: NamesWithin) -> tuple[Counts, int]:
+    async def _walked(self, counter: _Counter, within: NamesWithin, kept: int) -> tuple[Counts, int]:
         """Returns the best stored counts, best first, and the greatest that was left out."""
         counts: Counts = {}
         others_most = 0
@@ -335,8 +362,8 @@ class Rankings:
         while True:
             after, page = await in_thread("reading a page of links", self._page, after, counter, others_most, within)
             counts.update(page)
-            if after is None or len(counts) >= 2 * _KEPT:
-                counts, left_out = self._pruned(counts)
+            if after is None or len(counts) >= 2 * kept:
+                counts, left_out = self._pruned(counts, kept)
                 others_most = max(others_most, left_out)
             if after is None:
                 return counts, others_most
@@ -368,11 +395,11 @@ class Rankings:
         some.sort(key=lambda each: (-each[1], self._name(each[0])))
         return some[:limit]
 
-    def _pruned(self, counts: Counts) -> tuple[Counts, int]:
+    def _pruned(self, counts: Counts, kept: int) -> tuple[Counts, int]:
         """Returns the best of the counts, best first, and the greatest that was left out."""
         ordered = self._in_order(counts)
-        left_out = next(islice(ordered.values(), _KEPT, None), NOTHING_STORED).hits
-        return dict(islice(ordered.items(), _KEPT)), left_out
+        left_out = next(islice(ordered.values(), kept, None), NOTHING_STORED).hits
+        return dict(islice(ordered.items(), kept)), left_out
 
 
 def _is_settled(counts: Counts, limit: int, key: str, most: int) -> bool:

@@ -2,6 +2,7 @@
 
 condition  when an alert fires, judged on bounds of totals: pure
 alert      the tables `[[alerts]]` of the settings file
+cause      the value that brought most of the hits that made an alert fire
 ledger     which alerts fire and what is still to be said, kept with the hits
 message    what is said, as JSON and as text
 webhook, mail  the ways on which it is said

@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from ingest.batch import Batch, SourceStep
+from server.alerts.cause import AlertCause
 from storage.contract import Source
 
 
@@ -24,13 +25,17 @@ class Steps(Protocol):
 
 
 class Noted(msgspec.Struct, array_like=True, frozen=True):
-    """What a tail holds. due: the ways on which the last change is still to be said. counted: bounds of the totals."""
+    """What a tail holds. due: the ways on which the last change is still to be said. counted: bounds of the totals.
+
+    cause: the value that brought most of the hits; it is kept so that a message is the same when it is sent again.
+    """
 
     firing: bool = False
     at: int = 0
     id: str = ""
     due: tuple[str, ...] = ()
     counted: tuple[int, ...] = ()
+    cause: AlertCause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+import msgspec
+
 from clickcurve.buckets.ladder import MINUTE_S
+from dashboard.page.audience.values import dimension_name, value_text
 from query.zones import iso
+from server.alerts.cause import AlertCause
 from server.settings.alerts import Alert
 
 FIRED, OVER, TEST = "alert.fired", "alert.over", "alert.test"
@@ -16,6 +20,8 @@ FIRED, OVER, TEST = "alert.fired", "alert.over", "alert.test"
 class AlertMessage:
     """One message. counted: bounds of the hits in the span, and of those in the span before if it compares.
 
+    cause: the value that brought most of them, None where none stands out.
+
     id stays the same when it is sent again.
     """
 
@@ -24,6 +30,7 @@ class AlertMessage:
     at: int
     alert: Alert
     counted: tuple[int, ...]
+    cause: AlertCause | None = None
 
     def body(self) -> bytes:
         """Returns the JSON, the same bytes each time."""
@@ -37,6 +44,8 @@ class AlertMessage:
             "to": span_end(self.at),
         }
         data |= dict(zip(("at_least", "at_most", "before_at_least", "before_at_most"), self.counted, strict=False))
+        if self.cause is not None:
+            data["cause"] = msgspec.to_builtins(self.cause)
         event = {"type": self.type, "timestamp": iso(self.at), "data": data}
         return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -50,11 +59,19 @@ class AlertMessage:
         lines = [f"{self.alert.subject}, {self.alert.when}", f"{word} since {iso(self.at)}."]
         names = (("Hits in this span", self.counted[:2]), ("Hits in the span before", self.counted[2:4]))
         lines += [f"{name}: {_bounds_text(*bounds)}" for name, bounds in names if len(bounds) == 2]
+        if self.cause is not None:
+            lines.insert(2, f"{self.alert.when}: {_cause_text(self.cause)}")
         return "\n".join(lines) + "\n"
 
 
 def _bounds_text(at_least: int, at_most: int) -> str:
     return f"{at_least:,}" if at_least == at_most else f"{at_least:,} to {at_most:,}"
+
+
+def _cause_text(cause: AlertCause) -> str:
+    """Says where hits come from: `940 of them from x.com (referrer)`."""
+    bounds, value = _bounds_text(cause.at_least, cause.at_most), value_text(cause.dimension, cause.value)
+    return f"{bounds} of them from {value} ({dimension_name(cause.dimension).lower()})"
 
 
 def span_end(now: int) -> int:

@@ -15,6 +15,7 @@ from typing import Protocol
 from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, ImportOutOfStep
 from clickcurve.buckets.ranges import Span
 from query.queries import Queries
+from server.alerts.cause import AlertCause, CauseFinder
 from server.alerts.condition import Counted, is_met
 from server.alerts.ledger import Ledger, LedgerEntry, Noted
 from server.alerts.mail import Mail
@@ -47,7 +48,10 @@ class _Retry:
 
 
 class AlertWatch:
-    """Runs all alerts. `new_id` makes ids of messages. `messages`: how many were said, by outcome; for /metrics."""
+    """Runs all alerts. `new_id` makes ids of messages. `messages`: how many were said, by outcome; for /metrics.
+
+    causes None: hits are not broken down, so no message says where they come from.
+    """
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class AlertWatch:
         ledger: Ledger,
         webhooks: Webhook,
         mails: Mailer,
+        causes: CauseFinder | None,
         clock: Callable[[], float],
         new_id: Callable[[], str],
     ) -> None:
@@ -64,6 +69,7 @@ class AlertWatch:
         self._ledger = ledger
         self._webhooks = webhooks
         self._mails = mails
+        self._causes = causes
         self._clock = clock
         self._new_id = new_id
         self._retries: dict[str, _Retry] = {}
@@ -114,7 +120,15 @@ class AlertWatch:
         if alert.condition.compares:
             bounds = (*bounds, counted.before.at_least, counted.before.at_most)  # type: ignore[assignment]
         log.info("alert", extra={"alert": alert.name, "firing": met, "at_least": bounds[0], "at_most": bounds[1]})
-        return await self._ledger.write(alert.source, entry, Noted(met, now, self._new_id(), alert.ways, tuple(bounds)))
+        cause = await self._cause(alert, now) if met else None
+        noted = Noted(met, now, self._new_id(), alert.ways, tuple(bounds), cause)
+        return await self._ledger.write(alert.source, entry, noted)
+
+    async def _cause(self, alert: Alert, now: int) -> AlertCause | None:
+        if self._causes is None or not alert.condition.rises:
+            return None
+        end = span_end(now)
+        return await self._causes.find(alert, max(0, end - alert.condition.length_s), end)
 
     async def _counted(self, alert: Alert, now: int) -> Counted:
         length_s = alert.condition.length_s
@@ -143,7 +157,7 @@ class AlertWatch:
     async def _say(self, alert: Alert, entry: LedgerEntry) -> None:
         """Says the last change where it was not said yet, unless it failed a short while ago."""
         noted = entry.noted
-        message = AlertMessage(noted.id, FIRED if noted.firing else OVER, noted.at, alert, noted.counted)
+        message = AlertMessage(noted.id, FIRED if noted.firing else OVER, noted.at, alert, noted.counted, noted.cause)
         for way in noted.due:
             retry = self._retries.setdefault(f"{noted.id} {way}", _Retry())
             if self._clock() < retry.at:

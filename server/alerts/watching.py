@@ -10,6 +10,7 @@ from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.why import ChangeQueries
 from query.queries import Queries
 from server import clock
+from server.alerts.cause import CauseFinder
 from server.alerts.ledger import Ledger
 from server.alerts.mail import MailServer
 from server.alerts.report import WeeklyReport
@@ -30,12 +31,16 @@ def mail_server(settings: Settings) -> MailServer:
 def make_watch(
     settings: Settings, owner: Owner, queries: Queries, breakdowns: BreakdownQueries | None
 ) -> tuple[AlertWatch, WeeklyReport]:
-    """Returns the watch over the alerts, and the weekly report; each is idle where the settings name none."""
-    why = None if breakdowns is None else ChangeQueries(queries, breakdowns).why
+    """Returns the watch over the alerts, and the weekly report; each is idle where the settings name none.
+
+    breakdowns: with the names that strangers may see.
+    """
+    changes = None if breakdowns is None else ChangeQueries(queries, breakdowns)
+    causes = None if changes is None or breakdowns is None else CauseFinder(changes, breakdowns, settings.page_least)
     ledger, mails = Ledger(owner), mail_server(settings)
-    watch = AlertWatch(
-        settings.alerts, queries, ledger, Webhooks(webhook_client, clock.now), mails, clock.now, new_message_id
-    )
+    webhooks = Webhooks(webhook_client, clock.now)
+    watch = AlertWatch(settings.alerts, queries, ledger, webhooks, mails, causes, clock.now, new_message_id)
+    why = None if changes is None else changes.why
     return watch, WeeklyReport(settings.weekly_report, queries, why, ledger, mails, clock.now)
 
 

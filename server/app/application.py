@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, FastAPI
@@ -10,7 +10,6 @@ from fastapi import APIRouter, FastAPI
 from clickcurve.answers import as_json
 from clickcurve.asgi import SAFE, Answer, Application, answer
 from clickcurve.buckets.ladder import minutes_since
-from clickcurve.buckets.row import Row
 from clickcurve.keys import link_subject
 from clickcurve.limiter.http.routes import DecisionService, limit_routes
 from dashboard.pictures.picture_routes import picture_routes
@@ -116,7 +115,7 @@ def create_app(
     app = _without_routes()
     counting.problems.install(app)
     app.include_router(query_routes(queries, _erasing(owner, pending, peers, corrections), audit.note_request))
-    app.include_router(export_routes(store, owner.flush, clock))
+    app.include_router(export_routes(store, owner.flush, clock, attributes.bounded))
     if breakdowns is not None:
         shown = make_breakdowns(pending, store, clock, attributes, peers, corrections, page.least) or breakdowns
         asked = shown, ChangeQueries(queries, shown).why, attributes.dimensions, attributes.visitors
@@ -154,12 +153,18 @@ def _erasing(
 ) -> Callable[[Sequence[str]], Awaitable[None]]:
     """Makes what erases rows of links and groups (stored keys), with what is called bots of them."""
 
-    async def erase(rows: Sequence[str]) -> None:
-        keys = [*rows, *await corrections.moved_of(rows)]
+    async def erase_keys(keys: Sequence[str]) -> None:
         await owner.erase(*keys)
         await pending.erased_here(*keys)
         if peers is not None:
             await peers.tell_erased(*keys)
+
+    async def erase(rows: Sequence[str]) -> None:
+        moved = await corrections.moved_of(rows)
+        await erase_keys([*moved, *rows])
+        # The first rule of all may have read these rows since; one that comes now finds them erased.
+        if not moved and (moved := await corrections.moved_of(rows)):
+            await erase_keys(moved)
 
     return erase
 
@@ -217,11 +222,11 @@ def make_queries(
     is_corrected = corrections.is_corrected
     reader = Reader(store.rows, pending.pending, owner.revisit, store.ladder, others_pending, is_corrected)
 
-    async def moved(now: int) -> Mapping[str, Row]:
-        return await reader.moved(corrections.corrected(), now)
+    def flushes() -> int:
+        return pending.flushes
 
     links, groups = (
-        Listing(kind, store, pending.pending, buffered, lambda: pending.flushes, others, others_within, moved)
+        Listing(kind, store, pending.pending, buffered, flushes, others, others_within, reader.corrected)
         for kind, buffered, others, others_within in (
             (LINK, pending.buffered_links, nobody, None if peers is None else peers.links_within),
             (GROUP, pending.buffered_groups, asked, None),

@@ -19,7 +19,10 @@ from server.settings.values import is_loopback
 
 
 class BackgroundRequests:
-    """Idle where the settings ask for nothing, and in all workers but the first. hits: the write routes."""
+    """Idle where the settings ask for nothing, and in all workers but the first. hits: the write routes.
+
+    breakdowns: with the names that strangers may see, for alerts and the weekly report.
+    """
 
     def __init__(
         self,

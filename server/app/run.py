@@ -137,10 +137,10 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
         backlog=BACKLOG,
         timeout_graceful_shutdown=LAST_ANSWERS_S,
     )
-    listens = {"url": url, "page": f"{url}/", "journal": worker.name, "hits_recovered": worker.recovered}
+    listens = {"url": url, "page": f"{url}/", "journal": worker.name, "hits_recovered": worker.own.recovered}
 
     def started() -> None:
-        worker.listening = True
+        worker.own.listening = True
         log.info("listening", extra=listens)
         listening()
 

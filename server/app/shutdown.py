@@ -86,4 +86,5 @@ async def _close_owners(worker: Worker) -> None:
     except ClickcurveError as error:
         log.warning("limiter's last counts lost", extra={"reason": error.detail})
     await worker.orphaned.release()
+    worker.unheld.close()
     await worker.owner.close()

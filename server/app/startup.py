@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager
 
 from clickcurve.buckets.errors import ClickcurveError, JournalError, JournalSuperseded, OwnerFenced
 from ingest.journal.disk_journal import DiskJournal
-from ingest.journal.segment_format import NEW
 from ingest.owner import Owner
 from ingest.stamps import Slots
 from server import data_folder
 from server.app.shutdown import shut_down
-from server.app.worker import Worker
+from server.app.worker import OwnJournal, Worker
 from server.logs import log
-from server.process.journals import new_journal, take_journal
+from server.process.journals import make_give_way, take_journal
 from server.settings.table import Settings
 from server.workers.orphaned_journals import log_quarantined
 from storage.contract import Store
@@ -31,19 +30,24 @@ async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
 
     Raises ClickcurveError when it must not start.
     """
-    store = open_store(
-        settings.store,
-        settings.ladder,
-        warn=lambda warning: log.warning("store", extra={"reason": warning}),
-        later=lambda error: log.warning(
-            "store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}
-        ),
-    )
-    worker = await _take_up(settings, store, slots)
+    number, journal = take_journal(settings)  # before it waits for the store: others adopt what nobody holds
+    try:
+        store = open_store(
+            settings.store,
+            settings.ladder,
+            warn=lambda warning: log.warning("store", extra={"reason": warning}),
+            later=lambda error: log.warning(
+                "store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}
+            ),
+        )
+    except BaseException:
+        journal.close()
+        raise
+    worker = await _begin(settings, number, journal, store, slots)
     await worker.attributes.begin(bool(worker.pending.status.buffered_hits), FIRST_FLUSH_S)
     await worker.tokens.begin(FIRST_FLUSH_S)
     await worker.corrections.begin(FIRST_FLUSH_S)
-    worker.orphaned.take_up()
+    await worker.orphaned.take_up()
     await worker.background.start()
     worker.schedule.start()
     await worker.peers.listen(worker.pending)
@@ -53,46 +57,43 @@ async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
         await shut_down(worker)
 
 
-async def _take_up(settings: Settings, store: Store, slots: Slots, gave_way: int | None = None) -> Worker:
-    """Makes a worker with the first free journal, and flushes that before the first request, if the store answers.
+async def _begin(settings: Settings, number: int, journal: DiskJournal, store: Store, slots: Slots) -> Worker:
+    """Makes a worker with a journal, and flushes that before the first request, if the store answers.
 
     So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
     journal is quarantined for a person to judge. One that the store cannot judge now gives way to a new one, because
     what is accepted from now on is certainly not counted yet, and must not lie in a journal that may be quarantined
-    later.
-    `gave_way`: that one's number; the store has just failed to answer, so it is not asked again.
+    later. Then the store has just failed to answer, and is not asked again.
     """
-    number, journal = take_journal(settings)
-    if journal.recovered.torn_bytes:
-        log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": journal.recovered.torn_bytes})
-    worker = Worker(settings, number, journal, store, slots, gave_way)
-    worker.recovered = worker.owner.status.buffered_hits
-    if gave_way is not None:
-        return worker
-    try:
-        await begin_first_flush(worker.owner)
-    except JournalSuperseded as error:
-        log_quarantined(error, worker.recovered, data_folder.quarantine(journal.folder))
-        await worker.owner.release()
-        return await _take_up(settings, store, slots)
-    except ClickcurveError as error:
-        first_flush_failed(error, "hits are accepted; it is tried again")
-        if worker.owner.status.state == "unclaimed" and journal.recovered.identity != NEW.identity:
-            return await _give_way(worker, journal, slots)
-    return worker
+    store_answers = True
+    while True:
+        if torn_bytes := journal.recovered.torn_bytes:
+            log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": torn_bytes})
+        own = OwnJournal(settings, number, journal, store, slots)
+        try:
+            if store_answers:
+                await begin_first_flush(own.owner)
+            return Worker(settings, own, store)
+        except JournalSuperseded as error:
+            log_quarantined(error, own.recovered, data_folder.quarantine(journal.folder))
+        except ClickcurveError as error:
+            store_answers = False
+            first_flush_failed(error, "hits are accepted; it is tried again")
+            if own.is_judged or not _gives_way(settings, own):
+                return Worker(settings, own, store)
+        await own.owner.release()
+        number, journal = take_journal(settings)
 
 
-async def _give_way(worker: Worker, journal: DiskJournal, slots: Slots) -> Worker:
-    """Returns a worker with a new journal in place of this one; the same worker if no disk takes one."""
+def _gives_way(settings: Settings, own: OwnJournal) -> bool:
+    """Puts a new journal in the place of the own one; returns False if no disk takes one."""
     try:
-        former = new_journal(worker.settings, journal)
+        moved_to = make_give_way(settings, own.journal)
     except JournalError as error:
         log.warning("journal goes on unclaimed", extra={"reason": error.detail})
-        return worker
-    moved_to = data_folder.journal_folder(worker.settings.data, former)
-    log.warning("journal gives way", extra={"hits": worker.recovered, "moved_to": str(moved_to)})
-    await worker.owner.release()
-    return await _take_up(worker.settings, worker.store, slots, former)
+        return False
+    log.warning("journal gives way", extra={"hits": own.recovered, "moved_to": str(moved_to)})
+    return True
 
 
 async def begin_first_flush(owner: Owner) -> None:

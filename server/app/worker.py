@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from clickcurve.buckets.errors import JournalDamaged, StoreUnavailable
+from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import fold_day
 from ingest.journal.disk_journal import DiskJournal
-from ingest.owner import Owner
+from ingest.journal.segment_format import NEW
 from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
+from query.breakdowns.queries import BreakdownQueries
 from server import clock, data_folder
 from server.app import application, samples
 from server.app.background import BackgroundRequests
 from server.app.page import PageSources
 from server.attributes import Attributes
+from server.corrections.erasing import Erasing
 from server.corrections.runner import Corrections
 from server.http.health_routes import Readiness
 from server.http.host_and_origin_guard import HostAndOriginGuard
@@ -28,7 +31,7 @@ from server.limiter.history import LimitHistory
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics, Sample, process_samples
 from server.process import jobs
-from server.process.journals import MIB, holds_hits, open_journal, open_owner
+from server.process.journals import MIB, is_alone, open_orphan, open_owner
 from server.process.schedule import Schedule
 from server.settings.table import Settings
 from server.tokens.audit import AuditLog
@@ -37,6 +40,7 @@ from server.tokens.token_book import TokenBook
 from server.workers.orphaned_journals import OrphanedJournals
 from server.workers.peers import Peers
 from server.workers.pending import PendingHits
+from server.workers.unheld_journals import UnheldJournals
 from storage.contract import Store
 
 
@@ -45,31 +49,45 @@ def today() -> int:
     return fold_day(int(clock.now()))
 
 
+class OwnJournal:
+    """The journal that a worker's hits go to, and the owner over it. `listening`: requests are answered."""
+
+    def __init__(self, settings: Settings, number: int, journal: DiskJournal, store: Store, slots: Slots) -> None:
+        self.number, self.journal = number, journal
+        self.listening = False
+        self.stamps = Stamps(clock.now, slots, number - 1)
+        alone = is_alone(settings, store)
+        self.owner = open_owner(settings, journal, store, alone, self.stamps, lambda: self.listening)
+        self.recovered = self.owner.status.buffered_hits  # that were found in it
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the store has said that this journal may go on, or never saw it before."""
+        return self.owner.status.state != "unclaimed" or self.journal.recovered.identity == NEW.identity
+
+
 class Worker:
     """The parts of one worker, joined."""
 
-    def __init__(
-        self, settings: Settings, number: int, journal: DiskJournal, store: Store, slots: Slots, gave_way: int | None
-    ) -> None:
-        """Joins the parts. `gave_way`: the number of the journal whose place this one took at the start."""
-        self.settings, self.number, self.store, self._gave_way = settings, number, store, gave_way
-        self.name = data_folder.journal_folder(settings.data, number).name
-        self.listening = self.draining = self.stopping = False
-        self.stamps = Stamps(clock.now, slots, number - 1)
+    def __init__(self, settings: Settings, own: OwnJournal, store: Store) -> None:
+        self.settings, self.own, self.store = settings, own, store
+        self.owner, self.number = own.owner, own.number
+        number, journal = own.number, own.journal
+        self.name = journal.folder.name
+        self.draining = self.stopping = False
         self.attributes = Attributes(settings, store, clock.now)
-        self.owner = open_owner(settings, journal, store, self._alone(), self.stamps, lambda: self.listening)
         self.fold = jobs.DailyFold(today)
+        self.unheld = UnheldJournals(settings.data, number, settings.workers)
         self.orphaned = OrphanedJournals(
-            self._orphaned_journals,
-            self._orphans_owner,
-            self._quarantine,
+            self.unheld.orphaned,
+            lambda orphan: open_orphan(settings, orphan, store, own.stamps, lambda: own.listening),
+            lambda orphan: data_folder.quarantine(data_folder.journal_folder(settings.data, orphan)),
             lambda owner: jobs.DailyFold(today).visit(owner),
             today,
         )
         self.pending = PendingHits(self.owner, self.orphaned)
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
-        self.recovered = 0  # hits that were found in the journal
         self.limit_history = self._limit_history()
         self.readiness = Readiness(
             lambda: self.pending.status, settings.flush_s, store.rows, self._ending, journal.check_room
@@ -85,7 +103,6 @@ class Worker:
         peers = self.peers if settings.workers > 1 else None
         corrections = self.corrections = Corrections.of(self.owner, store, self.attributes.bounded, clock.now)
         queries = application.make_queries(self.owner, self.pending, store, clock.now, peers, corrections)
-        breakdowns = application.make_breakdowns(self.pending, store, clock.now, self.attributes, peers, corrections)
         self.gateway = application.create_app(
             self.owner,
             store,
@@ -101,7 +118,7 @@ class Worker:
             self.pending,
             self.attributes,
             queries,
-            breakdowns,
+            self._breakdowns(),
             PageSources(
                 self.tokens.gate,
                 Shares(store),
@@ -115,8 +132,15 @@ class Worker:
             peers,
             corrections,
         )
-        self.background = BackgroundRequests(settings, number, self.owner, queries, breakdowns, self.gateway.hits)
+        shown = self._breakdowns(settings.page_least)
+        self.background = BackgroundRequests(settings, number, self.owner, queries, shown, self.gateway.hits)
         self.schedule = self._schedule()
+
+    def _breakdowns(self, least: int = 0) -> BreakdownQueries | None:
+        """Makes what answers about breakdowns, without the names of values with fewer hits."""
+        peers = self.peers if self.settings.workers > 1 else None
+        parts = self.pending, self.store, clock.now, self.attributes, peers, self.corrections
+        return application.make_breakdowns(*parts, least)
 
     def _ending(self) -> str | None:
         """Returns why no more requests should come; None while they should."""
@@ -139,7 +163,7 @@ class Worker:
             self.limiter.samples,
             lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
             lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
-            lambda: iter([Sample("clickcurve_quarantined_journals", data_folder.quarantined_journals(settings.data))]),
+            lambda: iter([Sample("clickcurve_quarantined_journals", len(self._quarantined_journals()))]),
             lambda: self.background.samples(),
             samples.of_build(),
             process_samples,
@@ -155,19 +179,18 @@ class Worker:
         limiter.caller_listeners.append(history.count_for_caller)
         return history
 
-    def _alone(self) -> bool:
-        """Returns whether no other journal's hits could carry the same ids. Then an id is judged when it comes."""
-        if self.store.shared or self.settings.workers > 1:
-            return False
-        try:
-            return not any(holds_hits(self.settings, number) for number in self._orphaned_journals())
-        except JournalDamaged:
-            return False  # nobody knows what it holds; the job that empties them names it
-
-    def _orphaned_journals(self) -> list[int]:
-        """Lists those that this worker empties: the first worker all, another one that which gave way to its own."""
-        numbers = [n for n in data_folder.journal_numbers(self.settings.data) if n > self.settings.workers]
-        return numbers if self.number == 1 else [n for n in numbers if n == self._gave_way]
+    def _erasing(self) -> Erasing:
+        return Erasing(
+            self.owner,
+            self.store,
+            self.attributes.bounded,
+            self.audit,
+            clock.now,
+            lambda: secrets.token_hex(8),
+            self.number == 1,
+            self._quarantined_journals,
+            self.corrections.refresh,
+        )
 
     def _schedule(self) -> Schedule:
         functions: dict[str, Callable[[], Awaitable[None]]] = {
@@ -179,12 +202,14 @@ class Worker:
             "dimensions": self.attributes.renew,
             "tokens": self._follow_store,
             "disavow": self.corrections.refresh,
+            "erase": self._erasing().refresh,
+            "orphaned_journals": self.orphaned.visit,
         }
         if self.number == 1:
+            functions["rank"] = jobs.PrefixRankings(self.store, self.tokens.prefixes, clock.now).visit
             functions["audit"] = lambda: asyncio.to_thread(self.audit.forget)
-        if self.number == 1 or self._gave_way is not None:
-            functions["orphaned_journals"] = self.orphaned.visit
         if self.settings.workers > 1:
+            functions["dead_workers"] = self._adopt
             functions["publish_metrics"] = self._publish
         functions |= self.background.jobs()
         phase = (self.number - 1) / self.settings.workers
@@ -197,12 +222,13 @@ class Worker:
             with suppress(StoreUnavailable):  # the next look is in two seconds
                 await self.audit.follow_limits(self.limiter.rules)
 
-    def _orphans_owner(self, number: int) -> Owner:
-        journal = open_journal(self.settings, number)
-        return open_owner(self.settings, journal, self.store, False, self.stamps, lambda: self.listening)
+    def _quarantined_journals(self) -> list[Path]:
+        return data_folder.quarantined_journals(self.settings.data)
 
-    def _quarantine(self, number: int) -> Path:
-        return data_folder.quarantine(data_folder.journal_folder(self.settings.data, number))
+    async def _adopt(self) -> None:
+        """Empties the journals of workers that have died, as soon as no other worker goes on with them."""
+        if self.unheld.look():
+            await self.orphaned.visit()
 
     async def _publish(self) -> None:
         self.metrics.publish()

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from server.cli.main import USAGE, Failed
 from server.settings import reading
 from server.settings.table import TABLE
 
@@ -51,6 +52,19 @@ def with_settings(
         return decorated
 
     return decorate
+
+
+status_option = click.option(
+    "--status", "statuses", metavar="CODES", help="Statuses that count  [default: 301,302,303,307,308]"
+)
+
+
+def statuses_of(text: str) -> list[int]:
+    """Reads the value of --status; raises Failed."""
+    codes = [code.strip() for code in text.split(",")]
+    if not all(len(code) == 3 and code.isascii() and code.isdigit() for code in codes):
+        raise Failed(f"--status {text}: write codes of three digits with commas, like 200,206", USAGE)
+    return [int(code) for code in codes]
 
 
 def _flag_text(value: object) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -13,17 +12,18 @@ from clickcurve.answers import JSON
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
 from clickcurve.buckets.breakdowns.check import BOT
-from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, called_values, disavow
+from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, disavow
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid
 from clickcurve.buckets.ladder import END_OF_TIME, fold_day
-from clickcurve.keys import Subject, group_subject, link_of, link_subject
+from clickcurve.keys import ALL, KEY_BYTES, KEY_RULE, Subject, group_subject, link_subject
 from clickcurve.problem import shown
 from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.waiting import in_thread
 from query.http.openapi import refusals
 from query.parameters import parse_parameters, parse_query, resolve_range
-from server.corrections.rules import DisavowRule, NotedRule
-from server.corrections.runner import Corrections
-from server.tokens.audit import AuditLog
+from server.corrections.rules import DisavowRule, NotedRule, Walked
+from server.corrections.runner import Corrections, called_hits
+from server.tokens.audit import DISAVOWED, UNDONE, AuditLog, rule_subject
 
 _BODY_BYTES = 16 * 1024
 _ASKED = ("from", "to", "last", "tz", "dry_run")
@@ -75,7 +75,8 @@ class _Rules:
     async def rule_in(self, request: Request, subject: Subject) -> tuple[DisavowRule, bool]:
         """Returns the rule that a request asks for, and whether it only asks what it would do."""
         self.corrections.corrector.require_fine_counts()
-        given = parse_query(raw_query(request), _ASKED)
+        given = parse_query(raw_query(request), _ASKED if subject is not ALL else (*_ASKED, "prefix"))
+        prefix = _prefix_in(given) if subject is ALL else None
         dry_run = given.pop("dry_run", "false")
         if dry_run not in ("true", "false"):
             raise ParameterInvalid(
@@ -85,7 +86,7 @@ class _Rules:
         parameters, now = parse_parameters(given), int(self._clock())
         span = resolve_range(parameters, now, 0) if parameters.ranged else (0, END_OF_TIME)
         self._require_buckets(span, now)
-        return DisavowRule(subject.stored, dimension, value, *span, now), dry_run == "true"
+        return DisavowRule(subject.stored, dimension, value, *span, now, prefix), dry_run == "true"
 
     def _target_in(self, body: bytes) -> tuple[str, str]:
         try:
@@ -120,44 +121,64 @@ class _Rules:
 
     async def answer(self, noted: NotedRule, state: str | None = None) -> dict[str, Any]:
         """Returns a rule as it is answered, with what it has called so far and could call yet."""
+        if noted.rule.prefix is not None:
+            walked = await self.corrections.dry_run(noted.rule) if state == "dry_run" else noted.walked
+            return await self._answer_of_many(noted, walked or Walked(), state)
+        return await self._answer_of_row(noted, await self.corrections.corrector.read(noted.rule.stored), state)
+
+    async def answers(self) -> list[dict[str, Any]]:
+        """Returns all rules as they are answered, oldest first. What several are of is read once."""
+        found = await in_thread("reading rules", self.corrections.book.all)
+        by_row: dict[str, list[NotedRule]] = {}
+        answers: dict[str, dict[str, Any]] = {}
+        for each in found:
+            if each.rule.prefix is not None:
+                answers[each.rule.id] = await self.answer(each)
+            else:
+                by_row.setdefault(each.rule.stored, []).append(each)
+        for stored, several in by_row.items():
+            link = await self.corrections.corrector.read(stored)
+            answers |= {each.rule.id: await self._answer_of_row(each, link) for each in several}
+        return [answers[each.rule.id] for each in found]
+
+    async def _answer_of_row(self, noted: NotedRule, link: CalledLink, state: str | None = None) -> dict[str, Any]:
         rule = noted.rule
-        link = await self.corrections.corrector.read(rule.stored)
         more = disavow(link, rule.dimension, rule.value, rule.since, rule.until)
-        waiting = [] if noted.settled or state else await asyncio.to_thread(self.corrections.book.waiting, noted)
+        found = {"at_least": more.at_least, "at_most": more.at_most, "moved": called_hits(link, rule)}
+        return await self._answer(noted, found, state)
+
+    async def _answer_of_many(self, noted: NotedRule, walked: Walked, state: str | None) -> dict[str, Any]:
+        moved = 0 if state == "undone" else walked.moved
+        found = {"at_least": walked.at_least, "at_most": walked.at_most, "moved": moved}
+        answer = await self._answer(noted, found, state)
+        return {**answer, "links": walked.links, "damaged": walked.damaged}
+
+    async def _answer(self, noted: NotedRule, found: Mapping[str, int], state: str | None) -> dict[str, Any]:
+        rule = noted.rule
+        waiting = (
+            [] if noted.settled or state else await in_thread("reading owners", self.corrections.book.waiting, noted)
+        )
         is_bounded = (rule.since, rule.until) != (0, END_OF_TIME)
         return {
             "id": rule.id,
-            "kind": "link" if link_of(rule.stored) is not None else "group",
+            "kind": rule.kind,
             "key": rule.name,
             "dimension": rule.dimension,
             "value": rule.value,
             "from": rule.since if is_bounded else None,
             "to": rule.until if is_bounded else None,
-            "at_least": more.at_least,
-            "at_most": more.at_most,
-            "moved": _called(link, rule),
+            **found,
             "state": state or ("undoing" if noted.undo else "settled" if noted.settled else "running"),
             "waiting": waiting,
         }
 
     async def noted(self, rule_id: str) -> NotedRule:
         """Returns a rule as it is noted now; raises RuleUnknown."""
-        for each in await asyncio.to_thread(self.corrections.book.all):
+        for each in await in_thread("reading rules", self.corrections.book.all):
             if each.rule.id == rule_id:
                 return each
         detail = "there is no rule with this id"
         raise RuleUnknown(detail, field="id", value=shown(rule_id), rule="an id of GET /v1/disavow")
-
-
-def _called(link: CalledLink, rule: DisavowRule) -> int:
-    """Counts the hits of a rule's value that are called bots now, in the buckets inside its range."""
-    total = 0
-    for tier in link.moved.named.dimensions.get(rule.dimension, ()):
-        for start in tier:
-            low, high = link.span(start)
-            if rule.since <= low and high <= rule.until:
-                total += called_values(link.moved.named, rule.dimension, low).get(rule.value, 0)
-    return total
 
 
 def disavow_routes(
@@ -176,11 +197,12 @@ def disavow_routes(
         if dry_run:
             await corrections.corrector.flush()
             return _json(await rules.answer(NotedRule(rule), "dry_run"))
-        await audit.note_request("disavowed", f"{rule.name}: {rule.dimension} {rule.value}")
-        span = rule.since, rule.until
-        rule = await asyncio.to_thread(book.add, rule.stored, rule.dimension, rule.value, span, rule.at)
+        await audit.note_request(DISAVOWED, _what(rule))
+        rule = await in_thread("writing a rule", book.add, rule)
         await corrections.refresh()
-        return _json(await rules.answer(await rules.noted(rule.id)))
+        noted = await rules.noted(rule.id)
+        is_begun = rule.prefix is not None and not (noted.settled or (noted.walked and noted.walked.ended))
+        return _json(await rules.answer(noted), 202 if is_begun else 200)
 
     @router.post("/v1/links/{key}/disavow", **_operation("Call hits of a link bots", _ASKED, True, _CALL))
     async def call_of_link(request: Request) -> Response:
@@ -195,9 +217,17 @@ def disavow_routes(
         """As for a link; the links of the group stay as they are."""
         return await call(request, group_subject(group_of_path(request)))
 
+    @router.post("/v1/disavow", **_operation("Call hits of many links bots", (*_ASKED, "prefix"), True, _CALL))
+    async def call_of_many(request: Request) -> Response:
+        """As for a link, for each link; with `prefix`, for those whose keys begin with it. All links follow.
+
+        202 while it goes on: the rule says how many links it has met.
+        """
+        return await call(request, ALL)
+
     @router.get("/v1/disavow", **_operation("List the rules that call hits bots"))
     async def list_rules() -> Response:
-        return _json({"rules": [await rules.answer(each) for each in await asyncio.to_thread(book.all)]})
+        return _json({"rules": await rules.answers()})
 
     @router.get("/v1/disavow/{id}", **_operation("One rule that calls hits bots", refused=_UNKNOWN))
     async def show_rule(request: Request) -> Response:
@@ -207,14 +237,28 @@ def disavow_routes(
     async def undo(request: Request) -> Response:
         """All ranges of its value are undone together. Every answer is then as it was."""
         noted = await rules.noted(str(request.path_params["id"]))
-        await audit.note_request("disavowal undone", f"{noted.rule.name}: {noted.rule.dimension} {noted.rule.value}")
-        await asyncio.to_thread(book.undo, noted.rule.id)
+        await audit.note_request(UNDONE, _what(noted.rule))
+        await in_thread("undoing a rule", book.undo, noted.rule.id)
         await corrections.refresh()
-        left = {each.rule.id for each in await asyncio.to_thread(book.all)}
+        left = {each.rule.id for each in await in_thread("reading rules", book.all)}
         return _json(await rules.answer(noted, "undoing" if noted.rule.id in left else "undone"))
 
     return router
 
 
-def _json(answer: object) -> Response:
-    return Response(msgspec.json.encode(answer), media_type=JSON)
+def _prefix_in(given: dict[str, str]) -> str:
+    """Takes the beginning of keys out of the parameters; empty: all keys."""
+    prefix = given.pop("prefix", "")
+    if len(prefix.encode()) > KEY_BYTES:
+        raise ParameterInvalid("no key is that long", field="prefix", value=shown(prefix), rule=KEY_RULE)
+    return prefix
+
+
+def _what(rule: DisavowRule) -> str:
+    """Says which hits a rule calls, for the audit log."""
+    of = {"all": "all links", "prefix": f"keys with {rule.name}"}.get(rule.kind, rule.name)
+    return rule_subject(of, rule.dimension, rule.value)
+
+
+def _json(answer: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(answer), status, media_type=JSON)

@@ -7,10 +7,11 @@ what it had accepted before. Undoing it is noted too. Any change is followed by 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 import msgspec
+from msgspec.structs import replace
 
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
 from clickcurve.keys import ALL_LINKS, group_of, link_of
@@ -21,9 +22,11 @@ from storage.contract import (
     DISAVOW_SETTLED,
     DISAVOW_UNDO,
     DISAVOW_VERSION,
+    DISAVOW_WALKED,
     OPEN,
     Store,
 )
+from storage.erased_words import ErasureBook
 
 MAX_RULES = 1_000
 
@@ -36,7 +39,10 @@ class RuleUnderWay(ClickcurveError):
 
 
 class DisavowRule(msgspec.Struct, frozen=True):
-    """Hits of [since, until) of one value of a dimension, of the row of a stored key. at: when it was noted."""
+    """Hits of [since, until) of one value of a dimension, of the row of a stored key. at: when it was noted.
+
+    prefix: it is a rule of each link whose key begins so, and `stored` is the row of all links; None: of one row.
+    """
 
     stored: str
     dimension: str
@@ -44,30 +50,81 @@ class DisavowRule(msgspec.Struct, frozen=True):
     since: int
     until: int
     at: int
+    prefix: str | None = None
 
     @property
     def id(self) -> str:
         """The same for a rule that is sent again."""
-        meant = msgspec.json.encode((self.stored, self.dimension, self.value, self.since, self.until))
+        row = self.stored if self.prefix is None else (self.stored, self.prefix)
+        meant = msgspec.json.encode((row, self.dimension, self.value, self.since, self.until))
         return blake2b(meant, digest_size=8).hexdigest()
 
     @property
-    def target(self) -> tuple[str, str, str]:
+    def target(self) -> tuple[str, str | None, str, str]:
         """What several ranges of one value share: they are undone together."""
-        return self.stored, self.dimension, self.value
+        return self.stored, self.prefix, self.dimension, self.value
 
-    def corrects(self) -> tuple[str, ...]:
-        """Returns the stored keys of the rows of counts that it changes the answers of."""
-        return (self.stored, ALL_LINKS) if link_of(self.stored) is not None else (self.stored,)
+    def is_of(self, stored: str) -> bool:
+        """Tells whether it calls hits of the row of a stored key."""
+        if self.prefix is None:
+            return stored == self.stored
+        link = link_of(stored)
+        return link is not None and link.startswith(self.prefix)
+
+    @property
+    def kind(self) -> str:
+        """What it is of, in one word of answers."""
+        if self.prefix is not None:
+            return "prefix" if self.prefix else "all"
+        return "link" if link_of(self.stored) is not None else "group"
 
     @property
     def name(self) -> str | None:
-        """The link or group that it is of; None for all links."""
+        """The link, the group, or the beginning of keys that it is of; None for all links."""
+        if self.prefix is not None:
+            return self.prefix or None
         group = group_of(self.stored)
         return link_of(self.stored) if group is None else group
 
 
+class CorrectedRows:
+    """The rows of counts that some rules change the answers of."""
+
+    def __init__(self, rules: Iterable[DisavowRule] = ()) -> None:
+        some = list(rules)
+        self._rows = {rule.stored for rule in some}
+        if any(rule.kind != "group" for rule in some):
+            self._rows.add(ALL_LINKS)
+        self._prefixes = tuple({rule.prefix for rule in some if rule.prefix is not None})
+
+    def __contains__(self, stored: object) -> bool:
+        if stored in self._rows or not self._prefixes:
+            return stored in self._rows
+        assert isinstance(stored, str)
+        link = link_of(stored)
+        return link is not None and link.startswith(self._prefixes)
+
+
+class Walked(msgspec.Struct, frozen=True):
+    """How far a rule of many links was carried out, or undone: for all links up to `after`, in the store's own order.
+
+    waiting: the owners that had not flushed when it began. links, moved, at_least, at_most: how many links it has met,
+    and sums of what is answered of each. damaged: links that are left out, since they cannot be read.
+    """
+
+    undo: bool = False
+    waiting: tuple[int, ...] = ()
+    after: str | None = None
+    ended: bool = False
+    links: int = 0
+    moved: int = 0
+    at_least: int = 0
+    at_most: int = 0
+    damaged: int = 0
+
+
 _read_rule = msgspec.json.Decoder(DisavowRule).decode
+_read_walked = msgspec.json.Decoder(Walked).decode
 
 
 class NotedRule(msgspec.Struct, frozen=True):
@@ -77,6 +134,10 @@ class NotedRule(msgspec.Struct, frozen=True):
     settled: bool = False
     undo: bool = False
     flushed: frozenset[int] = frozenset()  # owners that have flushed since they know of it, while it is not settled
+    walked: Walked | None = None
+
+
+_OF_RULE = DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO, DISAVOW_WALKED
 
 
 class DisavowBook:
@@ -91,30 +152,40 @@ class DisavowBook:
 
     def all(self) -> list[NotedRule]:
         """Returns the rules, oldest first."""
-        notes = self._store.notes()
+        rules, walked = self._store.notes(DISAVOW), self._store.notes(DISAVOW_WALKED)
+        settled, undo = self._store.notes(DISAVOW_SETTLED), self._store.notes(DISAVOW_UNDO)
+        flushed: dict[str, set[int]] = {}
+        for name in self._store.notes(DISAVOW_FLUSHED):
+            rule_id, _, owner = name.removeprefix(DISAVOW_FLUSHED).partition(":")
+            flushed.setdefault(rule_id, set()).add(int(owner))
         found = []
-        for name, value in notes.items():
-            if not name.startswith(DISAVOW):
-                continue
+        for name, value in rules.items():
             try:
                 rule = _read_rule(value)
+                of_rule = walked.get(DISAVOW_WALKED + rule.id)
+                noted = NotedRule(rule, DISAVOW_SETTLED + rule.id in settled, DISAVOW_UNDO + rule.id in undo)
+                owners = frozenset(flushed.get(rule.id, ()))
+                found.append(replace(noted, flushed=owners, walked=None if of_rule is None else _read_walked(of_rule)))
             except msgspec.DecodeError as error:
                 log.error("rule unreadable", extra={"note": name, "reason": str(error), "then": "it is left out"})
-                continue
-            flushed = frozenset(int(each.rpartition(":")[2]) for each in notes if each.startswith(_flushed(rule)))
-            found.append(NotedRule(rule, DISAVOW_SETTLED + rule.id in notes, DISAVOW_UNDO + rule.id in notes, flushed))
+        undone = {noted.rule.target for noted in found if noted.undo}  # all ranges, also where noting was cut short
+        found = [replace(noted, undo=noted.rule.target in undone) for noted in found]
         return sorted(found, key=lambda noted: (noted.rule.at, noted.rule.id))
 
-    def add(self, stored: str, dimension: str, value: str, span: tuple[int, int], now: int) -> DisavowRule:
-        """Notes a rule of now and returns it; one that is noted already is carried out again. Raises RuleUnderWay."""
-        rule, known = DisavowRule(stored, dimension, value, *span, now), self.all()
+    def add(self, rule: DisavowRule) -> DisavowRule:
+        """Notes a rule and returns it; one that is noted already is carried out again. Raises RuleUnderWay."""
+        if ErasureBook(self._store).words(rule.at).is_erased(rule.stored, rule.dimension, rule.value):
+            raise RuleUnderWay(
+                "this value was erased", field=rule.dimension, rule="a value that is not to be forgotten"
+            )
+        known = self.all()
         for each in known:
             if each.rule.id == rule.id and not each.undo:  # it is to call the hits that came since
                 self._unsettle(each)
                 return each.rule
             if each.undo and each.rule.target == rule.target:
                 detail = "this value is being undone; send the rule again in some seconds"
-                raise RuleUnderWay(detail, field=dimension, value=value, rule="one at a time")
+                raise RuleUnderWay(detail, field=rule.dimension, value=rule.value, rule="one at a time")
         if len(known) >= MAX_RULES:
             detail = f"there are {len(known):,} rules already; undo some"
             raise ParameterInvalid(detail, field="rule", rule=f"at most {MAX_RULES:,}")
@@ -149,18 +220,35 @@ class DisavowBook:
         self._store.drop_notes([f"{_flushed(noted.rule)}{owner}" for owner in noted.flushed])
         self._change()
 
+    def rename(self, is_erased: Callable[[str, str, str], bool], name: str) -> None:
+        """Gives erased values of rules another name, by which they can be undone. is_erased: row, dimension, value."""
+        for each in self.all():
+            rule = each.rule
+            if is_erased(rule.stored, rule.dimension, rule.value):
+                renamed = replace(rule, value=name)
+                self._store.note((DISAVOW_UNDO if each.undo else DISAVOW_SETTLED) + renamed.id, "")
+                if each.walked is not None:
+                    self.note_walked(renamed, each.walked)
+                self._store.note(DISAVOW + renamed.id, msgspec.json.encode(renamed).decode())
+                self.drop([rule])
+
+    def note_walked(self, rule: DisavowRule, walked: Walked) -> None:
+        """Notes how far a rule of many links has come. Killed in between, it begins again, which changes nothing."""
+        self._store.drop_notes([DISAVOW_WALKED + rule.id])
+        self._store.note(DISAVOW_WALKED + rule.id, msgspec.json.encode(walked).decode())
+
     def _unsettle(self, noted: NotedRule) -> None:
         """Forgets that a rule is settled and who has flushed for it: all do once more."""
         flushed = (f"{_flushed(noted.rule)}{owner}" for owner in noted.flushed)
-        self._store.drop_notes([DISAVOW_SETTLED + noted.rule.id, *flushed])
+        self._store.drop_notes([DISAVOW_SETTLED + noted.rule.id, DISAVOW_WALKED + noted.rule.id, *flushed])
         self._change()
 
     def drop(self, rules: Iterable[DisavowRule]) -> None:
         """Forgets rules that were undone."""
         dropped = list(rules)
-        flushed = tuple(map(_flushed, dropped))
-        names = [prefix + rule.id for rule in dropped for prefix in (DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO)]
-        self._store.drop_notes([*names, *(name for name in self._store.notes() if name.startswith(flushed))])
+        names = [prefix + rule.id for rule in dropped for prefix in _OF_RULE]
+        flushed = (name for rule in dropped for name in self._store.notes(_flushed(rule)))
+        self._store.drop_notes([*names, *flushed])
         self._change()
 
     def _change(self) -> None:

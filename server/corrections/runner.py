@@ -1,56 +1,65 @@
-"""What a worker does for rules that call counted hits bots: it knows them, and the one that may carries them out."""
+"""What a worker does for rules that call counted hits bots: it knows them, and the one that may carries them out.
+
+A rule of many links is carried out for some of them at a time. How far it has come is noted after each piece; a piece
+that is done twice changes nothing. Other rules go on in between: the order of two rules changes no answer.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
-from clickcurve.buckets.breakdowns.disavow import call_back, disavow, reconcile
-from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere
-from clickcurve.keys import moved_key
+from clickcurve.buckets.breakdowns.disavow import CalledLink, Correction, call_back, called_values, disavow, reconcile
+from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, ParameterInvalid, RowCorrupt
+from clickcurve.keys import link_of, moved_key
+from clickcurve.problem import shown
+from clickcurve.waiting import in_thread
 from ingest.corrections import Corrector
 from ingest.owner import Owner
-from server.corrections.rules import DisavowBook, DisavowRule, NotedRule
+from query.lists.key_kind import LINK, NamesWithin
+from query.lists.listing import walk_of
+from server import clock
+from server.corrections.rules import CorrectedRows, DisavowBook, DisavowRule, NotedRule, Walked
 from server.logs import log
 from storage.contract import Store
+
+LINKS_PER_PIECE = 200
+PIECES_S = 1.0  # pieces of a rule follow one another for so long, then the other rules have their turn
+DRY_RUN_LINKS = 20_000  # some 3 s
 
 
 class Corrections:
     """The rules as a worker knows them. `refresh` follows the store, and carries out what is not yet."""
 
-    def __init__(self, owner: Owner, corrector: Corrector, book: DisavowBook) -> None:
-        self._owner, self.corrector = owner, corrector
-        self.book = book
+    def __init__(self, owner: Owner, corrector: Corrector, store: Store) -> None:
+        self._owner, self.corrector, self._store = owner, corrector, store
+        self.book = DisavowBook(store)
         self.rules: list[NotedRule] = []
-        self._corrected: frozenset[str] = frozenset()
+        self._corrected = CorrectedRows()
         self._version: str | None = None
-        self._failed: str | None = None
+        self._failed: dict[str, str] = {}  # why, by the id of a rule
         self._is_silent = False
         self._refreshing = asyncio.Lock()
 
     @classmethod
     def of(cls, owner: Owner, store: Store, bounded: BoundedLadder, clock: Callable[[], float]) -> Corrections:
         """Makes those of a worker with this owner; parameters as of `Corrector`."""
-        return cls(owner, Corrector(owner, store, bounded, clock), DisavowBook(store))
+        return cls(owner, Corrector(owner, store, bounded, clock), store)
 
     def is_corrected(self, stored: str) -> bool:
         """Tells whether hits of the row of a stored key may be called bots."""
         return stored in self._corrected
 
-    def corrected(self) -> frozenset[str]:
-        """Returns the stored keys of all such rows."""
-        return self._corrected
-
     async def moved_of(self, stored: Sequence[str]) -> list[str]:
-        """Returns the stored keys of all corrections of these rows: of rules that were undone, and new ones, too.
+        """Returns the stored keys of the corrections that these rows may have, now or soon; none without any rule.
 
         A store that never had a rule is asked once. Raises StoreUnavailable.
         """
-        if await asyncio.to_thread(self.book.version) is None:
-            return []
-        of_rules = {moved_key(each) for each in stored if self.is_corrected(each)}
-        return sorted(of_rules | set(await self.corrector.moved_of(stored)))
+        version = await in_thread("reading rules", self.book.version)
+        return [] if version is None else [moved_key(each) for each in stored]
 
     async def begin(self, patience_s: float) -> None:
         """Reads the rules before the first question, if the store answers in time; else the next look does."""
@@ -68,10 +77,10 @@ class Corrections:
                 self._is_silent = True
 
     async def _refresh(self) -> None:
-        version = await asyncio.to_thread(self.book.version)
+        version = await in_thread("reading rules", self.book.version)
         if version != self._version:
-            rules = await asyncio.to_thread(self.book.all)
-            self._corrected = frozenset(key for each in rules for key in each.rule.corrects())
+            rules = await in_thread("reading rules", self.book.all)
+            self._corrected = CorrectedRows(each.rule for each in rules)
             self.rules = rules
             await self._flush_for([each.rule for each in rules if not each.settled])
             self._version = version
@@ -79,38 +88,163 @@ class Corrections:
             await self._carry_out_all()
 
     async def _flush_for(self, rules: list[DisavowRule]) -> None:
-        owner = self._owner.status.owner
-        if rules and owner is not None:
-            await self._owner.flush()
-            await asyncio.to_thread(self.book.note_flushed, rules, owner)
+        if rules:
+            await self._owner.flush()  # after a start it claims the owner first
+            await in_thread("noting a flush", self.book.note_flushed, rules, self._owner.status.owner)
 
     async def _carry_out_all(self) -> None:
-        try:
-            for each in self.rules:
-                if each.undo:
-                    await self._undo(each.rule)
-                elif not each.settled:
+        noted = await in_thread("reading rules", self.book.all)
+        undone: set[object] = set()
+        for each in noted:
+            try:
+                if each.undo and each.rule.target not in undone:
+                    undone.add(each.rule.target)
+                    await self._undo(each, noted)
+                elif not (each.undo or each.settled):
                     await self._carry_out(each)
-            self._failed = None
-        except ImportElsewhere:
-            return  # another worker does it, or nobody can until that owner is closed or retired
-        except ClickcurveError as error:
-            if error.detail != self._failed:  # once, not every two seconds
-                log.warning("rule not carried out", extra={"reason": error.detail, "then": "it is tried again"})
-            self._failed = error.detail
+                self._failed.pop(each.rule.id, None)
+            except ImportElsewhere:
+                return  # another worker does it, or nobody can until that owner is closed or retired
+            except ClickcurveError as error:
+                self._note_failure(each.rule, error.detail)
+                if not isinstance(error, RowCorrupt):  # that is of this rule alone
+                    return
+
+    def _note_failure(self, rule: DisavowRule, reason: str) -> None:
+        if self._failed.get(rule.id) != reason:  # once, not every two seconds
+            log.warning("rule not carried out", extra={"rule": rule.id, "reason": reason, "then": "it is tried again"})
+        self._failed[rule.id] = reason
 
     async def _carry_out(self, noted: NotedRule) -> None:
         rule = noted.rule
         # Asked before: what these owners had accepted is in the rows that are read after it.
-        now_noted = next((each for each in await asyncio.to_thread(self.book.all) if each.rule.id == rule.id), noted)
-        waiting = await asyncio.to_thread(self.book.waiting, now_noted)
-        await self.corrector.carry_out(
-            rule.stored, lambda link: disavow(link, rule.dimension, rule.value, rule.since, rule.until)
-        )
-        if not waiting:
-            await asyncio.to_thread(self.book.settle, now_noted)
+        waiting = await in_thread("reading owners", self.book.waiting, noted)
+        if rule.prefix is not None:
+            walked = await self._walk(noted, waiting, lambda key, link: _call(rule, link))
+            is_done = walked.ended and not walked.waiting
+        else:
+            await self.corrector.carry_out(rule.stored, lambda link: _call(rule, link))
+            is_done = not waiting
+        if is_done:
+            await in_thread("settling a rule", self.book.settle, noted)
 
-    async def _undo(self, rule: DisavowRule) -> None:
-        await self.corrector.carry_out(rule.stored, lambda link: call_back(link, rule.dimension, rule.value))
-        await self.corrector.carry_out(rule.stored, reconcile)
-        await asyncio.to_thread(self.book.drop, [rule])
+    async def _undo(self, noted: NotedRule, all_noted: Sequence[NotedRule]) -> None:
+        rule = noted.rule
+        others = [each.rule for each in all_noted if not each.undo]
+        others = [each for each in others if (each.dimension, each.value) == (rule.dimension, rule.value)]
+
+        def undone(key: str, link: CalledLink) -> Correction:
+            kept = [(other.since, other.until) for other in others if other.is_of(key)]
+            return call_back(link, rule.dimension, rule.value, kept)
+
+        if rule.prefix is not None:
+            if not (await self._walk(noted, [], undone)).ended:
+                return
+        else:
+            await self.corrector.carry_out(rule.stored, lambda link: undone(rule.stored, link))
+            await self.corrector.carry_out(rule.stored, reconcile)
+        same = [each.rule for each in all_noted if each.undo and each.rule.target == rule.target]
+        await in_thread("dropping a rule", self.book.drop, same)
+
+    # --- rules of many links --------------------------------------------------------------------------------------
+    async def _walk(
+        self, noted: NotedRule, waiting: Sequence[int], make: Callable[[str, CalledLink], Correction]
+    ) -> Walked:
+        """Carries a rule out, or undoes it, for some more of its links; returns how far it has come."""
+        rule, walked = noted.rule, noted.walked
+        if walked is None or walked.undo != noted.undo:
+            walked = Walked(undo=noted.undo, waiting=tuple(waiting), moved=walked.moved if walked and noted.undo else 0)
+        elif walked.ended and walked.waiting and set(walked.waiting) != set(waiting):
+            walked = Walked(waiting=tuple(waiting))  # once more, with what these have flushed since
+        until = clock.monotonic() + PIECES_S
+        while not walked.ended and clock.monotonic() < until:
+            keys, after = await self._links_after(rule, walked.after)
+            sums = _Sums(rule, walked)
+
+            def counted(key: str, link: CalledLink, sums: _Sums = sums) -> Correction:
+                correction = make(key, link)
+                sums.add(link, correction, is_called=True)
+                return correction
+
+            damaged = await self.corrector.carry_out_many(keys, counted)
+            for key, error in damaged.items():
+                self._note_failure(rule, f"{shown(link_of(key))}: {error.detail}")
+            walked = sums.walked(after, len(keys), len(damaged))
+            await in_thread("noting links", self.book.note_walked, rule, walked)
+        return walked
+
+    async def dry_run(self, rule: DisavowRule) -> Walked:
+        """Returns what a rule of many links would do. Raises ParameterInvalid where they are too many for an answer."""
+        walked = Walked()
+        while not walked.ended:
+            if walked.links >= DRY_RUN_LINKS:
+                detail = f"there are more than {DRY_RUN_LINKS:,} links whose keys begin with {rule.prefix!r}"
+                limit = f"a dry run of at most {DRY_RUN_LINKS:,} links"
+                raise ParameterInvalid(detail, field="prefix", value=shown(rule.prefix), rule=limit)
+            keys, after = await self._links_after(rule, walked.after)
+            sums, damaged = _Sums(rule, walked), 0
+            for key in keys:
+                try:
+                    link = await self.corrector.read_divided(key)
+                except RowCorrupt:
+                    damaged += 1
+                    continue
+                if link is not None:
+                    sums.add(link, await in_thread("reading a link", _call, rule, link), is_called=False)
+            walked = sums.walked(after, len(keys), damaged)
+        return walked
+
+    async def _links_after(self, rule: DisavowRule, after: str | None) -> tuple[list[str], str | None]:
+        """Returns the next links of a rule, and the last stored key that was looked at: None at the end."""
+        assert rule.prefix is not None
+        walk = walk_of(self._store, LINK, NamesWithin(rule.prefix))
+        page = await in_thread("reading links", walk, after, LINKS_PER_PIECE, None)
+        keys = [key for key, _ in page if rule.is_of(key)]
+        return keys, page[-1][0] if len(page) == LINKS_PER_PIECE else None
+
+
+class _Sums:
+    """What is answered of a rule of many links: sums over those before, and those of one piece."""
+
+    def __init__(self, rule: DisavowRule, before: Walked) -> None:
+        self._rule, self._before = rule, before
+        self._moved, self._at_least, self._at_most = before.moved, before.at_least, before.at_most
+
+    def add(self, link: CalledLink, correction: Correction, is_called: bool) -> None:
+        """Adds a link, with the correction that was made of it. is_called: it is carried out, not only asked for."""
+        before = called_hits(link, self._rule)
+        if self._before.undo:
+            self._moved = max(0, self._moved - before)
+            return
+        called = correction.at_least if is_called else 0
+        self._moved += before + called
+        self._at_least += correction.at_least - called
+        self._at_most += correction.at_most - called
+
+    def walked(self, after: str | None, links: int, damaged: int) -> Walked:
+        """Returns how far the rule has come after a piece of so many links."""
+        return replace(
+            self._before,
+            after=after,
+            ended=after is None,
+            links=self._before.links + links,
+            damaged=self._before.damaged + damaged,
+            moved=self._moved,
+            at_least=self._at_least,
+            at_most=self._at_most,
+        )
+
+
+def _call(rule: DisavowRule, link: CalledLink) -> Correction:
+    return disavow(link, rule.dimension, rule.value, rule.since, rule.until)
+
+
+def called_hits(link: CalledLink, rule: DisavowRule) -> int:
+    """Counts the hits of a rule's value that are called bots now, in the buckets inside its range."""
+    total = 0
+    for tier in link.moved.named.dimensions.get(rule.dimension, ()):
+        for start in tier:
+            low, high = link.span(start)
+            if rule.since <= low and high <= rule.until:
+                total += called_values(link.moved.named, rule.dimension, low).get(rule.value, 0)
+    return total

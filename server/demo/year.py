@@ -13,7 +13,7 @@ from random import Random
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta, apply_breakdown
 from clickcurve.buckets.breakdowns.parts import encode_parts, parts_due
 from clickcurve.buckets.breakdowns.visitors import EXACT, HASH_BITS, VisitorDays
-from clickcurve.buckets.candidates import Cutoffs
+from clickcurve.buckets.cutoffs_by_prefix import open_cutoffs
 from clickcurve.buckets.ladder import DAY_S, Ladder, fold_day
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
@@ -104,7 +104,7 @@ def _open_days(spoken: Mapping[int, int], day: int) -> dict[int, int]:
 
 def _rows_of(stored: str, year: YearSums, day: int, ladder: Ladder, flush: int) -> list[tuple[str, SavedRow]]:
     """Returns the row of counts, and the breakdown where hits say anything."""
-    counts, delta = FlushedCounts(flush, day, False, ladder, Cutoffs()), Delta(year.people, year.bots)
+    counts, delta = FlushedCounts(flush, day, False, ladder, open_cutoffs()), Delta(year.people, year.bots)
     row = counts.saved(stored, None, counts.applied(None, delta, 0), delta)
     assert row is not None
     if not year.values:

@@ -16,11 +16,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 
 from clickcurve.access import access
+from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.keys import FIRST_GROUP, group_of, link_key, link_of
 from clickcurve.raw_path_routes import raw_query
 from clickcurve.visible import json_line
-from clickcurve.waiting import WAIT_S, TookTooLong
+from clickcurve.waiting import WAIT_S, TookTooLong, in_thread
 from query.http.openapi import TEXT, parameter, refusals
 from query.lists.key_kind import ALL_NAMES, LINK, NamesWithin
 from query.parameters import EXPORT, parse_query
@@ -48,7 +49,9 @@ _PAGE = 100  # links that are read at once
 _SHARED_PAGE = 5_000  # where each page goes through all keys of the store
 
 
-def export_routes(store: Store, flush: Callable[[], Awaitable[None]], clock: Callable[[], float]) -> APIRouter:
+def export_routes(
+    store: Store, flush: Callable[[], Awaitable[None]], clock: Callable[[], float], bounded: BoundedLadder
+) -> APIRouter:
     """Makes the router. flush: puts into the store what this worker has accepted. clock: epoch seconds."""
     router = APIRouter(tags=["reading"])
     reading = asyncio.Lock()  # one page at a time, in turn
@@ -62,12 +65,12 @@ def export_routes(store: Store, flush: Callable[[], Awaitable[None]], clock: Cal
                 await flush()
         except TimeoutError:
             raise TookTooLong(f"the flush before an export takes more than {WAIT_S:g} s") from None
-        lines = _lines(store, wanted, given.get("after"), int(clock()))
+        lines = _lines(store, wanted, given.get("after"), int(clock()), bounded)
 
         async def chunks() -> AsyncIterator[bytes]:
             while True:
                 async with reading:
-                    chunk = await asyncio.to_thread(_next_chunk, lines)
+                    chunk = await in_thread("reading the next links", _next_chunk, lines)
                 if not chunk:
                     return
                 yield chunk
@@ -98,11 +101,11 @@ def _wanted(prefix: str) -> Wanted:
     return sorted([*groups, *((start, is_link) for start in starts)], key=itemgetter(0))
 
 
-def _lines(store: Store, wanted: Wanted, after: str | None, now: int) -> Iterator[bytes]:
+def _lines(store: Store, wanted: Wanted, after: str | None, now: int, bounded: BoundedLadder) -> Iterator[bytes]:
     ladder, at = store.ladder(), "" if after is None else f"{link_key(after)}\0"
     for start, those in wanted:
         for page in _pages(store, max(at, start), those):
-            for history in histories(store, page, ladder, now):
+            for history in histories(store, page, ladder, now, bounded):
                 line = {"damaged": history.detail} if isinstance(history, RowCorrupt) else history
                 yield json_line(line).encode() + b"\n"
             at = f"{page[-1][0]}\0"

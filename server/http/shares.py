@@ -7,7 +7,6 @@ every node of a cluster knows them, and a share that is revoked is good nowhere 
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -20,6 +19,7 @@ import msgspec
 
 from clickcurve.buckets.errors import SettingInvalid
 from clickcurve.buckets.ladder import DAY_S
+from clickcurve.waiting import in_thread
 from server.logs import log
 from storage.contract import SHARE, SHARE_SECRET, Store
 
@@ -62,7 +62,7 @@ class Shares:
         """
         share_id, _, rest = signed.partition(".")
         until, _, _ = rest.partition(".")
-        notes = await asyncio.to_thread(self._noted, (SHARE + share_id, SHARE_SECRET))
+        notes = await in_thread("reading a share", self._noted, (SHARE + share_id, SHARE_SECRET))
         share = _share_in(notes, SHARE + share_id)
         if share is None or share.until != until or share.until < _day(now) or SHARE_SECRET not in notes:
             return None

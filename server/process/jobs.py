@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import GRACE_S, HOUR_S
 from clickcurve.buckets.upper_bounds import upper_bounds_in
+from clickcurve.keys import link_key
 from ingest.owner import ID_WINDOW_S, Owner
-from retention.run import run_pass
+from retention.run import revisit_breakdowns, run_pass
 from server.logs import log
 from server.process.schedule import Job
 from storage.contract import Store
@@ -17,6 +18,7 @@ from storage.contract import Store
 PUBLISH_S = 5
 TOKENS_S = 2  # all workers and nodes know of a new or revoked token within 5 s
 HAND_OVER_S = 1
+DEAD_WORKERS_S = 2
 ALERTS_S = 20
 REPORT_S = 600
 RANK_S = 60
@@ -36,9 +38,28 @@ async def forget_ids(store: Store, lag_s: float, clock: Callable[[], float]) -> 
 
 
 async def rank_rows(store: Store, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-    """Ranks the rows of a database of the former schema, in steps, with pauses."""
+    """Ranks the rows of a new prefix, or of a database of a former schema, in steps, with pauses."""
     while await asyncio.to_thread(store.rank_some, lambda data: upper_bounds_in(data, store.ladder())):
         await pause(RANK_PAUSE_S)
+
+
+class PrefixRankings:
+    """Keeps the rankings of a store those of the prefixes that tokens have. prefixes: of the tokens that hold now."""
+
+    def __init__(self, store: Store, prefixes: Callable[[], frozenset[str]], clock: Callable[[], float]) -> None:
+        self._store = store
+        self._prefixes = prefixes
+        self._clock = clock
+        self._asked_for: frozenset[str] = frozenset()
+        self._again_at = 0.0
+
+    async def visit(self) -> None:
+        """Names the prefixes to the store if they have changed, and once an hour: one may have many links now."""
+        prefixes, now = self._prefixes(), self._clock()
+        if prefixes != self._asked_for or now >= self._again_at:
+            await asyncio.to_thread(self._store.rank_prefixes, sorted(map(link_key, prefixes)))
+            self._asked_for, self._again_at = prefixes, now + HOUR_S
+        await rank_rows(self._store)
 
 
 class DailyFold:
@@ -58,11 +79,14 @@ class DailyFold:
             self._done_day = day
 
     async def _pass(self, owner: Owner, day: int) -> bool:
-        report = await run_pass(owner, day)
-        self.folded += report.rows
-        if report.stopped is not None:
-            raise StoreUnavailable(f"the retention pass stopped after {report.rows} rows: {report.stopped}")
-        log.info("fold", extra={"owner": owner.status.owner, "fold_day": day, "rows": report.rows})
+        rows = 0
+        for visit in (run_pass, revisit_breakdowns):
+            report = await visit(owner, day)
+            rows += report.rows
+            self.folded += report.rows
+            if report.stopped is not None:
+                raise StoreUnavailable(f"the retention pass stopped after {rows} rows: {report.stopped}")
+        log.info("fold", extra={"owner": owner.status.owner, "fold_day": day, "rows": rows})
         return True
 
 
@@ -81,9 +105,11 @@ def job_table(
         "rank": (RANK_S, now, True),
         "tokens": (TOKENS_S, now, False),
         "disavow": (TOKENS_S, now, True),
+        "erase": (TOKENS_S, now, False),
         "audit": (HOUR_S, now, False),
-        # A journal that gave way at the start is emptied soon after the store is back; else there is nothing to do.
+        # What could not be emptied is tried again. Each is visited once a day; mostly there is nothing to do.
         "orphaned_journals": (flush_s, now, True),
+        "dead_workers": (DEAD_WORKERS_S, now, False),
         "publish_metrics": (PUBLISH_S, now, False),
         "limit_history": (HAND_OVER_S, now, False),
         "statsd": (HAND_OVER_S, now, False),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
+from functools import partial
 from pathlib import Path
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
-from clickcurve.buckets.errors import ClickcurveError, JournalHeld
+from clickcurve.buckets.errors import ClickcurveError, JournalDamaged, JournalHeld
+from clickcurve.buckets.ladder import minutes_since
+from ingest.buffer import Buffers
 from ingest.flush import Pace
 from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
@@ -19,6 +22,7 @@ from server import clock, data_folder
 from server.logs import log
 from server.settings.table import Settings
 from storage.contract import Store
+from storage.erased_words import ErasureBook, KnownWords
 from storage.from_uri import open_store
 from storage.sqlite.file import flush_bytes
 
@@ -27,26 +31,27 @@ LONG_SHARE = 0.8  # of the flush interval, from which on a flush is warned of
 
 
 def take_journal(settings: Settings) -> tuple[int, DiskJournal]:
-    """Opens the first journal that no process holds. Returns its number too.
+    """Opens the first of the workers' journals that no process holds. Returns its number too.
 
     Raises JournalHeld, JournalDamaged, JournalFull.
     """
-    for number in range(1, settings.workers + 1):
+    for number in 2 * [*range(1, settings.workers + 1)]:  # twice: another worker may have looked whether one is held
         with suppress(JournalHeld):
             return number, open_journal(settings, number)
     raise JournalHeld(f"all {settings.workers} journals in {settings.data} are held by other processes")
 
 
-def new_journal(settings: Settings, journal: DiskJournal) -> int:
-    """Puts a new journal in the place of this one, a former one from then on; returns its new number.
+def make_give_way(settings: Settings, journal: DiskJournal) -> Path:
+    """Puts a new journal in the place of this one, which is orphaned from then on; returns its new folder.
 
     Raises JournalFull or JournalBroken, and changes nothing, if the disk does not take a new one.
     """
     draft = data_folder.draft_of(journal.folder)
     _open(settings, draft).close()
-    former = data_folder.give_way(journal.folder, settings.workers)
-    draft.rename(journal.folder)
-    return former
+    number = data_folder.give_way(journal.folder, settings.workers)
+    with suppress(OSError):  # another worker that is starting has made one there
+        draft.rename(journal.folder)
+    return data_folder.journal_folder(settings.data, number)
 
 
 def open_journal(settings: Settings, number: int) -> DiskJournal:
@@ -77,13 +82,34 @@ def _flush_bytes(settings: Settings) -> Callable[[int], int] | None:
     return lambda journal_bytes: flush_bytes(database, journal_bytes * settings.workers)
 
 
-def holds_hits(settings: Settings, number: int) -> bool:
-    """Returns whether journal `number` holds anything that is not in the store. Raises JournalHeld, JournalDamaged."""
-    journal = open_journal(settings, number)
+def is_alone(settings: Settings, store: Store) -> bool:
+    """Returns whether no other journal's hits could carry the same ids. Then an id is judged when it comes."""
+    if store.shared or settings.workers > 1:
+        return False
+    numbers = data_folder.journal_numbers(settings.data)
     try:
+        return not any(_holds_hits(settings, number) for number in numbers if number > settings.workers)
+    except JournalDamaged:
+        return False  # nobody knows what it holds; the job that empties them names it
+
+
+def _holds_hits(settings: Settings, number: int) -> bool:
+    """Returns whether journal `number` holds anything that is not in the store. Raises JournalHeld, JournalDamaged."""
+    with closing(open_journal(settings, number)) as journal:
         return journal.state.flush is not None or next(journal.frames(), None) is not None
-    finally:
+
+
+async def open_orphan(
+    settings: Settings, number: int, store: Store, stamps: Stamps, served: Callable[[], bool]
+) -> Owner:
+    """Opens an owner over an orphaned journal, which is read in a thread: requests are answered meanwhile."""
+    journal = await asyncio.to_thread(open_journal, settings, number)
+    try:
+        read = partial(Buffers, journal, minutes_since(int(clock.now())), settings.buffer_mib * MIB)
+        return open_owner(settings, journal, store, False, stamps, served, await asyncio.to_thread(read))
+    except BaseException:
         journal.close()
+        raise
 
 
 def open_owner(
@@ -93,10 +119,12 @@ def open_owner(
     alone: bool,
     stamps: Stamps | None = None,
     served: Callable[[], bool] = lambda: False,
+    buffers: Buffers | None = None,
 ) -> Owner:
     """Opens an owner over a journal, with the journal's hits in its buffer. Needs a running event loop.
 
-    served: whether requests are answered meanwhile, so that flushes make room for them.
+    served: whether requests are answered meanwhile, so that flushes make room for them. buffers: the journal's hits, if
+    they are read already.
     """
     logged: set[str] = set()
 
@@ -115,10 +143,12 @@ def open_owner(
         place=f"{socket.gethostname()}:{journal.folder.absolute()}",
         alone=alone,
         buffer_bytes=settings.buffer_mib * MIB,
+        buffers=buffers,
         stamps=stamps,
         flushed=FlushLog(journal.folder.name, settings.flush_s),
         unreadable=damaged,
-        bounded=BoundedLadder(BREAKDOWN.ladder, settings.breakdown_caps),
+        bounded=settings.bounded,
+        erased_words=partial(KnownWords(ErasureBook(store)).read, clock.now),
     )
 
 

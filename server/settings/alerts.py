@@ -52,6 +52,11 @@ class Condition:
         """Whether it needs the span before."""
         return self.kind is ConditionKind.times
 
+    @property
+    def rises(self) -> bool:
+        """Whether it is met by many hits, not by few."""
+        return self.kind is ConditionKind.over or self.factor > 1
+
 
 @dataclass(frozen=True, slots=True)
 class Alert:

@@ -2,7 +2,8 @@
 
 An unknown name and a value that breaks its rule are refused before anything is opened, in one sentence.
 
-In the file the settings `breakdown_...` and `bots_...` are in tables `[breakdown]` and `[bots]`, without this prefix.
+In the file the settings `breakdown_...` and `bots_...` are in tables `[breakdown]` and `[bots]`, without this prefix;
+`breakdown_keep` is a table `[breakdown.keep]`.
 The file may also hold the limiter's rules, in tables `[limits.EVENT]` or `[[limits.EVENT]]`, and alerts, in tables
 `[[alerts]]`.
 """
@@ -22,6 +23,7 @@ from server.settings.table import PREFIX, TABLE, Setting, Settings
 from server.settings.values import Broken
 
 TABLES = ("breakdown", "bots", "page")  # of settings whose names begin so
+KEPT_TIMES = "breakdown_keep"  # may be a table
 _BY_NAME = {setting.name: setting for setting in TABLE}
 
 
@@ -78,6 +80,8 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
         raise SettingInvalid(f"{error} (file {path})", field="alerts") from None
     for prefix in TABLES:
         document |= _settings_in_table(prefix, document.pop(prefix, {}), path)
+    if isinstance(kept := document.get(KEPT_TIMES), dict):
+        document[KEPT_TIMES] = _as_assignments(kept)
     given = {}
     for name, value in document.items():
         setting = _known_setting(name, f"name in {path}")
@@ -92,6 +96,20 @@ def _settings_in_table(prefix: str, table: object, path: Path) -> dict[str, obje
     if not isinstance(table, dict):
         raise SettingInvalid(f"{prefix} in {path} must be a table: [{prefix}]", field=prefix)
     return {f"{prefix}_{name}": value for name, value in table.items()}
+
+
+def _as_assignments(table: Mapping[str, object], before: str = "") -> list[object]:
+    """Returns a table as texts such as `ref=400d`.
+
+    TOML makes a table of a name with a dot in it: `tag.shop = "30d"`.
+    """
+    texts: list[object] = []
+    for name, value in table.items():
+        if isinstance(value, dict):
+            texts += _as_assignments(value, f"{before}{name}.")
+        else:
+            texts.append(f"{before}{name}={value}")
+    return texts
 
 
 def _as_text(name: str, value: object, path: Path) -> str:

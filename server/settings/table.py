@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.breakdowns.few_hits import LEAST
+from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.ladder import LADDERS, Ladder
 from clickcurve.hosts import CHOICES
 from clickcurve.limiter.http.address import HEADERS
@@ -23,6 +24,7 @@ from ingest.buffer import BUFFER_BYTES
 from ingest.journal.disk_journal import MAX_BYTES
 from server.settings import values
 from server.settings.alerts import Alert
+from server.settings.values import KEEP_LEAST
 
 PREFIX = "CLICKCURVE_"
 MAX_WORKERS = 64
@@ -234,6 +236,12 @@ class Settings:
         "How many values of a dimension are kept for each link: in an hour, a day, a week and a month.",
         "N,N,N,N",
     )
+    breakdown_keep: tuple[KeptTime, ...] = _row(
+        "",
+        values.kept_times,
+        f"Dimensions whose values are kept for a time only: ref=400d,country=90d. From {KEEP_LEAST} days on.",
+        "NAME=DAYS,...",
+    )
     breakdown_own_hosts: tuple[str, ...] = _row(
         "", values.host_names, "Your own hosts: a visit from one of them has no referrer.", "NAMES"
     )
@@ -253,7 +261,7 @@ class Settings:
     page_least: int = _row(
         "0",
         values.zero_or_from(LEAST, 1_000_000),
-        "The page and shares name no value with fewer hits in an hour or day; 0 names all.",
+        "The page, shares, alerts and reports name no value with fewer hits in an hour or day; 0 names all.",
         "N",
     )
     bots_refs: tuple[str, ...] = _row(
@@ -294,6 +302,11 @@ class Settings:
     rules: tuple[Rule, ...] = ()
     alerts: tuple[Alert, ...] = ()
     again: Callable[[], Settings] = field(repr=False, compare=False)
+
+    @property
+    def bounded(self) -> BoundedLadder:
+        """The ladder of breakdowns, how many values each tier keeps, and for how long."""
+        return BoundedLadder(BREAKDOWN.ladder, self.breakdown_caps, self.breakdown_keep)
 
     @property
     def closed(self) -> bool:

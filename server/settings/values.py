@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CAP_MOST
+from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.limiter.http.address import addresses
@@ -19,6 +20,12 @@ from storage.cassandra import uri
 LEAST_TOKEN = 16  # characters of a token that people choose
 CAPS = len(BREAKDOWN.caps)
 CAPS_RULE = f"must be {CAPS} whole numbers from 1 to {CAP_MOST:,}: values a bucket keeps by hour, day, week and month"
+
+KEEP_LEAST, KEEP_MOST = BREAKDOWN.ladder.tiers[0].kept_days or 0, 36_500
+KEEP_RULE = (
+    f"must be dimensions with a number of days from {KEEP_LEAST} to {KEEP_MOST:,}, such as ref=400d, with commas"
+    " between several"
+)
 
 
 class Broken(ValueError):
@@ -223,6 +230,21 @@ def caps(text: str) -> tuple[int, ...]:
     if not 1 <= min(numbers) <= max(numbers) <= CAP_MOST:
         raise Broken(CAPS_RULE)
     return numbers
+
+
+def kept_times(text: str) -> tuple[KeptTime, ...]:
+    """Reads for how many days dimensions keep their values, with commas between them."""
+    times = []
+    for part in text.split(",") if text.strip() else ():
+        name, _, days = (piece.strip() for piece in part.partition("="))
+        number = days.removesuffix("d")
+        if not (number.isascii() and number.isdigit() and KEEP_LEAST <= int(number[:6]) <= KEEP_MOST):
+            raise Broken(KEEP_RULE)
+        times.append(KeptTime(name, int(number)))
+    names = tuple(time.dimension for time in times)
+    if dimensions(",".join(names)) != names:
+        raise Broken(KEEP_RULE)
+    return tuple(times)
 
 
 def _bot_rules(parse: Callable[[str], object]) -> Callable[[str], tuple[str, ...]]:

@@ -25,6 +25,7 @@ _KEPT_S = KEPT_DAYS * DAY_S
 PROMPT = "command"  # stands for a token where a command of this machine did it
 SETTINGS = "settings"  # where the file of settings did
 NOBODY = "none"  # where the server asks for no tokens
+DISAVOWED, UNDONE = "disavowed", "disavowal undone"
 _AT_DIGITS = 12  # of epoch seconds in names, then microseconds: their order is that of time
 
 
@@ -35,6 +36,21 @@ class AuditEntry(msgspec.Struct, frozen=True):
     token: str
     what: str
     subject: str
+
+
+def rule_subject(name: str | None, dimension: str, value: str) -> str:
+    """Returns how an entry names a rule that calls hits of a link or group bots."""
+    return f"{name}: {dimension} {value}"
+
+
+def _without_value(subject: str, is_erased: Callable[[str, str], bool]) -> str | None:
+    """Returns the subject of a rule without an erased value; None if it names none. A cut one may name any."""
+    parts = subject.split(": ")
+    for many in range(1, len(parts)):
+        dimension, blank, value = ": ".join(parts[many:]).partition(" ")
+        if blank and (value.endswith("…") or is_erased(dimension, value)):
+            return f"{': '.join(parts[:many])}: {dimension} (erased)"
+    return None
 
 
 _read_entry = msgspec.json.Decoder(AuditEntry).decode
@@ -89,6 +105,20 @@ class AuditLog:
         before = self._name_at(self._clock() - _KEPT_S)
         if old := [name for name in self._store.notes(AUDIT) if name < before]:
             self._store.drop_notes(old)
+
+    def forget_value(self, is_erased: Callable[[str, str], bool]) -> None:
+        """Takes an erased value out of what entries say of rules that name it. is_erased: dimension, value."""
+        for name, value in self._store.notes(AUDIT).items():
+            try:
+                entry = _read_entry(value)
+            except msgspec.DecodeError:
+                continue  # `entries` says so
+            subject = _without_value(entry.subject, is_erased) if entry.what in (DISAVOWED, UNDONE) else None
+            if subject is not None:
+                # Under another name, and before the old one goes: so a crash between loses no entry.
+                without = msgspec.json.encode(msgspec.structs.replace(entry, subject=subject)).decode()
+                self._store.note(f"{name}-", without, _KEPT_S)
+                self._store.drop_notes([name])
 
     def _name_at(self, at: float) -> str:
         return f"{AUDIT}{max(0, int(at)):0{_AT_DIGITS}}"

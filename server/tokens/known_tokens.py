@@ -47,6 +47,11 @@ class KnownTokens:
         """Returns all that are known, also those that have expired."""
         return [*self._stored, *self._mounted, *self._admin]
 
+    def prefixes(self) -> frozenset[str]:
+        """Returns the prefixes of the tokens that have not expired."""
+        now = self._clock()
+        return frozenset([each.prefix for each in self.tokens() if each.prefix and not each.is_over(now)])
+
     async def begin(self, patience_s: float) -> None:
         """Asks the store before the first request, if it answers in time, and takes over the file of version 0.2."""
         reading = asyncio.ensure_future(self.refresh())

@@ -139,7 +139,7 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("GET", "/v1/audit", Effect.admin),
     RouteEffect("POST", "/v1/links/{key}/disavow", Effect.admin),
     RouteEffect("POST", "/v1/groups/{name}/disavow", Effect.admin),
-    RouteEffect("GET", "/v1/disavow", Effect.admin),
+    RouteEffect("GET POST", "/v1/disavow", Effect.admin),
     RouteEffect("GET DELETE", "/v1/disavow/{id}", Effect.admin),
     RouteEffect("GET", "/links/{key}/share", Effect.form),
     RouteEffect("GET", "/groups/{name}/share", Effect.form),

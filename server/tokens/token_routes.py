@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid
 from clickcurve.problem import shown
 from clickcurve.times import parse_time, require_in_range
+from clickcurve.waiting import in_thread
 from query.http.openapi import refusals
 from server.tokens.audit import AuditLog
 from server.tokens.known_tokens import KnownTokens
@@ -102,29 +102,29 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
         """With `prefix`, it touches keys that begin so and nothing else; `group` counts every hit that it writes."""
         wish = _wish_in(await read_bounded(request.stream(), _BODY_BYTES)).checked(clock())
         await audit.note_request("token made", wish.name if wish.prefix is None else f"{wish.name} {wish.prefix}")
-        token, secret = await asyncio.to_thread(book.add, wish, int(clock()))
+        token, secret = await in_thread("writing a token", book.add, wish, int(clock()))
         await tokens.refresh()
         return _json({"token": secret, **listed(token, None)}, 201)
 
     @router.get("/v1/tokens", **_LIST)
     async def list_all() -> Response:
-        tokens, used = await asyncio.to_thread(lambda: (book.all(), book.last_used()))
+        tokens, used = await in_thread("reading tokens", lambda: (book.all(), book.last_used()))
         return _json({"tokens": [listed(token, used.get(token.id)) for token in tokens]})
 
     @router.delete("/v1/tokens/{id}", status_code=204, **_REVOKE)
     async def revoke(request: Request) -> Response:
         token_id = str(request.path_params["id"])
-        if all(token.id != token_id for token in await asyncio.to_thread(book.all)):
+        if all(token.id != token_id for token in await in_thread("reading tokens", book.all)):
             detail = "the store has no token with this id"
             raise TokenUnknown(detail, field="id", value=shown(token_id), rule="an id of GET /v1/tokens")
         await audit.note_request("token revoked", token_id)
-        await asyncio.to_thread(book.remove, token_id)
+        await in_thread("revoking a token", book.remove, token_id)
         await tokens.refresh()
         return Response(status_code=204)
 
     @router.get("/v1/audit", **_AUDIT)
     async def audited() -> Response:
-        return _json({"entries": await asyncio.to_thread(lambda: list(audit.entries()))})
+        return Response(await in_thread("reading the audit log", _entries, audit), media_type=JSON)
 
     return router
 
@@ -143,6 +143,10 @@ def _wish_in(body: bytes) -> Wish:
         raise ParameterInvalid(f"the token cannot be made: {error}", field="body", rule=str(_EXAMPLE)) from None
     except msgspec.DecodeError:
         raise BodyUnreadable("the body is not JSON", rule=str(_EXAMPLE)) from None
+
+
+def _entries(audit: AuditLog) -> bytes:
+    return msgspec.json.encode({"entries": list(audit.entries())})
 
 
 def _json(content: object, status: int = 200) -> Response:

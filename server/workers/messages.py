@@ -41,6 +41,9 @@ class Asked(Protocol):
     @property
     def flushes(self) -> int: ...
 
+    @property
+    def adopted(self) -> set[int]: ...
+
 
 class Wanted(msgspec.Struct, array_like=True):
     """Stored keys whose pending hits are wanted, and stored keys that the asking worker has erased."""

@@ -1,10 +1,11 @@
-"""Journals into which no worker accepts any more: what they hold shows in answers, and goes into the store.
+"""Adopts orphaned journals: what they hold shows in answers, and goes into the store.
 
-A worker that no longer exists left its journal, or one gave way because the store could not judge it at a start.
+`unheld_journals.py` says which these are.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
@@ -19,15 +20,15 @@ class OrphanedJournals:
     numbers: lists them. open_owner: returns an owner for journal n, or raises JournalHeld or JournalDamaged.
     quarantine: renames the folder of journal n, so that nothing flushes it. fold: folds an owner's rows.
 
-    A journal that cannot be emptied does not hold up the others; one that
-    is damaged is logged, once a day. While the store does not answer their owners stay open, so that answers have what
-    they hold.
+    A journal that cannot be emptied does not hold up the others; one that is damaged is logged, once a day. While the
+    store does not answer their owners stay open, so that answers have what they hold. What is adopted while requests
+    are answered shows when its first flush has succeeded or failed: the flush learns which links were erased since.
     """
 
     def __init__(
         self,
         numbers: Callable[[], list[int]],
-        open_owner: Callable[[int], Owner],
+        open_owner: Callable[[int], Awaitable[Owner]],
         quarantine: Callable[[int], Path],
         fold: Callable[[Owner], Awaitable[None]],
         fold_day: Callable[[], int],
@@ -39,28 +40,36 @@ class OrphanedJournals:
         self._fold_day = fold_day
         self._done: dict[int, int] = {}  # journal -> fold day of its last visit
         self._owners: dict[int, Owner] = {}
+        self._shown: set[int] = set()
+        self._visiting = asyncio.Lock()
         self._flushes_closed = 0
 
     @property
     def owners(self) -> Collection[Owner]:
-        """The owners of journals that were taken up and are not emptied yet."""
+        """The owners of journals that were adopted and are not emptied yet."""
         return self._owners.values()
+
+    @property
+    def shown(self) -> Collection[Owner]:
+        """Those of them whose hits answers have."""
+        return [self._owners[number] for number in self._shown]
 
     @property
     def flushes(self) -> int:
         """How many flushes are complete, those of closed owners too."""
         return self._flushes_closed + sum(owner.status.flushes for owner in self.owners)
 
-    def take_up(self) -> None:
-        """Opens all that are there, so that their hits show before they are in the store."""
+    async def take_up(self) -> None:
+        """Opens all that are there at a start, so that their hits show before they are in the store."""
         for number in self._numbers():
-            self._owner(number)
+            if await self._owner(number) is not None:
+                self._shown.add(number)
 
-    def _owner(self, number: int) -> Owner | None:
+    async def _owner(self, number: int) -> Owner | None:
         """Returns the open owner of a journal; None if another worker holds it or it is damaged."""
         if number not in self._owners:
             try:
-                self._owners[number] = self._open_owner(number)
+                self._owners[number] = await self._open_owner(number)
             except JournalHeld:
                 return None
             except JournalDamaged as error:
@@ -71,11 +80,15 @@ class OrphanedJournals:
 
     async def visit(self) -> None:
         """Empties those that were not emptied today. Raises what kept the first one from it: the next visit goes on."""
+        async with self._visiting:
+            await self._visit()
+
+    async def _visit(self) -> None:
         today, numbers = self._fold_day(), self._numbers()
         self._done = {number: day for number, day in self._done.items() if number in numbers}
         failed: Exception | None = None
         for number in numbers:
-            if self._done.get(number) != today and (owner := self._owner(number)) is not None:
+            if self._done.get(number) != today and (owner := await self._owner(number)) is not None:
                 try:
                     await self._empty(number, owner, today)
                 except StoreUnavailable:
@@ -90,6 +103,7 @@ class OrphanedJournals:
             await owner.flush()
             await self._fold(owner)
         except StoreUnavailable:
+            self._shown.add(number)
             raise
         except JournalSuperseded as error:
             log_quarantined(error, owner.status.buffered_hits, self._quarantine(number))
@@ -108,6 +122,7 @@ class OrphanedJournals:
         finally:
             self._flushes_closed += owner.status.flushes
             del self._owners[number]
+            self._shown.discard(number)
 
     async def release(self) -> None:
         """Releases the journals without a flush: the next start takes them up."""

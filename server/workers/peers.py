@@ -6,7 +6,8 @@ least number that the flush which moves it can get. The row's marks then decide,
 flushed meanwhile counts once.
 
 A worker that takes longer than WAIT_S, or is not there, is named as unreachable. Its last answer for the row still
-counts, for the marks decide about that too. It is not waited for again until it has answered.
+counts, for the marks decide about that too; only what a worker says that has adopted its journal counts in its place.
+It is not waited for again until it has answered.
 
 One question to a worker is under way at a time. Keys that come meanwhile go together into the next one.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import cast
@@ -71,10 +72,34 @@ async def answer_questions(asked: Asked, reader: asyncio.StreamReader, writer: a
         writer.close()
 
 
-class Waiter:
-    """The answers of several workers for one key. It is done when each has answered, or is given up."""
+def _owners_in(pending: Iterable[AnyPending]) -> set[int]:
+    """Returns the owners whose hits these are."""
+    return {part.owner for each in pending for part in _parts(each)}
 
-    def __init__(self, workers: int) -> None:
+
+def _parts(pending: AnyPending) -> Iterable[Pending | PendingBreakdown]:
+    return chain.from_iterable(pending.pending.values()) if isinstance(pending, WorkerPending) else (pending,)
+
+
+def _without(pending: Iterable[AnyPending], owners: Collection[int]) -> Iterator[AnyPending]:
+    """Yields what is not of these owners."""
+    for each in pending:
+        if isinstance(each, WorkerPending):
+            rows = each.pending.items()
+            yield each._replace(pending={key: [part for part in row if part.owner not in owners] for key, row in rows})
+        elif each.owner not in owners:
+            yield each
+
+
+class Waiter:
+    """The answers of several workers for one key. It is done when each has answered, or is given up.
+
+    adopted: the owners that the asking worker has adopted.
+    """
+
+    def __init__(self, workers: int, adopted: Collection[int] = ()) -> None:
+        self._adopted = adopted
+        self._last_answers: list[AnyPending] = []  # of workers that were not reached
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.pending: list[AnyPending] = []
         self.unreachable: list[str] = []
@@ -85,12 +110,16 @@ class Waiter:
         self.pending += pending
         self._left -= 1
         if not self._left and not self.done.done():
+            if self._last_answers:
+                held = _owners_in(self.pending).union(self._adopted)
+                self.pending += _without(self._last_answers, held)
             self.done.set_result(None)
 
     def missed(self, name: str, last_answer: Sequence[AnyPending]) -> None:
         """Takes what the worker said before in place of an answer."""
         self.unreachable.append(name)
-        self.answered(last_answer)
+        self._last_answers += last_answer
+        self.answered(())
 
 
 class Peer:
@@ -251,6 +280,7 @@ class Peers:
         self._others: list[Peer] = []
         self._answering: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._server: asyncio.Server | None = None
+        self._asked_here: Asked | None = None  # the questions of other workers
         self._handle = -1  # of the folder, while it listens
         self.incomplete_answers = 0  # questions for which some worker was not reached
 
@@ -258,6 +288,7 @@ class Peers:
         """Answers the other workers from now on, and can ask them."""
         if self._workers == 1:
             return
+        self._asked_here = asked
         self._folder.mkdir(mode=0o700, exist_ok=True)
         # The path of a socket has 107 bytes at most, which that of a data folder may pass.
         self._handle = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -314,7 +345,7 @@ class Peers:
         return waiter.pending
 
     async def _asked(self, key: str) -> Waiter:
-        waiter = Waiter(len(self._others))
+        waiter = Waiter(len(self._others), self._asked_here.adopted if self._asked_here else ())
         for peer in self._others:
             peer.ask(key, waiter)
         await waiter.done

@@ -21,11 +21,11 @@ class PendingHits:
         self._orphaned = orphaned
 
     def _owners(self) -> list[Owner]:
-        return [self._own, *self._orphaned.owners]
+        return [self._own, *self._orphaned.shown]
 
     def pending(self, key: str) -> Sequence[Pending]:
         """Returns what may not be in the stored rows of `key` (a stored key) yet. Raises RowCorrupt as `Owner`."""
-        if not self._orphaned.owners:
+        if not self._orphaned.shown:
             return self._own.pending(key)
         return [each for owner in self._owners() for each in owner.pending(key)]
 
@@ -55,6 +55,11 @@ class PendingHits:
         return chain.from_iterable([owner.buffered_groups() for owner in self._owners()])
 
     @property
+    def adopted(self) -> set[int]:
+        """The numbers of the owners whose journals were orphaned."""
+        return {owner.number for owner in self._orphaned.shown}
+
+    @property
     def flushes(self) -> int:
         """A number that rises whenever a flush is complete."""
         return self._own.status.flushes + self._orphaned.flushes
@@ -66,8 +71,8 @@ class PendingHits:
 
     async def hide_erased(self, *keys: str) -> None:
         """Hides what is held of rows (stored keys) that another worker has erased."""
-        for owner in self._owners():
-            await owner.hide_erased(*keys)
+        await self._own.hide_erased(*keys)
+        await self.erased_here(*keys)
 
     @property
     def status(self) -> OwnerStatus:

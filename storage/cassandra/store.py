@@ -113,6 +113,12 @@ class CassandraStore(UnrankedStore):
         self._may_write.pop(after.owner, None)
         return self._owners.claim(before, after)
 
+    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        self._own_rows.drop_owner(after.owner)
+        self._may_write.pop(after.owner, None)
+        self._own_rows.flush_begins(after.owner)
+        return self._owners.claim_to_rewrite(before, after)
+
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         self._own_rows.flush_begins(held.owner)
         begun = self._owners.begin(held, previous, flush, at)
@@ -209,6 +215,9 @@ class CassandraStore(UnrankedStore):
         """Returns 0: erasures come from the clocks of several machines."""
         return 0
 
+    def forget_bytes(self) -> None:
+        """Returns at once: the next compaction of each node does it."""
+
     def forget_ids(self, before_us: int) -> None:
         """Returns at once: claims expire."""
 
@@ -288,20 +297,21 @@ class CassandraStore(UnrankedStore):
             start = f"{keys[-1]}\0"  # the next one that there can be
         return page
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
-        keys = self._smallest_keys(start, limit, text)
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
+        keys = self._smallest_keys(start, limit, text, prefix)
         links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
         links_with_rows = [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
         return FoundLinks(links_with_rows, keys[-1] if len(keys) == limit else None)
 
-    def _smallest_keys(self, start: str, limit: int, text: str = "") -> list[str]:
-        """Returns the first keys from `start` on that contain a text.
+    def _smallest_keys(self, start: str, limit: int, text: str = "", prefix: str = "") -> list[str]:
+        """Returns the first keys from `start` on that begin with a prefix and contain a text.
 
         Reads every key of the cluster: they are stored by their hashes.
         """
         pages = self._cql.pages(KEYS, (), KEYS_PER_PAGE)
         stored = (stored_key_of(key) for page in pages for (key,) in page)
-        return nsmallest(limit, (key for key in stored if key >= start and (not text or contains(key, text))))
+        within = (key for key in stored if key >= start and key.startswith(prefix))
+        return nsmallest(limit, (key for key in within if not text or contains(key, text)))
 
     @contextmanager
     def view(self) -> Iterator[CassandraView]:

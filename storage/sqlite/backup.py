@@ -157,7 +157,7 @@ def _become_a_copy(draft: Path, included: list[Included]) -> None:
                 (name_of_copy(original, old), *astuple(whole)),
             )
         tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name IN ('rows', 'leaders', 'bars')"
-        for (table,) in db.execute(tables).fetchall():  # the former schema has rows alone
+        for (table,) in db.execute(tables).fetchall():  # the first schema has rows alone
             db.execute(f"UPDATE {table} SET owner = owner + ?", (highest,))
         new_uuid = str(uuid.uuid4())
         db.execute("UPDATE meta SET value = ? WHERE name = 'uuid'", (new_uuid,))

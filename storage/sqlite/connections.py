@@ -12,13 +12,15 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
+from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
-from storage.sqlite.file import SqliteFile, translate_errors
+from storage.sqlite.file import WAL_BYTES, SqliteFile, translate_errors
 from storage.sqlite.wal import sign
 
 BUSY_S = 5.0  # how long to wait for another process's transaction; they last milliseconds
 LOOP_BUSY_S = 0.02  # readers wait only while a WAL is being recovered after a crash
 LOOP_CACHE_KIB = 16_000
+EMPTY_WAL_BYTES = 64 * 1024  # of a WAL with the one transaction that cuts it
 
 
 class Connections:
@@ -85,6 +87,25 @@ class Connections:
             if self.file.wal_is_long():
                 with suppress(sqlite3.Error):  # what was written is durable; the next transaction tries again
                     self._checkpoint()
+
+    def forget_bytes(self) -> None:
+        """Writes the file anew, without what was overwritten or dropped, and empties its WAL.
+
+        Others wait for it: some 10 s a GB. Raises StoreUnavailable: a reader or writer was in the way, or the disk is
+        full.
+        """
+        with self.on_worker() as db:
+            db.execute("VACUUM")
+            self._checkpoint()
+            db.execute("PRAGMA journal_size_limit = 0")
+        try:
+            with self.transaction() as db:  # the first one of a new WAL, which is cut behind it
+                sign(db, self.file.uuid)
+        finally:
+            with self.on_worker() as db:
+                db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+        if self.file.wal_bytes() > EMPTY_WAL_BYTES:
+            raise StoreUnavailable("a reader of the database is in the way of emptying its WAL", field="store")
 
     def close(self) -> None:
         with self._worker_lock, self._scanner_lock, translate_errors(self.file.path):

@@ -13,6 +13,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
+from clickcurve.buckets.prefixes import after_prefix
 from clickcurve.keys import BREAKDOWN_KEYS, counts_key, is_breakdown
 from storage.contract import SavedRow, StoredLink, StoredRow
 
@@ -34,7 +35,7 @@ _WALK = (
     "SELECT key, owner, data, at_us FROM rows LEFT JOIN erased USING (key)"
     " WHERE key {after} ? AND key < ? ORDER BY key, owner"
 )
-_END = b""  # any text is less than any blob
+END = b""  # any text is less than any blob
 KEYS_PER_LOOK = 20_000
 _LOOK_END = "SELECT key FROM rows WHERE key >= ? AND key < ? ORDER BY key LIMIT 1 OFFSET ?"
 _CONTAINING = "SELECT DISTINCT key FROM rows WHERE key >= ? AND key < ? AND instr(lower(key), ?) ORDER BY key"
@@ -90,15 +91,18 @@ def walk_counts(db: sqlite3.Connection, operator: str, key: str, limit: int) -> 
     return page
 
 
-def keys_containing(db: sqlite3.Connection, text: str, start: str, most: int) -> tuple[list[str], str | None]:
-    """Looks at `most` keys of counts from `start` on for those that contain a text, which is in lower case.
+def keys_containing(
+    db: sqlite3.Connection, text: str, start: str, most: int, prefix: str
+) -> tuple[list[str], str | None]:
+    """Looks at `most` keys of a prefix's counts from `start` on for those that contain a text, in lower case.
 
     Returns them, and the last key that was looked at; None at the end.
     """
     first, beyond = BREAKDOWN_KEYS
-    parts: list[tuple[str, str | bytes]] = [(start, first)] if start < first else []
+    start, end = max(start, prefix), after_prefix(prefix)
+    parts: list[tuple[str, str | bytes]] = [(start, first if end is None else min(first, end))] if start < first else []
     matching: list[str] = []
-    for low, high in (*parts, (max(start, beyond), _END)):
+    for low, high in (*parts, (max(start, beyond), END if end is None else end)):
         (last,) = db.execute(_LOOK_END, (low, high, most - 1)).fetchone() or (None,)
         matching += (key for (key,) in db.execute(_CONTAINING, (low, high if last is None else f"{last}\0", text)))
         if last is not None:
@@ -107,7 +111,7 @@ def keys_containing(db: sqlite3.Connection, text: str, start: str, most: int) ->
 
 
 def walk(
-    db: sqlite3.Connection, operator: str, key: str, limit: int, before: str | bytes = _END
+    db: sqlite3.Connection, operator: str, key: str, limit: int, before: str | bytes = END
 ) -> list[tuple[str, StoredLink]]:
     """Reads a page and no more: the rows come one by one, and what the cursor sees ends with it."""
     links: list[tuple[str, StoredLink]] = []

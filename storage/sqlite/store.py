@@ -26,10 +26,11 @@ from storage.contract import (
     StoredRow,
 )
 from storage.first_use import FirstUse, Later
-from storage.owners import begun, check_fence, claimed, closed
+from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
+from storage.sqlite.candidates import COLUMNS, save_candidates
 from storage.sqlite.connections import BUSY_S, Connections
-from storage.sqlite.file import NOTE, translate_errors, unavailable
-from storage.sqlite.rankings import COLUMNS, SqliteRankings, save_candidates
+from storage.sqlite.file import ALL_LINKS_RANKING, NOTE, translate_errors, unavailable
+from storage.sqlite.rankings import SqliteRankings
 from storage.sqlite.rows import (
     KEYS_PER_LOOK,
     KEYS_PER_QUERY,
@@ -48,7 +49,11 @@ from storage.sqlite.view import SqliteView, notes_of, owner_record, owner_record
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
 
-_OWN = f"SELECT key, data, {COLUMNS} FROM rows LEFT JOIN leaders USING (key, owner) WHERE key IN {MANY} AND owner = ?"
+_OWN = (
+    f"SELECT key, data, {COLUMNS} FROM rows LEFT JOIN"
+    f" (SELECT key, owner, {COLUMNS} FROM leaders WHERE ranking = {ALL_LINKS_RANKING}) USING (key, owner)"
+    f" WHERE key IN {MANY} AND owner = ?"
+)
 
 _CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {MANY}"
 _CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {MANY} AND at_us >= ?"
@@ -80,6 +85,7 @@ class SqliteStore(SqliteRankings):
         """
         connect = partial(Connections, path, ladder, read_only=read_only, busy_s=busy_s)
         self._connections = FirstUse(connect, later)
+        self._known = {}
 
     def uuid(self) -> str:
         with self._connections.open().on_worker() as db:
@@ -104,6 +110,9 @@ class SqliteStore(SqliteRankings):
 
     def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
         return self._change(before.owner, lambda stored: claimed(stored, before, after))
+
+    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+        return self._change(before.owner, lambda stored: claimed_to_rewrite(stored, before, after))
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at))
@@ -162,7 +171,7 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().transaction(synced=synced) as db:
             check_fence(held, flush, owner_record(db, held.owner))
             save_rows(db, held.owner, rows)
-            save_candidates(db, held.owner, rows)
+            save_candidates(db, held.owner, rows, self._known.get(held.owner))
             db.executemany(
                 "INSERT INTO sources (source, owner, epoch, position, tail) VALUES (?, ?, ?, ?, ?)"
                 " ON CONFLICT (source) DO UPDATE SET epoch = excluded.epoch, position = excluded.position,"
@@ -185,6 +194,9 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().on_worker() as db:
             return int(db.execute("SELECT coalesce(max(at_us), 0) FROM erased").fetchone()[0])
 
+    def forget_bytes(self) -> None:
+        self._connections.open().forget_bytes()
+
     def forget_ids(self, before_us: int) -> None:
         first: str | None = ""
         while first is not None:  # in steps, so that other writers get their turn
@@ -204,9 +216,7 @@ class SqliteStore(SqliteRankings):
 
     def drop_notes(self, names: Sequence[str]) -> None:
         with self._connections.open().transaction() as db:
-            db.execute("PRAGMA secure_delete = 1")  # the bytes go, too
             db.executemany("DELETE FROM meta WHERE name = ?", [(NOTE + name,) for name in names])
-            db.execute("PRAGMA secure_delete = 0")
 
     def notes(self, prefix: str = "") -> dict[str, str]:
         with self._connections.open().on_worker() as db:
@@ -272,14 +282,14 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().on_scanner() as db:
             return walk_counts(db, ">=", start, limit)
 
-    def containing(self, text: str, start: str, limit: int, most: int) -> FoundLinks:
+    def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         wanted = text.encode().lower().decode()
         keys: list[str] = []
         at = start
         last: str | None = start
         while last is not None and len(keys) < limit and most > 0:
             with self._connections.open().on_scanner() as db:  # in steps, so that other walks get their turn
-                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK))
+                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK), prefix)
             keys += some
             most -= KEYS_PER_LOOK
             at = f"{last}\0"

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clickcurve.buckets.candidates import Cutoffs
+from clickcurve.buckets.prefixes import after_prefix
 from clickcurve.buckets.upper_bounds import UpperBounds
 from storage.contract import OwnerRecord, Source, StoredLink
+from storage.sqlite.candidates import bounds_of_candidates, owner_cutoffs, ranked_prefixes
 from storage.sqlite.file import NOTE, translate_errors
-from storage.sqlite.rankings import after_prefix, bounds_of_candidates, owner_cutoffs
 from storage.sqlite.rows import count_rows, links_of, operator_after, walk
 
 _IDS = "SELECT id, max(at_us) FROM ids WHERE id {after} ? GROUP BY id ORDER BY id LIMIT ?"
@@ -40,13 +41,17 @@ class SqliteView:
         with translate_errors(self._path):
             return links_of(self._db, keys)
 
-    def upper_bounds(self, keys: Sequence[str]) -> dict[tuple[str, int], UpperBounds] | None:
+    def ranked_prefixes(self) -> list[str]:
         with translate_errors(self._path):
-            return bounds_of_candidates(self._db, keys)
+            return [prefix for prefix, _ in ranked_prefixes(self._db)]
 
-    def cutoffs(self, owner: int) -> Cutoffs:
+    def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
         with translate_errors(self._path):
-            return owner_cutoffs(self._db, owner)
+            return bounds_of_candidates(self._db, dict(ranked_prefixes(self._db))[prefix], keys)
+
+    def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
+        with translate_errors(self._path):
+            return owner_cutoffs(self._db, dict(ranked_prefixes(self._db))[prefix], owner)
 
     def notes(self) -> dict[str, str]:
         with translate_errors(self._path):

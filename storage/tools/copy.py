@@ -21,10 +21,11 @@ then the owners get the state that they have in the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import groupby
+from typing import TypeAlias
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.parts import parts_due, separate_parts
@@ -40,6 +41,7 @@ from storage.contract import (
     DISAVOW,
     DISAVOW_SETTLED,
     DISAVOW_UNDO,
+    DISAVOW_VERSION,
     SHARE,
     SHARE_SECRET,
     SINCE,
@@ -63,6 +65,8 @@ from storage.tools.copy_owner import (
     take_up,
 )
 from storage.tools.verify import OnProgress, row_name, rows_in
+
+Notes: TypeAlias = Mapping[str, str]  # by name
 
 KEYS_PER_PAGE = 500
 IDS_PER_PAGE = 1_000
@@ -152,10 +156,7 @@ class _Copying:
                 imports = self._finish(part)
                 done.imports += len(imports)
                 done.kept += self._kept_elsewhere(imports)
-            self._note_since()
-            self._note_shares()
-            self._note_disavowed()
-            done.tokens = self._note_tokens()
+            done.tokens = self._note_all()
             done.compared = await self._compare(todo)
             if not done.compared.rows_differing:
                 self._give_over(todo)
@@ -287,44 +288,54 @@ class _Copying:
     def _save(self, part: Part, rows: dict[str, SavedRow], sources: dict[str, Source]) -> None:
         self._target.save_own(part.held, part.origin.begun, rows, sources)
 
-    def _note_since(self) -> None:
+    # --- notes ----------------------------------------------------------------------------------------------------
+    def _note_all(self) -> int:
+        """Makes the target know what the source has noted; returns how many tokens are new there."""
+        ours, theirs = self._view.notes(), self._target.notes()
+        self._note_since(ours, theirs)
+        self._note_shares(ours)
+        self._note_disavowed(ours, theirs)
+        return self._note_tokens(ours, theirs)
+
+    def _note_since(self, ours: Notes, theirs: Notes) -> None:
         """Makes the target break hits down from no earlier moment than the source, since their rows are joined."""
-        ours, theirs = (
-            {name: value for name, value in of.notes().items() if name.startswith(SINCE)}
-            for of in (self._view, self._target)
-        )
-        for name in ours.keys() | theirs.keys():
+        for name in sorted({name for name in (*ours, *theirs) if name.startswith(SINCE)}):
             latest = str(max(int(ours.get(name, self._now)), int(theirs.get(name, 0))))
             if theirs.get(name, latest) != latest:
                 self._target.drop_notes([name])
             self._target.note(name, latest)
 
-    def _note_shares(self) -> None:
+    def _note_shares(self, ours: Notes) -> None:
         """Makes addresses of shares valid at the target too, unless it has a signing secret of its own."""
-        notes = self._view.notes()
-        secret = notes.get(SHARE_SECRET)
+        secret = ours.get(SHARE_SECRET)
         if secret is not None and self._target.note(SHARE_SECRET, secret) == secret:
-            for name, value in notes.items():
+            for name, value in ours.items():
                 if name.startswith(SHARE):
                     self._target.note(name, value)
 
-    def _note_disavowed(self) -> None:
+    def _note_disavowed(self, ours: Notes, theirs: Notes) -> None:
         """Makes the target know the rules whose corrections come with the rows."""
-        for name, value in self._view.notes().items():
-            if name.startswith((DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO)):
-                self._target.note(name, value)
-
-    def _note_tokens(self) -> int:
-        """Makes the target know the source's tokens, and keep its audit log; returns how many tokens are new there."""
-        notes, there = self._view.notes(), self._target.notes()
-        for name, value in notes.items():
-            if name.startswith((TOKEN, TOKEN_USED, AUDIT)) and name not in there:
-                self._target.note(name, value)
-        new = sum(name.startswith(TOKEN) for name in notes.keys() - there.keys())
+        of_rules = DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO
+        new = {name: value for name, value in ours.items() if name.startswith(of_rules) and name not in theirs}
+        for name, value in new.items():
+            self._target.note(name, value)
         if new:
-            self._target.drop_notes([TOKENS_VERSION])
-            self._target.note(TOKENS_VERSION, f"copied from {self._uuid} at {self._now}")
+            self._note_version(DISAVOW_VERSION)
+
+    def _note_tokens(self, ours: Notes, theirs: Notes) -> int:
+        """Makes the target know the source's tokens, and keep its audit log; returns how many tokens are new there."""
+        for name, value in ours.items():
+            if name.startswith((TOKEN, TOKEN_USED, AUDIT)) and name not in theirs:
+                self._target.note(name, value)
+        new = sum(name.startswith(TOKEN) for name in ours.keys() - theirs.keys())
+        if new:
+            self._note_version(TOKENS_VERSION)
         return new
+
+    def _note_version(self, name: str) -> None:
+        """Makes servers of the target read anew what this is the version of."""
+        self._target.drop_notes([name])
+        self._target.note(name, f"copied from {self._uuid} at {self._now}")
 
     # --- ids and reading back ---------------------------------------------------------------------------------------
     def _claim_ids(self, part: Part, since_us: int, window_us: int) -> int:

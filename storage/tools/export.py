@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, Breakdown, merge_breakdowns
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder, Breakdown, merge_breakdowns
 from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
@@ -23,6 +23,7 @@ def export(
     now: int,
     damaged: Callable[[str], object],
     on_progress: OnProgress = lambda done, total: None,
+    bounded: BoundedLadder = BREAKDOWN,
 ) -> Iterator[dict[str, Any]]:
     """Yields one object for each link and group with hits, in the store's order, summed over owners, folded to `now`:
 
@@ -32,12 +33,12 @@ def export(
     A group has "group" in the place of "key". `now` is in epoch seconds. `by` is there if hits said something; it has
     no visitors. Erased links, the row of all links and other namespaces are left out. Each link is as of one moment,
     so a slow reader delays nothing. A link with a damaged row is left out, and `damaged` called with a sentence that
-    names it. Raises StoreUnavailable.
+    names it. Raises StoreUnavailable. bounded: says for how long values are kept.
     """
     with store.view() as view:
         done, total = 0, view.count_rows(breakdowns=False)
     for page in pages(store):
-        for history in histories(store, page, ladder, now):
+        for history in histories(store, page, ladder, now, bounded):
             if isinstance(history, RowCorrupt):
                 damaged(history.detail)
             else:
@@ -47,7 +48,7 @@ def export(
 
 
 def histories(
-    store: Store, page: Sequence[tuple[str, StoredLink]], ladder: Ladder, now: int
+    store: Store, page: Sequence[tuple[str, StoredLink]], ladder: Ladder, now: int, bounded: BoundedLadder
 ) -> Iterator[dict[str, Any] | RowCorrupt]:
     """Yields the histories of one page of keys, as `export` does; in place of a damaged one the error."""
     day = fold_day(now)
@@ -58,7 +59,7 @@ def histories(
             rows = [live for row in link.rows if (live := _live(key, row.owner, own[row.owner])) is not None]
             row = fold(merge((row for row, _ in rows), ladder), day, ladder)
             breakdown = merge_breakdowns(
-                [breakdown_row for _, breakdown_row in rows if breakdown_row is not None], row.fold_day, BREAKDOWN
+                [breakdown_row for _, breakdown_row in rows if breakdown_row is not None], row.fold_day, bounded
             )
         except RowCorrupt as error:
             yield error

@@ -14,7 +14,7 @@ upper bounds of their rows, and no other row passes a cutoff.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -100,7 +100,7 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
         for page in pages(view):
             counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
             corrected = view.links([corrected_key(key) for key, _ in page if is_moved(key) and not is_breakdown(key)])
-            bounds = view.upper_bounds([key for key, _ in page if link_of(key) is not None])
+            ranks.read([key for key, _ in page if link_of(key) is not None])
             for key, link in page:
                 report.links += link_of(key) is not None
                 report.groups += group_of(key) is not None
@@ -114,8 +114,8 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
                 checked = breakdowns.checked(key, link, counts) if of_breakdown else _checked_rows(link, ladder)
                 for owner, row, sentences in checked:
                     report.rows += 1
-                    if bounds is not None and isinstance(row, Row) and link_of(key) is not None:
-                        sentences = [*sentences, *ranks.broken(key, owner, row, bounds.get((key, owner)))]
+                    if isinstance(row, Row) and link_of(key) is not None:
+                        sentences = [*sentences, *ranks.broken(key, owner, row)]
                     if owner not in owner_numbers:
                         sentences = [*sentences, "the store knows no such owner"]
                     report.add_broken(row_name(key, owner), sentences)
@@ -168,30 +168,48 @@ def _checked_rows(link: StoredLink, ladder: Ladder) -> Iterator[tuple[int, Row |
             yield stored.owner, None, [error.detail]
 
 
+_SEE = "see `clickcurve repair --ranking`"
+
+
 class _Ranks:
     """What a store keeps to rank links, held against rows."""
 
     def __init__(self, view: View, ladder: Ladder) -> None:
         self._view = view
         self._ladder = ladder
-        self._cutoffs: dict[int, Cutoffs | None] = {}
+        self._prefixes = view.ranked_prefixes()
+        self._bounds: dict[str, Mapping[tuple[str, int], UpperBounds]] = {}
+        self._cutoffs: dict[tuple[int, str], Cutoffs | None] = {}
 
-    def broken(self, key: str, owner: int, row: Row, bounds: UpperBounds | None) -> Iterator[str]:
-        """Yields what is wrong with a row's rank: bounds that are not its own, or a cutoff that it passes."""
-        expected = upper_bounds_of(row, self._ladder)
-        if bounds is not None and bounds != expected:
-            yield f"it is ranked by {bounds}, but its buckets say {expected}; see `clickcurve repair --ranking`"
+    def read(self, keys: Sequence[str]) -> None:
+        """Reads the upper bounds of the candidates among these links."""
+        for prefix in self._prefixes:
+            within = [key for key in keys if key.startswith(prefix)]
+            self._bounds[prefix] = self._view.upper_bounds(within, prefix) if within else {}
+
+    def broken(self, key: str, owner: int, row: Row) -> Iterator[str]:
+        """Yields what is wrong with a row's ranks: bounds that are not its own, or a cutoff that it passes."""
+        expected = upper_bounds_of(row, self._ladder) if self._prefixes else ()
+        for prefix in self._prefixes:
+            if key.startswith(prefix):
+                where = f" within the prefix {prefix!r}" if prefix else ""
+                yield from self._broken(key, owner, expected, prefix, where)
+
+    def _broken(self, key: str, owner: int, expected: UpperBounds, prefix: str, where: str) -> Iterator[str]:
+        bounds = self._bounds[prefix].get((key, owner))
         if bounds is not None:
+            if bounds != expected:
+                yield f"it is ranked{where} by {bounds}, but its buckets say {expected}; {_SEE}"
             return
-        if owner not in self._cutoffs:
+        if (owner, prefix) not in self._cutoffs:
             try:
-                self._cutoffs[owner] = self._view.cutoffs(owner)
+                self._cutoffs[owner, prefix] = self._view.ranked_cutoffs(owner, prefix)
             except RowCorrupt as error:
-                self._cutoffs[owner] = None
-                yield f"{error.detail}; see `clickcurve repair --ranking`"
-        cutoffs = self._cutoffs[owner]
+                self._cutoffs[owner, prefix] = None
+                yield f"{error.detail}; {_SEE}"
+        cutoffs = self._cutoffs[owner, prefix]
         if cutoffs is not None and cutoffs.passed_by(expected, key):
-            yield f"it is not ranked, but its buckets say {expected}; see `clickcurve repair --ranking`"
+            yield f"it is not ranked{where}, but its buckets say {expected}; {_SEE}"
 
 
 def _report_quarantine(report: Report, link: StoredLink) -> None:

@@ -46,7 +46,8 @@ class Campaign:
         self.repeats = 0
         self.groups: dict[str, int] = {}
 
-    async def run(self, kills: int, several_workers: bool) -> None:
+    async def run(self, kills: int, several_workers: bool, adopting: bool = False) -> None:
+        """adopting: workers die that the parent cannot replace for a while."""
         load = Load(self.server.port, self.auditor, self.source, random.Random(self.chance.random()))
         while self.kills < kills:
             await self._start(load)
@@ -54,6 +55,8 @@ class Campaign:
                 self._check_sample()  # with several workers another's hits may still be on their way to the store
             load.up.set()
             await load.wait(self.chance.uniform(*LIVES_S))
+            if adopting:
+                await self._let_siblings_adopt(load)
             if several_workers and self.chance.random() < 0.4:
                 await self._kill_one_worker(load)
             if several_workers and self.chance.random() < 0.3:
@@ -87,6 +90,17 @@ class Campaign:
         os.kill(self.chance.choice(workers), signal.SIGKILL)
         self.kills += 1
         await load.wait(self.chance.uniform(0.0, 2.0))
+
+    async def _let_siblings_adopt(self, load: Load) -> None:
+        """The parent stands still. A worker dies, and perhaps another one while it adopts what the first one held."""
+        self.server.signal(signal.SIGSTOP)
+        await self._kill_one_worker(load)
+        await load.wait(self.chance.uniform(2.0, 7.0))
+        if self.chance.random() < 0.6:
+            await self._kill_one_worker(load)
+            await load.wait(self.chance.uniform(0.0, 7.0))
+        self.server.signal(signal.SIGCONT)
+        await load.wait(self.chance.uniform(0.0, 3.0))
 
     def _kill(self) -> None:
         self.server.kill()
@@ -170,11 +184,12 @@ def play(
     capsys: pytest.CaptureFixture[str],
     flags: tuple[str, ...] = (),
     workers: int = 1,
+    adopting: bool = False,
 ) -> None:
     server = RunningServer(folder / "data", *flags, "--workers", str(workers), settings=SETTINGS)
     campaign = Campaign(server, seed)
     try:
-        asyncio.run(campaign.run(kills, several_workers=workers > 1))
+        asyncio.run(campaign.run(kills, several_workers=workers > 1, adopting=adopting))
         campaign.stop(workers)
         audit(campaign, *flags)
     except ServerDied as died:
@@ -185,6 +200,7 @@ def play(
     with capsys.disabled():
         print(f"{campaign.kills} kills, {campaign.repeats} repeats, hits: {sums}")
     assert campaign.auditor.sums()[Outcome.acknowledged] > 20 * kills, "too little was posted to show anything"
+    assert not adopting or server.output().count('"event":"journal of a dead worker"') > kills // 6
 
 
 def test_every_acknowledged_hit_counts_once_through_many_kills(
@@ -206,6 +222,13 @@ def test_every_acknowledged_hit_counts_once_with_two_workers(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     play(tmp_path, seed, at(quick=3, full=12), capsys, workers=2)
+
+
+@pytest.mark.needs("minutes")
+def test_every_acknowledged_hit_counts_once_where_siblings_adopt_what_dead_workers_held(
+    tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play(tmp_path, seed, at(quick=6, full=12), capsys, workers=3, adopting=True)
 
 
 def test_a_server_that_answers_before_it_stores_is_caught(tmp_path: Path, seed: int) -> None:

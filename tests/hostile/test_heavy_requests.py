@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import socket
-import string
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -77,8 +76,7 @@ def exported(points: list[str], resource: str = "") -> tuple[str, str, bytes]:
 
 def of_agents(hits: int) -> bytes:
     source = random.Random(2)
-    agents = ("".join(source.choices(string.ascii_letters, k=1_000)) for _ in range(hits))
-    return json.dumps([{"key": "agents", "ua": agent} for agent in agents]).encode()
+    return json.dumps([{"key": "agents", "ua": source.randbytes(500).hex()} for _ in range(hits)]).encode()
 
 
 KEY = '{"key":"key","value":{"stringValue":"otlp"}}'

@@ -22,26 +22,12 @@ from server.tokens.token import Scope
 from testing.client import http_client
 from testing.server import ROOT, RunningServer
 from testing.tokens import add_token
+from tests.hostile.each_route import path_of, request_of
 
 BOTH = Scope.write, Scope.read
 OWN, OTHER, UNKNOWN = "acme/launch", "beta/secret", "beta/never"
 SECRETS = "beta", "secret", "zebra"  # what no answer to the customer may hold
 RANGE = "last=24h"
-# What is asked beside the path, where a route needs it; the prefix is no part of it.
-QUERIES = {
-    "/render": "target=clicks.*&target=groups.*&target=total&target=highest(clicks.*,5,'sum')&from=-1h",
-    "/metrics/find": "query=*.*",
-    "/metrics/find/": "query=clicks.*",
-    "/metrics/expand": "query=*.*&query=clicks.*.ref.*",
-    "/api/v1/query": "query=increase(clicks{key=~'.*'}[1h])",
-    "/api/v1/query_range": "query=sum by (key) (increase(clicks[60s]))&start=-1&end=0&step=60",
-    "/api/v1/series": "match[]=clicks",
-    "/api/v1/label/{name}/values": "",
-    "/v1/links/{key}/by/{dimension}/curve": "value=",
-    "/v1/groups/{name}/by/{dimension}/curve": "value=",
-    "/v1/by/{dimension}/curve": "value=",
-    "/v1/import/{source}": "from=0&to=1",
-}
 
 
 @dataclass(frozen=True)
@@ -74,33 +60,6 @@ def customer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Customer]:
             named = {**hit, "ua": "Mozilla/5.0", "groups": ["company"] if token == "admin" else []}
             assert made.ask("POST", "/v1/hits", token, json=named).json()["counted"] == count
         yield made
-
-
-def paths_of(route: RouteEffect, key: str, group: str) -> str:
-    """The path of a route with its parameters filled in."""
-    path = route.path.replace("{key}", key.replace("/", "%2F"))
-    label = "key" if route.path.startswith("/api") else group
-    filled = {"name": label, "dimension": "ref", "host": "h", "facet": "referrers", "event": "login", "source": "s"}
-    for name, value in {**filled, "reservation": "r", "id": "0", "signed": "x", "what": "tags"}.items():
-        path = path.replace(f"{{{name}}}", value)
-    query = QUERIES.get(route.path, "")
-    return f"{path}?{query}" if query else path
-
-
-def request_of(method: str, path: str) -> dict[str, Any]:
-    """What a POST of this path carries."""
-    if method != "POST":
-        return {}
-    if path == "/v1/sum":
-        return {"json": {"keys": [OWN]}}
-    if path.startswith("/v1/import/"):
-        return {
-            "content": b'{"key": "beta/secret", "ts": 1767225600}\n',
-            "headers": {"Content-Type": "application/x-ndjson"},
-        }
-    if path == "/api/event":
-        return {"json": {"name": "pageview", "url": "https://h/beta/secret", "domain": "h"}}
-    return {"json": {"key": OTHER}} if path == "/v1/hits" else {}
 
 
 def routes_in(routes: Iterable[Any]) -> Iterator[tuple[str, set[str]]]:
@@ -247,7 +206,7 @@ def refusals_wrong(customer: Customer, route: RouteEffect, method: str, asked: C
     effect, wrong = route.effect, []
 
     def answer(key: str, group: str) -> httpx.Response:
-        path = paths_of(route, key, group)
+        path = path_of(route, key, group)
         found = customer.ask(method, path, **request_of(method, route.path))
         asked["refused" if found.status_code == 403 else "passed"] += 1
         said = f"{method} {path}: {found.status_code} {found.text[:300]}"

@@ -68,6 +68,7 @@ NEEDS: dict[str, Scope | None] = {
     "GET /v1/audit": Scope.admin,
     "POST /v1/links/{key}/disavow": Scope.admin,
     "POST /v1/groups/{name}/disavow": Scope.admin,
+    "POST /v1/disavow": Scope.admin,
     "GET /v1/disavow": Scope.admin,
     "GET /v1/disavow/{id}": Scope.admin,
     "DELETE /v1/disavow/{id}": Scope.admin,

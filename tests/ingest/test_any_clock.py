@@ -19,6 +19,7 @@ from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.ingest.owner_kit import counts, minute_of, read
+from tests.selection import at
 
 START = 1_772_000_000.0
 
@@ -192,5 +193,5 @@ def test_hits_after_a_deletion_count_and_none_before_it_whatever_the_clock_does(
             await worker.owner.close()
         store.close()
 
-    for seed in range(25 if kind == "memory" else 2):
+    for seed in range(at(quick=8, full=25) if kind == "memory" else 2):
         asyncio.run(history(seed))

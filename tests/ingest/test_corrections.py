@@ -28,6 +28,7 @@ from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.http_kit import summed
+from tests.selection import at
 
 START = 1_770_000_000
 READER = ProfileReader(("ref", "country"), country_reader("off"), ReferrerReader())
@@ -93,7 +94,7 @@ def left_of(link: CalledLink) -> int:
     return link.counts.lifetime - (link.moved.counts.lifetime - link.moved.counts.bots)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(at(quick=8, full=25)))
 def test_a_correction_counts_once_whoever_is_killed(seed: int, tmp_path: Path) -> None:
     async def story() -> None:
         nodes = Nodes(tmp_path, seed)
@@ -159,7 +160,7 @@ async def test_what_was_called_of_a_deleted_link_goes_with_it(tmp_path: Path) ->
 
 def test_a_correction_of_a_group_reduces_no_other_row() -> None:
     correction = Correction()._replace(counts=Correction().counts._replace(people={0: 2}))
-    batch = correction_batch(group_key("g"), correction, SourceStep("s", 0, 1, ""))
+    batch = correction_batch({group_key("g"): correction}, SourceStep("s", 0, 1, ""))
     assert batch.attributes is not None
     assert batch.attributes.groups.people == {0: {moved_key(group_key("g")): 2}}
 
@@ -172,13 +173,13 @@ async def test_verify_finds_more_called_than_was_counted_and_names_the_bucket(tm
     await nodes.until_done("a", back=False)
     assert verify(nodes.memory, CLICKS).broken == []
     minute = START // 3_600 * 3_600
-    for at, (name, too_many) in enumerate(
+    for number, (name, too_many) in enumerate(
         (
             ("many", Correction(Delta({minute: 10_000}, {}), BreakdownDelta({}))),
             ("few", Correction(Delta({}, {minute: 30_000}), BreakdownDelta({}))),
         )
     ):
-        await owner.accept(correction_batch(group_key(name), too_many, SourceStep("s", at, at + 1, "")))
+        await owner.accept(correction_batch({group_key(name): too_many}, SourceStep("s", number, number + 1, "")))
     await owner.flush()
     broken = verify(nodes.memory, CLICKS).broken
     start, end = BREAKDOWN.ladder.kept(minute, fold_day(nodes.now))

@@ -22,6 +22,7 @@ from testing.owner_process import OwnerProcess
 from tests.ingest.claim_kit import NOW, start
 from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.owner_kit import counts, minute_of, read
+from tests.selection import sweep
 
 Make = Callable[[Path], Store]
 Fault = tuple[str, type[BaseException]]
@@ -188,10 +189,9 @@ def test_nothing_is_lost_or_doubled_whatever_call_fails_and_whenever_the_row_is_
     """Damaged: the flush before which the row goes bad. It is mended after each attempt in turn."""
 
     for mended in (damaged, damaged + 1, damaged + 2):
-        at, calls = 1, 100
-        while at <= calls:
-            calls = asyncio.run(_story(tmp_path / f"{mended}-{at}", at, (when, error), damaged, mended))
-            at += 1
+        for at in sweep(f"{error.__name__} {when} {damaged} {mended}"):
+            if at > asyncio.run(_story(tmp_path / f"{mended}-{at}", at, (when, error), damaged, mended)):
+                break
 
 
 async def _story(folder: Path, at: int, fault: Fault, damaged: int, mended: int) -> int:

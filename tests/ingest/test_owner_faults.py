@@ -21,6 +21,7 @@ from tests.audit.attributes import batch_of, judge_words
 from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.owner_kit import minute_of, read, read_words
+from tests.selection import sweep
 
 NOW = 1_772_000_000.0
 GROUP = group_key("g")
@@ -185,9 +186,7 @@ def tell(folder: Path, prepare: Callable[[Story], None]) -> Story:
 def test_any_failing_call_of_the_store_loses_and_doubles_nothing(
     when: str, error: type[BaseException], tmp_path: Path
 ) -> None:
-    n = 0
-    while True:
-        n += 1
+    for n in sweep(f"{error.__name__} {when}"):
 
         def fail(story: Story, n: int = n) -> None:
             story.store.fail_at[n] = (when, error)
@@ -202,9 +201,7 @@ def test_any_failing_call_of_the_store_loses_and_doubles_nothing(
 def test_any_failing_call_of_the_disk_loses_and_doubles_nothing(
     when: str, how: Callable[[str], None], tmp_path: Path
 ) -> None:
-    n = 0
-    while True:
-        n += 1
+    for n in sweep(f"{how.__name__} {when}"):
 
         def fail(story: Story, n: int = n) -> None:
             disk = story.disk

@@ -12,18 +12,20 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, fold_day
 from clickcurve.buckets.ranges import Bots
 from clickcurve.buckets.row import Pending
 from clickcurve.buckets.upper_bounds import MOST, upper_bounds_in
+from clickcurve.keys import link_key
 from ingest.batch import Batch
 from query.lists.key_kind import LINK
 from query.lists.listing import Listing
 from query.parameters import parse_parameters
 from retention.run import run_pass
-from storage.sqlite import rankings
+from storage.sqlite import candidates, rankings
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
 
 NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
 SPANS = ("", "last=1d", "last=24h", "last=7d", "last=30d&tz=Asia/Kolkata", "last=90d", "last=12mo", "last=3y")
+PREFIXES = ("", "k1", "a/", "a/b/", "a/b/c", "\0x", "é/")
 AGES_S = (0, 60, 3 * HOUR_S, DAY_S, 2 * DAY_S, 6 * DAY_S, 29 * DAY_S, 80 * DAY_S, 300 * DAY_S, 700 * DAY_S)
 
 
@@ -48,17 +50,23 @@ class RankedOwners:
         lists = Listing(LINK, self.store, self.pending, self.buffered, lambda: 0)
         lists.rankings._ranked = None if walked else lists.rankings._ranked
         parameters = parse_parameters(dict(part.split("=") for part in query.split("&") if part))
-        return (await lists.rankings.best(parameters, self.now)).links
+        return (await lists.best(parameters, self.now)).links
+
+
+def _key(number: int) -> str:
+    """A key with a prefix of PREFIXES, or none: some of these begin with others."""
+    return f"{PREFIXES[number % len(PREFIXES)]}k{number}"
 
 
 async def stepped(nodes: RankedOwners, drawn: random.Random) -> None:
     """One step of what owners do."""
     owner = drawn.choice(nodes.owners)
-    match drawn.choice(["hits", "hits", "hits", "flush", "flush", "fold", "erase", "time"]):
+    steps = ["hits"] * 6 + ["flush"] * 4 + ["fold", "erase", "time"] * 2
+    match drawn.choice([*steps, "prefixes", "prefixes", *["rank"] * 4, *["anew"] * (drawn.random() < 0.1)]):
         case "hits":
             for bots in (False, False, True):
                 minute = (nodes.now - drawn.choice(AGES_S)) // 60 * 60
-                keys = {f"k{min(drawn.randrange(60), drawn.randrange(60))}" for _ in range(8)}
+                keys = {_key(min(drawn.randrange(60), drawn.randrange(60))) for _ in range(8)}
                 counts = {minute: {key: drawn.randrange(1, 9) for key in keys}}
                 await owner.accept(Batch(bots=counts) if bots else Batch(counts))
         case "flush":
@@ -66,12 +74,18 @@ async def stepped(nodes: RankedOwners, drawn: random.Random) -> None:
         case "fold":
             await run_pass(owner, fold_day(nodes.now))
         case "erase":
-            key = f"k{drawn.randrange(20)}"
+            key = _key(drawn.randrange(20))
             await owner.erase(key)
             for other in nodes.owners:
                 await other.hide_erased(key)
+        case "prefixes":
+            nodes.store.rank_prefixes({link_key(drawn.choice(PREFIXES)) for _ in range(4)})
+        case "rank":
+            nodes.store.rank_some(lambda data: upper_bounds_in(data, CLICKS))
+        case "anew":
+            nodes.store.rank_anew()
         case "time":
-            nodes.now += drawn.choice([60, HOUR_S, DAY_S, DAY_S, 8 * DAY_S, 40 * DAY_S, 200 * DAY_S])
+            nodes.now += drawn.choice([-DAY_S, 60, HOUR_S, DAY_S, DAY_S, 8 * DAY_S, 40 * DAY_S, 200 * DAY_S])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -79,12 +93,16 @@ async def test_leaders_rank_as_all_rows_do_and_keep_their_law(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = random.Random(seed)
-    monkeypatch.setattr(rankings, "KEPT", drawn.randrange(1, 12))
-    monkeypatch.setattr(rankings, "ROOM", drawn.randrange(0, 8))
+    monkeypatch.setattr(candidates, "KEPT", drawn.randrange(1, 12))
+    monkeypatch.setattr(candidates, "ROOM", drawn.randrange(0, 8))
+    monkeypatch.setattr(rankings, "MANY_LINKS", drawn.randrange(1, 4))
+    monkeypatch.setattr(rankings, "ROWS_PER_STEP", drawn.randrange(3, 20))
     nodes = RankedOwners(tmp_path, owners=1 + seed % 2)
     for _ in range(40):
         await stepped(nodes, drawn)
-        query = f"{drawn.choice(SPANS)}&limit={drawn.choice([1, 2, 5, 60])}&bots={drawn.choice(list(Bots))}"
+        prefix = drawn.choice([*PREFIXES, "a", "a/b/ck4"])
+        limit = drawn.choice([1, 2, 5, 60])
+        query = f"{drawn.choice(SPANS)}&limit={limit}&bots={drawn.choice(list(Bots))}&prefix={prefix}"
         assert await nodes.top(query, walked=False) == await nodes.top(query, walked=True), query
         assert verify(nodes.store, CLICKS).broken == []
     nodes.store.rank_anew()
@@ -112,8 +130,8 @@ def test_links_that_count_more_than_a_weight_can_hold_are_told_apart(tmp_path: P
 
 async def test_leaders_tell_alone_where_enough_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 300 links, among which many are equal, for a tenth of what is kept; day after day, with a year behind."""
-    monkeypatch.setattr(rankings, "KEPT", 50)
-    monkeypatch.setattr(rankings, "ROOM", 10)
+    monkeypatch.setattr(candidates, "KEPT", 50)
+    monkeypatch.setattr(candidates, "ROOM", 10)
     drawn = random.Random(3)
     nodes = RankedOwners(tmp_path, owners=1)
     (owner,) = nodes.owners

@@ -14,7 +14,7 @@ import pytest
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.disavow import call_back, disavow
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day
-from clickcurve.keys import ALL, ALL_LINKS, group_subject, link_subject
+from clickcurve.keys import ALL, ALL_LINKS, group_subject, is_moved, link_subject
 from ingest.corrections import Corrector
 from ingest.hit import Moment
 from ingest.reading.body import Media
@@ -45,11 +45,8 @@ class Asked:
         owner, store, is_corrected = self.owner, self.store, self.corrected.__contains__
         self.reader = Reader(store.rows, owner.pending, owner.revisit, store.ladder, is_corrected=is_corrected)
 
-        async def moved(now: int) -> Any:
-            return await self.reader.moved(self.corrected, now)
-
         links, groups = (
-            Listing(kind, store, owner.pending, buffered, lambda: owner.status.flushes, moved=moved)
+            Listing(kind, store, owner.pending, buffered, lambda: owner.status.flushes, corrected=self.reader.corrected)
             for kind, buffered in ((LINK, owner.buffered_links), (GROUP, owner.buffered_groups))
         )
         self.queries = Queries(self.reader, links, groups, lambda: self.nodes.now)
@@ -171,6 +168,49 @@ def test_lists_rank_by_what_is_left(tmp_path: Path) -> None:
         assert await ranked(asked, b"") == await ranked(asked, b"last=24h") == [("b", 5), ("a", 1)]
         assert await ranked(asked, b"sort=key") == [("a", 1), ("b", 5)]
         assert await ranked(asked, b"bots=include") == [("a", 11), ("b", 5)]
+
+    story(told, tmp_path)
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_list_reads_corrections_of_links_that_may_be_on_its_page(flushed: bool, tmp_path: Path) -> None:
+    async def told(asked: Asked) -> None:
+        names = [f"k{n:02}" for n in range(30)]
+        for n, name in enumerate(names):
+            await asked.hit(name, 60, 100 - n, SPAM if n < 20 else FINE)
+            if n:
+                await asked.hit(name, 60, n, FINE)
+        await asked.owner.flush()
+        for name in names[:6]:
+            await asked.call(name)
+        if not flushed:
+            await asked.hit("k29", 60, 50, FINE)
+        left = {
+            name: n if n < 6 else 100 + (50 if name == "k29" and not flushed else 0) for n, name in enumerate(names)
+        }
+        read: list[str] = []
+        rows = asked.store.rows
+
+        async def noted(key: str) -> Any:
+            if is_moved(key):
+                read.append(key)
+            return await rows(key)
+
+        asked.reader._rows = noted
+        for query in ("", "last=24h"):
+            for limit, most in ((1, 6), (5, 6), (24, 6), (29, 6), (1000, 6)):
+                best = sorted(left.items(), key=lambda each: (-each[1], each[0]))[:limit]
+                read.clear()
+                assert await ranked(asked, f"{query}&limit={limit}".strip("&").encode()) == [
+                    each for each in best if each[1]
+                ], (query, limit)
+                assert len(read) <= most
+        read.clear()
+        assert await ranked(asked, b"sort=key&limit=2&after=k01") == [("k02", 2), ("k03", 3)]
+        assert len(read) == 2, "rows of what is called bots, of the page alone"
+        read.clear()
+        assert await ranked(asked, b"bots=include&limit=1") == [("k00", 100) if flushed else ("k29", 150)]
+        assert read == []
 
     story(told, tmp_path)
 

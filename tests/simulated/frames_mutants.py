@@ -15,7 +15,7 @@ from ingest.journal.group_commit import GroupCommit
 from ingest.journal.taking import Make
 from ingest.journal.window import Window
 from storage.cassandra import store
-from storage.cassandra.tables import journals
+from storage.cassandra.statements import FRAMES, RAISE_FENCE
 from storage.cassandra.tables.journals import CassandraJournals
 from storage.contract import JournalRecord, OwnerRecord
 from tests.simulated import cluster, frames_history
@@ -86,7 +86,7 @@ FENCE = CassandraJournals.fence
 
 def fewer(kind: str, table: str) -> Switched:
     """One replica is enough to write to or to read from this table."""
-    plain = {"write": Cluster._write, "read": Cluster._read}[kind]
+    plain: Any = {"write": Cluster._write, "read": Cluster._read}[kind]
 
     def mutated(self: Cluster, subject: Any, *args: Any) -> None:
         name = subject[0].name if kind == "write" else subject.name
@@ -154,7 +154,7 @@ COMPLETE = ClusterJournal.complete_flush
 
 # --- the taker --------------------------------------------------------------------------------------------------------
 def raise_fence_unheard(self: CassandraJournals, owner: int, epoch: int) -> None:
-    self._cql.send_all([(journals.RAISE_FENCE, [(epoch, epoch, owner)])])
+    self._cql.send_all([(RAISE_FENCE, [(epoch, epoch, owner)])])
 
 
 def take_without_looking_again(
@@ -183,14 +183,14 @@ def frames_seen(journals: Any, record: JournalRecord) -> dict[int, bytes]:
 
 
 def frames_in_part(self: CassandraJournals, owner: int, after: int) -> dict[int, bytes]:
-    """Counts what there is of a frame as an empty one."""
-    whole = FRAMES(self, owner, after)
-    rows = self._cql.run(journals.FRAMES, (owner, after, 0))
-    return {**{number: EMPTY_FRAME for number, *_ in rows}, **whole}
+    """Takes what there is of a frame for all of it."""
+    found: dict[int, bytes] = {}
+    for number, _, _, data in self._cql.run(FRAMES, (owner, after, 0)):
+        found[number] = found.get(number, b"") + data
+    return {**found, **FRAMES_OF(self, owner, after)}
 
 
-FRAMES = CassandraJournals.frames
-EMPTY_FRAME = cluster_journal.encode_frame([], 0)
+FRAMES_OF = CassandraJournals.frames
 
 
 def unrepaired(faults: Faults, repair: bool) -> Faults:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.disavow import CalledLink, Correction, call_back, disavow
@@ -18,12 +19,12 @@ from clickcurve.keys import ALL_LINKS, group_key, moved_key
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import ProfileReader
 from ingest.attributes.referrer import ReferrerReader
-from ingest.batch import SourceStep
+from ingest.batch import Batch, SourceStep
 from ingest.corrections import CORRECTIONS_SOURCE, Corrector, correction_batch
 from ingest.hit import Moment
 from ingest.reading.body import Media
 from ingest.reading.request_sums import RequestSums
-from server.corrections.rules import DisavowBook
+from server.corrections.rules import DisavowBook, DisavowRule
 from storage.contract import Store
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
@@ -31,6 +32,7 @@ from tests.ingest.http_kit import summed
 from tests.storage.stores import LADDER, Outage, StoreFactory
 
 NOW = 1_770_000_000
+SPAM = DisavowRule("a", "ref", "spam.example", 0, END_OF_TIME, NOW)
 READER = ProfileReader(("ref", "country"), country_reader("off"), ReferrerReader())
 
 
@@ -59,6 +61,15 @@ async def left_in(corrector: Corrector, stored: str) -> tuple[int, int]:
 
 def node_of(folder: Path, store: Store) -> OwnerProcess:
     return OwnerProcess(folder, store, lambda: float(NOW), alone=False, disk=TrackedDisk())
+
+
+async def nine_hits_and_their_correction(node: OwnerProcess, corrector: Corrector) -> Batch:
+    """Counts nine spam hits of a link; returns the batch that calls them bots, which nobody has accepted yet."""
+    await send(node, "a", "spam.example", 9)
+    await node.owner.flush()
+    step = (await node.owner.source(CORRECTIONS_SOURCE)).position
+    correction = spam(await corrector.read("a"))
+    return correction_batch({"a": correction}, SourceStep(CORRECTIONS_SOURCE, step, step + 1, ""))
 
 
 def test_hits_are_called_bots_and_back_over_two_owners(store_factory: StoreFactory, tmp_path: Path) -> None:
@@ -100,11 +111,7 @@ def test_a_correction_that_was_journaled_counts_once_after_a_kill(store_factory:
         store = store_factory()
         node = node_of(tmp_path / "node", store)
         corrector = Corrector(node.owner, store, BREAKDOWN, lambda: NOW)
-        await send(node, "a", "spam.example", 9)
-        await node.owner.flush()
-        step = (await node.owner.source(CORRECTIONS_SOURCE)).position
-        correction = spam(await corrector.read("a"))
-        await node.owner.accept(correction_batch("a", correction, SourceStep(CORRECTIONS_SOURCE, step, step + 1, "")))
+        await node.owner.accept(await nine_hits_and_their_correction(node, corrector))
         node.disk.kill()
         node.start()
         again = Corrector(node.owner, store, BREAKDOWN, lambda: NOW)
@@ -123,11 +130,7 @@ def test_a_correction_during_an_outage_counts_once_after_it(
         store = failing_factory()
         node = node_of(tmp_path / "node", store)
         corrector = Corrector(node.owner, store, BREAKDOWN, lambda: NOW)
-        await send(node, "a", "spam.example", 9)
-        await node.owner.flush()
-        step = (await node.owner.source(CORRECTIONS_SOURCE)).position
-        correction = spam(await corrector.read("a"))
-        batch = correction_batch("a", correction, SourceStep(CORRECTIONS_SOURCE, step, step + 1, ""))
+        batch = await nine_hits_and_their_correction(node, corrector)
         with outage.down(failing_factory):
             await node.owner.accept(batch)  # journaled, and the store does not know of it
             with pytest.raises(StoreUnavailable) if outage.stops_all else suppress(StoreUnavailable):
@@ -145,16 +148,16 @@ def test_a_correction_during_an_outage_counts_once_after_it(
 def test_every_process_knows_the_rules_of_a_store(store_factory: StoreFactory) -> None:
     here, there = DisavowBook(store_factory()), DisavowBook(store_factory())
     versions = [there.version()]
-    rule = here.add("a", "ref", "spam.example", (0, END_OF_TIME), NOW)
+    rule = here.add(SPAM)
     versions.append(there.version())
-    assert there.add("a", "ref", "spam.example", (0, END_OF_TIME), NOW + 9) == rule
+    assert there.add(replace(SPAM, at=NOW + 9)) == rule
     there.note_flushed([rule], 4)
     (noted,) = here.all()
     assert (noted.rule, noted.settled, noted.undo, noted.flushed) == (rule, False, False, frozenset({4}))
     there.settle(noted)
     versions.append(here.version())
     (noted,) = here.all()
-    assert noted.settled and here.add("a", "ref", "spam.example", (0, END_OF_TIME), NOW) == rule
+    assert noted.settled and here.add(SPAM) == rule
     versions.append(there.version())
     (noted,) = there.all()
     assert (noted.settled, noted.flushed) == (False, frozenset()), "sent again it is carried out again"

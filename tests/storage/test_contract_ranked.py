@@ -52,13 +52,15 @@ def test_a_store_that_keeps_none_says_so(store: Store) -> None:
     keeps = not isinstance(store, UnrankedStore)
     assert (bounds(store, LIFE) is not None) == keeps
     assert (store.cutoffs(1) is not None) == keeps
+    store.rank_prefixes(["a"])
     store.rank_anew()
     while store.rank_some(lambda data: upper_bounds(5)):
         pass
     assert (bounds(store, LIFE) == [("a", 5)]) == keeps
     with store.view() as view:
-        assert (view.upper_bounds(["a"]) == {("a", 1): upper_bounds(5)}) == keeps
-        assert not view.cutoffs(1).passed_by(upper_bounds(0), "a")
+        assert view.ranked_prefixes() == [""] * keeps
+        assert (view.upper_bounds(["a"], "") == {("a", 1): upper_bounds(5)}) == keeps
+        assert not view.ranked_cutoffs(1, "").passed_by(upper_bounds(0), "a")
 
 
 def test_links_come_by_what_they_can_count_and_then_by_key(ranking_store: Store) -> None:
@@ -117,7 +119,7 @@ def test_a_row_is_a_leader_as_it_was_saved_last(ranking_store: Store) -> None:
     ranking_store.save_own(held, 1, {"a": SavedRow(b"row", None), "b": saved(6)}, {})
     assert bounds(ranking_store, LIFE) == [("b", 6), ("c", 3)]
     with ranking_store.view() as view:
-        assert view.upper_bounds(["a", "b", "none"]) == {("b", 1): upper_bounds(6)}
+        assert view.upper_bounds(["a", "b", "none"], "") == {("b", 1): upper_bounds(6)}
 
 
 def test_a_flush_is_told_the_weight_that_it_saved(ranking_store: Store) -> None:

@@ -17,7 +17,8 @@ The laws, each with a property test:
 3. The order of hits matters only to the values of a bucket that has seen more than its cap; never to a sum or a bound.
 4. A merge of owners never trims: a plain sum of rows folded to one day, each with its own trims. So an answer does not
    depend on whether an owner's rows were folded before.
-5. Visitors of a day are a set while its hours are kept, then a number. Days add up to `visitor_days`, never to a set.
+5. Values that are kept for a time go to `other` by the fold day alone, whichever steps of folding led to it.
+6. Visitors of a day are a set while its hours are kept, then a number. Days add up to `visitor_days`, never to a set.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from functools import cached_property
 from heapq import nsmallest
 from typing import NamedTuple
 
+from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.breakdowns.visitors import NO_VISITORS, OpenDay, VisitorDays
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S, Ladder
 
@@ -75,10 +77,12 @@ class BoundedLadder:
     """A breakdown's ladder, and how many values a bucket of each tier keeps. Raises ValueError for one without hours.
 
     The finest tier is whole hours of one day, the others whole days: a day's visitors become a number all at once.
+    times: of the dimensions whose values are kept for a time only, at least as long as the finest tier holds them.
     """
 
     ladder: Ladder
     caps: tuple[int, ...]
+    times: tuple[KeptTime, ...] = ()
     empty: Breakdown = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -91,11 +95,21 @@ class BoundedLadder:
             raise ValueError(f"ladder {self.ladder}: the other tiers of a breakdown must be whole days")
         if len(self.caps) != len(self.ladder.tiers) or min(self.caps) < 1:
             raise ValueError(f"caps {self.caps}: one of 1 or more for each of {len(self.ladder.tiers)} tiers")
+        for time in self.times:
+            if time.days < (finest.kept_days or 0):
+                raise ValueError(f"{time}: values are kept for {finest.kept_days} days or more")
         object.__setattr__(self, "empty", Breakdown(0, 0, 0, None, 0, {}, {}, ({},) * len(others)))
 
     def caps_of(self, shift: int) -> tuple[int, ...]:
         """Returns the caps of a breakdown whose caps were halved so often."""
         return tuple(cap >> shift for cap in self.caps) if shift else self.caps
+
+    def kept_since(self, dimension: str, fold_day: int) -> int | None:
+        """Returns the first moment whose values of a dimension are kept on a fold day; None: all are."""
+        for time in self.times:
+            if time.dimension == dimension:
+                return time.kept_since(fold_day, self.ladder)
+        return None
 
 
 BREAKDOWN = BoundedLadder(Ladder.parse("3600:2,86400:31,week:366,month"), (300, 150, 100, 100))
@@ -207,7 +221,8 @@ def land(row: Breakdown, deltas: Sequence[BreakdownDelta], fold_day: int, bounde
             if hours:
                 dimensions[name] = _with_values(dimensions.get(name), hours, row.fold_day, caps, bounded.ladder)
                 first = min(hours) if first is None else min(first, *hours)
-    return row._replace(first=first, dimensions=dimensions)
+    row = row._replace(first=first, dimensions=dimensions)
+    return expire(row, bounded) if bounded.times else row
 
 
 def require_delta(delta: BreakdownDelta) -> None:
@@ -262,17 +277,47 @@ def _add_days(tier: dict[int, VisitorDays], start: int, more: VisitorDays) -> No
 
 
 def fold_breakdown(row: Breakdown, fold_day: int, bounded: BoundedLadder) -> Breakdown:
-    """Returns the breakdown as of fold_day, every sum unchanged; not above the row's own day, it changes nothing.
+    """Returns the breakdown as of fold_day, or of its own day if that is later, every sum unchanged.
 
     Not for a merged one: owners' rows are folded each by itself, with their own trims, and merged then.
     """
-    if fold_day <= row.fold_day:
-        return row
-    cuts = bounded.ladder.cuts(fold_day)
-    caps = bounded.caps_of(row.shift)
-    dimensions = {name: _folded_tiers(tiers, cuts, caps, bounded.ladder) for name, tiers in row.dimensions.items()}
-    days, closed = _folded_days(row, cuts, bounded.ladder)
-    return row._replace(fold_day=fold_day, dimensions=dimensions, days=days, visitor_days=closed)
+    if fold_day > row.fold_day:
+        cuts = bounded.ladder.cuts(fold_day)
+        caps = bounded.caps_of(row.shift)
+        dimensions = {name: _folded_tiers(tiers, cuts, caps, bounded.ladder) for name, tiers in row.dimensions.items()}
+        days, closed = _folded_days(row, cuts, bounded.ladder)
+        row = row._replace(fold_day=fold_day, dimensions=dimensions, days=days, visitor_days=closed)
+    return expire(row, bounded) if bounded.times else row
+
+
+def expire(row: Breakdown, bounded: BoundedLadder) -> Breakdown:
+    """Returns the breakdown without the values that are not kept on its fold day: they are `other`. Sums stay."""
+    dimensions = dict(row.dimensions)
+    for time in bounded.times:
+        if time.dimension in dimensions:
+            since = time.kept_since(row.fold_day, bounded.ladder)
+            dimensions[time.dimension] = tuple([_without_values(tier, since) for tier in dimensions[time.dimension]])
+    return row._replace(dimensions=dimensions)
+
+
+def _without_values(tier: Mapping[int, ValueCounts], until: int) -> Mapping[int, ValueCounts]:
+    if not tier or min(tier) >= until:
+        return tier
+    return {start: _summed(counts) if start < until else counts for start, counts in tier.items()}
+
+
+def _is_summed(counts: ValueCounts) -> bool:
+    return counts.slack == counts.other and not counts.values.keys() - {NOT_GIVEN}
+
+
+def _summed(counts: ValueCounts) -> ValueCounts:
+    """Returns the bucket with `""` as its only value.
+
+    The slack is all of `other`: that does not depend on what was trimmed before.
+    """
+    not_given = counts.values.get(NOT_GIVEN, 0)
+    other = counts.recorded() - not_given
+    return ValueCounts({NOT_GIVEN: not_given} if not_given else {}, other, other)
 
 
 def _folded_tiers(tiers: Tiers, cuts: tuple[int, ...], caps: tuple[int, ...], ladder: Ladder) -> Tiers:
@@ -384,9 +429,16 @@ def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, bounded: BoundedL
 
 
 def tier_due(row: Breakdown, tier: int, bounded: BoundedLadder) -> int | None:
-    """Returns the first fold day on which this tier gives a bucket to the next; None = never."""
+    """Returns the first fold day on which a bucket of this tier leaves it or loses values; None = never."""
     starts = [min(tiers[tier]) for tiers in row.dimensions.values() if tiers[tier]]
     visitors: Mapping[int, object] = row.visitor_days[tier - 1] if tier else row.days
     if visitors:
         starts.append(min(visitors))
-    return bounded.ladder.folds_at(tier, min(starts)) if starts else None
+    dues = [bounded.ladder.folds_at(tier, min(starts))] if starts else []
+    for time in bounded.times:
+        since = time.kept_since(row.fold_day, bounded.ladder)
+        tiers = row.dimensions.get(time.dimension)
+        named = [at for at, counts in tiers[tier].items() if at >= since and not _is_summed(counts)] if tiers else []
+        if named:
+            dues.append(time.expires_at(min(named), bounded.ladder))
+    return min([due for due in dues if due is not None], default=None)

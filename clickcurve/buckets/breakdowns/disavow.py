@@ -25,7 +25,7 @@ What cannot be done: pairs of dimensions, parts of a bucket, hits of values that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, WIDEST, Breakdown, BreakdownDelta, ValueCounts
@@ -108,27 +108,60 @@ def disavow(link: CalledLink, dimension: str, value: str, since: int, until: int
     )
 
 
-def call_back(link: CalledLink, dimension: str, value: str) -> Correction:
-    """Calls all hits of a value people again, but those that another dimension is sure of."""
+def call_back(link: CalledLink, dimension: str, value: str, kept: Sequence[tuple[int, int]] = ()) -> Correction:
+    """Calls all hits of a value people again, but those that another dimension is sure of.
+
+    kept: ranges in which another rule calls the same value; in the whole buckets of these nothing changes.
+    """
+    people: dict[int, int] = {}
     bots: dict[int, int] = {}
     named: dict[int, dict[str, int]] = {}
     names = [name for name in link.moved.named.dimensions if not name.startswith(BACK)]
     at_least = 0
     for start, _ in _buckets_of(link.moved.named, dimension):
         low, high = link.span(start)
-        called = {name: sum(called_values(link.moved.named, name, low).values()) for name in names}
-        gone = called_values(link.moved.named, dimension, low).get(value, 0)
+        if any(since <= low and high <= until for since, until in kept):
+            continue
+        called = {name: called_values(link.moved.named, name, low) for name in names}
+        gone = called[dimension].pop(value, 0)
         if gone <= 0:
             continue
         named[low] = {value: gone}
-        called[dimension] -= gone
-        back = min(gone, called_between(link.moved.counts, low, high) - max(called.values()))
-        if back > 0:
-            bots[low] = back
-            at_least += back
+        sure = max(sum(values.values()) for values in called.values())
+        back = max(0, min(gone, called_between(link.moved.counts, low, high) - sure))
+        at_least += back
+        bots[low] = gone
+        if back < gone:
+            people[low] = gone - back  # called again, by the other dimension
     return Correction(
-        Delta({}, bots), BreakdownDelta({BACK + dimension: named} if named else {}), at_least, at_least, len(named)
+        Delta(people, bots), BreakdownDelta({BACK + dimension: named} if named else {}), at_least, at_least, len(named)
     )
+
+
+def call_back_all(link: CalledLink) -> Correction:
+    """Makes nothing be called bots of a link, whatever was: it was erased while a correction was under way.
+
+    Of hits that are no more a correction may also have called back what nobody calls now: that is made up for, too.
+    """
+    named: dict[str, dict[int, dict[str, int]]] = {}
+    most: dict[int, int] = {}  # by bucket: the values of a dimension that change
+    for name in sorted({name.removeprefix(BACK) for name in link.moved.named.dimensions}):
+        changed: dict[int, int] = {}
+        for start in sorted(
+            {start for each in (name, BACK + name) for start, _ in _buckets_of(link.moved.named, each)}
+        ):
+            called, back = (_bucket(link.moved.named, each, start) for each in (name, BACK + name))
+            for value in sorted({*called, *back} - {NOT_GIVEN}):
+                if left := called.get(value, 0) - back.get(value, 0):
+                    low = link.span(start)[0]
+                    named.setdefault(BACK + name if left > 0 else name, {}).setdefault(low, {})[value] = abs(left)
+                    changed[low] = changed.get(low, 0) + abs(left)
+        most = {low: max(most.get(low, 0), changed.get(low, 0)) for low in {*most, *changed}}
+    spans = spans_of(link.moved.counts, link.breakdown.fold_day, link.ladder)
+    over = {low: called for low, _, called in spans if called}
+    people = {low: count for low in {*over, *most} if (count := most.get(low, 0) + max(0, -over.get(low, 0)))}
+    bots = {low: count for low in {*over, *most} if (count := most.get(low, 0) + max(0, over.get(low, 0)))}
+    return Correction(Delta(people, bots), BreakdownDelta(named), buckets=len({*people, *bots}))
 
 
 def reconcile(link: CalledLink) -> Correction:

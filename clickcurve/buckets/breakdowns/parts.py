@@ -174,12 +174,20 @@ def parts_due(parts: Parts, bounded: BoundedLadder) -> int | None:
 
 
 def apply_parts(
-    stored: Parts | None, delta: BreakdownDelta, mark: int, fold_day: int, erased_at: int, bounded: BoundedLadder
+    stored: Parts | None,
+    delta: BreakdownDelta,
+    mark: int,
+    fold_day: int,
+    erased_at: int,
+    bounded: BoundedLadder,
+    *,
+    whole: bool = False,
 ) -> Parts:
     """Returns the parts with flush number `mark` in them; parts that have it already are returned as they are.
 
-    stored None: this owner has no such breakdown yet. Beyond ROW_CAP bytes the caps are halved as often as it takes,
-    for good, but only when something lands: so no fold depends on how many bytes there were on the way.
+    stored None: this owner has no such breakdown yet. whole: also the closed part is made anew, as it must be when
+    values are kept for another time than when it was written. Beyond ROW_CAP bytes the caps are halved as often as it
+    takes, for good, but only when something lands: so no fold depends on how many bytes there were on the way.
     """
     more, first = _by_hour(delta, bounded)
     if stored is None:
@@ -191,7 +199,7 @@ def apply_parts(
     if mark <= head.mark:
         return stored
     day, oldest = max(head.fold_day, fold_day), min([*more, *delta.visitors, *delta.known], default=None)
-    if head.erased_at >= erased_at and _is_open_only(stored, head, oldest, day, bounded):
+    if not whole and head.erased_at >= erased_at and _is_open_only(stored, head, oldest, day, bounded):
         head = head._replace(mark=mark, fold_day=day, first=_first(head.first, first))
         head, data = _with_delta(opened, head, more, delta, bounded)
         applied = Parts(data, stored.closed, head)

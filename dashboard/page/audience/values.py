@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from zoneinfo import ZoneInfo
+
+from msgspec import UNSET
 
 from clickcurve.answers import ValueAnswer, ValuesAnswer
 from clickcurve.visible import visible
 from dashboard.page.changes import NO_CHANGE, Change, Count, certain_change, count_of
 from dashboard.page.subject import PageSubject
 from dashboard.page.view import PageView, TimeSpan
-from dashboard.pictures.axes import PERCENT, with_commas
+from dashboard.pictures.axes import PERCENT, wall, with_commas
 from dashboard.questions import BrokenDown
 
 SHOWN = 10
@@ -115,7 +118,7 @@ def value_table(answer: ValuesAnswer, changes: Sequence[Change] = (), chosen: st
     rows = list(map(row, answer.values, changes or repeat(NO_CHANGE)))
     rest = (
         (f"{answer.not_shown.values:,} more", answer.not_shown.count),
-        ("Other values", answer.other),
+        (_other_text(answer), answer.other),
         ("Before this was recorded", answer.unrecorded),
     )
     rows += [
@@ -130,6 +133,14 @@ def value_table(answer: ValuesAnswer, changes: Sequence[Change] = (), chosen: st
         rows,
         any(each.value for each in answer.values) or bool(answer.other),
     )
+
+
+def _other_text(answer: ValuesAnswer) -> str:
+    """Names the hits of values that are not kept; kept_since is a midnight of UTC."""
+    since = answer.kept_since
+    if since is UNSET or (answer.start or 0) >= since:
+        return "Other values"
+    return f"Other values, and all before {wall(since, ZoneInfo('UTC')):%Y-%m-%d} UTC"
 
 
 def share_text(count: int, total: int) -> str:

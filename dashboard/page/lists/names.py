@@ -16,6 +16,8 @@ from dashboard.page.view import PageView
 from dashboard.pictures.axes import with_commas
 from dashboard.questions import Questions
 
+AT_ONCE_POINTS = 300
+
 
 @dataclass(frozen=True, slots=True)
 class Domain:
@@ -31,9 +33,6 @@ def domain_and_name(key: str, view: PageView, hosts_in_key: bool) -> tuple[Domai
     if not (hosts_in_key and host and rest):
         return None, visible(key)
     return Domain(visible(host), "links" + view.of_one(by="", prefix=host + slash)), visible(rest)
-
-
-AT_ONCE_POINTS = 300
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,14 +26,15 @@ _NAMED = [name for name in DIMENSIONS if name != BOT]
 def disavow_command() -> None:
     """Call hits of people bots after they were counted, by a rule that can be undone.
 
-    `clickcurve disavow KEY --ref spam.example` calls those of one referrer so. What was counted stays as it is: undo
-    the rule, and each answer is as it was. For a key that is named add, list or undo, write `clickcurve disavow add
-    list`. If the server has tokens, the token needs the scope admin.
+    `clickcurve disavow KEY --ref spam.example` calls those of one referrer so, and with --all in place of KEY those of
+    every link. What was counted stays as it is: undo the rule, and each answer is as it was. For a key that is named
+    add, list or undo, write `clickcurve disavow add list`. If the server has tokens, the token needs the scope admin.
 
     \b
     Examples:
       clickcurve disavow launch --ref spam.example --dry-run
       clickcurve disavow launch --ref spam.example
+      clickcurve disavow --all --ref spam.example
       clickcurve disavow list
       clickcurve disavow undo 1f2e3d4c5b6a7988
     """
@@ -46,18 +47,22 @@ def _with_dimensions(command: Command) -> Command:
 
 
 @disavow_command.command(_ADD)
-@click.argument("key")
+@click.argument("key", required=False)
 @_with_dimensions
 @click.option("--tag", "tags", multiple=True, metavar="NAME=TEXT", help="Hits with this value of the tag NAME.")
 @with_parameters("from", "to", "last", "tz")
 @click.option("--group", "is_group", is_flag=True, help="KEY is the name of a group.")
+@click.option("--all", "all_links", is_flag=True, help="Hits of every link; give no KEY.")
+@click.option("--prefix", help="Hits of the links whose keys begin so; give no KEY.")
 @click.option("--dry-run", is_flag=True, help="Say how many hits these are, and change nothing.")
 @with_settings("url", "token", "config")
 def add_rule(
     settings: Settings,
-    key: str,
+    key: str | None,
     tags: tuple[str, ...],
     is_group: bool,
+    all_links: bool,
+    prefix: str | None,
     dry_run: bool,
     from_: str | None,
     to_: str | None,
@@ -67,17 +72,22 @@ def add_rule(
 ) -> Result:
     """Call hits of one value of one dimension bots, of the link KEY; without a range, those of all time.
 
-    Only what is certain changes: hits of the value in whole kept buckets inside the range. A rule of a link changes no
-    group. Sent again it is the same rule, which also takes the hits that came since.
+    Only what is certain changes: hits of the value in whole kept buckets inside the range. A rule of links changes no
+    group. Sent again it is the same rule, which also takes the hits that came since. A rule of many links takes its
+    time; `clickcurve disavow list` shows how far it has come.
 
     \b
     Examples:
       clickcurve disavow launch --ref spam.example --dry-run
       clickcurve disavow add launch --ref spam.example --from 2026-11-01 --to 2026-11-08 --tz Europe/Vienna
       clickcurve disavow spring --group --tag campaign=autumn
+      clickcurve disavow --prefix acme/ --ref spam.example --last 30d
     """
-    path = (group_path if is_group else link_path)(key, "disavow")
+    if (key is not None) + all_links + (prefix is not None) != 1 or (is_group and key is None):
+        raise Failed("a rule is of one link or group, of all links, or of a prefix: give KEY, --all or --prefix", USAGE)
+    path = "/v1/disavow" if key is None else (group_path if is_group else link_path)(key, "disavow")
     query = {"from": from_, "to": to_, "last": last_, "tz": tz_, "dry_run": "true" if dry_run else None}
+    query["prefix"] = prefix
     with NamedServer(settings) as client:
         rule = client.call(path, query, _target(values, tags))
     return Result(_added_lines(rule, tz_), [rule])
@@ -107,6 +117,10 @@ def _added_lines(rule: Any, tz: str | None) -> Iterator[str]:
         yield f"up to {most - least:,} more may have this value: they stay hits of people, since nobody can tell which"
     if waiting := _waiting(rule):
         yield f"{waiting}; `clickcurve disavow list` shows when all are called"
+    elif rule["state"] == "running":
+        yield f"{rule['links']:,} links so far; `clickcurve disavow list` shows when all are called"
+    if rule.get("damaged"):
+        yield f"{rule['damaged']:,} links are left out, since they are damaged: `clickcurve repair` says more"
 
 
 @disavow_command.command("list")
@@ -150,7 +164,13 @@ def undo_rule(settings: Settings, rule_id: str) -> Result:
 def _what(rule: Any, tz: str | None) -> str:
     """Says which hits a rule is about."""
     value = f"{rule['dimension']} {visible(rule['value'])}"
-    return f"{value} of the {rule['kind']} {visible(rule['key'])}, {range_text(rule, tz)}"
+    if rule["kind"] == "all":
+        of = "all links"
+    elif rule["kind"] == "prefix":
+        of = f"links that begin with {visible(rule['key'])}"
+    else:
+        of = f"the {rule['kind']} {visible(rule['key'])}"
+    return f"{value} of {of}, {range_text(rule, tz)}"
 
 
 def _hits(count: int) -> str:

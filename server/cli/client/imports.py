@@ -34,7 +34,7 @@ from server.cli.client.api import is_here
 from server.cli.client.follow import Follower, Interrupted, Interruption
 from server.cli.client.takeover import take_over
 from server.cli.main import FAILED, INTERRUPTED, USAGE, Failed
-from server.cli.options import with_settings
+from server.cli.options import status_option, statuses_of, with_settings
 from server.cli.output import Result, note, on_screen, progress, reports, show
 from server.cli.progress import ProgressLine
 from server.process.journals import owning
@@ -50,7 +50,7 @@ LABEL_HINT = (
 
 @reports("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--status", "statuses", metavar="CODES", help="Statuses that count  [default: 301,302,303,307,308]")
+@status_option
 @click.option("--follow", is_flag=True, help="Keep reading while the log is written and rotated, until interrupted.")
 @click.option(
     "--kind", type=click.Choice([kind.value for kind in SourceKind]), help="Without it, the first line decides."
@@ -98,7 +98,7 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
         raise Failed("--follow takes a file; standard input is read to its end anyway", USAGE)
     fields = _fields_of(given.pop("dimensions"), given["no_visitors"])
     hosts = Hosts(default=_host_of(given.pop("host")))
-    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else _statuses(statuses), fields, hosts)
+    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else statuses_of(statuses), fields, hosts)
     local = settings.origins["data"].startswith("flag")
     holding = data_folder.held(settings.data, settings.store, "clickcurve import") if local else nullcontext()
     with holding, _seldom_collecting():
@@ -139,13 +139,6 @@ def _host_of(text: str) -> str:
     if text and not host:
         raise Failed(f"--host {text}: write a name such as a.example, with a port if it is not 80 or 443", USAGE)
     return host
-
-
-def _statuses(text: str) -> list[int]:
-    codes = [code.strip() for code in text.split(",")]
-    if not all(len(code) == 3 and code.isascii() and code.isdigit() for code in codes):
-        raise Failed(f"--status {text}: write codes of three digits with commas, like 200,206", USAGE)
-    return [int(code) for code in codes]
 
 
 async def _import(

@@ -11,12 +11,12 @@ import click
 
 from ingest.attributes.bot_rules import BotRules, BotRuleSet
 from ingest.attributes.referrer import ReferrerReader
-from ingest.imports.access_log import AccessLog
+from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.log_under_rules import LogUnderRules, TakenByRule, read_under_rules
 from ingest.reading.bots import bot_judge
 from server.attributes import bot_rules_of
 from server.cli.main import FAILED, USAGE, Failed
-from server.cli.options import with_settings
+from server.cli.options import status_option, statuses_of, with_settings
 from server.cli.output import ReportingGroup, Result
 from server.settings.table import Settings
 
@@ -40,8 +40,9 @@ def bots_command() -> None:
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, allow_dash=True)
 )
 @click.option("--top", default=20, show_default=True, type=click.IntRange(0), help="How many rules to list.")
+@status_option
 @with_settings("config", "bots_refs", "bots_networks", "bots_agents", "bots_files")
-def try_bot_rules(settings: Settings, files: tuple[Path, ...], top: int) -> Result:
+def try_bot_rules(settings: Settings, files: tuple[Path, ...], top: int, statuses: str | None) -> Result:
     """Read access logs and print which hits of people the rules would count as bots'.
 
     Nothing is counted and no server is asked. Hits whose agent is known as a bot's are bots without any rule, so no
@@ -57,7 +58,8 @@ def try_bot_rules(settings: Settings, files: tuple[Path, ...], top: int) -> Resu
     rules = bot_rules_of(settings)
     if not rules:
         raise Failed("there are no rules for bots: name some, such as --bots-refs spam.example, or a --config", USAGE)
-    log, found = AccessLog(bot_judge()), LogUnderRules()
+    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else statuses_of(statuses))
+    found = LogUnderRules()
     judging = BotRules(rules, ReferrerReader(settings.breakdown_own_hosts, settings.breakdown_ref_aliases))
     for file in files:
         read_under_rules(sys.stdin.buffer if file == STDIN else file, log, judging, found)  # type: ignore[arg-type]

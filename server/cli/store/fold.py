@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from clickcurve.buckets.ladder import fold_day
-from retention.run import preview, run_pass
+from retention.run import preview, revisit_breakdowns, run_pass
 from server import clock, data_folder
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
@@ -47,9 +47,12 @@ def fold_command(settings: Settings, dry_run: bool) -> Result | None:
 
 async def _fold(settings: Settings, number: int, day: int) -> None:
     async with owning(settings, number) as (owner, _):
-        report = await run_pass(owner, day)
+        passes = [await run_pass(owner, day)]
+        if passes[0].stopped is None:
+            passes.append(await revisit_breakdowns(owner, day))
     whose = {"journal": number, "owner": owner.status.owner}
-    text = f"journal {number}, owner {owner.status.owner}: {report.rows:,} rows visited in {report.steps:,} flushes"
-    show(Result([text], [{**whose, "rows": report.rows, "flushes": report.steps}]))
-    if report.stopped is not None:
-        raise Failed(f"the pass stopped: {report.stopped}")
+    rows, flushes = sum(each.rows for each in passes), sum(each.steps for each in passes)
+    text = f"journal {number}, owner {owner.status.owner}: {rows:,} rows visited in {flushes:,} flushes"
+    show(Result([text], [{**whose, "rows": rows, "flushes": flushes}]))
+    if passes[-1].stopped is not None:
+        raise Failed(f"the pass stopped: {passes[-1].stopped}")

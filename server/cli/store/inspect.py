@@ -164,6 +164,6 @@ def _exported(
     """Yields the exported links and groups; raises LeftOut in the end if there were damaged rows."""
     damaged: list[str] = []
     with reading(settings) as (store, ladder):
-        yield from export(store, ladder, int(clock.now()), damaged.append, on_progress)
+        yield from export(store, ladder, int(clock.now()), damaged.append, on_progress, settings.bounded)
     if damaged:
         raise LeftOut(f"{len(damaged):,} links or groups with damaged rows are left out; the first: {damaged[0]}")

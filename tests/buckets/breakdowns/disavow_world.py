@@ -20,7 +20,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
     merge_breakdowns,
 )
 from clickcurve.buckets.breakdowns.check import check_against_counts, check_breakdown
-from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, Moved, disavowed_of
+from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, Moved, disavowed_of, spans_of
 from clickcurve.buckets.ladder import CLICKS, DAY_S, END_OF_TIME, HOUR_S, MINUTE_S, fold_day
 from clickcurve.buckets.ranges import Bots, between, total
 from clickcurve.buckets.row import EMPTY, Delta, Row, apply, check, fold, merge
@@ -97,10 +97,18 @@ class World:
 
     def correct(self, correction: product.Correction) -> None:
         """Writes a correction as one owner that lives does; now and then it is written again."""
+        if not correction:
+            return
         row = self.writer()
         for _ in range(self.rng.choice((1, 1, 2))):
             row.moved = apply(row.moved, correction.counts, row.mark, fold_day(self.now), 0, CLICKS)
             row.named = apply_breakdown(row.named, correction.named, row.mark, fold_day(self.now), 0, CORRECTIONS)
+
+    def erase(self) -> None:
+        """Empties all rows, as a link that is deleted."""
+        self.hits = []
+        for row in self.rows:
+            row.counts, row.breakdown, row.moved, row.named = EMPTY, self.bounded.empty, EMPTY, CORRECTIONS.empty
 
     def link(self) -> CalledLink:
         day = fold_day(self.now)
@@ -129,7 +137,7 @@ class World:
 def act(world: World, dimensions: tuple[str, ...]) -> None:
     """Does one thing of a history, and holds what it must keep."""
     rng = world.rng
-    what = rng.choice(("hits", "hits", "time", "disavow", "disavow", "disavow", "back", "death"))
+    what = rng.choice(("hits", "hits", "time", "disavow", "disavow", "disavow", "back", "death", "erasure"))
     dimension = rng.choice(dimensions)
     rule = dimension, rng.choice(("spam", "a", "b") if dimension == "ref" else ("XX", "DE"))
     if what == "hits":
@@ -146,10 +154,35 @@ def act(world: World, dimensions: tuple[str, ...]) -> None:
     elif what == "disavow":
         world.used.add(dimension)
         _disavow(world, rule)
+    elif what == "erasure":
+        _erase_under_way(world, rule)
     else:
-        world.correct(world.module.call_back(world.link(), *rule))
-        for hit in world.hits:
+        _call_back(world, rule)
+
+
+def _call_back(world: World, rule: Rule) -> None:
+    """Undoes a rule; sometimes another one calls the same value in a part of the range."""
+    kept = world.span() if world.rng.random() < 0.3 else (0, 0)
+    link = world.link()
+    world.correct(world.module.call_back(link, *rule, [kept]))
+    for hit in world.hits:
+        low, high = link.span(hit.t)
+        if not kept[0] <= low < high <= kept[1]:
             hit.rules.discard(rule)
+
+
+def _erase_under_way(world: World, rule: Rule) -> None:
+    """The link is deleted, and hit again, after a correction was computed and before it is written."""
+    link = world.link()
+    late = world.module.disavow(link, *rule, *world.span())
+    if world.rng.random() < 0.5:
+        late = world.module.call_back(link, *rule)
+    world.erase()
+    world.flush_hits()
+    world.correct(late)
+    world.correct(world.module.call_back_all(world.link()))
+    assert not world.module.call_back_all(world.link()), "nothing is called any more"
+    assert all(count == 0 for _, _, count in spans_of(world.link().moved.counts, fold_day(world.now), CLICKS))
 
 
 def _disavow(world: World, rule: Rule) -> None:

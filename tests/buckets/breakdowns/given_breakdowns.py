@@ -16,6 +16,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
     ValueCounts,
     apply_breakdown,
 )
+from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, Ladder, fold_day
 from tests.buckets.given import moments
 
@@ -27,6 +28,9 @@ LADDERS = [
     BoundedLadder(Ladder.parse("7200:1,86400:9,week:40,month"), (3, 2, 2, 1)),
     BoundedLadder(Ladder.parse("3600:3,month"), (2, 2)),
     BoundedLadder(Ladder.parse("86400:4,604800:20,6048000"), (2, 3, 2)),
+    BoundedLadder(BREAKDOWN.ladder, (3, 3, 2, 2), (KeptTime("ref", 2), KeptTime("country", 90))),
+    BoundedLadder(BREAKDOWN.ladder, BREAKDOWN.caps, (KeptTime("ref", 33), KeptTime("tag.shop", 400))),
+    BoundedLadder(Ladder.parse("3600:3,month"), (2, 2), (KeptTime("ref", 3), KeptTime("country", 4))),
 ]
 any_bounded = st.sampled_from([BREAKDOWN, *LADDERS])
 

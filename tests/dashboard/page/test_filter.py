@@ -128,7 +128,10 @@ def test_compared_lists_have_a_change_in_each_row(nodes: AttributeNodes) -> None
 
 
 def test_a_change_that_is_not_certain_is_not_said(nodes: AttributeNodes) -> None:
-    """Of 8 to 12 January only weeks are kept: perhaps none of the 100 hits of that week was in these days."""
+    """Of 8 to 12 January only weeks of values are kept: perhaps none of the 100 hits was on one of these days."""
+    outside = at("2026-01-06"), at("2026-01-17")
+    for t in outside:
+        nodes.accept(AttributeHit("k", t, 100, said=(("ref", "else.example"),)))
     values = page_of(nodes, "from=2026-02-08&to=2026-02-12&compare=2026-01-08")
     assert changes_of(values) == {"news.example": "", "<i>new": "new", "old.example": ""}
     asked = nodes.breakdowns.bounds_in(link_subject("k"), "ref", ["news.example"], (at("2026-01-08"), at("2026-01-13")))

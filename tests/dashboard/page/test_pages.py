@@ -425,6 +425,16 @@ def test_bounds_of_a_value_are_both_shown() -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "text"), [(None, "Other values, and all before 2026-02-01 UTC"), (1_769_904_000, "Other values")]
+)
+def test_the_page_says_from_when_on_values_are_kept(start: int | None, text: str) -> None:
+    body = {"dimension": "ref", "total": 4, "other": 4, "unrecorded": 0, "not_shown": {"values": 0, "count": 0}}
+    kept: dict[str, object] = {"from": start, "to": start, "values": [], "kept_since": 1_769_904_000}
+    (row,) = value_table(values_answer({**body, **kept})).rows
+    assert row.text == text
+
+
+@pytest.mark.parametrize(
     ("count", "total", "share"), [(1, 1_000, "<1"), (1, 40, "3"), (999, 1_000, "99"), (7, 7, "100"), (0, 0, "0")]
 )
 def test_a_share_claims_neither_all_nor_nothing_of_what_is_nearly_so(count: int, total: int, share: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.ingest.journal.audited_journal import AuditedJournal
 from tests.ingest.journal.faulty_disk import DONE, KINDS, Fault, FaultyDisk, Stopped
+from tests.selection import sweep
 
 ENDS = ("kill", "evict", "power")
 
@@ -65,20 +66,18 @@ def run_with(fault: Fault, end: str, seed: int, sync: Literal["always", "off"] =
 def test_every_answer_holds_when_the_nth_call_of_a_kind_fails(kind: str, way: str, times: int) -> None:
     if way == "short" and kind != "write":
         return
-    nth, fired = 1, True
-    while fired:
+    for nth in sweep(f"{kind} {way} {times}"):
         for end in ("go on", ENDS[(nth + times) % 3]):  # each n meets each end, with one way or another
             code = errno.ENOSPC if nth % 2 else errno.EIO
             fired = bool(run_with(Fault(kind, nth, way, times, code), end, seed=nth).fired)
-        nth += 1
+        if not fired:
+            break
 
 
 @pytest.mark.parametrize("way", ["stop", "stop after"])
 @pytest.mark.parametrize("sync", ["always", "off"])
 def test_every_answer_holds_when_the_program_stops_at_the_nth_call(way: str, sync: Literal["always", "off"]) -> None:
     for end in ("kill", "power"):
-        nth, fired = 1, True
-        while fired:
-            for seed in range(3):
-                fired = bool(run_with(Fault(None, nth, way), end, seed, sync).fired)
-            nth += 1
+        for nth in sweep(f"{way} {sync} {end}"):
+            if not [run_with(Fault(None, nth, way), end, seed, sync).fired for seed in range(3)][-1]:
+                break

@@ -18,8 +18,9 @@ from ingest.journal.segment_files import Encode, SegmentFiles
 from ingest.journal.segment_format import DiskJournalState
 from tests.ingest.journal.audited_journal import AuditedJournal
 from tests.ingest.journal.faulty_disk import DONE, KINDS, Fault, FaultyDisk, Stopped
+from tests.selection import at
 
-SEEDS = 200
+SEEDS = at(quick=100, full=200)
 STEPS = 50
 ENDS = ("kill", "evict", "power")
 
@@ -177,5 +178,5 @@ def test_histories_notice_a_journal_that_is_broken_on_purpose(
 ) -> None:
     monkeypatch.setattr(place, name, broken)
     with pytest.raises((AssertionError, JournalDamaged)):
-        for seed in range(SEEDS * 10):
+        for seed in range(2_000):
             run_history(seed, sync)

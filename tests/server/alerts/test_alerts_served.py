@@ -52,7 +52,7 @@ def test_an_alert_is_said_once_through_a_kill(tmp_path: Path, hooks: Hooks) -> N
     server = RunningServer(tmp_path / "data", "--config", str(file), module="tests.server.alerts.quick")
     hooks.refusing = 1
     with server, Clickcurve(server.url) as client:
-        client.send({"key": "launch", "count": 3})
+        client.send({"key": "launch", "count": 3, "ref": "https://t.co/abc"})
         wait_until(lambda: bool(events(server, "alert not delivered")))
         server.kill()
         server.start()
@@ -63,7 +63,9 @@ def test_an_alert_is_said_once_through_a_kill(tmp_path: Path, hooks: Hooks) -> N
         wait_until(lambda: client.metrics()['clickcurve_job_runs_total{job="alerts",journal="journal-1"}'] > runs + 2)
     (one,) = hooks.got
     headers, body = one
-    assert Webhook(SECRET).verify(body, headers)["type"] == "alert.fired"
+    said_once = Webhook(SECRET).verify(body, headers)
+    assert said_once["type"] == "alert.fired"
+    assert said_once["data"]["cause"] == {"dimension": "ref", "value": "x.com", "at_least": 3, "at_most": 3}
     failed = events(server, "alert not delivered")[0]
     assert (failed["id"], failed["reason"]) == (headers["webhook-id"], "the answer was 503")
     assert len(events(server, "alert")) == 1

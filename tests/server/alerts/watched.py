@@ -10,6 +10,7 @@ from typing import Any
 
 from clickcurve.buckets.errors import ImportElsewhere, ImportOutOfStep, StoreUnavailable
 from ingest.batch import Batch
+from server.alerts.cause import CauseFinder
 from server.alerts.ledger import Ledger
 from server.alerts.mail import Mail
 from server.alerts.watch import AlertWatch
@@ -75,6 +76,7 @@ class WatchedNode:
         self.nodes = QueriedNodes(now=NOW)
         self.steps = steps or MemorySteps()
         self.receiver = Receiver()
+        self.causes: CauseFinder | None = None
         self.tables: Iterable[dict[str, Any]] = tables
         self._ids = count(1)
         self.restart()
@@ -89,6 +91,7 @@ class WatchedNode:
             Ledger(self.steps),
             self.receiver,
             self.receiver,
+            self.causes,
             lambda: float(self.nodes.now),
             lambda: f"msg_{next(self._ids)}",
         )

@@ -80,6 +80,41 @@ def test_hits_are_called_bots_listed_and_called_back(serve: Serve) -> None:
     said("verify", "--data", str(server.data))
 
 
+def test_hits_of_all_links_or_of_a_prefix_are_called_bots_at_once(serve: Serve) -> None:
+    server = serve("--flush-s", "3600")
+    with http_client(server.url) as client:
+        for key, count in (("a", 40), ("acme/1", 5), ("acme/2", 6), ("other", 0)):
+            if count:
+                send(client, key, "https://spam.example/x", count, groups=["g"])
+            send(client, key, "https://news.example/", 2)
+        before = answers(client)
+        spam = {"ref": "spam.example"}
+        dry = client.post("/v1/disavow?dry_run=true", json=spam).raise_for_status().json()
+        assert (dry["kind"], dry["key"], dry["state"], dry["at_least"], dry["moved"]) == ("all", None, "dry_run", 51, 0)
+        assert (dry["links"], dry["damaged"], answers(client)) == (4, 0, before)
+        some = client.post("/v1/disavow?prefix=acme/", json=spam)
+        rule = some.raise_for_status().json()
+        assert (some.status_code, rule["kind"], rule["key"], rule["state"]) == (200, "prefix", "acme/", "settled")
+        assert (rule["links"], rule["moved"]) == (2, 11)
+        assert [client.get(f"/v1/links/{key}/total").json()["total"] for key in ("a", "acme%2F1")] == [42, 2]
+        everything = client.post("/v1/disavow", json=spam).raise_for_status().json()
+        assert (everything["id"], everything["moved"], everything["state"]) == (dry["id"], 51, "settled")
+        assert client.get("/v1/total").json()["total"] == 8
+        assert client.get("/v1/groups/g/total").json()["total"] == 51, "groups do not follow"
+        assert [(each["key"], each["count"]) for each in client.get("/v1/links").json()["links"]] == [
+            (key, 2) for key in ("a", "acme/1", "acme/2", "other")
+        ]
+        assert [each["id"] for each in client.get("/v1/disavow").json()["rules"]] == [rule["id"], everything["id"]]
+        assert client.delete(f"/v1/disavow/{everything['id']}").json()["state"] == "undone"
+        assert client.get("/v1/total").json()["total"] == 48, "what the other rule calls stays called"
+        assert client.delete(f"/v1/disavow/{rule['id']}").json()["state"] == "undone"
+        assert answers(client) == before
+        entries = [each["subject"] for each in client.get("/v1/audit").json()["entries"] if each["what"] == "disavowed"]
+        assert set(entries) == {"keys with acme/: ref spam.example", "all links: ref spam.example"}
+        for query in ("prefix=" + "x" * 1_025, "from=2020-01-05&to=2020-01-20"):
+            assert client.post(f"/v1/disavow?{query}", json=spam).status_code == 422
+
+
 def test_a_deleted_link_takes_its_corrections_along(serve: Serve) -> None:
     server = serve("--flush-s", "3600")
     with http_client(server.url) as client:

@@ -44,6 +44,14 @@ def ask(*arguments: object, stdin: str = "") -> Result:
     return CliRunner().invoke(main, ["bots", "try", *map(str, arguments)], input=stdin, env=env)
 
 
+def test_other_statuses_than_those_of_redirects_are_asked_for(log: Path) -> None:
+    log.write_text(LOG.replace(" 302 0 ", " 200 0 "))
+    assert "7 lines: 0 hits of people" in ask(*RULES, log).stdout
+    assert "7 lines: 5 hits of people, 1 of bots" in ask(*RULES, "--status", "200,304", log).stdout
+    wrong = ask(*RULES, "--status", "2xx", log)
+    assert wrong.exit_code == 2 and "write codes of three digits" in wrong.output
+
+
 def test_it_prints_what_each_rule_takes_of_the_hits_of_people(log: Path) -> None:
     shown = ask(*RULES, log)
     assert shown.exit_code == 0

@@ -208,7 +208,7 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/v1/export": {"get"},
         "/v1/links/{key}/disavow": {"post"},
         "/v1/groups/{name}/disavow": {"post"},
-        "/v1/disavow": {"get"},
+        "/v1/disavow": {"get", "post"},
         "/v1/disavow/{id}": {"get", "delete"},
     }
     assert {path: set(methods) for path, methods in paths.items()} == wanted

@@ -10,12 +10,17 @@ from typing import Any, cast
 import pytest
 
 from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSuperseded, StoreUnavailable
+from clickcurve.buckets.ladder import CLICKS
+from clickcurve.keys import link_key
 from ingest.owner import ID_WINDOW_S, Owner
 from ingest.owner_status import OwnerStatus
 from server.process import jobs
 from server.process.journals import FlushLog
 from server.workers.orphaned_journals import OrphanedJournals
 from storage.contract import Store
+from storage.sqlite import rankings
+from storage.sqlite.store import SqliteStore
+from tests.storage.flushes import Flusher, hits
 
 DAY_US = 86_400 * 1_000_000
 
@@ -45,6 +50,9 @@ class FakeOwner:
 
     def visited(self, fold_day: int) -> None:
         self.days_visited.append(fold_day)
+
+    def times_changed(self) -> bool:
+        return False
 
     async def close(self) -> None:
         self.closed = True
@@ -107,7 +115,7 @@ def test_ids_are_kept_twice_their_window_before_the_oldest_hit_that_is_not_store
 def test_orphaned_journals_are_emptied_once_a_day_and_closed() -> None:
     owners: dict[int, FakeOwner] = {}
 
-    def open_owner(number: int) -> Owner:
+    async def open_owner(number: int) -> Owner:
         if number == 3:
             raise JournalHeld("another worker has it")
         owners[number] = FakeOwner(number, keys=["a"])
@@ -115,9 +123,9 @@ def test_orphaned_journals_are_emptied_once_a_day_and_closed() -> None:
 
     opened: list[int] = []
 
-    def counted(number: int) -> Owner:
+    async def counted(number: int) -> Owner:
         opened.append(number)
-        return open_owner(number)
+        return await open_owner(number)
 
     orphaned = OrphanedJournals(lambda: [2, 3], counted, never_quarantined, fold_once, lambda: 20_000)
     for _ in range(2):
@@ -129,7 +137,11 @@ def test_orphaned_journals_are_emptied_once_a_day_and_closed() -> None:
 def test_an_orphaned_journal_is_held_and_shown_while_the_store_is_down() -> None:
     owner = FakeOwner(2)
     owner.fails = [StoreUnavailable("down")]
-    orphaned = OrphanedJournals(lambda: [2], lambda _: as_owner(owner), never_quarantined, fold_once, lambda: 20_000)
+
+    async def open_owner(_: int) -> Owner:
+        return as_owner(owner)
+
+    orphaned = OrphanedJournals(lambda: [2], open_owner, never_quarantined, fold_once, lambda: 20_000)
     with pytest.raises(StoreUnavailable):
         asyncio.run(orphaned.visit())
     assert not owner.closed and list(orphaned.owners) == [as_owner(owner)]
@@ -144,7 +156,7 @@ def test_an_orphaned_journal_that_is_damaged_or_superseded_does_not_hold_up_the_
     superseded.fails = [JournalSuperseded("the store is further on")]
     numbers = [3, 4, 5]
 
-    def open_owner(number: int) -> Owner:
+    async def open_owner(number: int) -> Owner:
         if number == 3:
             raise JournalDamaged("journal-3/segment-00000001: damaged at byte 300")
         return as_owner({4: superseded, 5: good}[number])
@@ -182,3 +194,30 @@ def test_a_flush_that_takes_nearly_all_of_its_interval_is_warned_of_once(caplog:
     warned = [record for record in caplog.records if record.getMessage() == "long flush"]
     assert [vars(record)["seconds"] for record in warned] == [8.1, 12.0]
     assert len(caplog.records) == 7
+
+
+async def test_the_store_is_told_of_new_prefixes_at_once_and_of_all_once_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a prefix that has many links by then is ranked."""
+    monkeypatch.setattr(rankings, "MANY_LINKS", 2)
+    store, tokens, now = SqliteStore(tmp_path / "clickcurve.db", CLICKS), {"a/", "\0/"}, 0.0
+    flusher, job = Flusher(store), jobs.PrefixRankings(store, lambda: frozenset(tokens), lambda: now)
+
+    async def ranked_after(seconds: float) -> list[str]:
+        nonlocal now
+        now += seconds
+        await job.visit()
+        with store.view() as view:
+            return sorted(view.ranked_prefixes())
+
+    flusher.flush({link_key(key): hits((0, 1)) for key in ("a/1", "b/1", "b/2", "\0/1", "\0/2")})
+    assert await ranked_after(0) == ["", "\0\0/"]
+    tokens.add("b/")
+    assert await ranked_after(60) == ["", "\0\0/", "b/"]
+    flusher.flush({"a/2": hits((0, 1))})
+    assert await ranked_after(60) == ["", "\0\0/", "b/"]
+    assert await ranked_after(3_600) == ["", "\0\0/", "a/", "b/"]
+    tokens.clear()
+    assert await ranked_after(60) == [""]
+    store.close()

@@ -88,6 +88,12 @@ def test_the_database_lies_in_the_data_folder_unless_a_store_is_named() -> None:
         ),
         ({"breakdown_dimensions": "ref,ref"}, {}, "it must be known names, each once (a dimension is named twice)"),
         ({"breakdown_caps": "1,2,3"}, {}, "it must be 4 whole numbers from 1 to 1,000"),
+        ({"breakdown_keep": "ref"}, {}, "it must be dimensions with a number of days from 2 to 36,500"),
+        ({"breakdown_keep": "ref=1d"}, {}, "it must be dimensions with a number of days from 2 to 36,500"),
+        ({"breakdown_keep": "ref=36501d"}, {}, "it must be dimensions with a number of days from 2 to 36,500"),
+        ({"breakdown_keep": "ref=4w"}, {}, "it must be dimensions with a number of days from 2 to 36,500"),
+        ({"breakdown_keep": "refs=4d"}, {}, "it must be known names, each once"),
+        ({"breakdown_keep": "ref=4d,ref=5d"}, {}, "it must be known names, each once (a dimension is named twice)"),
         ({"breakdown_caps": "1,2,3,0"}, {}, "it must be 4 whole numbers from 1 to 1,000"),
         ({"breakdown_caps": "1,2,3,1001"}, {}, "it must be 4 whole numbers from 1 to 1,000"),
         ({}, {"CLICKCURVE_BREAKDOWN_OWN_HOSTS": "http://a"}, "must be names such as clicks.example.org"),
@@ -149,6 +155,21 @@ def test_a_secret_is_not_repeated_in_a_refusal(tmp_path: Path) -> None:
 
 def test_hits_are_divided_by_four_dimensions_where_nothing_else_is_said() -> None:
     assert read_settings({}, {}).breakdown_dimensions == ("ref", "country", "device", "source")
+
+
+def test_for_how_long_values_are_kept_is_a_table_of_its_own(tmp_path: Path) -> None:
+    config = tmp_path / "clickcurve.toml"
+    config.write_text('[breakdown.keep]\nref = "400d"\ntag.shop = 30\n"tag.my.shop" = "31d"\n')
+    settings = read_settings({"config": str(config)}, {})
+    assert settings.breakdown_keep == (("ref", 400), ("tag.shop", 30), ("tag.my.shop", 31))
+    assert settings.bounded.times == settings.breakdown_keep
+    assert ("breakdown_keep", "ref=400d, tag.shop=30d, tag.my.shop=31d", f"file {config}") in settings.listing()
+    given = read_settings({"breakdown_keep": "ref=2d, country=90", "config": str(config)}, {})
+    assert given.breakdown_keep == (("ref", 2), ("country", 90))
+    assert read_settings({"breakdown_keep": ""}, {}).breakdown_keep == ()
+    config.write_text("[breakdown.keep]\nref = true\n")
+    with pytest.raises(SettingInvalid, match=r"breakdown_keep .* is 'ref=True': it must be dimensions"):
+        read_settings({"config": str(config)}, {})
 
 
 def test_the_table_of_breakdowns_is_read_as_flags_and_variables_are(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -22,6 +24,7 @@ from storage.contract import Held, OwnerRecord
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess
 from tests.ingest.claim_kit import NOW, die, hit, lifetime, start
+from tests.ingest.faulty_store import FaultyStore, Killed
 
 DAY = fold_day(int(NOW))
 
@@ -53,7 +56,7 @@ def former_of(
     stamps: Stamps | None = None,
     numbers: Sequence[int] = (2,),
 ) -> OrphanedJournals:
-    def open_owner(number: int) -> Owner:
+    async def open_owner(number: int) -> Owner:
         nodes[number] = start(folder / f"journal-{number}", store, stamps)
         return nodes[number].owner
 
@@ -82,7 +85,7 @@ def test_hits_of_a_former_journal_show_until_they_are_in_the_store(tmp_path: Pat
         store.up = False
         own = start(tmp_path / "journal-1", store)
         former = former_of({}, tmp_path, store)
-        former.take_up()
+        await former.take_up()
         unstored = PendingHits(own.owner, former)
         reader = Reader(store.rows, unstored.pending, own.owner.revisit, lambda: CLICKS)
 
@@ -116,7 +119,7 @@ def test_a_link_that_is_erased_here_goes_from_former_journals_too(tmp_path: Path
         stamps = Stamps(lambda: NOW, [0])
         own = start(tmp_path / "journal-1", store, stamps)
         former = former_of({}, tmp_path, store, stamps)
-        former.take_up()
+        await former.take_up()
         unstored = PendingHits(own.owner, former)
         reader = Reader(store.rows, unstored.pending, own.owner.revisit, lambda: CLICKS)
         await own.owner.erase("a")
@@ -138,7 +141,7 @@ def test_a_journal_whose_disk_is_broken_holds_up_no_other(tmp_path: Path, monkey
         for number in (2, 3):
             await killed_with_hits(tmp_path, store, number)
         former = former_of(nodes, tmp_path, store, numbers=(2, 3))
-        former.take_up()
+        await former.take_up()
         seen = [await lifetime(store)]
         with monkeypatch.context() as breaking:
             breaking.setattr(nodes[2].disk, "write", broken)
@@ -159,9 +162,42 @@ def test_the_next_start_takes_up_what_a_stop_has_released(tmp_path: Path) -> Non
         seen = []
         for _ in range(2):
             former = former_of({}, tmp_path, store)
-            former.take_up()
+            await former.take_up()
             seen.append(sum(owner.status.buffered_hits for owner in former.owners))
             await former.release()
         return seen
 
     assert asyncio.run(played()) == [5, 5]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_adopter_that_dies_at_any_call_leaves_the_rest_to_the_next_and_each_hit_counts_once(
+    tmp_path: Path, when: str
+) -> None:
+    """And where it was only asleep, it adds nothing when it wakes."""
+
+    async def played(nth: int) -> tuple[bool, int]:
+        folder, memory = tmp_path / str(nth), Readable()
+        await killed_with_hits(folder, memory)
+        faulty = FaultyStore(memory)
+        faulty.fail_at[nth] = (when, Killed)
+        nodes: dict[int, OwnerProcess] = {}
+        first = former_of(nodes, folder, cast(Readable, faulty))
+        try:
+            await first.visit()
+        except Killed:
+            die(nodes[2])
+        else:
+            return False, await lifetime(memory)
+        second = former_of({}, folder, memory)
+        await second.visit()
+        with suppress(JournalError, StoreUnavailable):
+            await nodes[2].owner.flush()
+        return True, await lifetime(memory)
+
+    for nth in range(1, 100):
+        died, counted = asyncio.run(played(nth))
+        assert counted == 8
+        if not died:
+            break
+    assert 10 < nth < 99, "it has died at each call"

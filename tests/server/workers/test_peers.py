@@ -42,6 +42,8 @@ class Neighbour:
 
     def __init__(self, owner: FakeOwner) -> None:
         self.owner = owner
+        self.adopted: set[int] = set()
+        self.adopts: FakeOwner | None = None
         self.claimed = True
         self.damaged = False
         self.erased: list[str] = []
@@ -49,7 +51,7 @@ class Neighbour:
     def numbered(self, key: str) -> Sequence[tuple[Pending, int]]:
         if self.damaged:
             raise RowCorrupt("this link's row is damaged")
-        pending = self.owner.pending(key)
+        pending = [*self.owner.pending(key), *(self.adopts.pending(key) if self.adopts else ())]
         if pending and not self.claimed:
             raise StoreUnavailable("not reached yet")
         return [(each, each.flush() or self.owner.flushes + 1 + self.owner.is_flushing) for each in pending]
@@ -245,6 +247,31 @@ def test_a_request_that_is_cancelled_takes_no_answer_from_others(data: Path) -> 
         assert counts(await waits) == 5
 
     two_workers(data, play)
+
+
+def test_what_a_worker_said_last_does_not_count_beside_the_worker_that_has_adopted_its_journal(data: Path) -> None:
+    async def main() -> None:
+        nodes = QueriedNodes(owners=3, now=NOW)
+        nodes.hit("k", NOW, 5, owner=2, groups=("g",))
+        neighbours = [Neighbour(owner) for owner in nodes.owners]
+        first, dead, adopter = (Peers(data, number, 3) for number in (1, 2, 3))
+        for worker, neighbour in zip((first, dead, adopter), neighbours, strict=True):
+            await worker.listen(neighbour)
+        for each in (first, adopter):
+            assert (counts(await each.pending(KEY)), await of_groups(each)) == (5, 5)
+        await dead.close()
+        assert (counts(await first.pending(KEY)), await of_groups(first)) == (5, 5), "its last answer"
+        neighbours[2].adopts, neighbours[2].adopted = nodes.owners[1], {2}
+        assert (counts(await first.pending(KEY)), await of_groups(first)) == (5, 5), "the adopter's"
+        assert (counts(await adopter.pending(KEY)), await of_groups(adopter)) == (0, 0), "it has them itself"
+        await first.close()
+        await adopter.close()
+
+    async def of_groups(worker: Peers) -> int:
+        return sum(counts(pending) for each in await worker.groups() for pending in each.pending.values())
+
+    data.mkdir()
+    asyncio.run(main())
 
 
 def test_what_a_worker_said_last_counts_until_it_is_stored_while_it_is_not_there(data: Path) -> None:

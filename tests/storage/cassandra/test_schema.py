@@ -154,6 +154,15 @@ def test_an_apply_that_was_cut_short_leaves_the_former_schema_working(cluster: S
     change(cluster, "ALTER TABLE {keyspace}.owners ADD previous bigint")
     assert sentences(cluster) == []
     assert "schema 1 raised to 2" in schema.apply_schema(cluster, LADDER, replication=1)
+
+
+@pytest.mark.parametrize("lacking", [["by_closed"], ["by_open", "by_closed"]], ids=["one", "two"])
+def test_columns_that_an_older_program_did_not_know_are_added(cluster: Session, lacking: list[str]) -> None:
+    schema.apply_schema(cluster, LADDER, replication=1)
+    for column in lacking:
+        change(cluster, f"ALTER TABLE {{keyspace}}.rows DROP {column}")
+    assert sentences(cluster)[0].startswith(f"table {cluster.address.keyspace}.rows lacks {', '.join(lacking)}: run")
+    assert schema.apply_schema(cluster, LADDER, replication=1) == [f"table rows: {', '.join(lacking)} added"]
     assert sentences(cluster) == []
 
 

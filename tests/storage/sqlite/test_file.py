@@ -7,12 +7,13 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
-from storage.contract import SavedRow
+from storage.contract import Held, SavedRow
 from storage.from_uri import open_store
 from storage.memory_store import MemoryStore
 from storage.sqlite import file
@@ -46,7 +47,7 @@ def newer_ladder(path: Path) -> None:
 
 def later_schema(path: Path) -> None:
     make(path)
-    change(path, "UPDATE meta SET value = '3' WHERE name = 'schema'")
+    change(path, "UPDATE meta SET value = '4' WHERE name = 'schema'")
 
 
 def half_of_it(path: Path) -> None:
@@ -60,7 +61,7 @@ MISFITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "of another program": (other_program, "not one that Clickcurve made"),
     "another ladder": (another_ladder, f"made with the ladder 60:2,3600:31,month, but {LADDER} is configured"),
     "a ladder of a newer program": (newer_ladder, "with a ladder that this program does not know: 'fortnight' is not"),
-    "a later schema": (later_schema, "has schema 3, this program uses schema 2"),
+    "a later schema": (later_schema, "has schema 4, this program uses schema 3"),
     "half of it": (half_of_it, "has schema of no version"),
 }
 
@@ -194,3 +195,18 @@ def test_three_slashes_are_a_path_from_the_working_folder(tmp_path: Path, monkey
 def test_a_uri_that_names_no_store_is_refused(uri: str) -> None:
     with pytest.raises(SettingInvalid):
         open_store(uri, LADDER)
+
+
+def test_bytes_of_a_row_that_is_replaced_leave_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "clickcurve.db"
+    bytes_of = {f"k{n:03}": Random(n).randbytes(600 + 97 * n) for n in range(60)}  # some on pages of their own
+    store = SqliteStore(path, LADDER)
+    store.save_own(in_flush(store), 1, {key: SavedRow(data, None) for key, data in bytes_of.items()}, {})
+    store.close()
+    assert all(data[:64] in path.read_bytes() and data[-64:] in path.read_bytes() for data in bytes_of.values())
+    store = SqliteStore(path, LADDER)
+    store.save_own(Held(1, 1, "h1"), 1, saved(*bytes_of, data=b"short"), {})
+    store.close()
+    left = path.read_bytes()
+    pieces = [data[at : at + 16] for data in bytes_of.values() for at in range(0, len(data) - 16, 16)]
+    assert [piece for piece in pieces if piece in left] == []

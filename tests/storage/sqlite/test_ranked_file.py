@@ -16,8 +16,8 @@ from query.lists.key_kind import LINK
 from query.lists.listing import Listing
 from query.parameters import Parameters
 from server.process.jobs import rank_rows
-from storage.contract import Ranking
-from storage.sqlite import rankings
+from storage.contract import Ranking, SavedRow
+from storage.sqlite import candidates, rankings
 from storage.sqlite.backup import backup
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
@@ -38,8 +38,8 @@ def filled(path: Path) -> None:
 def make_former(path: Path) -> None:
     """Takes out of a database what the former schema did not have."""
     with closing(sqlite3.connect(path)) as db:
-        db.execute("DROP TABLE leaders")
-        db.execute("DROP TABLE bars")
+        for table in ("leaders", "bars", "rankings"):
+            db.execute(f"DROP TABLE {table}")
         db.execute("UPDATE meta SET value = '1' WHERE name = 'schema'")
         db.commit()
 
@@ -125,8 +125,8 @@ def test_a_leader_that_is_not_what_its_row_says_is_reported_and_healed(
 def test_bars_that_cannot_be_read_are_reported_walked_around_and_made_anew(
     path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bytes
 ) -> None:
-    monkeypatch.setattr(rankings, "KEPT", 2)
-    monkeypatch.setattr(rankings, "ROOM", 1)
+    monkeypatch.setattr(candidates, "KEPT", 2)
+    monkeypatch.setattr(candidates, "ROOM", 1)
     filled(path)
     with closing(sqlite3.connect(path)) as db:
         db.execute("UPDATE bars SET bars = ? WHERE owner = 1", (damaged,))
@@ -144,8 +144,8 @@ def test_bars_that_cannot_be_read_are_reported_walked_around_and_made_anew(
 def test_a_flush_over_bars_that_cannot_be_read_has_all_rows_looked_at_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rankings, "KEPT", 2)
-    monkeypatch.setattr(rankings, "ROOM", 1)
+    monkeypatch.setattr(candidates, "KEPT", 2)
+    monkeypatch.setattr(candidates, "ROOM", 1)
     store = SqliteStore(path, CLICKS)
     flusher = Flusher(store)
     flusher.flush({key: hits((0, n + 1)) for n, key in enumerate(KEYS)})
@@ -161,16 +161,112 @@ def test_a_flush_over_bars_that_cannot_be_read_has_all_rows_looked_at_again(
     store.close()
 
 
-def test_a_backup_is_ranked_as_its_original_was(path: Path, tmp_path: Path) -> None:
+# --- prefixes ---------------------------------------------------------------------------------------------------------
+def prefixes_of(store: SqliteStore) -> list[str]:
+    with store.view() as view:
+        return sorted(view.ranked_prefixes())
+
+
+def rank_prefixes(store: SqliteStore, *prefixes: str) -> None:
+    store.rank_prefixes(prefixes)
+    while store.rank_some(lambda data: upper_bounds_in(data, CLICKS)):
+        pass
+
+
+async def best_within(store: SqliteStore, prefix: str, limit: int) -> list[tuple[str, int]]:
+    """Ranks by candidates alone."""
+    links = Listing(LINK, store, lambda key: [], tuple, lambda: 0)
+    links.rankings._walk_of = None  # type: ignore[assignment]  # nothing is walked
+    return (await links.best(Parameters(limit=limit, prefix=prefix), NOON)).links
+
+
+def test_a_prefix_of_many_links_has_candidates_of_its_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the links of others are all greater."""
+    monkeypatch.setattr(candidates, "KEPT", 3)
+    monkeypatch.setattr(candidates, "ROOM", 1)
+    monkeypatch.setattr(rankings, "MANY_LINKS", 5)
+    monkeypatch.setattr(rankings, "ROWS_PER_STEP", 2)
+    store = SqliteStore(path, CLICKS)
+    flusher = Flusher(store)
+    counts = {f"{prefix}k{n}": n * factor for prefix, factor in (("a/", 1), ("b/", 9), ("c/", 99)) for n in range(1, 9)}
+    flusher.flush({key: hits((0, count)) for key, count in {**counts, "few/k": 1}.items()})
+    rank_prefixes(store, "a/", "b/", "few/")
+    assert prefixes_of(store) == ["", "a/", "b/"]
+    flusher.flush({"a/k2": hits((0, 7)), "b/k1": hits((0, 1))})
+    assert asyncio.run(best_within(store, "a/", 3)) == [("a/k2", 9), ("a/k8", 8), ("a/k7", 7)]
+    assert asyncio.run(best_within(store, "b/k", 2)) == [("b/k8", 72), ("b/k7", 63)]
+    assert asyncio.run(best_within(store, "", 2)) == [("c/k8", 792), ("c/k7", 693)]
+    assert verify(store, CLICKS).broken == []
+    rank_prefixes(store, "b/")
+    assert prefixes_of(store) == ["", "b/"]
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(DISTINCT ranking) FROM leaders").fetchone() == (2,)
+        assert db.execute("SELECT count(DISTINCT ranking) FROM bars").fetchone() == (2,)
+    store.close()
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_flush_that_does_not_know_a_prefix_has_it_ranked_again(
+    path: Path, is_made_again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It judged its rows by the cutoffs that there were when it began."""
+    monkeypatch.setattr(rankings, "MANY_LINKS", 1)
+    store, other = SqliteStore(path, CLICKS), SqliteStore(path, CLICKS)
+    flusher = Flusher(store)
+    flusher.flush({"a/1": hits((0, 5)), "b/1": hits((0, 5))})
+    if is_made_again:
+        rank_prefixes(other, "a/")
+    assert store.cutoffs(1) is not None  # so a flush begins
+    rank_prefixes(other)
+    rank_prefixes(other, "a/")
+    row = store.load_own(1, ["a/1"])["a/1"].data
+    assert row is not None
+    store.save_own(flusher.held, flusher.number, {"b/1": SavedRow(row, None)}, {})
+    assert prefixes_of(store) == ["", "a/"]
+    store.save_own(flusher.held, flusher.number, {"a/1": SavedRow(row, None)}, {})
+    assert prefixes_of(other) == [""]
+    rank_prefixes(other, "a/")
+    assert prefixes_of(other) == ["", "a/"]
+    assert store.cutoffs(1) is not None  # and the next one knows it
+    store.save_own(flusher.held, flusher.number, {"a/1": SavedRow(row, None)}, {})
+    assert prefixes_of(other) == ["", "a/"]
+    for each in (store, other):
+        each.close()
+
+
+def test_a_candidate_of_a_prefix_that_is_not_what_its_row_says_is_reported(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rankings, "MANY_LINKS", 1)
+    filled(path)
+    store = SqliteStore(path, CLICKS)
+    rank_prefixes(store, "k1")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE leaders SET people_8d = 1 WHERE key = 'k15' AND owner = 2 AND ranking > 1")
+        db.execute("DELETE FROM leaders WHERE key = 'k16' AND owner = 1 AND ranking > 1")
+        db.commit()
+    first, second = verify(store, CLICKS).broken
+    assert first.startswith("link 'k15', owner 2: it is ranked within the prefix 'k1' by (1767268800, 16,")
+    assert second.startswith("link 'k16', owner 1: it is not ranked within the prefix 'k1', but its buckets say")
+    rank_all(store)
+    assert verify(store, CLICKS).broken == []
+    store.close()
+
+
+def test_a_backup_is_ranked_as_its_original_was(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(path)
     former = tmp_path / "former.db"
     filled(former)
     make_former(former)
+    store = SqliteStore(path, None)
+    monkeypatch.setattr(rankings, "MANY_LINKS", 1)
+    rank_prefixes(store, "k1")
+    store.close()
     for original in (path, former):
         copy = original.with_suffix(".copy")
         backup(original, copy)
         store = SqliteStore(copy, None)
-        assert is_ranked(store) == (original == path)
+        assert prefixes_of(store) == (["", "k1"] if original == path else [])
         assert best(store) == BEST
         assert verify(store, CLICKS).broken == []
         store.close()

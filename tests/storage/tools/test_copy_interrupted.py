@@ -14,6 +14,7 @@ from clickcurve.keys import ALL_LINKS, breakdown_of
 from storage.contract import OPEN, Source
 from storage.memory_store import MemoryStore
 from storage.tools.copy_owner import CopyRefused
+from tests.selection import at
 from tests.storage.flushes import hits
 from tests.storage.tools.copies import (
     NOW_US,
@@ -52,7 +53,7 @@ def test_a_copy_that_stops_anywhere_goes_on(
     source, whole = filled(make("sqlite")), make("memory")
     copied(source, whole)
     wanted = picture(whole)
-    for n in range(1, 1_000, step):
+    for n in range(1, 1_000, max(step, at(quick=3, full=1))):
         target = make(kind)
         interrupted = Interrupted(target, n, when, stops)
         try:
@@ -70,7 +71,7 @@ def test_a_copy_that_stops_anywhere_goes_on(
 def test_a_copy_that_stops_again_and_again_comes_to_its_end(make: Make) -> None:
     source, whole = filled(make("memory")), make("memory")
     copied(source, whole)
-    for seed in range(40):
+    for seed in range(at(quick=10, full=40)):
         chance, target = random.Random(seed), make("memory")
         for _ in range(200):
             try:
@@ -100,7 +101,7 @@ def test_a_copy_goes_on_where_it_stood(make: Make) -> None:
 def test_two_copies_at_once_do_no_harm(make: Make, when: str) -> None:
     source, whole = filled(make("memory")), make("memory")
     copied(source, whole)
-    for n in range(1, 80):
+    for n in range(1, 80, at(quick=3, full=1)):
         target = make("memory")
         other = Thread(target=lambda target=target: copied(source, target))
 

@@ -158,8 +158,8 @@ class _Forgetful:
     def count_rows(self, breakdowns: bool) -> None:
         pass
 
-    def upper_bounds(self, keys: object) -> None:
-        pass
+    def ranked_prefixes(self) -> list[str]:
+        return []
 
     def links(self, keys: object) -> dict[str, object]:
         return {}

@@ -48,6 +48,19 @@ def test_a_group_is_named_by_its_flag(spammed: RunningServer) -> None:
     assert undone["state"] == "undone"
 
 
+def test_all_links_or_a_prefix_are_named_in_place_of_a_key(spammed: RunningServer) -> None:
+    asked = ("disavow", "--prefix", "disavowe", "--ref", "spam.example", "--url", spammed.url)
+    what = "ref spam.example of links that begin with disavowe, all time"
+    assert said(*asked, "--dry-run") == f"40 hits of {what} would be called bots\n"
+    (rule_id,) = re.findall(rf"^40 hits of {what} are called bots, by the rule (\w+)$", said(*asked), re.MULTILINE)
+    assert said("disavow", "undo", rule_id, "--url", spammed.url) == f"undone: {what}\n"
+    tried = said("disavow", "--all", "--ref", "nobody.example", "--dry-run", "--url", spammed.url)
+    assert tried == "0 hits of ref nobody.example of all links, all time would be called bots\n"
+    for wrong in (("disavowed", "--all"), ("--all", "--prefix", "x"), ("--group", "--all"), ("add",)):
+        found = said("disavow", *wrong, "--ref", "a", "--url", spammed.url, code=2)
+        assert "give KEY, --all or --prefix" in " ".join(found.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
