@@ -190,12 +190,17 @@ class ClusterJournal:
     def frames(self, flush: FlushRecord | None = None) -> Iterator[Frame]:
         unfinished = self._state.flush
         if flush is None:
-            frames = {} if self._has_begun else self._left
+            frames = self._read_counting() if self._has_begun else self._left
         elif flush != unfinished or not isinstance(unfinished, NamedFlush):
             raise ValueError(f"flush {flush.number} is not the unfinished one")
         else:
             frames = self._read_again(unfinished) if self._unfinished is None else self._unfinished
         return (payload for _, frame in sorted(frames.items()) for payload in decode_frame(frame))
+
+    def _read_counting(self) -> dict[int, bytes]:
+        counting = self._window.counting()
+        found = self._journals.frames(self._held.owner, self._begun) if counting else {}
+        return {number: found[number] for number in counting}
 
     def _read_again(self, flush: NamedFlush) -> dict[int, bytes]:
         record = self._journals.record(self._held.owner)
