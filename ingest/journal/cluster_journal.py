@@ -314,8 +314,14 @@ def take_journal(
 
 
 def make_journal(store: Store, owner: int, token: str, place: str, clock: Callable[[], float]) -> ClusterJournal | None:
-    """Makes an owner with a journal of its own; None: another process has made one of this number. Raises as above."""
-    record = made(owner, token, place, int(clock()))
-    if not store.create_owner(record):
+    """Makes an owner with a journal of its own; None: another process has made one of this number.
+
+    Raises StoreUnavailable: call again with the same token, or the owner may be made for nobody.
+    """
+    journals, record = store.journals(), made(owner, token, place, int(clock()))
+    if store.create_owner(record):
+        return ClusterJournal(store, journals, JournalRecord(record), clock)
+    stored = journals.record(owner)  # perhaps of an earlier call
+    if stored is None or stored.record.holder != token:
         return None
-    return ClusterJournal(store, store.journals(), JournalRecord(record), clock)
+    return ClusterJournal(store, journals, stored, clock)

@@ -196,8 +196,18 @@ class FramesHistory:
             )
             self.counted["taken"] += made is not None
         elif isinstance(choice, Make):
-            made = await process.thread(self, partial(make_journal, store, choice.owner, token, name, self.clock))
+            made = await self._made(process, choice.owner, token)
         return made
+
+    async def _made(self, process: Process, owner: int, token: str) -> ClusterJournal | None:
+        """Makes an owner, however often: one that is made for nobody would be one too many."""
+        while True:
+            try:
+                make = partial(make_journal, process.store, owner, token, process.life.name, self.clock)
+                made: ClusterJournal | None = await process.thread(self, make)
+                return made
+            except StoreUnavailable:
+                await self.stage.pass_turns(self.rnd.randint(1, 30))
 
     async def _flush(self, process: Process) -> None:
         assert process.owner is not None

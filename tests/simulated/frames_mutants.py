@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any
 from unittest import mock
 
@@ -30,6 +31,32 @@ from tests.simulated.mutants import (
 )
 
 Off = Callable[[], Switched]
+
+
+def slow_network(rnd: Random) -> Faults:
+    return Faults(lost=0.05, late=0.35, twice=0.05, answer_lost=0.03, slow=0.3)
+
+
+# Owners that live are taken while groups are under way, and little happens at once.
+DUELS = Plot(
+    steps=160,
+    turns=10,
+    links=2,
+    weights={
+        "post": 60.0,
+        "adopt": 30.0,
+        "pause": 8.0,
+        "wake": 8.0,
+        "start": 6.0,
+        "flush": 4.0,
+        "faulty_flush": 0.0,
+        "kill": 0.5,
+        "close": 0.3,
+        "node_down": 0.0,
+        "fault": 0.0,
+    },
+    faults=slow_network,
+)
 
 
 @dataclass(frozen=True)
@@ -202,13 +229,18 @@ def make_always(records: Sequence[JournalRecord], owners: Sequence[int], dead: A
 
 
 MUTANTS = [
-    Mutant("order", lambda: replaced(ClusterJournal, "_send", read_before_append)),
+    Mutant("order", plot=DUELS, off=lambda: replaced(ClusterJournal, "_send", read_before_append)),
     Mutant("fence_read", lambda: replaced(CassandraJournals, "fence", no_fence)),
-    Mutant("lease", lambda: replaced(CassandraJournals, "fence", fence_lately), seeds=200),
+    Mutant("lease", plot=DUELS, off=lambda: replaced(CassandraJournals, "fence", fence_lately), seeds=200),
     Mutant("frame_quorum", lambda: fewer("write", "frames"), seeds=200),
-    Mutant("fence_quorum", lambda: fewer("read", "fences"), seeds=400),
-    Mutant("fence_acked", lambda: replaced(CassandraJournals, "raise_fence", raise_fence_unheard), seeds=400),
-    Mutant("taken_quorum", lambda: fewer("read", "frames"), seeds=200),
+    Mutant("fence_quorum", plot=DUELS, off=lambda: fewer("read", "fences"), seeds=400),
+    Mutant(
+        "fence_acked",
+        plot=DUELS,
+        off=lambda: replaced(CassandraJournals, "raise_fence", raise_fence_unheard),
+        seeds=400,
+    ),
+    Mutant("taken_quorum", plot=DUELS, off=lambda: fewer("read", "frames"), seeds=200),
     Mutant("list", lambda: replaced(cluster_journal, "frames_named", frames_seen), seeds=200),
     Mutant("repair", lambda: replaced(frames_history, "replace", unrepaired), seeds=600),
     Mutant(
@@ -230,7 +262,7 @@ MUTANTS = [
     Mutant("whole", lambda: replaced(CassandraJournals, "frames", frames_in_part), seeds=200),
     Mutant("done_first", lambda: replaced(ClusterJournal, "complete_flush", drop_before_done)),
     Mutant("token", lambda: replaced(cluster_journal, "take", take_by_epoch), seeds=400),
-    Mutant("reread", lambda: replaced(cluster_journal, "take", take_without_looking_again), seeds=600),
+    Mutant("reread", plot=DUELS, off=lambda: replaced(cluster_journal, "take", take_without_looking_again), seeds=600),
     Mutant("epoch_stamp", lambda: replaced(store, "pinned_stamp", stamp_without_epoch), seeds=200),
     Mutant("mark", lambda: mock.patch("ingest.flushed_rows.apply", apply_without_mark)),
     Mutant("rewrite", lambda: mock.patch("ingest.owner.Flush", flush_without_rewrite), seeds=600),
