@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+from clickcurve.buckets.breakdowns.erased import NO_WORDS, ErasedWords
 from ingest.flush import Pace
 from ingest.journal.disk import Disk
 from ingest.journal.disk_journal import DiskJournal
@@ -54,8 +55,10 @@ class OwnerProcess:
         alone: bool,
         disk: TrackedDisk,
         stamps: Callable[[], Stamps] | None = None,
+        erased_words: Callable[[], ErasedWords] = lambda: NO_WORDS,
     ) -> None:
         """Starts it. `stamps` makes its stamps at each start; None: as if no other process had any."""
+        self.erased_words = erased_words
         self.folder, self.store, self.clock, self.alone, self.disk = folder, store, clock, alone, disk
         self.stamps = stamps or (lambda: Stamps(clock, [0]))
         self.tokens = 0
@@ -72,6 +75,7 @@ class OwnerProcess:
             place=str(self.folder),
             alone=self.alone,
             stamps=self.stamps(),
+            erased_words=self.erased_words,
         )
 
     def _token(self) -> str:

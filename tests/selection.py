@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain, count
 from pathlib import Path
@@ -90,6 +91,7 @@ def keep_bytecode() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     keep_bytecode()
     config.addinivalue_line("markers", "needs(names): runs with --all only; a name is one of testing/programs.py")
+    config.addinivalue_line("markers", "each_third: of its parameters each third runs, with --all each one")
     everything: bool = config.getoption("--all")
     settings.load_profile(FULL if everything else QUICK)
     if everything:
@@ -126,13 +128,21 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts the tests of real Cassandra nodes first, or deselects whatever needs more than Python."""
+    """Puts tests of real Cassandra nodes first, or deselects what needs more than Python, and two of three faults."""
     wanted = {id(item): needed(item) for item in items}
     if config.getoption("--all"):
         items.sort(key=lambda item: "cassandra" not in wanted[id(item)])
         return
-    config.hook.pytest_deselected(items=[item for item in items if wanted[id(item)]])
-    items[:] = [item for item in items if not wanted[id(item)]]
+    left_out = {id(item) for item in items if wanted[id(item)]}
+    place = Counter[str]()
+    for item in items:
+        if item.get_closest_marker("each_third") is not None:
+            function = item.nodeid.partition("[")[0]
+            if place[function] % 3:
+                left_out.add(id(item))
+            place[function] += 1
+    config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
+    items[:] = [item for item in items if id(item) not in left_out]
 
 
 def needed(item: pytest.Item) -> set[str]:

@@ -26,7 +26,7 @@ def docs() -> str:
 def commands() -> list[str]:
     """The program's commands, as its help lists them."""
     listed = said("--help").partition("Commands:\n")[2]
-    return re.findall(r"^  ([a-z]+)\s", listed, re.MULTILINE)
+    return re.findall(r"^  ([a-z][a-z-]*)\s", listed, re.MULTILINE)
 
 
 def help_of(*command: str) -> str:
@@ -44,7 +44,7 @@ def test_every_command_is_in_the_docs_and_has_help_with_an_example() -> None:
 
 
 def test_every_command_that_the_docs_name_exists() -> None:
-    named = set(re.findall(r"`clickcurve ([a-z]+)", docs()))
+    named = set(re.findall(r"`clickcurve ([a-z][a-z-]*)", docs()))
     assert named <= set(commands())
 
 

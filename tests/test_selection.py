@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +14,12 @@ import pytest
 
 from testing.programs import FOR_TESTS, missing, wanted
 from testing.server import ROOT
-from tests.selection import FIXTURES, OTHER_NEEDS, at, examples, is_full, make_path, needed
+from tests.selection import FIXTURES, OTHER_NEEDS, at, examples, is_full, make_path, needed, sweep
 
 
 def collected(folder: Path, *arguments: str) -> list[str]:
     """The tests that pytest would run in an environment of nothing but a PATH with Python and a shell."""
+    folder.mkdir(exist_ok=True)
     make_path(folder)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments],
@@ -75,6 +77,22 @@ def test_every_fixture_that_says_what_is_needed_is_there() -> None:
 
 def test_power_is_a_share_where_python_is_alone() -> None:
     assert (at(quick=3, full=20), examples(400), examples(16)) == ((20, 400, 16) if is_full() else (3, 50, 16))
+
+
+def test_a_sweep_begins_with_the_first_call_and_leaves_out_two_of_three() -> None:
+    for name in ("a", "b", "c", "d"):
+        first, *numbers = islice(sweep(name), 5)
+        step = 1 if is_full() else 3
+        assert first == 1 and numbers == [*range(numbers[0], numbers[0] + 4 * step, step)]
+        assert 2 <= numbers[0] <= 1 + step
+    assert is_full() or len({[*islice(sweep(name), 2)][1] for name in "abcdefgh"}) == 3
+
+
+def test_of_planted_faults_each_third_is_tried(tmp_path: Path) -> None:
+    file = "tests/buckets/breakdowns/test_breakdown_laws.py"
+    names = [name for name in collected(tmp_path, file) if "notices_its_mutant" in name]
+    everything = [name for name in collected(tmp_path / "all", "--all", file) if "notices_its_mutant" in name]
+    assert names == everything[::3] and len(everything) > 5
 
 
 def test_what_is_missing_is_named_by_its_package_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

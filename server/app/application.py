@@ -43,6 +43,7 @@ from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
 from server.compat.prometheus.routes import prometheus_routes
 from server.corrections.disavow_routes import disavow_routes
+from server.corrections.erase_routes import erase_routes
 from server.corrections.runner import Corrections
 from server.http.export_route import export_routes
 from server.http.gateway import FastRoute, Gateway, made_safe
@@ -129,6 +130,7 @@ def create_app(
     app.include_router(token_routes(tokens, audit, clock))
     kept_value = attributes.referrers.kept_value
     app.include_router(disavow_routes(corrections, audit, attributes.dimensions, kept_value, clock))
+    app.include_router(erase_routes(store, audit, kept_value, clock))
     app.include_router(
         import_routes(owner, moment, store.ladder, counting.ingest, room, attributes.reader, attributes.hosts)
     )

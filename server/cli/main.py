@@ -55,6 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "visitors": ("client.breakdown", "Print a link's visitors by day."),
     "why": ("client.why", "Explain why a link's hits changed."),
     "disavow": ("client.disavow", "Call counted hits bots by a rule, list rules, undo one."),
+    "erase-word": ("client.erase_word", "Forget a value of a dimension, such as a referrer."),
     "groups": ("client.read", "List the groups with the most hits."),
     "import": ("client.imports", "Count an access log, or take over another product's history."),
     "export": ("store.inspect", "Write every link's history as NDJSON."),
@@ -90,7 +91,7 @@ class Program(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"server.cli.{COMMANDS[cmd_name][0]}")
-        command = getattr(module, f"{cmd_name}_command")
+        command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
         return command
 

@@ -70,6 +70,8 @@ NEEDS: dict[str, Scope | None] = {
     "POST /v1/groups/{name}/disavow": Scope.admin,
     "POST /v1/disavow": Scope.admin,
     "GET /v1/disavow": Scope.admin,
+    "POST /v1/words/erase": Scope.admin,
+    "GET /v1/words/erase/{id}": Scope.admin,
     "GET /v1/disavow/{id}": Scope.admin,
     "DELETE /v1/disavow/{id}": Scope.admin,
     "GET /metrics": Scope.read,

@@ -25,7 +25,6 @@ from tests.buckets.breakdowns import laws
 from tests.buckets.breakdowns.given_breakdowns import NARROW, Said, any_bounded, owners_saids, saids
 from tests.buckets.breakdowns.laws import Engine
 from tests.buckets.given import law
-from tests.selection import at
 
 History = tuple[list[Said], list[int]]
 OURS = Engine()
@@ -212,7 +211,8 @@ MUTANTS: list[tuple[Callable[..., None], Engine, st.SearchStrategy[tuple[object,
 ]
 
 
-@pytest.mark.parametrize("mutant", range(0, len(MUTANTS), at(quick=3, full=1)))
+@pytest.mark.each_third
+@pytest.mark.parametrize("mutant", range(len(MUTANTS)))
 def test_the_law_notices_its_mutant(mutant: int) -> None:
     broken, engine, drawn = MUTANTS[mutant]
     assert laws.noticed(lambda *arguments: broken(engine, *arguments), drawn)

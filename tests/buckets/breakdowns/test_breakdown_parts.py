@@ -36,7 +36,6 @@ from clickcurve.buckets.breakdowns.parts import (
 from clickcurve.buckets.errors import CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.buckets.row import MAX_COUNT
-from tests import selection
 from tests.buckets.breakdowns import laws
 from tests.buckets.breakdowns.given_breakdowns import (
     Said,
@@ -80,6 +79,7 @@ def test_a_flush_of_the_open_part_gives_what_the_whole_breakdown_gives(
     laws.the_short_way_is_the_long_one(laws.Engine(), *history, bounded, erased)
 
 
+@pytest.mark.each_third
 @pytest.mark.parametrize(
     ("name", "mutant"),
     [
@@ -88,7 +88,7 @@ def test_a_flush_of_the_open_part_gives_what_the_whole_breakdown_gives(
         ("trim", lambda counts, _: counts),
         ("_land_days", lambda days, _: None),
         ("open_bytes_beside", lambda head, _, hours, days: open_bytes(head, hours, days)),
-    ][:: selection.at(quick=3, full=1)],
+    ],
 )
 def test_the_law_of_the_short_way_notices_its_mutant(
     monkeypatch: pytest.MonkeyPatch, name: str, mutant: Callable[..., object]

@@ -190,6 +190,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.each_third
 @pytest.mark.parametrize(("right", "wrong"), PLANTED.values(), ids=PLANTED)
 def test_the_laws_find_a_planted_fault(right: str, wrong: str) -> None:
     source = inspect.getsource(product)

@@ -190,12 +190,14 @@ def found(engine: ModuleType) -> bool:
 
 
 @pytest.mark.usefixtures("no_module_stays")
+@pytest.mark.each_third
 @pytest.mark.parametrize(("right", "wrong"), PLANTED.values(), ids=PLANTED)
 def test_the_laws_find_a_planted_fault(right: str, wrong: str) -> None:
     assert found(planted(product, right, wrong))
 
 
 @pytest.mark.usefixtures("no_module_stays")
+@pytest.mark.each_third
 @pytest.mark.parametrize(("right", "wrong"), PLANTED_TIMES.values(), ids=PLANTED_TIMES)
 def test_the_laws_find_a_fault_in_the_time(monkeypatch: pytest.MonkeyPatch, right: str, wrong: str) -> None:
     faulty = planted(kept_time, right, wrong)

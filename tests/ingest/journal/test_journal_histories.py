@@ -172,6 +172,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.each_third
 @pytest.mark.parametrize(("place", "name", "broken", "sync"), BROKEN)
 def test_histories_notice_a_journal_that_is_broken_on_purpose(
     monkeypatch: pytest.MonkeyPatch, place: type, name: str, broken: object, sync: Literal["always", "off"]

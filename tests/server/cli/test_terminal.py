@@ -70,6 +70,8 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     with http_client(server.url) as http:
         (rule,) = http.get("/v1/disavow").raise_for_status().json()["rules"]
     yield "disavow undo", (rule["id"], *url), b""
+    yield "erase-word add", ("ref", "-", "--key", HOSTILE, *url), HOSTILE.encode()
+    yield "erase-word show", (HOSTILE, *url), b""
     yield "share create", (HOSTILE, *data), b""
     yield "share list", data, b""
     yield "share revoke", (HOSTILE, *data), b""

@@ -210,6 +210,8 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/v1/groups/{name}/disavow": {"post"},
         "/v1/disavow": {"get", "post"},
         "/v1/disavow/{id}": {"get", "delete"},
+        "/v1/words/erase": {"post"},
+        "/v1/words/erase/{id}": {"get"},
     }
     assert {path: set(methods) for path, methods in paths.items()} == wanted
     page = http.get("/docs")

@@ -1,0 +1,181 @@
+"""`/v1/words/erase`: values that must be forgotten, with a token of scope admin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from clickcurve.answers import JSON
+from clickcurve.asgi import read_bounded
+from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
+from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid, SettingInvalid
+from clickcurve.keys import GROUP_BYTES, GROUP_RULE, group_key, group_of, link_key, link_of, require_key
+from clickcurve.problem import shown
+from clickcurve.waiting import in_thread
+from ingest.attributes.dimensions import BOT, DIMENSION_RULE, dimensions_of
+from ingest.attributes.text import cut
+from query.http.openapi import refusals
+from server.corrections.rules import DisavowBook, RuleUnderWay
+from server.tokens.audit import AuditLog
+from storage.contract import Store
+from storage.erased_words import Erasure, ErasureBook, NotedWord
+
+_BODY_BYTES = 16 * 1024
+_BODY_RULE = '{"dimension": "utm_campaign", "value": "ann@example.org"}, with "key" or "group" for one link or group'
+_PATH = "/v1/words/erase"
+
+
+class ErasureUnknown(ClickcurveError):
+    """There is no erasure with this id."""
+
+    status = 404
+    title = "unknown erasure"
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+    dimension: str
+    value: str
+    key: str | None = None
+    group: str | None = None
+
+    def row(self) -> str | None:
+        """Returns the stored key of the one row that is meant; None: all."""
+        if self.key is not None and self.group is not None:
+            detail = "both a link and a group are named"
+            raise ParameterInvalid(detail, field="group", value=shown(self.group), rule="key, or group, or neither")
+        if self.key is not None:
+            return link_key(require_key(self.key, ParameterInvalid))
+        if self.group is None:
+            return None
+        if not self.group or len(self.group.encode("utf-8", "surrogatepass")) > GROUP_BYTES:
+            raise ParameterInvalid("not a name of a group", field="group", value=shown(self.group), rule=GROUP_RULE)
+        return group_key(self.group)
+
+
+def _asked_in(body: bytes) -> _Asked:
+    try:
+        asked = msgspec.json.decode(body, type=_Asked)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise BodyUnreadable("the body is not an object of these texts", rule=_BODY_RULE) from None
+    try:
+        dimensions_of((asked.dimension,))
+    except SettingInvalid:
+        detail = "this is not a dimension"
+        raise ParameterInvalid(detail, field="dimension", value=shown(asked.dimension), rule=DIMENSION_RULE) from None
+    if asked.dimension == BOT:
+        rule = "a dimension whose values come from visitors"
+        raise ParameterInvalid("names of bots come from the settings", field="dimension", value=BOT, rule=rule)
+    if asked.value == NOT_GIVEN:
+        detail = "hits that gave no value have none to forget"
+        raise ParameterInvalid(detail, field="value", value="", rule="a value that is not empty")
+    return asked
+
+
+def erase_routes(
+    store: Store, audit: AuditLog, kept_value: Callable[[str, str], str], clock: Callable[[], float]
+) -> APIRouter:
+    """Makes the router. kept_value: what is kept of a value, given its dimension. clock: epoch seconds."""
+    router = APIRouter(tags=["administering"])
+    book, rules = ErasureBook(store), DisavowBook(store)
+
+    def require_settled(dimension: str, value: str, row: str | None) -> None:
+        """Raises RuleUnderWay if a rule that is not settled names the value, or any rule of the one link."""
+        for each in rules.all():
+            rule = each.rule
+            if (rule.dimension, rule.value) != (dimension, value) or not (row is None or rule.is_of(row)):
+                continue
+            of_link = row is not None and link_of(row) is not None  # all links have its hits under this value, too
+            if of_link or each.undo or not each.settled:
+                detail = f"the rule {rule.id} names this value"
+                then = (
+                    "undo it first, or erase the value everywhere" if of_link else "wait until it is settled or undone"
+                )
+                raise RuleUnderWay(detail, field="value", rule=then)
+
+    def meant(asked: _Asked) -> NotedWord:
+        value, row = cut(kept_value(asked.dimension, asked.value)), asked.row()
+        require_settled(asked.dimension, value, row)
+        return book.meant(asked.dimension, value, row, int(clock()))
+
+    def found(erasure_id: str) -> Erasure:
+        for erasure in book.all():
+            if erasure.id == erasure_id:
+                return erasure
+        detail = "there is no erasure with this id, or it was done more than 8 days ago"
+        raise ErasureUnknown(detail, field="id", value=shown(erasure_id), rule="an id that POST /v1/words/erase gave")
+
+    def answer(erasure_id: str) -> dict[str, Any]:
+        erasure = found(erasure_id)
+        row = erasure.noted.row
+        waiting = book.waiting(erasure)
+        return {
+            "id": erasure.id,
+            "dimension": erasure.noted.dimension,
+            "key": None if row is None else link_of(row),
+            "group": None if row is None else group_of(row),
+            "rows": sum(each.rows for each in erasure.confirmed.values()),
+            "hits": sum(each.hits for each in erasure.confirmed.values()),
+            "state": "running" if erasure.done_at is None else "done",
+            "waiting": waiting,
+            "reasons": {str(owner): erasure.refused[owner] for owner in waiting if owner in erasure.refused},
+        }
+
+    @router.post(_PATH, **_operation("Forget a value of a dimension", _REFUSED_TO_ERASE, 202, _BODY))
+    async def erase(request: Request) -> Response:
+        """Hits of the value become `other`: everywhere, or in one link or group. Totals stay.
+
+        Each owner does so at its next flush; `waiting` lists those that have not confirmed it. Hits that come with the
+        value later are `other`, too, until 8 days after it is done. Sent again it is carried out again.
+        """
+        asked = _asked_in(await read_bounded(request.stream(), _BODY_BYTES))
+        noted = await in_thread("reading rules", meant, asked)
+        where = asked.key if asked.key is not None else asked.group if asked.group is not None else "everywhere"
+        await audit.note_request("value erased", f"{noted.id}: {asked.dimension}, {where}")
+        await in_thread("writing an erasure", book.add, noted)
+        return _json(await in_thread("reading erasures", answer, noted.id), 202)
+
+    @router.get(_PATH + "/{id}", **_operation("How far a value is forgotten", _UNKNOWN))
+    async def show(request: Request) -> Response:
+        return _json(await in_thread("reading erasures", answer, str(request.path_params["id"])), 200)
+
+    return router
+
+
+_REFUSED_TO_ERASE = {
+    400: "The body cannot be read",
+    409: "A rule that names the value is not settled",
+    422: "The dimension, the value, the link or the group is not valid",
+}
+_UNKNOWN = {404: "There is no erasure with this id"}
+_TEXT = {"type": "string"}
+_BODY = {
+    "schema": {
+        "type": "object",
+        "properties": dict.fromkeys(("dimension", "value", "key", "group"), _TEXT),
+        "required": ["dimension", "value"],
+        "additionalProperties": False,
+    },
+    "example": {"dimension": "utm_campaign", "value": "ann@example.org"},
+}
+
+
+def _operation(
+    summary: str, refused: dict[int, str], status: int = 200, body: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Returns what the OpenAPI page says of a route."""
+    content = {} if body is None else {"requestBody": {"required": True, "content": {JSON: body}}}
+    answers = {status: {"description": "The erasure", "content": {JSON: {"schema": {"type": "object"}}}}}
+    return {
+        "summary": summary,
+        "response_class": Response,
+        "status_code": status,
+        "responses": {**answers, **refusals(refused)},
+        "openapi_extra": content,
+    }
+
+
+def _json(answer: object, status: int) -> Response:
+    return Response(msgspec.json.encode(answer), status, media_type=JSON)
