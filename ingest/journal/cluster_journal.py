@@ -42,6 +42,10 @@ class NamedFlush(FlushRecord):
 class ClusterJournal:
     """The journal of an owner that this process has taken. `clock` gives epoch seconds."""
 
+    commits_at_once = (
+        2  # with one alone all stands still where a node is slow; more are more requests for the same hits
+    )
+
     def __init__(self, store: Store, journals: Journals, taken: JournalRecord, clock: Callable[[], float]) -> None:
         """Reads the frames that the owner's last holder left; blocks.
 

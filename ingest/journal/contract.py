@@ -13,8 +13,8 @@ A journal keeps the groups of hits that were accepted and are not in the store y
 
 Which call comes from where:
 
-- `commit` is called on the event loop and must not block for longer than a quick sync. The next one is called when the
-  one before is settled, and none while one of the calls below runs `between_commits`.
+- `commit` is called on the event loop and must not block for longer than a quick sync. At most `commits_at_once` are
+  not settled, and none while one of the calls below runs `between_commits`.
 - `state`, `bytes_held` and `check_room` are asked on the event loop, at any time: they answer from memory, or from
   calls that take microseconds.
 - `record_flush`, `complete_flush` and `close` block, in a thread of their own, between two commits. Hits wait then.
@@ -90,6 +90,8 @@ class Frame(NamedTuple):
 
 class Journal(Protocol):
     """The calls of a journal; the module's text says from where, and what their errors mean."""
+
+    commits_at_once: int
 
     @property
     def state(self) -> JournalState:

@@ -78,6 +78,7 @@ class DiskJournal:
     before the first group, and without a clock.
     """
 
+    commits_at_once = 1
     recovered: Recovered
 
     def __init__(self, folder: Path, disk: Disk, max_bytes: int, segment_bytes: int, chunk_bytes: int) -> None:

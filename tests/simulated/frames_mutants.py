@@ -39,8 +39,8 @@ def slow_network(rnd: Random) -> Faults:
 
 # Owners that live are taken while groups are under way, and little happens at once.
 DUELS = Plot(
-    steps=160,
-    turns=10,
+    steps=400,
+    turns=16,
     links=2,
     weights={
         "post": 60.0,
@@ -97,11 +97,11 @@ async def no_fence(self: CassandraJournals, owner: int) -> int:
 
 
 async def fence_lately(self: CassandraJournals, owner: int) -> int:
-    """Reads once in 60 events."""
+    """Reads once in 300 events."""
     connection: Any = self._cql
     turns = connection.cluster.stage.turns
     read_at, fence = LEASES.get((connection, owner), (-1_000, 0))
-    if turns - read_at > 60:
+    if turns - read_at > 300:
         fence = await FENCE(self, owner)
         LEASES[connection, owner] = turns, fence
     return fence

@@ -8,7 +8,8 @@ import pytest
 
 from clickcurve.buckets.errors import JournalDamaged
 from tests.audit.journals import Wrong
-from tests.simulated.frames_mutants import MUTANTS, Mutant, Switched
+from tests.simulated.frames_mutants import MUTANTS, Mutant
+from tests.simulated.mutants import Switched
 from tests.simulated.test_frames_histories import told
 
 
