@@ -50,8 +50,9 @@ def choose_identity(
 ) -> Choice:
     """Chooses an identity for a start: a closed owner, else a dead one; waits for one that is being emptied.
 
-    So owners stay as many as processes ever ran at once. owners: the numbers of all, those of disks too. dead: the
-    processes that are gone. process: this one. What an earlier attempt of it has claimed for nobody comes first.
+    So owners stay as many as processes ever ran at once. owners: the numbers of all, those of disks too, read before
+    `journals`: else one that was just made could be in the numbers only. dead: the processes that are gone. process:
+    this one. What an earlier attempt of it has claimed for nobody comes first.
     """
     closed = [each for each in journals if each.record.state == CLOSED]
     if free := [*_abandoned(journals, {process}), *closed, *_abandoned(journals, dead)]:

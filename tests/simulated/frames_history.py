@@ -185,8 +185,8 @@ class FramesHistory:
 
     async def _identity(self, process: Process) -> ClusterJournal | None:
         store, name, token = process.store, process.life.name, process.token()
-        records = await process.thread(self, store.journals().records)
         numbers = [each.owner for each in await process.thread(self, store.owners)]
+        records = await process.thread(self, store.journals().records)
         choice = choose_identity(records, numbers, self._dead(records), name)
         self.stage.note(name, "chooses", choice)
         made: ClusterJournal | None = None

@@ -34,7 +34,7 @@ Off = Callable[[], Switched]
 
 
 def slow_network(rnd: Random) -> Faults:
-    return Faults(lost=0.05, late=0.35, twice=0.05, answer_lost=0.03, slow=0.3)
+    return Faults(lost=0.01, late=0.1, twice=0.05, slow=0.2)
 
 
 # Owners that live are taken while groups are under way, and little happens at once.
