@@ -25,10 +25,11 @@ from clickcurve.buckets.breakdowns.breakdown import BoundedLadder, Breakdown, me
 from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, Correction, Moved, call_back_all
 from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
-from clickcurve.buckets.errors import ParameterInvalid, RowCorrupt
+from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid, RowCorrupt
 from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.buckets.row import Row, fold, merge
 from clickcurve.keys import ALL_LINKS, breakdown_of, link_of, moved_key
+from clickcurve.problem import shown
 from clickcurve.waiting import in_thread
 from ingest.batch import AttributeCounts, Batch, BatchAttributes, GroupCounts, HourProfiles, SourceStep
 from ingest.owner import Owner
@@ -38,14 +39,27 @@ CORRECTIONS_SOURCE = "disavow"
 STEP_BUCKETS = 5_000  # of one batch: some 200 kB of journal
 
 R = TypeVar("R", Row, Breakdown)
+
+
+class ErasedAhead(ClickcurveError):
+    """A row was erased by a machine whose clock is ahead: what is accepted here now would count for nothing."""
+
+    status = 503
+    title = "erased ahead of the clock"
+
+
 _read_erasures = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class _ReadLink(NamedTuple):
-    """What is stored of a row, and when that was last erased, in epoch microseconds."""
+    """What is stored of a row, and when that was last erased, in epoch microseconds.
+
+    An erasure that came while it was read is not in erased_at, and may be in newest_erased_at.
+    """
 
     link: CalledLink
     erased_at: int
+    newest_erased_at: int
 
 
 class Corrector:
@@ -69,40 +83,48 @@ class Corrector:
     async def carry_out(self, stored: str, make: Callable[[CalledLink], Correction]) -> Correction:
         """Makes a correction of the row of a stored key and counts it, durably and once; returns it.
 
-        Raises ImportElsewhere if another owner carries out corrections, and RowCorrupt, StoreUnavailable.
+        Raises ImportElsewhere if another owner carries out corrections, and RowCorrupt, ErasedAhead, StoreUnavailable.
         """
         await self._begin()
         read = await self._read(stored)
         correction = make(read.link)
+        self._require_counting(stored, read, correction)
         await self._count({stored: correction}, {stored: read.erased_at})
         return correction
 
     async def carry_out_many(
         self, stored: Sequence[str], make: Callable[[str, CalledLink], Correction]
-    ) -> dict[str, RowCorrupt]:
+    ) -> dict[str, ClickcurveError]:
         """Makes a correction of each of these rows that has a breakdown, and counts them as `carry_out` does.
 
-        Returns the rows that are left out because they are damaged, and how.
+        Returns the rows that are left out, and why: they are damaged, or were erased ahead of the clock.
         """
         await self._begin()
-        damaged: dict[str, RowCorrupt] = {}
+        left_out: dict[str, ClickcurveError] = {}
         corrections: dict[str, Correction] = {}
         seen: dict[str, int] = {}
         for key in stored:
             try:
                 read = await self._read_divided(key)
                 correction = None if read is None else await in_thread("reading a link", make, key, read.link)
-            except RowCorrupt as error:
-                damaged[key] = error
-                continue
-            if read is None or not correction:
+                if read is None or not correction:
+                    continue
+                self._require_counting(key, read, correction)
+            except (RowCorrupt, ErasedAhead) as error:
+                left_out[key] = error
                 continue
             corrections[key], seen[key] = correction, read.erased_at
             if sum(each.buckets for each in corrections.values()) >= STEP_BUCKETS:
                 await self._count(corrections, seen)
                 corrections, seen = {}, {}
         await self._count(corrections, seen)
-        return damaged
+        return left_out
+
+    def _require_counting(self, stored: str, read: _ReadLink, correction: Correction) -> None:
+        """Raises ErasedAhead if a correction would count for nothing in its row, and yet in that of all links."""
+        if correction and not self._owner.counts_after(read.newest_erased_at):
+            detail = "it was deleted by a server whose clock is ahead of this one's"
+            raise ErasedAhead(detail, field="key", value=shown(stored))
 
     async def _begin(self) -> None:
         await self._owner.flush()
@@ -129,6 +151,7 @@ class Corrector:
             if (await self._store.rows(key)).erased_at > erased_at:
                 read = await self._read(key)
                 corrections[key], seen[key] = call_back_all(read.link), read.erased_at
+                self._require_counting(key, read, corrections[key])
         await self._count(corrections, seen)
 
     async def read(self, stored: str) -> CalledLink:
@@ -160,9 +183,9 @@ class Corrector:
         calling, counted = (fold(merge(some, ladder), day, ladder) for some in rows)
         called = merge_breakdowns(breakdowns[0], day, CORRECTIONS)
         divided = merge_breakdowns(breakdowns[1], day, self._bounded)
-        # An erasure that came between the two readings of the row is not in what was read of its breakdown.
-        erased_at = min(named[1].erased_at, counts[1].erased_at)
-        return _ReadLink(CalledLink(counted, divided, Moved(calling, called), ladder), erased_at)
+        erased_at = [each.erased_at for each in (*named, *counts)]
+        link = CalledLink(counted, divided, Moved(calling, called), ladder)
+        return _ReadLink(link, min(erased_at[1], erased_at[3]), max(erased_at))
 
 
 def _rows_of(link: StoredLink, decoded: Callable[[bytes], R]) -> list[R]:

@@ -264,6 +264,13 @@ class Owner:
                 raise
         self.revisit(chain(keys, map(breakdown_of, keys)))
 
+    def counts_after(self, erased_at_us: int) -> bool:
+        """Tells whether hits that are accepted from now on count in a row that was erased then.
+
+        They do not while the clock of the machine that erased it is ahead of this one's.
+        """
+        return self._stamps.next() > erased_at_us
+
     async def hide_erased(self, *keys: str) -> None:
         """Hides what is buffered of rows that another owner has erased; the flush goes by the store's stamp."""
         async with self._commit.exclusive():

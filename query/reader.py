@@ -27,7 +27,7 @@ from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
 from clickcurve.budget import POINTS, ROWS, spend
-from clickcurve.keys import ALL_LINKS, group_of, link_of, moved_key
+from clickcurve.keys import ALL_LINKS, corrected_key, group_of, is_moved, link_of, moved_key
 from clickcurve.waiting import in_thread, locked
 from storage.contract import StoredLink, StoredRow
 
@@ -92,7 +92,12 @@ def naming(error: RowCorrupt, key: str, link: StoredLink) -> RowCorrupt:
 
 
 def what_it_is(key: str, noun: str) -> tuple[str, str | None]:
-    """Returns the noun with what a stored row of counts belongs to, and its name if it has one."""
+    """Returns the noun with what a stored row of counts belongs to, and its name if it has one.
+
+    A row of what is called bots is the correction of what it belongs to.
+    """
+    if is_moved(key):
+        key, noun = corrected_key(key), "correction"
     if key == ALL_LINKS:
         return f"the {noun} of all links", None
     group = group_of(key)

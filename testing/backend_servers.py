@@ -20,6 +20,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -123,15 +124,40 @@ def redis_server(*flags: str) -> Iterator[Served]:
         yield from _running(Served(command, "redis", Path(folder), b"PING", b"+PONG", b"FLUSHALL"))
 
 
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate for this machine that signs itself, in files."""
+
+    key: Path
+    file: Path
+
+    @classmethod
+    def made(cls, folder: Path) -> Certificate:
+        own = cls(folder / "key", folder / "certificate")
+        make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+        names = "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"
+        files = "-keyout", own.key, "-out", own.file
+        subprocess.run([*make.split(), *names, *files], check=True, capture_output=True)
+        return own
+
+    def flags(self, port: int) -> tuple[str, ...]:
+        """What makes a Redis take connections by TLS on a port, of clients that have no certificate."""
+        files = "--tls-key-file", str(self.key), "--tls-cert-file", str(self.file), "--tls-ca-cert-file", str(self.file)
+        return "--tls-port", str(port), "--tls-auth-clients", "no", *files
+
+
 class RedisCluster:
     """Nodes of a Redis Cluster, each with an equal share of the slots, and replicas of the first of them.
 
-    url: by its first two nodes.
+    url: by its first two nodes. tls_ports: of all nodes, which then talk to each other by TLS too.
     """
 
-    def __init__(self, nodes: list[Served], replicas: list[Served]) -> None:
+    def __init__(self, nodes: list[Served], replicas: list[Served], tls_ports: list[int] | None) -> None:
         self.nodes, self.replicas = nodes, replicas
+        self._first_port = tls_ports[0] if tls_ports else nodes[0].port
         self.url = f"redis+cluster://{nodes[0].address},{nodes[1].address}"
+        if tls_ports:
+            self.url = f"rediss+cluster://127.0.0.1:{tls_ports[0]},127.0.0.1:{tls_ports[1]}"
 
     def join(self) -> None:
         share = -(-SLOTS // len(self.nodes))
@@ -139,7 +165,7 @@ class RedisCluster:
         for n, node in enumerate(self.nodes):
             last = min((n + 1) * share, SLOTS) - 1
             assert node.ask(b"CLUSTER ADDSLOTSRANGE %d %d" % (n * share, last)).startswith(b"+OK")
-        met = b"CLUSTER MEET 127.0.0.1 %d %d" % (self.nodes[0].port, _bus_port(self.nodes[0]))
+        met = b"CLUSTER MEET 127.0.0.1 %d %d" % (self._first_port, _bus_port(self.nodes[0]))
         for node in every[1:]:
             assert node.ask(met).startswith(b"+OK")
         whole = (b"cluster_state:ok", b"cluster_slots_ok:%d" % SLOTS, b"cluster_known_nodes:%d" % len(every))
@@ -177,16 +203,20 @@ def _bus_port(node: Served) -> int:
 
 
 @contextmanager
-def redis_cluster(many: int = 3, replicas: int = 0) -> Iterator[RedisCluster]:
+def redis_cluster(many: int = 3, replicas: int = 0, certificate: Certificate | None = None) -> Iterator[RedisCluster]:
+    """certificate: of each node; then its clients and the other nodes may reach it by TLS."""
     # A lost node does not stop the others: what it had is what is lost.
     flags = ("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no", "--cluster-node-timeout", "2000")
+    tls_ports = None if certificate is None else [free_port() for _ in range(many + replicas)]
     with ExitStack() as stack:
-        nodes = [
+        nodes = []
+        for n in range(many + replicas):
+            tls: tuple[str, ...] = ()
+            if certificate is not None and tls_ports is not None:
+                tls = *certificate.flags(tls_ports[n]), "--tls-cluster", "yes"
             # Its other port would be 10,000 higher, and there may be none.
-            stack.enter_context(redis_server(*flags, "--cluster-port", str(free_port())))
-            for _ in range(many + replicas)
-        ]
-        cluster = RedisCluster(nodes[:many], nodes[many:])
+            nodes.append(stack.enter_context(redis_server(*flags, "--cluster-port", str(free_port()), *tls)))
+        cluster = RedisCluster(nodes[:many], nodes[many:], tls_ports)
         cluster.join()
         yield cluster
 

@@ -136,5 +136,4 @@ class Share:
                 moment += flush_s
             store.seen.cpu_s = cpu_s
             await owner.close()
-            gc.unfreeze()
         return store.seen

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from clickcurve.buckets.errors import EventUnknown, ParameterInvalid, RuleInvalid
 from clickcurve.limiter.backend import AsyncBackend, Backend, Question
 from clickcurve.limiter.decision import Decision
-from clickcurve.limiter.key import TAG_CHARS, KeyMaker, key_maker
+from clickcurve.limiter.key import KeyMaker, key_maker, tag_digits
 from clickcurve.limiter.quota import Quota, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule, check_one_caller, check_together
@@ -249,7 +249,7 @@ def new_reservation(event: Event, features: Features, cost: int) -> str:
     """
     token = secrets.token_hex(16)
     if event.keys and event.keys[0].is_tagged:
-        tag = event.keys[0].key(features)[1 : TAG_CHARS - 1]
+        tag = tag_digits(event.keys[0].key(features))
         token = tag + token[len(tag) :]
     return f"{cost}-{token}"
 

@@ -126,6 +126,11 @@ def tag_of(caller: str) -> str:
     return f"{{{crc_hqx(''.join((caller, '')).encode(errors='surrogatepass'), 0):04x}}}"
 
 
+def tag_digits(name: str) -> str:
+    """Returns the four hexadecimal digits of the tag that a key or a reservation's name begins with."""
+    return name[1 : TAG_CHARS - 1]
+
+
 def key_maker(rule: Rule, is_tagged: bool = False) -> KeyMaker:
     """Returns what makes the keys of this rule; equal for rules that go on from each other's counts."""
     head = part(rule.event) + part(rule.name) + part(rule.kept_as)

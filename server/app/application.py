@@ -162,11 +162,7 @@ def _erasing(
             await peers.tell_erased(*keys)
 
     async def erase(rows: Sequence[str]) -> None:
-        moved = await corrections.moved_of(rows)
-        await erase_keys([*moved, *rows])
-        # The first rule of all may have read these rows since; one that comes now finds them erased.
-        if not moved and (moved := await corrections.moved_of(rows)):
-            await erase_keys(moved)
+        await corrections.erase_with(rows, erase_keys)
 
     return erase
 

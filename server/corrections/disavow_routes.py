@@ -13,7 +13,7 @@ from clickcurve.asgi import read_bounded
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
 from clickcurve.buckets.breakdowns.check import BOT
 from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, disavow
-from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid
+from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid, RowCorrupt
 from clickcurve.buckets.ladder import END_OF_TIME, fold_day
 from clickcurve.keys import ALL, KEY_BYTES, KEY_RULE, Subject, group_subject, link_subject
 from clickcurve.problem import shown
@@ -21,6 +21,7 @@ from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path,
 from clickcurve.waiting import in_thread
 from query.http.openapi import refusals
 from query.parameters import parse_parameters, parse_query, resolve_range
+from query.reader import what_it_is
 from server.corrections.rules import DisavowRule, NotedRule, Walked
 from server.corrections.runner import Corrections, called_hits
 from server.tokens.audit import DISAVOWED, UNDONE, AuditLog, rule_subject
@@ -124,7 +125,7 @@ class _Rules:
         if noted.rule.prefix is not None:
             walked = await self.corrections.dry_run(noted.rule) if state == "dry_run" else noted.walked
             return await self._answer_of_many(noted, walked or Walked(), state)
-        return await self._answer_of_row(noted, await self.corrections.corrector.read(noted.rule.stored), state)
+        return await self._answer_of_row(noted, await self._read(noted.rule.stored), state)
 
     async def answers(self) -> list[dict[str, Any]]:
         """Returns all rules as they are answered, oldest first. What several are of is read once."""
@@ -137,9 +138,19 @@ class _Rules:
             else:
                 by_row.setdefault(each.rule.stored, []).append(each)
         for stored, several in by_row.items():
-            link = await self.corrections.corrector.read(stored)
+            link = await self._read(stored)
             answers |= {each.rule.id: await self._answer_of_row(each, link) for each in several}
         return [answers[each.rule.id] for each in found]
+
+    async def _read(self, stored: str) -> CalledLink:
+        try:
+            return await self.corrections.corrector.read(stored)
+        except RowCorrupt as error:
+            what, name = what_it_is(stored, "row")
+            detail = (
+                f"{what}, its breakdown or its correction, is damaged ({error.detail}); `clickcurve repair` says more"
+            )
+            raise RowCorrupt(detail, field="key", value=name) from error
 
     async def _answer_of_row(self, noted: NotedRule, link: CalledLink, state: str | None = None) -> dict[str, Any]:
         rule = noted.rule
@@ -151,7 +162,7 @@ class _Rules:
         moved = 0 if state == "undone" else walked.moved
         found = {"at_least": walked.at_least, "at_most": walked.at_most, "moved": moved}
         answer = await self._answer(noted, found, state)
-        return {**answer, "links": walked.links, "damaged": walked.damaged}
+        return {**answer, "links": walked.links, "left_out": walked.left_out}
 
     async def _answer(self, noted: NotedRule, found: Mapping[str, int], state: str | None) -> dict[str, Any]:
         rule = noted.rule

@@ -109,7 +109,7 @@ class Walked(msgspec.Struct, frozen=True):
     """How far a rule of many links was carried out, or undone: for all links up to `after`, in the store's own order.
 
     waiting: the owners that had not flushed when it began. links, moved, at_least, at_most: how many links it has met,
-    and sums of what is answered of each. damaged: links that are left out, since they cannot be read.
+    and sums of what is answered of each. left_out: links that are damaged, or were deleted ahead of the clock.
     """
 
     undo: bool = False
@@ -120,7 +120,7 @@ class Walked(msgspec.Struct, frozen=True):
     moved: int = 0
     at_least: int = 0
     at_most: int = 0
-    damaged: int = 0
+    left_out: int = 0
 
 
 _read_rule = msgspec.json.Decoder(DisavowRule).decode

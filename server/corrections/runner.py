@@ -7,7 +7,7 @@ that is done twice changes nothing. Other rules go on in between: the order of t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, Paramete
 from clickcurve.keys import link_of, moved_key
 from clickcurve.problem import shown
 from clickcurve.waiting import in_thread
-from ingest.corrections import Corrector
+from ingest.corrections import Corrector, ErasedAhead
 from ingest.owner import Owner
 from query.lists.key_kind import LINK, NamesWithin
 from query.lists.listing import walk_of
@@ -53,11 +53,18 @@ class Corrections:
         """Tells whether hits of the row of a stored key may be called bots."""
         return stored in self._corrected
 
-    async def moved_of(self, stored: Sequence[str]) -> list[str]:
-        """Returns the stored keys of the corrections that these rows may have, now or soon; none without any rule.
+    async def erase_with(self, rows: Sequence[str], erase: Callable[[Sequence[str]], Awaitable[None]]) -> None:
+        """Erases rows (stored keys) with their corrections: those that they have, and those that are under way.
 
-        A store that never had a rule is asked once. Raises StoreUnavailable.
+        A store that never had a rule is asked twice. Raises StoreUnavailable, and what `erase` raises.
         """
+        moved = await self._moved_of(rows)
+        await erase([*moved, *rows])
+        # The first rule of all may have read these rows since; one that comes now finds them erased.
+        if not moved and (moved := await self._moved_of(rows)):
+            await erase(moved)
+
+    async def _moved_of(self, stored: Sequence[str]) -> list[str]:
         version = await in_thread("reading rules", self.book.version)
         return [] if version is None else [moved_key(each) for each in stored]
 
@@ -107,7 +114,7 @@ class Corrections:
                 return  # another worker does it, or nobody can until that owner is closed or retired
             except ClickcurveError as error:
                 self._note_failure(each.rule, error.detail)
-                if not isinstance(error, RowCorrupt):  # that is of this rule alone
+                if not isinstance(error, RowCorrupt | ErasedAhead):  # these are of this rule alone
                     return
 
     def _note_failure(self, rule: DisavowRule, reason: str) -> None:
@@ -166,10 +173,10 @@ class Corrections:
                 sums.add(link, correction, is_called=True)
                 return correction
 
-            damaged = await self.corrector.carry_out_many(keys, counted)
-            for key, error in damaged.items():
+            left_out = await self.corrector.carry_out_many(keys, counted)
+            for key, error in left_out.items():
                 self._note_failure(rule, f"{shown(link_of(key))}: {error.detail}")
-            walked = sums.walked(after, len(keys), len(damaged))
+            walked = sums.walked(after, len(keys), len(left_out))
             await in_thread("noting links", self.book.note_walked, rule, walked)
         return walked
 
@@ -182,16 +189,16 @@ class Corrections:
                 limit = f"a dry run of at most {DRY_RUN_LINKS:,} links"
                 raise ParameterInvalid(detail, field="prefix", value=shown(rule.prefix), rule=limit)
             keys, after = await self._links_after(rule, walked.after)
-            sums, damaged = _Sums(rule, walked), 0
+            sums, left_out = _Sums(rule, walked), 0
             for key in keys:
                 try:
                     link = await self.corrector.read_divided(key)
                 except RowCorrupt:
-                    damaged += 1
+                    left_out += 1
                     continue
                 if link is not None:
                     sums.add(link, await in_thread("reading a link", _call, rule, link), is_called=False)
-            walked = sums.walked(after, len(keys), damaged)
+            walked = sums.walked(after, len(keys), left_out)
         return walked
 
     async def _links_after(self, rule: DisavowRule, after: str | None) -> tuple[list[str], str | None]:
@@ -221,14 +228,14 @@ class _Sums:
         self._at_least += correction.at_least - called
         self._at_most += correction.at_most - called
 
-    def walked(self, after: str | None, links: int, damaged: int) -> Walked:
+    def walked(self, after: str | None, links: int, left_out: int) -> Walked:
         """Returns how far the rule has come after a piece of so many links."""
         return replace(
             self._before,
             after=after,
             ended=after is None,
             links=self._before.links + links,
-            damaged=self._before.damaged + damaged,
+            left_out=self._before.left_out + left_out,
             moved=self._moved,
             at_least=self._at_least,
             at_most=self._at_most,

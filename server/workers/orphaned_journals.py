@@ -47,7 +47,7 @@ class OrphanedJournals:
     @property
     def owners(self) -> Collection[Owner]:
         """The owners of journals that were adopted and are not emptied yet."""
-        return self._owners.values()
+        return [*self._owners.values()]
 
     @property
     def shown(self) -> Collection[Owner]:
@@ -88,13 +88,15 @@ class OrphanedJournals:
         self._done = {number: day for number, day in self._done.items() if number in numbers}
         failed: Exception | None = None
         for number in numbers:
-            if self._done.get(number) != today and (owner := await self._owner(number)) is not None:
-                try:
+            if self._done.get(number) == today:
+                continue
+            try:
+                if (owner := await self._owner(number)) is not None:
                     await self._empty(number, owner, today)
-                except StoreUnavailable:
-                    raise  # of the others' rows too
-                except Exception as error:
-                    failed = failed or error
+            except StoreUnavailable:
+                raise  # of the others' rows too
+            except Exception as error:
+                failed = failed or error
         if failed is not None:
             raise failed
 
@@ -126,7 +128,7 @@ class OrphanedJournals:
 
     async def release(self) -> None:
         """Releases the journals without a flush: the next start takes them up."""
-        for owner in tuple(self.owners):  # a visit that is cut off may close one meanwhile
+        for owner in self.owners:  # a visit that is cut off may close one meanwhile
             await owner.release()
 
 

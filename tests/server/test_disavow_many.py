@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ class Told:
     async def settle(self) -> None:
         """Lets the servers follow the store, as they do every two seconds, until all is done."""
         for _ in range(40):
+            self.nodes.now += 1
             for server in self.servers:
                 await server.refresh()
             noted = await asyncio.to_thread(self.servers[0].book.all)
@@ -112,7 +114,7 @@ async def test_a_rule_of_all_links_calls_hits_of_each_and_all_links_follow(tmp_p
     await told.hold(told.spam())
     (noted,) = told.servers[0].book.all()
     assert noted.walked is not None
-    assert (noted.walked.links, noted.walked.moved, noted.walked.damaged) == (len(KEYS), sum(told.spam().values()), 0)
+    assert (noted.walked.links, noted.walked.moved, noted.walked.left_out) == (len(KEYS), sum(told.spam().values()), 0)
     for server in told.servers:
         assert all(server.is_corrected(key) for key in [*map(link_key, KEYS), ALL_LINKS])
         assert not server.is_corrected(group_key("g"))
@@ -221,7 +223,11 @@ class Deleting:
             return
         self.is_done, told = True, self.told
         owner = told.nodes.nodes[1].owner
-        await owner.erase(*await told.servers[1].moved_of(["a"]), "a")
+
+        async def erase(keys: Sequence[str]) -> None:
+            await owner.erase(*keys)
+
+        await told.servers[1].erase_with(["a"], erase)
         told.sent["a", SPAM] = told.sent["a", FINE] = 0
         await told.hit(1, "a", FINE, 4)
         await told.hit(1, "a", SPAM, 2)

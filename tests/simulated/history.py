@@ -33,7 +33,7 @@ USUAL = {
     "post": 30.0, "to_two": 5.0, "again": 8.0, "read": 22.0, "flush": 22.0, "faulty_flush": 10.0, "fold": 1.5,
     "kill": 5.0, "start": 8.0, "pause": 3.0, "wake": 3.0, "copy": 0.7, "snapshot": 1.0, "put_back": 0.7,
     "close": 1.0, "new_machine": 0.8, "retire": 0.3, "lose_machine": 0.3, "disk_fault": 1.0, "erase": 1.5,
-    "node_down": 1.0, "node_up": 2.0, "wait": 5.0,
+    "node_down": 1.0, "node_up": 2.0, "wait": 5.0, "disavow": 0.0, "undo": 0.0, "follow": 0.0, "cross": 0.0,
 }  # fmt: skip
 
 
@@ -155,6 +155,38 @@ class History(Simulation):
     async def erase(self) -> None:
         if process := self._any():
             self.spawn(process, self.erase_at, self._link())
+
+    # --- rules that call hits bots --------------------------------------------------------------------------------
+    async def disavow(self) -> None:
+        if process := self._any():
+            self._may_fail(process)
+            self.spawn(process, self.disavow_at, self._link())
+
+    async def undo(self) -> None:
+        if process := self._any():
+            self._may_fail(process)
+            self.spawn(process, self.undo_at, self._link())
+
+    async def follow(self) -> None:
+        if process := self._any():
+            self._may_fail(process)
+            self.spawn(process, self.follow_at)
+
+    async def cross(self) -> None:
+        """A link is deleted at one machine, and hit again there, while another carries its rule out."""
+        running = self.running()
+        if len(running) > 1:
+            link, (one, other) = self._link(), self.rnd.sample(running, 2)
+            self.spawn(one, self.rnd.choice([self.disavow_at, self.undo_at]), link)
+            await self.stage.pass_turns(self.rnd.randint(0, 150))
+            self.spawn(other, self.erase_at, link)
+            await self.stage.pass_turns(self.rnd.randint(0, 60))
+            self.spawn(other, self.send_to, self.auditor.batch([link], None, self.now))
+            self.spawn(other, self.flush_at)
+
+    def _may_fail(self, process: Process) -> None:
+        if self.rnd.random() < 0.2:
+            self._let_fail(process)
 
     # --- flushes --------------------------------------------------------------------------------------------------
     async def flush(self) -> None:

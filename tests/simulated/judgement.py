@@ -5,26 +5,29 @@ Then each total must be exact, whichever two replicas are asked, and what the pr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from clickcurve.buckets import codec
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, merge_breakdowns
+from clickcurve.buckets.breakdowns.disavow import BACK, CORRECTIONS, CalledLink, Correction, call_back, disavow
 from clickcurve.buckets.breakdowns.parts import decode_parts, parts_due, separate_parts
-from clickcurve.buckets.errors import JournalSuperseded, RowCorrupt
-from clickcurve.buckets.ladder import CLICKS, fold_day
+from clickcurve.buckets.errors import ImportElsewhere, JournalSuperseded, RowCorrupt
+from clickcurve.buckets.ladder import CLICKS, END_OF_TIME, fold_day
 from clickcurve.buckets.row import next_due
-from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, is_breakdown, link_key
+from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, is_breakdown, link_key, moved_key
 from query.reader import stored
 from storage.cassandra.partitions import joined, link_of_rows, partition_of
 from storage.cassandra.statements import LINK, LINK_BY
 from storage.contract import Store, StoredLink, StoredRow
 from storage.tools.verify import verify
-from tests.audit.attributes import judge_words, values_of
+from tests.audit.attributes import expected_values, judge_words, values_of
 from tests.audit.journals import Wrong
 from tests.simulated.connection import Connection
 from tests.simulated.machine import Process
-from tests.simulated.simulation import CLOCKS_APART_S, DAY_S, Simulation
+from tests.simulated.simulation import CALLED, CLOCKS_APART_S, DAY_S, Simulation
 
 ROUNDS = 12  # of flushes: a process that is fenced is restarted, one that is superseded quarantines its journal
 PATIENCE = 2_000
@@ -41,6 +44,7 @@ async def judge(simulation: Simulation) -> None:
         simulation.stage.late.pop(simulation.rnd.randrange(len(simulation.stage.late)))()
     await simulation.stage.pass_turns(200)
     _judge_totals(simulation, "the end, when all that was late has come")
+    await _judge_corrections(simulation)
     await _judge_books(simulation)
     await _judge_answers(simulation)
     for machine in simulation.machines:
@@ -113,6 +117,55 @@ def stored_link(simulation: Simulation, pair: tuple[int, ...], key: str) -> Stor
     rows = simulation.cluster.at(pair, LINK, (key or "\0",))
     erased_at = next((at for owner, _, at in rows if owner == 0 and at is not None), 0)
     return StoredLink(erased_at, tuple(StoredRow(owner, data) for owner, data, _ in rows if data is not None))
+
+
+async def _judge_corrections(simulation: Simulation) -> None:
+    """What histories have left over is made good by the next correction: called is what was counted, or nothing."""
+    if not simulation.counted["followed"]:
+        return
+    simulation.now += 2 * CLOCKS_APART_S  # so that nothing was deleted ahead of anybody's clock
+    for link in [link for link in simulation.auditor.by_key if link not in simulation.partly_erased][-6:]:
+        if not await _corrected(simulation, link, lambda read: disavow(read, "ref", CALLED, 0, END_OF_TIME)):
+            simulation.counted["corrections held up"] += 1
+            return  # the owner that carries them out is neither running nor closed
+        for pair in PAIRS:
+            counted = stored(stored_link(simulation, pair, link_key(link)), int(simulation.now), CLICKS).row.lifetime
+            must = expected_values(counted).get("ref", {}).get(CALLED, 0)
+            if (found := _called(simulation, pair, link)) != (must, must):
+                raise Wrong(f"{link}, replicas {pair}: {found} hits and those of the value are called, of {must}")
+        await _corrected(simulation, link, lambda read: call_back(read, "ref", CALLED))
+        for pair in PAIRS:
+            if (found := _called(simulation, pair, link)) != (0, 0):
+                raise Wrong(f"{link}, replicas {pair}: {found} hits and those of the value are called after an undo")
+        simulation.counted["corrections judged"] += 1
+
+
+async def _corrected(simulation: Simulation, link: str, make: Callable[[CalledLink], Correction]) -> bool:
+    """Carries a correction out at the machine that may; returns whether there is one."""
+    done: list[Process] = []
+
+    async def carry_out(process: Process) -> None:
+        with suppress(ImportElsewhere):
+            await process.corrections.corrector.carry_out(link_key(link), make)
+            done.append(process)
+
+    for machine in simulation.machines:
+        if machine.process is not None and not done:
+            simulation.spawn(machine.process, carry_out)
+            await _finish(simulation, machine.process)
+            simulation.check()
+    return bool(done)
+
+
+def _called(simulation: Simulation, pair: tuple[int, ...], link: str) -> tuple[int, int]:
+    """How many hits of a link are called bots, and how many of the value."""
+    key = moved_key(link_key(link))
+    row = stored(stored_link(simulation, pair, key), int(simulation.now), CLICKS).row
+    divided = stored_link(simulation, pair, breakdown_of(key))
+    rows = [decode_parts(separate_parts(each.data)) for each in divided.rows]
+    named = values_of(merge_breakdowns([each for each in rows if each.erased_at >= divided.erased_at], 0, CORRECTIONS))
+    called, back = (named.get(name, {}).get(CALLED, 0) for name in ("ref", BACK + "ref"))
+    return row.lifetime - row.bots, called - back
 
 
 async def _judge_answers(simulation: Simulation) -> None:

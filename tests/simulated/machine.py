@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.errors import ClickcurveError
 from ingest.batch import Batch, decode_batch
 from ingest.flush import Pace
@@ -15,6 +16,7 @@ from ingest.journal.disk import Disk
 from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from query.reader import Reader
+from server.corrections.runner import Corrections
 from storage.contract import OwnerRecord, Store
 from tests.audit.journals import Copy
 from tests.ingest.journal.faulty_disk import FaultyDisk, File, Stopped
@@ -79,6 +81,7 @@ class Process:
             place=machine.name,
             alone=False,
         )
+        self.corrections = Corrections.of(self.owner, self.store, BREAKDOWN, machine.clock)
         self.reader = Reader(self.store.rows, self.owner.pending, self.owner.revisit, self.store.ladder)
 
     def clock_us(self) -> int:

@@ -18,13 +18,16 @@ from clickcurve.buckets.breakdowns.parts import apply_parts, decode_parts, encod
 from clickcurve.buckets.row import apply
 from ingest import claim, claim_table, flush, flushed_rows, owner
 from ingest.claim_table import Claimant, Relation
+from ingest.imports.offsets import Offsets
 from ingest.journal.contract import Identity
 from query.reader import Reader
+from server.corrections.runner import Corrections
 from storage.cassandra import store
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.tables import ids
 from storage.cassandra.tables.erasures import Erasures
 from storage.cassandra.tables.ids import MARGIN_US, REPLAY_US, Claim, IdsTable
+from storage.contract import Held, Source
 from tests.simulated import cluster, simulation
 from tests.simulated.cells import Cell, Partition, Partitions, absorb
 from tests.simulated.cluster import ROWS, Answer, Cluster, Exchange, Faults
@@ -120,6 +123,16 @@ def look_in_vain(self: Erasures) -> Sequence[str] | None:
 
 
 LOOK = Erasures.look
+
+
+def adopt_from_anybody(self: Offsets, source: str, held: Held) -> Source:
+    stored = self._store.source(source)
+    self._store.claim_source(source, held, stored)
+    return Source(held.owner, stored.position, stored.tail) if stored else Source(held.owner, 0, "")
+
+
+async def no_corrections(self: Corrections, stored: Sequence[str]) -> list[str]:
+    return []
 
 
 async def _answered(answer: Any) -> Any:
@@ -245,6 +258,14 @@ ERASED = Plot(
     faults=calm, links=2, ids=0.0,
     weights={**ONLY, "read": 1.0, "wait": 0.2, "post": 40.0, "erase": 12.0, "flush": 40.0, "kill": 1.0},
 )  # fmt: skip
+DISAVOWED = Plot(
+    steps=200, faults=calm, links=2, ids=0.0, waits_s=(1, 60, 3_600, 2.5 * DAY_S),
+    weights={
+        **ONLY, "read": 0.5, "again": 0.2, "to_two": 0.2, "disavow": 25.0, "undo": 8.0, "follow": 25.0, "erase": 0.5,
+        "cross": 8.0, "post": 50.0, "flush": 10.0, "faulty_flush": 1.0, "kill": 1.5, "start": 15.0, "pause": 0.5,
+        "wake": 6.0, "wait": 2.0, "node_down": 0.3, "node_up": 3.0, "close": 0.1,
+    },
+)  # fmt: skip
 READS = Plot(faults=slow, links=2, ids=0.0, weights={**ONLY, "read": 60.0, "flush": 40.0, "kill": 1.0})
 
 MUTANTS = [
@@ -299,4 +320,7 @@ MUTANTS = [
     Mutant("erasures not looked at in a flush", lambda: replaced(
         flush.Flush, "_buffers_of_erased", lambda *_: {}), ERASED),
     Mutant("writes that one replica has", lambda: replaced(cluster, "QUORUM", 1), LOSSES),
+    Mutant("corrections carried out by anybody", lambda: replaced(Offsets, "_adopt", adopt_from_anybody), DISAVOWED),
+    Mutant("a link deleted without its corrections", lambda: replaced(
+        Corrections, "_moved_of", no_corrections), DISAVOWED, first=20),
 ]  # fmt: skip

@@ -15,9 +15,12 @@ from random import Random
 from typing import Any
 
 from clickcurve.buckets.errors import ClickcurveError, JournalSuperseded, JournalUnknown, OwnerFenced, StoreUnavailable
+from clickcurve.buckets.ladder import END_OF_TIME
 from clickcurve.keys import link_key
+from clickcurve.waiting import in_thread
 from ingest.batch import Batch
 from retention.run import run_pass
+from server.corrections.rules import DisavowRule
 from storage.contract import FINAL, RETIRED, Held, OwnerRecord
 from storage.owners import is_open
 from tests.audit.attributes import batch_of
@@ -37,6 +40,14 @@ CLOCKS_APART_S = 300.0  # of each machine, from the right time
 MakeCluster = Callable[[Stage, Callable[[], float]], Cluster]
 
 
+CALLED = "r1.example"  # the referrer of half of the hits that say anything
+
+
+def rule_of(link: str) -> DisavowRule:
+    """The rule of a link."""
+    return DisavowRule(link_key(link), "ref", CALLED, 0, END_OF_TIME, 0)
+
+
 def token_of(life: Life, rnd: Random) -> Callable[[], str]:
     """Gives another token each time, which nobody else gives."""
     return lambda: f"{life.name}, {rnd.getrandbits(64):x}"
@@ -52,6 +63,7 @@ class Simulation:
         self.machines: list[Machine] = []
         self.wrong: list[BaseException] = []
         self.counted: Counter[str] = Counter()
+        self.partly_erased: set[str] = set()  # links whose deletion had no answer: one replica may know of it
         self.open_store = open_store
         self._numbers = 0
 
@@ -239,15 +251,35 @@ class Simulation:
         earliest_us = max(process.owner._stamps.newest + 1, process.clock_us())
         self.note(process, "erases", link, earliest_us)
         try:
-            await process.owner.erase(link)
+            await process.corrections.erase_with([link_key(link)], lambda keys: process.owner.erase(*keys))
         except (ClickcurveError, Stopped, asyncio.CancelledError) as error:
+            self.partly_erased.add(link)
             self.auditor.erasure_unknown(link, max(process.owner._stamps.newest, process.clock_us()))
             if not isinstance(error, ClickcurveError):
                 raise
         else:
+            self.partly_erased.discard(link)
             self.counted["erased"] += 1
             self.note(process, "has erased", link)
             self.auditor.erasure_done(link, (earliest_us, process.owner._stamps.newest), before)
+
+    async def disavow_at(self, process: Process, link: str) -> None:
+        """A rule that calls hits of one referrer of a link bots is sent."""
+        self.note(process, "disavows", link)
+        with suppress(ClickcurveError):
+            await in_thread("writing a rule", process.corrections.book.add, rule_of(link))
+        await self.follow_at(process)
+
+    async def undo_at(self, process: Process, link: str) -> None:
+        self.note(process, "undoes the rule of", link)
+        with suppress(ClickcurveError):
+            await in_thread("undoing a rule", process.corrections.book.undo, rule_of(link).id)
+        await self.follow_at(process)
+
+    async def follow_at(self, process: Process) -> None:
+        """What a server does every two seconds: it knows the rules, and one of all carries them out."""
+        await process.corrections.refresh()
+        self.counted["followed"] += 1
 
     async def read_at(self, process: Process, link: str) -> None:
         """Reads at this machine: no less than it took itself and others had flushed, no more than was sent."""

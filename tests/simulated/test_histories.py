@@ -23,6 +23,7 @@ from testing.server import ROOT
 from tests.audit.journals import Wrong
 from tests.selection import at
 from tests.simulated.history import History, Plot
+from tests.simulated.mutants import DISAVOWED
 from tests.simulated.product import history_of, tell
 from tests.simulated.simulation import Simulation
 
@@ -61,6 +62,15 @@ def test_what_was_acknowledged_counts_once(first: int) -> None:
         counted["events"] += history.stage.turns
     print(f"seeds {first} to {seeds[-1]}: {dict(counted)}")
     assert min(counted["reads"], counted["flushes"]) > len(seeds), "histories in which little happens say little"
+
+
+def test_what_is_called_bots_is_what_was_counted_or_nothing() -> None:
+    """Rules are made and undone at any machine, while messages are lost, links deleted and processes killed."""
+    counted: Counter[str] = Counter()
+    for seed in asked_for()[: at(quick=8, full=120)] if "SIMULATED_SEEDS" not in os.environ else asked_for():
+        counted.update(told(seed, DISAVOWED).counted)
+    print(f"corrections: {dict(counted)}")
+    assert counted["corrections judged"] > counted["corrections held up"]
 
 
 def digest(seed: int) -> str:

@@ -28,7 +28,7 @@ from clickcurve.limiter.backends.connections.redis_socket import Answer
 from clickcurve.limiter.backends.redis import MAX_ASKED, MAX_CONNECTIONS, TIMEOUT_S, AsyncRedisBackend, RedisBackend
 from clickcurve.limiter.backends.redis_scripts import PREFIX, command
 from clickcurve.limiter.blocking import blocking
-from clickcurve.limiter.key import TAG_CHARS
+from clickcurve.limiter.key import tag_digits
 from clickcurve.limiter.quota import Quota
 
 Result = TypeVar("Result")
@@ -211,7 +211,7 @@ class RedisClusterBackend:
 
 def slot_of(name: str) -> int:
     """Returns the slot of a key or reservation: CRC16 of its tag, as Redis Cluster specifies."""
-    return crc_hqx(name[1 : TAG_CHARS - 1].encode(), 0) % SLOTS
+    return crc_hqx(tag_digits(name).encode(), 0) % SLOTS
 
 
 def slot_map(answer: Answer, asked_host: str) -> list[str]:

@@ -119,8 +119,8 @@ def _added_lines(rule: Any, tz: str | None) -> Iterator[str]:
         yield f"{waiting}; `clickcurve disavow list` shows when all are called"
     elif rule["state"] == "running":
         yield f"{rule['links']:,} links so far; `clickcurve disavow list` shows when all are called"
-    if rule.get("damaged"):
-        yield f"{rule['damaged']:,} links are left out, since they are damaged: `clickcurve repair` says more"
+    if rule.get("left_out"):
+        yield f"{rule['left_out']:,} links are left out; the server's log says why. Send the rule again later"
 
 
 @disavow_command.command("list")

@@ -50,6 +50,25 @@ def test_after_all_is_called_back_every_answer_is_as_it_was(seed: int) -> None:
 
 
 @given(SEEDS)
+@settings(max_examples=100)
+def test_the_order_of_rules_changes_no_answer(seed: int) -> None:
+    """Rules of one second, and undone in the same one, may be carried out in any order: each by its own value."""
+    world = history(seed)
+    rng = Random(seed)
+    rules = [("ref", "spam"), ("ref", "a"), ("country", "XX"), ("country", "DE")]
+    undone = {rule: rng.random() < 0.4 for rule in rules}
+    spans = {rule: world.span() for rule in rules}
+    found = []
+    for order in (rules, rng.sample(rules, 4)):
+        here = history(seed)
+        for rule in order:
+            here.correct(call_back(here.link(), *rule) if undone[rule] else disavow(here.link(), *rule, *spans[rule]))
+        row, corrected = here.read()
+        found.append((row, corrected.breakdown))
+    assert same_answers(*found)
+
+
+@given(SEEDS)
 @settings(max_examples=50)
 def test_what_was_called_of_an_erased_link_is_called_back(seed: int) -> None:
     world = history(seed)

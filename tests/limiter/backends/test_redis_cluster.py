@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +28,14 @@ from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.key import tag_of
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
-from testing.backend_servers import RedisCluster, Served, redis_cluster, redis_server, shared_redis_cluster
+from testing.backend_servers import (
+    Certificate,
+    RedisCluster,
+    Served,
+    redis_cluster,
+    redis_server,
+    shared_redis_cluster,
+)
 from testing.server import free_port
 from tests.limiter.backends.test_redis_failover import until
 
@@ -192,6 +200,28 @@ def test_a_replica_that_takes_over_is_found(form: Any) -> None:
         until(lambda: not limiter.ask("one", user).fallback)
         assert not limiter.ask("one", user).allowed, "what was replicated counts on"
         assert b"role:master" in cluster.replicas[0].ask(b"INFO replication")
+
+
+@FORMS
+@pytest.mark.needs("redis", "openssl")
+def test_nodes_are_asked_over_tls_where_they_tell_of_each_other(form: Any, tmp_path: Path) -> None:
+    """Also where a slot has moved. No node is asked whose certificate the client does not trust."""
+    certificate = Certificate.made(tmp_path)
+    with redis_cluster(certificate=certificate) as cluster:
+        with asking(form, f"{cluster.url}?ssl_ca_certs={certificate.file}") as limiter:
+            for user in USERS:
+                told = [limiter.ask("one", user) for _ in range(6)]
+                assert [each.allowed for each in told] == [True] * 5 + [False]
+                assert not any(each.fallback for each in told)
+            user = of_node(cluster, 1)[0]
+            assert limiter.cancel("several", limiter.ask("several", user, "reserve").reservation) is Settled.done
+            cluster.nodes[0].ask(b"FLUSHALL")
+            moved = of_node(cluster, 0)[0]
+            cluster.move(slot_of(tag_of(moved)), cluster.nodes[2])
+            assert [limiter.ask("one", moved).allowed for _ in range(6)] == [True] * 5 + [False]
+            assert limiter.backend.measures()["redis_moved_total"] == 1
+        with asking(Threads, cluster.url) as limiter:
+            assert limiter.ask("one", USERS[0]).fallback
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

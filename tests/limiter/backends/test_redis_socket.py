@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from redis.exceptions import NoScriptError, ResponseError
 from clickcurve.limiter.backends.connections.redis_address import RedisAddress
 from clickcurve.limiter.backends.connections.redis_socket import RedisSocket
 from clickcurve.limiter.backends.redis import RedisBackend
-from testing.backend_servers import redis_server, shared_redis
+from testing.backend_servers import Certificate, redis_server, shared_redis
 from testing.server import free_port
 from tests.limiter.given import T, hits
 from tests.limiter.places import PATIENCE_S, Place, on
@@ -132,12 +131,9 @@ def test_numbers_that_are_signs_of_a_format_are_numbers(strategy: str, place: Pl
 @pytest.mark.needs("redis", "openssl")
 def test_a_connection_over_tls_is_kept(tmp_path: Path) -> None:
     """What TLS itself sends after its handshake is not an answer that came too late."""
-    key, certificate, port = tmp_path / "key", tmp_path / "certificate", free_port()
-    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    subprocess.run([*make.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)
-    files = ["--tls-key-file", str(key), "--tls-cert-file", str(certificate), "--tls-ca-cert-file", str(certificate)]
-    with redis_server("--tls-port", str(port), "--tls-auth-clients", "no", *files):
-        backend = RedisBackend(f"rediss://localhost:{port}/0?ssl_ca_certs={certificate}", timeout_s=PATIENCE_S)
+    certificate, port = Certificate.made(tmp_path), free_port()
+    with redis_server(*certificate.flags(port)):
+        backend = RedisBackend(f"rediss://localhost:{port}/0?ssl_ca_certs={certificate.file}", timeout_s=PATIENCE_S)
         limiter = Place("redis", backend).limiter({"e": {"by": "ip", "rates": "10/m"}})
         assert hits(limiter, 11, T) == [True] * 10 + [False]
         assert backend.measures() == {"redis_connections_made_total": 1, "redis_failures_total": 0}

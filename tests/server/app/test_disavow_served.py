@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, moved_key
@@ -91,7 +95,7 @@ def test_hits_of_all_links_or_of_a_prefix_are_called_bots_at_once(serve: Serve) 
         spam = {"ref": "spam.example"}
         dry = client.post("/v1/disavow?dry_run=true", json=spam).raise_for_status().json()
         assert (dry["kind"], dry["key"], dry["state"], dry["at_least"], dry["moved"]) == ("all", None, "dry_run", 51, 0)
-        assert (dry["links"], dry["damaged"], answers(client)) == (4, 0, before)
+        assert (dry["links"], dry["left_out"], answers(client)) == (4, 0, before)
         some = client.post("/v1/disavow?prefix=acme/", json=spam)
         rule = some.raise_for_status().json()
         assert (some.status_code, rule["kind"], rule["key"], rule["state"]) == (200, "prefix", "acme/", "settled")
@@ -124,6 +128,45 @@ def test_a_deleted_link_takes_its_corrections_along(serve: Serve) -> None:
         send(client, "a", "https://spam.example/", 4)
         assert client.get("/v1/links/a/total").json()["total"] == 4
         assert client.get("/v1/links/a/total?bots=only").json()["total"] == 0
+
+
+@pytest.mark.parametrize("stored", ["\0moved:a", "\0by:\0moved:a"])
+def test_a_damaged_correction_is_named_as_any_damaged_row(stored: str, serve: Serve, data: Path) -> None:
+    server = serve("--flush-s", "3600", data=data)
+    with http_client(server.url) as client:
+        for key in "ab":
+            send(client, key, "https://spam.example/", 9)
+        spam = {"ref": "spam.example"}
+        rules = [client.post(f"/v1/links/{key}/disavow", json=spam).raise_for_status().json() for key in "ab"]
+    server.stop()
+    with closing(sqlite3.connect(data / "clickcurve.db")) as db, db:
+        changed = db.execute("UPDATE rows SET data = substr(data, 1, length(data) - 3) WHERE key = ?", (stored,))
+        assert changed.rowcount == 1
+    server = serve("--flush-s", "3600", data=data)
+    paths = ["/v1/links/a", "/v1/links/a/total", "/v1/links/a/curve?last=7d", "/v1/links/a/by/ref", "/v1/links/a/why"]
+    paths += ["/v1/links/a/badge.svg", "/metrics/links", "/v1/links", "/v1/links?sort=key", "/v1/links?last=7d", "/"]
+    paths += ["/links/a", "/v1/disavow", f"/v1/disavow/{rules[0]['id']}", "/v1/links/a/total?bots=include"]
+    with http_client(server.url) as client:
+        named = 0
+        for path in paths:
+            answer = client.get(path)
+            assert answer.status_code in (200, 503), (path, answer.text)
+            if answer.status_code == 503 and "json" in answer.headers["content-type"]:
+                problem = answer.json()
+                assert (problem["title"], problem["value"]) == ("damaged row", "a"), path
+                assert "this link's" in problem["detail"] and "correction" in problem["detail"], problem["detail"]
+                named += 1
+        assert named >= 4
+        for path in ("/v1/links/b/total", f"/v1/disavow/{rules[1]['id']}", "/v1/total"):
+            assert client.get(path).status_code == 200, path
+        send(client, "b", "https://spam.example/", 1)
+        answer = client.post("/v1/links/b/disavow", json=spam).raise_for_status().json()
+        assert (answer["state"], answer["moved"]) == ("settled", 10), "rules of other links go on"
+        assert client.post("/v1/links/a/disavow", json=spam).status_code == 503
+        assert client.delete(f"/v1/disavow/{rules[0]['id']}").status_code == 503
+        assert client.delete(f"/v1/disavow/{rules[1]['id']}").json()["state"] == "undone"
+        many = client.post("/v1/disavow", json=spam).raise_for_status().json()
+        assert (many["state"], many["links"], many["left_out"], many["moved"]) == ("settled", 2, 1, 10)
 
 
 def test_what_no_rule_can_be_is_refused_by_name(serve: Serve) -> None:

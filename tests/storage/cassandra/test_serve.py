@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,3 +155,51 @@ def test_a_rule_made_at_one_machine_is_carried_out_and_undone_at_all(serve: Serv
     wait_until(lambda: totals(14) and rules(servers[1]) == [])
     assert [server.stop() for server in servers] == [0, 0]
     said("verify", "--store", uri)
+
+
+def test_a_customer_is_exported_and_deleted_at_any_machine(serve: Serve, uri: str, tmp_path: Path) -> None:
+    flags = "--store", uri, "--flush-s", "1", "--breakdown-dimensions", "ref"
+    here, there = (serve(*flags, data=tmp_path / name) for name in ("here", "there"))
+    own, others = [f"acme/{n:03}" for n in range(250)], {"acme": 2, "acmf": 3, "beta/x": 4}
+    for server, some in ((here, own[:200]), (there, own[100:])):  # a hundred of them are counted by both
+        with Clickcurve(server.url) as client:
+            client.send([{"key": key, "groups": ["acme"], "ref": "news.example"} for key in some])
+    with Clickcurve(here.url) as client:
+        client.send([{"key": key, "count": count, "groups": ["rest"]} for key, count in others.items()])
+
+    def asked(server: RunningServer, path: str) -> Any:
+        with Clickcurve(server.url) as client:
+            return client.http.get(path).raise_for_status().json()
+
+    def exported(server: RunningServer, query: str = "") -> dict[str, int]:
+        with Clickcurve(server.url) as client:
+            lines = client.http.get(f"/v1/export?prefix=acme/{query}").raise_for_status().text.splitlines()
+        return {each["key"]: each["by"]["ref"][0][2]["news.example"] for each in map(json.loads, lines)}
+
+    def totals(expected: int) -> bool:
+        return all(asked(server, "/v1/total")["total"] == expected for server in (here, there))
+
+    wait_until(lambda: totals(359))
+    for server in (here, there):
+        lines = exported(server)
+        assert list(lines) == own
+        assert [lines[key] for key in own] == [1] * 100 + [2] * 100 + [1] * 50
+        assert list(exported(server, "&after=acme/240")) == own[241:]
+    with Clickcurve(there.url) as client:
+        answer = client.http.delete("/v1/links?prefix=acme/&limit=100").raise_for_status().json()
+    assert answer == {"deleted": 100, "more": True}
+    done = said("delete", "--prefix", "acme/", "--group", "acme", "--yes", "--url", here.url)
+    assert "150 links that begin with acme/ are deleted" in done
+    for server in (here, there):
+        wait_until(lambda: exported(server) == {})  # noqa: B023  # it is called in this turn
+        assert asked(server, "/v1/links?sort=key&bots=include&prefix=acme/")["links"] == []
+        assert asked(server, "/v1/links?prefix=acme/")["links"] == []
+        assert asked(server, "/v1/groups/acme")["lifetime"] == 0
+        assert {each["key"]: each["count"] for each in asked(server, "/v1/links")["links"]} == others
+        assert asked(server, "/v1/groups/rest/total")["total"] == 9
+    assert totals(359)  # no deletion reduces it
+    with Clickcurve(there.url) as client:
+        client.send({"key": own[0]})
+    wait_until(lambda: [asked(server, "/v1/links/acme%2F000")["lifetime"] for server in (here, there)] == [1, 1])
+    assert (here.stop(), there.stop()) == (0, 0)
+    assert "0 rows break a law" in said("verify", "--store", uri)
