@@ -137,10 +137,10 @@ class FramesHistory:
         self.processes.remove(process)
         await self.stage.bury(process.life)
 
-    def _spawn(self, process: Process, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, process: Process, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         async def watched() -> None:
             try:
-                await work
+                await work(process, *args)
             except (Stopped, asyncio.CancelledError):
                 raise
             except BaseException as error:
@@ -274,7 +274,7 @@ class FramesHistory:
             self.most_at_once = max(self.most_at_once, len(self.processes))
             if self.rnd.random() < 0.2 and not self.is_calm:
                 self._let_fail(process)
-            self._spawn(process, self._start(process))
+            self._spawn(process, self._start)
 
     async def post(self) -> None:
         if serving := self._serving():
@@ -284,18 +284,18 @@ class FramesHistory:
             links = self.rnd.sample(self.links, self.rnd.randint(1, len(self.links)))
             sent = self.auditor.enter(Sent(self.auditor.next_hits(links)))
             process = self.rnd.choice(serving)
-            self._spawn(process, self._post(process, sent))
+            self._spawn(process, self._post, sent)
 
     async def flush(self) -> None:
         if serving := self._serving():
             process = self.rnd.choice(serving)
-            self._spawn(process, self._flush(process))
+            self._spawn(process, self._flush)
 
     async def faulty_flush(self) -> None:
         if serving := self._serving():
             process = self.rnd.choice(serving)
             self._let_fail(process)
-            self._spawn(process, self._flush(process))
+            self._spawn(process, self._flush)
 
     async def fault(self) -> None:
         if awake := self._awake():
@@ -320,7 +320,7 @@ class FramesHistory:
     async def close(self) -> None:
         if serving := self._serving():
             process = self.rnd.choice(serving)
-            self._spawn(process, self._close(process))
+            self._spawn(process, self._close)
 
     async def adopt(self) -> None:
         """One process, or two at once, takes an owner that it takes to be dead."""
@@ -339,7 +339,7 @@ class FramesHistory:
         dead = self._dead(records) - {process.life.name}
         if free := to_adopt(records, dead, process.life.name, in_hand):
             process.adopting.add(free[0].record.owner)
-            self._spawn(process, self._adopt(process, free[0]))
+            self._spawn(process, self._adopt, free[0])
 
     def _numbers(self) -> list[int]:
         return sorted(key[0] for key in self.cluster.everything("owners"))  # type: ignore[misc]
@@ -378,7 +378,7 @@ class FramesHistory:
                 await self.stage.pass_turns(200)
                 continue
             for process in serving:
-                self._spawn(process, self._flush(process))
+                self._spawn(process, self._flush)
                 await self._finish(process)
             self.check()
             if not any([await self._adopt_rest(process) for process in self._serving()]) and self._serving():

@@ -200,6 +200,12 @@ def test_a_store_that_is_down_says_so_and_works_again(
             lambda: append(journals, 1, b"meanwhile"),
             lambda: asyncio.run(journals.fence(OWNER)),
             lambda: journals.frames(OWNER, AFTER),
+            lambda: journals.raise_fence(OWNER, 1),  # it returns only when a quorum has it
+            lambda: journals.drop(OWNER, AFTER + 1),
+            lambda: journals.record(OWNER),
+            lambda: journals.begin(MINE, 0, 5, 100, 20_000, "0"),
+            lambda: journals.beat("p1", 1),
+            lambda: journals.beats(),
         ):
             with pytest.raises(StoreUnavailable):
                 call()
