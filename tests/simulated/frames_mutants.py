@@ -1,9 +1,9 @@
 """The journal in the cluster with one rule of its protocol switched off, and the histories that notice.
 
-Rules that hardly any history is about have tests of their own: that a claim belongs to a token, that a fence is waited
-for and only rises, that a late `done` is refused, that a begin is repeated as it was (`tests/storage/test_contract_journals.py` and
-`tests/ingest/journal/test_cluster_journal.py`), and that a read confirms only what came before it (`window.py`). That a
-redone flush writes all rows again is in `mutants.py`, where reads repair nothing.
+Rules that hardly any history is about have tests of their own: in `tests/storage/test_contract_journals.py` that a
+fence is waited for and only rises, and that a late `done` is refused; in `tests/ingest/journal/test_cluster_journal.py`
+that a claim belongs to a token, and that a begin is repeated as it was; in `test_frame_protocol.py` beside it that a
+read confirms only what came before it. That a redone flush writes all rows again is in `mutants.py`.
 """
 
 from __future__ import annotations

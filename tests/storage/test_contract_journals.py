@@ -96,8 +96,8 @@ def test_a_fence_only_rises(factory: StoreFactory) -> None:
     journals, other = factory().journals(), factory().journals()
     assert asyncio.run(journals.fence(OWNER)) == 0
     other.raise_fence(OWNER, 3)
-    other.raise_fence(OWNER, 2)  # late, from an earlier taker
     other.raise_fence(OWNER, 3)
+    other.raise_fence(OWNER, 2)  # late, from an earlier taker
     assert asyncio.run(journals.fence(OWNER)) == 3
     assert asyncio.run(journals.fence(OWNER + 1)) == 0
 
