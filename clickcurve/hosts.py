@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 IGNORED, IN_KEY = "ignored", "in_key"
 CHOICES = (IGNORED, IN_KEY)
 _HOST = re.compile(r"[^\s/?#@\\\x00-\x1f\x7f]+")
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
+_HOSTS_KEPT = 1_024  # of which it is remembered whether they are hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,12 @@ HOSTS_IGNORED = Hosts()
 def host_in_key(key: str) -> str:
     """Returns the host that a key begins with, before its first slash; "" for a key that begins with none."""
     host, slash, path = key.partition("/")
-    return host if slash and path and host_of_key(host) == host else ""
+    return host if slash and path and _is_host_of_key(host) else ""
+
+
+@lru_cache(_HOSTS_KEPT)
+def _is_host_of_key(text: str) -> bool:
+    return host_of_key(text) == text
 
 
 def host_of_key(text: str) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Annotated, Final, NamedTuple
@@ -46,6 +47,7 @@ from ingest.attributes.visitor import (
 COUNT_MAX = 1_000_000_000
 ID_CHARACTERS = 128
 FUTURE_S = 300
+HOSTS_KEPT = 1_024  # whose groups are remembered
 
 TS_RULE = "epoch seconds as a number, or ISO 8601 as a string"
 TS_FLOOR_RULE = "not before 1970-01-01T00:00:00Z"
@@ -253,10 +255,19 @@ def groups_of(
     groups = list(map(group_key, named))
     if allowed.prefix:
         groups.append(allowed.group_row)
-    host = host_in_key(key) if reader.group_by_host else ""
-    if host.isprintable() and 0 < len(host.encode()) <= GROUP_BYTES:
-        groups.append(group_key(host))
+    if reader.group_by_host and (of_host := group_of_host(key)):
+        groups.append(of_host)
     return tuple(dict.fromkeys(groups))
+
+
+def group_of_host(key: str) -> str:
+    """Returns the stored key of the group of a key's host; "" if a group cannot have its name."""
+    return _group_of_host(host_in_key(key))
+
+
+@lru_cache(HOSTS_KEPT)
+def _group_of_host(host: str) -> str:
+    return group_key(host) if host.isprintable() and 0 < len(host.encode()) <= GROUP_BYTES else ""
 
 
 def is_grouped(allowed: Access, reader: ProfileReader) -> bool:

@@ -57,9 +57,11 @@ KEPT_TIMES = "kept-times:"
 SHARE_SECRET, TOKENS_VERSION, LIMITS = "share-secret", "tokens-version", "limits"
 # DISAVOW, then the id of a rule: which counted hits it calls bots. DISAVOW_SETTLED, DISAVOW_UNDO, then its id: it is
 # settled, or to be undone. DISAVOW_FLUSHED, then its id and an owner: this has flushed since. DISAVOW_WALKED, then its
-# id: which links it was carried out for. DISAVOW_VERSION is another one after each change of these.
+# id: which links it was carried out for. DISAVOW_AGAIN, then its id: another text each time it is sent
+# again. DISAVOW_VERSION is another one after each change of these.
 DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO = "disavow:", "disavow-settled:", "disavow-undo:"
 DISAVOW_FLUSHED, DISAVOW_WALKED, DISAVOW_VERSION = "disavow-flushed:", "disavow-walked:", "disavow-version"
+DISAVOW_AGAIN = "disavow-again:"
 # ERASE, then the id of an erasure: which value must be forgotten, as a digest. ERASE_CONFIRMED, ERASE_REFUSED, then its
 # id and an owner: no row of this owner has the value, or why some may have. ERASE_DONE, then its id: all is done.
 # ERASE_SECRET is what digests are made with. ERASE_VERSION is another one after each change of these.

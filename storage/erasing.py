@@ -31,7 +31,7 @@ class RowsOfOwner:
     rows: int = 0
     hits: int = 0
     damaged: set[str] = field(default_factory=set)  # stored keys of rows that cannot be read
-    unsure: set[str] = field(default_factory=set)  # of rows whose save failed: it may have reached one replica
+    unsure: set[str] = field(default_factory=set)  # of rows that one replica may have in another version
 
     def refusal(self) -> str | None:
         """Returns why a row may have the value still; None: no row has it."""
@@ -65,8 +65,8 @@ class Eraser:
         row = self.word.row
         return None if row is None else [breakdown_of(row), breakdown_of(moved_key(row)), QUARANTINE]
 
-    def page(self, after: str | None, owners: Collection[int]) -> Page:
-        """Looks at the rows of some owners after a key."""
+    def page(self, after: str | None, owners: Collection[int], anew: Collection[int] = ()) -> Page:
+        """Looks at the rows of some owners after a key. anew: owners of which all rows are written again."""
         with self.store.view() as view:
             links = view.walk(after, ROWS_PER_PAGE)
         rows = [
@@ -74,7 +74,7 @@ class Eraser:
             for key, link in links
             if key == QUARANTINE or is_breakdown(key)
             for row in link.rows
-            if row.owner in owners and self._has_value(key, row.data)
+            if row.owner in owners and (row.owner in anew or self._has_value(key, row.data))
         ]
         return Page(rows, links[-1][0] if links else None)
 

@@ -6,7 +6,7 @@ Processor time, medians, unless a unit says something else. `--scale 0.1` takes 
 from __future__ import annotations
 
 from bench.command import Part, as_server, run
-from bench.micro import attributes, breakdown, fast_paths, growth, ranking, reading, resting, rows, year
+from bench.micro import attributes, breakdown, corrections, fast_paths, growth, ranking, reading, resting, rows, year
 
 PARTS: dict[str, Part] = {
     "parse": as_server(reading.parse),
@@ -15,6 +15,7 @@ PARTS: dict[str, Part] = {
     "breakdown": as_server(breakdown.breakdown),
     "heavy_hitters": as_server(breakdown.heavy_hitters),
     "breakdown_file": as_server(year.breakdown_file),
+    "corrections": as_server(corrections.corrections),
     "ranking": as_server(ranking.ranking),
     "growth": as_server(growth.growth),
     "resting": resting.resting,

@@ -6,7 +6,7 @@ has counted nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import compress, islice
 from operator import attrgetter, itemgetter
 from typing import cast
@@ -29,6 +29,7 @@ from ingest.hit import (
     PlainHit,
     RawHits,
     broken_rule,
+    group_of_host,
     groups_of,
     hit_at,
     hit_of,
@@ -113,8 +114,8 @@ class RequestSums:
 
     def add(self, raw: RawHits, is_bot: Judge) -> None:
         """Adds the hits that are good and notes why the others are not; `is_bot` judges a user agent."""
-        if is_grouped(self._allowed, self._reader):
-            self._add_each(raw, is_bot)
+        if raw.plain and is_grouped(self._allowed, self._reader):
+            self._add_json(list(map(_json_of, raw.plain)), is_bot)
         elif raw.plain:
             self._add_plain(raw.plain, is_bot)
         elif raw.json:
@@ -127,16 +128,6 @@ class RequestSums:
             self._hits += raw.no_objects
         self._check_values()
         self._check_counts(len(raw.plain) + len(raw.json) + len(raw.odd))
-
-    def _add_each(self, raw: RawHits, is_bot: Judge) -> None:
-        """Adds hits one by one: each is judged by its key, and is in a group."""
-        plain = (
-            JsonHit(hit.key, None if hit.ts == NO_TIME else hit.ts, None if hit.count == NO_COUNT else hit.count)
-            for hit in raw.plain
-        )
-        for hit in (*plain, *raw.json):
-            self._add_one(hit, is_bot, self._hits)
-            self._hits += 1
 
     def _check_values(self) -> None:
         if self._hits > BODY_VALUES:
@@ -174,7 +165,7 @@ class RequestSums:
             self._sums.sum_keys()
 
     def _add_json(self, hits: Sequence[JsonHit], is_bot: Judge) -> None:
-        """Adds hits in columns; one by one where they are few, or have ids, groups or an odd time."""
+        """Adds hits in columns. One by one where they are few, or have ids, groups, odd times or keys of others."""
         places: Sequence[int] = range(len(hits))
         seconds: Sequence[int | None] = (None,) * len(hits)
         if len(hits) >= IN_COLUMNS:
@@ -189,22 +180,40 @@ class RequestSums:
         """Adds hits in columns; returns the places of those that are to be added one by one."""
         given, places = given_fields(columns), range(len(seconds))
         fit: Sequence[bool] = ()
-        if "id" in given or "groups" in given or None in seconds:
+        if "id" in given or "groups" in given or None in seconds or self._allowed.prefix:
+            covers = self._allowed.covers
             fit = [
-                not (second is None or id_ or groups)
-                for second, id_, groups in zip(seconds, columns.id, columns.groups, strict=True)
+                not (second is None or id_ or groups) and covers(key)
+                for second, id_, groups, key in zip(seconds, columns.id, columns.groups, columns.key, strict=True)
             ]
             if True not in fit:
                 return places
             columns, seconds = columns.where(fit), list(compress(seconds, fit))
+        times = cast(Sequence[int], seconds)
         try:
-            self._sums.links.add_columns(columns, given, cast(Sequence[int], seconds), self._reader, is_bot)
+            self._sums.links.add_columns(columns, given, times, self._reader, is_bot)
         except HitRejected:
             return places
+        self._add_to_groups(columns, given, times, is_bot)
         for name in given.intersection(self._reader.ignored):
             column: Sequence[object] = getattr(columns, name)
             self._ignored[name] = self._ignored.get(name, 0) + len(column) - column.count(None)
         return [place for place in places if not fit[place]] if fit else []
+
+    def _add_to_groups(self, hits: HitColumns, given: Set[str], times: Sequence[int], is_bot: Judge) -> None:
+        """Adds hits that keep to all rules to the groups of their token and of their hosts."""
+        own = self._allowed.group_row
+        if own:
+            in_own = hits._replace(key=[own] * len(times))
+            self._sums.groups.add_columns(in_own, given, times, self._reader, is_bot)
+        if not self._reader.group_by_host:
+            return
+        by_host = hits._replace(key=list(map(group_of_host, hits.key)))
+        has_group = [bool(group) and group != own for group in by_host.key]
+        if not all(has_group):
+            by_host, times = by_host.where(has_group), list(compress(times, has_group))
+        if times:
+            self._sums.groups.add_columns(by_host, given, times, self._reader, is_bot)
 
     def _seconds(self, sent: Sequence[int | float | str | None]) -> Sequence[int | None]:
         """Returns the seconds of some hits; None for a time that no hit may have."""
@@ -221,7 +230,7 @@ class RequestSums:
         if isinstance(raw, NoHit):
             self.refusals.note(raw.error, refused_count(raw.count), index)
             return
-        is_good = second is not None and (raw.id is None or is_id(raw.id))
+        is_good = second is not None and (raw.id is None or is_id(raw.id)) and not self._allowed.prefix
         if self.refusals.are_explained() and not is_good:
             broken = broken_rule(raw, self.moment, self._reader, self._allowed)
             if broken is not None:
@@ -378,3 +387,7 @@ def count_ignored(hit: JsonHit, reader: ProfileReader, ignored: dict[str, int]) 
     for name in reader.ignored:
         if getattr(hit, name) is not None:
             ignored[name] = ignored.get(name, 0) + 1
+
+
+def _json_of(hit: PlainHit) -> JsonHit:
+    return JsonHit(hit.key, None if hit.ts == NO_TIME else hit.ts, None if hit.count == NO_COUNT else hit.count)

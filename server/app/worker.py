@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -186,7 +185,6 @@ class Worker:
             self.attributes.bounded,
             self.audit,
             clock.now,
-            lambda: secrets.token_hex(8),
             self.number == 1,
             self._quarantined_journals,
             self.corrections.refresh,

@@ -19,10 +19,11 @@ from ingest.owner import Owner
 from server.corrections.rules import DisavowBook
 from server.logs import log
 from server.tokens.audit import AuditLog
-from storage.contract import OPEN, Held, Store
+from storage.contract import OPEN, RETIRED, Held, Store
 from storage.erased_words import Confirmed, Erasure, ErasureBook
 from storage.erasing import Eraser, RowsOfOwner
 
+LOOK_S, LONGEST_WAIT_S = 2.0, 60.0  # between two looks whether others have confirmed: longer each time
 RETRY_S = 600  # after a refusal: each try reads all breakdowns
 REWRITER_S = 3_600  # so long another process may rewrite rows of an owner before it counts as dead
 
@@ -33,7 +34,7 @@ Write = Callable[[Callable[[Held], None]], Awaitable[None]]
 class Erasing:
     """Carries out erasures. `refresh` follows the store.
 
-    is_first: whether this worker also erases in rows of owners that are not open. token: makes random names.
+    is_first: whether this worker also erases in rows of owners that are not open.
     set_aside: lists the journals that were set aside on this machine. rules_known: reads the rules of `disavow` again.
     """
 
@@ -42,7 +43,6 @@ class Erasing:
     bounded: BoundedLadder
     audit: AuditLog
     clock: Callable[[], float]
-    token: Callable[[], str]
     is_first: bool
     set_aside: Callable[[], list[Path]]
     rules_known: Callable[[], Awaitable[None]]
@@ -51,9 +51,9 @@ class Erasing:
 
     def __post_init__(self) -> None:
         self.book = ErasureBook(self.store)
-        self._name = self.token()
         self._version: str | None = None
-        self._running: list[str] = []
+        self._is_running = False
+        self._next_look, self._wait_s = 0.0, LOOK_S
         self._old_at: int | None = None  # when the next erasure may be forgotten
         self._tried: dict[tuple[str, int], float] = {}  # erasures and owners that were refused, and when
         self._unsure: dict[int, set[str]] = {}
@@ -72,15 +72,18 @@ class Erasing:
                 self._failed = error.detail
 
     async def _refresh(self) -> None:
-        version = await asyncio.to_thread(self.book.version)
-        is_old = self._old_at is not None and self.clock() >= self._old_at
-        if version is None or (version == self._version and not self._running and not is_old):
+        version, now = await asyncio.to_thread(self.book.version), self.clock()
+        is_old = self._old_at is not None and now >= self._old_at
+        is_due = self._is_running and not self._next_look - self._wait_s <= now < self._next_look
+        if version is None or (version == self._version and not is_due and not is_old):
             return
+        self._wait_s = LOOK_S if version != self._version else min(2 * self._wait_s, LONGEST_WAIT_S)
+        self._next_look = now + self._wait_s
         if is_old:
-            await asyncio.to_thread(self.book.forget_old, int(self.clock()))
+            await asyncio.to_thread(self.book.forget_old, int(now))
         erasures = await asyncio.to_thread(self.book.all)
         self._version = version
-        self._running = [erasure.id for erasure in erasures if erasure.done_at is None]
+        self._is_running = any(erasure.done_at is None for erasure in erasures)
         self._old_at = min((at for erasure in erasures if (at := erasure.kept_until) is not None), default=None)
         for erasure in erasures:
             if erasure.done_at is None:
@@ -88,12 +91,13 @@ class Erasing:
 
     async def _erase(self, erasure: Erasure) -> None:
         words = await asyncio.to_thread(self.book.words_of, erasure)
-        await asyncio.to_thread(DisavowBook(self.store).rename, words.is_erased, ERASED + erasure.id)
-        await self.rules_known()
         writers = await self._own_writer(erasure)
         if self.is_first:
             writers |= await self._claimed_writers(erasure)
         if writers:
+            # Before a row: a rule that is carried out later must not call the hits again, by the name that goes.
+            await asyncio.to_thread(DisavowBook(self.store).rename, words.is_erased, ERASED + erasure.id)
+            await self.rules_known()
             eraser = Eraser(self.store, words, self.bounded)
             for owner, found in (await self._rewrite(eraser, writers)).items():
                 if reason := found.refusal():
@@ -120,17 +124,26 @@ class Erasing:
     async def _claimed_writers(self, erasure: Erasure) -> dict[int, Write]:
         """Claims owners that are not open, unless another process does that now; returns how their rows are written."""
         writers: dict[int, Write] = {}
+        own_name = f"owner {self.owner.status.owner}"  # the same after a restart, and nobody else's
         for record in await asyncio.to_thread(self.store.owners):
             if record.state == OPEN or record.owner in erasure.confirmed or not self._may_try(erasure, record.owner):
                 continue
             name, _, at = record.rewriter.rpartition("@")
             now = int(self.clock())
-            if name != self._name and at.isdigit() and 0 <= now - int(at) < REWRITER_S:
+            if name != own_name and at.isdigit() and 0 <= now - int(at) < REWRITER_S:
                 continue
-            after = record.rewritten_by(f"{self._name}@{now}")
+            after = record.rewritten_by(f"{own_name}@{now}")
             if await asyncio.to_thread(self.store.claim_to_rewrite, record, after):
                 writers[record.owner] = _writer(Held(after.owner, after.epoch, after.holder, rewrites=True))
         return writers
+
+    async def _lost(self, owners: Collection[int]) -> set[int]:
+        """Returns the owners of these whose last flush may have reached single replicas of a cluster only.
+
+        All of their rows are written again: of those the rewriter's stamps win, whatever a replica brings up later.
+        """
+        records = await asyncio.to_thread(self.store.owners) if self.store.shared else []
+        return {record.owner for record in records if record.owner in owners and record.state == RETIRED}
 
     def _may_try(self, erasure: Erasure, owner: int) -> bool:
         tried = self._tried.get((erasure.id, owner))
@@ -144,9 +157,11 @@ class Erasing:
     async def _rewrite(self, eraser: Eraser, writers: dict[int, Write]) -> dict[int, RowsOfOwner]:
         """Rewrites the rows of these owners that have the value; returns what of each whose rows are written."""
         found = {owner: RowsOfOwner(unsure=self._unsure.setdefault(owner, set())) for owner in writers}
+        lost = await self._lost(writers)
 
         async def write(owner: int, keys: list[str]) -> None:
             if owner in found:
+                found[owner].unsure.update(keys if owner in lost else ())
                 try:
                     await writers[owner](lambda held: eraser.rewrite(held, keys, found[owner]))
                 except OwnerFenced:
@@ -158,20 +173,27 @@ class Erasing:
             for owner in writers:
                 await write(owner, keys)
         else:
-            await self._walk(eraser, writers, write)
+            await self._walk(eraser, writers, lost, write)
         for owner in writers:
             if unsure := sorted(self._unsure[owner]):
                 await write(owner, unsure)
         return found
 
     async def _walk(
-        self, eraser: Eraser, owners: Collection[int], write: Callable[[int, list[str]], Awaitable[None]]
+        self,
+        eraser: Eraser,
+        owners: Collection[int],
+        anew: Collection[int],
+        write: Callable[[int, list[str]], Awaitable[None]],
     ) -> None:
-        """Looks at all rows of these owners, half of the time, and has those written that have the value."""
+        """Looks at all rows of these owners, half of the time, and has those written that have the value.
+
+        anew: owners of which all rows are.
+        """
         after: str | None = None
         while True:
             began = self.clock()
-            page = await asyncio.to_thread(eraser.page, after, owners)
+            page = await asyncio.to_thread(eraser.page, after, owners, anew)
             for owner in owners:
                 if keys := [key for key, of_owner in page.rows if of_owner == owner]:
                     await write(owner, keys)

@@ -18,6 +18,7 @@ from clickcurve.keys import ALL_LINKS, group_of, link_of
 from server.logs import log
 from storage.contract import (
     DISAVOW,
+    DISAVOW_AGAIN,
     DISAVOW_FLUSHED,
     DISAVOW_SETTLED,
     DISAVOW_UNDO,
@@ -113,6 +114,7 @@ class Walked(msgspec.Struct, frozen=True):
     """
 
     undo: bool = False
+    again: str | None = None  # of the rule when it began
     waiting: tuple[int, ...] = ()
     after: str | None = None
     ended: bool = False
@@ -135,9 +137,10 @@ class NotedRule(msgspec.Struct, frozen=True):
     undo: bool = False
     flushed: frozenset[int] = frozenset()  # owners that have flushed since they know of it, while it is not settled
     walked: Walked | None = None
+    again: str | None = None  # another text each time that it is sent again
 
 
-_OF_RULE = DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO, DISAVOW_WALKED
+_OF_RULE = DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO, DISAVOW_WALKED, DISAVOW_AGAIN
 
 
 class DisavowBook:
@@ -152,6 +155,7 @@ class DisavowBook:
 
     def all(self) -> list[NotedRule]:
         """Returns the rules, oldest first."""
+        again = self._store.notes(DISAVOW_AGAIN)  # first: what changes from here on is not taken for older
         rules, walked = self._store.notes(DISAVOW), self._store.notes(DISAVOW_WALKED)
         settled, undo = self._store.notes(DISAVOW_SETTLED), self._store.notes(DISAVOW_UNDO)
         flushed: dict[str, set[int]] = {}
@@ -165,7 +169,8 @@ class DisavowBook:
                 of_rule = walked.get(DISAVOW_WALKED + rule.id)
                 noted = NotedRule(rule, DISAVOW_SETTLED + rule.id in settled, DISAVOW_UNDO + rule.id in undo)
                 owners = frozenset(flushed.get(rule.id, ()))
-                found.append(replace(noted, flushed=owners, walked=None if of_rule is None else _read_walked(of_rule)))
+                noted = replace(noted, flushed=owners, again=again.get(DISAVOW_AGAIN + rule.id))
+                found.append(replace(noted, walked=None if of_rule is None else _read_walked(of_rule)))
             except msgspec.DecodeError as error:
                 log.error("rule unreadable", extra={"note": name, "reason": str(error), "then": "it is left out"})
         undone = {noted.rule.target for noted in found if noted.undo}  # all ranges, also where noting was cut short
@@ -215,8 +220,11 @@ class DisavowBook:
         return [each.owner for each in self._store.owners() if each.state == OPEN and each.owner not in noted.flushed]
 
     def settle(self, noted: NotedRule) -> None:
-        """Notes that all hits that a rule means are called."""
+        """Notes that all hits that a rule means are called, unless it was sent again since it was read."""
         self._store.note(DISAVOW_SETTLED + noted.rule.id, "")
+        if self._store.noted(DISAVOW_AGAIN + noted.rule.id) != noted.again:
+            self._store.drop_notes([DISAVOW_SETTLED + noted.rule.id])
+            return
         self._store.drop_notes([f"{_flushed(noted.rule)}{owner}" for owner in noted.flushed])
         self._change()
 
@@ -239,6 +247,9 @@ class DisavowBook:
 
     def _unsettle(self, noted: NotedRule) -> None:
         """Forgets that a rule is settled and who has flushed for it: all do once more."""
+        again = DISAVOW_AGAIN + noted.rule.id
+        self._store.drop_notes([again])
+        self._store.note(again, secrets.token_hex(4))  # before: one that settles it looks at this afterwards
         flushed = (f"{_flushed(noted.rule)}{owner}" for owner in noted.flushed)
         self._store.drop_notes([DISAVOW_SETTLED + noted.rule.id, DISAVOW_WALKED + noted.rule.id, *flushed])
         self._change()

@@ -159,10 +159,11 @@ class Corrections:
     ) -> Walked:
         """Carries a rule out, or undoes it, for some more of its links; returns how far it has come."""
         rule, walked = noted.rule, noted.walked
-        if walked is None or walked.undo != noted.undo:
-            walked = Walked(undo=noted.undo, waiting=tuple(waiting), moved=walked.moved if walked and noted.undo else 0)
+        if walked is None or (walked.undo, walked.again) != (noted.undo, noted.again):
+            moved = walked.moved if walked and noted.undo else 0
+            walked = Walked(noted.undo, noted.again, tuple(waiting), moved=moved)
         elif walked.ended and walked.waiting and set(walked.waiting) != set(waiting):
-            walked = Walked(waiting=tuple(waiting))  # once more, with what these have flushed since
+            walked = Walked(again=noted.again, waiting=tuple(waiting))  # once more, with what these have flushed since
         until = clock.monotonic() + PIECES_S
         while not walked.ended and clock.monotonic() < until:
             keys, after = await self._links_after(rule, walked.after)

@@ -18,6 +18,7 @@ from ingest.hit_sums import HitSums
 from tests.audit.auditor import BASE, Hit, Sent
 
 DIVIDED = ("ref", "source")
+NOTHING_ERASED: Mapping[str, str] = {}
 Values = Mapping[str, Mapping[str, int]]  # dimension -> value -> hits
 
 
@@ -51,14 +52,17 @@ def batch_of(sent: Sent, minute: int, id_: str | None) -> Batch:
     return sums.batch(id_)
 
 
-def values_of(row: Breakdown) -> Values:
-    """The sums of each value over all buckets."""
+def values_of(row: Breakdown, erased: Mapping[str, str] = NOTHING_ERASED) -> Values:
+    """The sums of each value over all buckets. erased: by dimension the value whose hits may be `other`."""
     found: dict[str, Counter[str]] = {}
     for name, tiers in row.dimensions.items():
         for tier in tiers:
             for counts in tier.values():
-                assert not counts.other, "there are few values, so none is ever cut"
+                assert not counts.other or name in erased, "there are few values, so none is ever cut"
+                assert counts.slack == counts.other, "of an erased value all may be of any"
                 found.setdefault(name, Counter()).update(counts.values)
+                if counts.other:
+                    found[name][erased[name]] += counts.other
     return found
 
 

@@ -20,6 +20,11 @@ PRINTED = {
     ),
     "row_codec": (r"full, busy: bytes +[\d,]+ B", r"full, busy: decode +\S+ us", r"full, busy: flush +\S+ us"),
     "breakdown": (r"hottest, 3 dimensions: bytes +\S+ B", r"p99, 3 dimensions: merge of three +\S+ us"),
+    "corrections": (
+        r"a correction of 31 buckets +\d+ \+ \d+ bytes +[\d,]+ us",
+        r"total: no rule +\S+ us",
+        r"by ref: a rule of all links, a third called +\S+ us +\S+ times, in turn",
+    ),
     "heavy_hitters": (r"attack, life +\d+ of the top 20 found +[\d,]+ distinct; .* other \S+%.* row of [\d,]+ B",),
     "breakdown_file": (r"5 dimensions, a year +\S+ MB +\d+ B of \d+ links; breakdown rows \d+ B a link",),
     "ranking": (r"last=12mo&limit=1000 +p50 \S+ p99 \S+ ms +cpu \S+ ms, [\d,]+ links read",),

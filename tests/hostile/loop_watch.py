@@ -7,7 +7,8 @@
 Tests share the machine with others, so the time for which a thread was ready to run and got no processor is left out
 of all figures (the kernel counts it: `/proc/PID/task/TID/schedstat`). What is left is the server's own: its work, a
 lock of the interpreter that another thread of it holds, a call that blocks. How much of a pause was work of the event
-loop's own thread stands beside it.
+loop's own thread stands beside it. A thread that holds the interpreter may wait for a processor, too: of a pause that
+is longer than the loop's own work, as much is left out as another thread waited meanwhile (`OtherThreads`).
 
 Run as a module, this is the program, with a timer on its event loop that writes each pause to the file PAUSES_FILE.
 """
@@ -21,11 +22,12 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ingest.reading.receipt import ONE_COUNTED
 from testing.server import PROGRAM, RunningServer
@@ -33,6 +35,8 @@ from testing.server import PROGRAM, RunningServer
 PAUSES_FILE = "LOOP_WATCH_PAUSES"
 BEAT_S = 0.005  # how often the event loop is asked to run the timer
 NOTED_S = 0.005  # shorter pauses are not written
+LOOK_S = 0.002
+LOOKS_KEPT = 60_000  # of two minutes, if the machine is quiet
 HIT_EVERY_S = 0.02
 HITS_AFTER = 3  # the block that is watched: time for the event loop to note its last pause
 PAUSE_MAX_MS = 20.0
@@ -54,9 +58,9 @@ class QueueTime:
 
 
 class Heartbeat:
-    """A timer on the running event loop; it appends each pause to a file as `begun_s pause_s work_s`.
+    """A timer on the running event loop; it appends each pause to a file as `begun_s ended_s pause_s work_s`.
 
-    begun_s: in monotonic time; work_s: the processor time of the event loop's thread.
+    begun_s, ended_s: in monotonic time; work_s: the processor time of the event loop's thread.
     """
 
     def __init__(self, file: Path) -> None:
@@ -70,7 +74,7 @@ class Heartbeat:
         now_s, queued_s, worked_s = time.monotonic(), self._queue_time.read_s(), time.thread_time()
         pause_s = now_s - self._beat_s - BEAT_S - (queued_s - self._queued_s)
         if pause_s >= NOTED_S:
-            self._file.write(f"{self._beat_s} {pause_s} {worked_s - self._worked_s}\n")
+            self._file.write(f"{self._beat_s} {now_s} {pause_s} {worked_s - self._worked_s}\n")
         self._beat_s, self._queued_s, self._worked_s = now_s, queued_s, worked_s
         self._next = self._loop.call_later(BEAT_S, self._beat)
 
@@ -91,14 +95,53 @@ class Pause(NamedTuple):
         return f"{self.ms:.1f} ms, {self.work_ms:.1f} of them its own work"
 
 
-def read_pauses(file: Path, begun_s: float, ended_s: float) -> list[Pause]:
-    """Returns the pauses within this span of monotonic time."""
+class OtherThreads:
+    """How long the threads of a process, but its first, waited for a processor: looked at every LOOK_S from outside."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path(f"/proc/{pid}/task")
+        self._first = str(pid)
+        self._looks: deque[tuple[float, dict[str, float]]] = deque(maxlen=LOOKS_KEPT)
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look_on)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def longest_wait_s(self, begun_s: float, ended_s: float) -> float:
+        """Returns how long one of them waited at least within this span of monotonic time."""
+        looks = [waits for at_s, waits in list(self._looks) if begun_s <= at_s <= ended_s]
+        if len(looks) < 2:
+            return 0.0
+        first, last = looks[0], looks[-1]
+        return max((waited - first.get(thread, 0.0) for thread, waited in last.items()), default=0.0)
+
+    def _look_on(self) -> None:
+        while not self._done.wait(LOOK_S):
+            others = {thread.name for thread in self._folder.iterdir()} - {self._first}
+            self._looks.append((time.monotonic(), {thread: self._waited_s(thread) for thread in others}))
+
+    def _waited_s(self, thread: str) -> float:
+        try:
+            return int((self._folder / thread / "schedstat").read_text().split()[1]) / 1e9
+        except (FileNotFoundError, ProcessLookupError):  # it has ended
+            return 0.0
+
+
+def read_pauses(file: Path, begun_s: float, ended_s: float, others: OtherThreads | None = None) -> list[Pause]:
+    """Returns the pauses within this span of monotonic time, without what other threads waited for a processor."""
     lines = [map(float, line.split()) for line in file.read_text().splitlines()] if file.exists() else []
-    return [
-        Pause(pause_s * 1000, work_s * 1000)
-        for at_s, pause_s, work_s in lines
-        if at_s + pause_s >= begun_s and at_s <= ended_s
-    ]
+    pauses = []
+    for pause_begun_s, pause_ended_s, pause_s, work_s in lines:
+        if pause_ended_s >= begun_s and pause_begun_s <= ended_s:
+            waited_s = 0.0 if others is None else others.longest_wait_s(pause_begun_s, pause_ended_s)
+            pauses.append(Pause(max(pause_s - waited_s, min(pause_s, work_s)) * 1000, work_s * 1000))
+    return pauses
 
 
 @dataclass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import select
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from testing.client import Clickcurve
-from tests.hostile.loop_watch import Heartbeat, Pause, Seen, WatchedServer, read_pauses
+from tests.hostile.loop_watch import Heartbeat, OtherThreads, Pause, Seen, WatchedServer, read_pauses
 
 
 def work(seconds: float) -> None:
@@ -45,8 +47,39 @@ def test_a_loop_that_is_held_by_work_or_by_a_call_that_blocks_is_seen(
 def test_pauses_outside_the_time_that_is_asked_for_are_left_out(tmp_path: Path) -> None:
     file = tmp_path / "pauses"
     assert read_pauses(file, 0, 9) == []
-    file.write_text("1.0 0.5 0.1\n2.0 0.5 0.25\n4.0 0.5 0.1\n")
+    file.write_text("1.0 1.5 0.5 0.1\n2.0 2.5 0.5 0.25\n4.0 4.5 0.5 0.1\n")
     assert read_pauses(file, 2.2, 3.0) == [Pause(500.0, 250.0)]
+
+
+SPINNING = """
+import os, threading
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+def spin():
+    while True:
+        pass
+threading.Thread(target=spin, daemon=True).start()
+input()
+"""
+
+
+def test_what_another_thread_waits_for_a_processor_is_no_pause(tmp_path: Path) -> None:
+    two = [subprocess.Popen([sys.executable, "-c", SPINNING], stdin=subprocess.PIPE) for _ in range(2)]
+    try:
+        with OtherThreads(two[0].pid) as others:
+            begun_s = time.monotonic()
+            while others.longest_wait_s(begun_s, time.monotonic()) < 0.02:
+                assert time.monotonic() < begun_s + 60, "both share one processor"
+                select.select([], [], [], 0.01)
+            ended_s = time.monotonic()
+    finally:
+        for process in two:
+            process.communicate(b"\n")
+    file = tmp_path / "pauses"
+    file.write_text(f"{begun_s} {ended_s} 0.025 0.001\n{begun_s} {ended_s} 0.025 0.024\n")
+    waited, own_work = read_pauses(file, begun_s, ended_s, others)
+    assert waited.ms < 6
+    assert own_work.ms == 24.0
+    assert others.longest_wait_s(ended_s + 1, ended_s + 2) == 0.0
 
 
 def test_what_is_too_long_fails_and_is_told() -> None:

@@ -15,8 +15,9 @@ import pytest
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, Breakdown, merge_breakdowns
 from clickcurve.buckets.breakdowns.check import check_breakdown
+from clickcurve.buckets.breakdowns.erased import NO_WORDS
 from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
-from clickcurve.buckets.errors import StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S, END_OF_TIME, fold_day
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key
 from ingest.attributes.country import country_reader
@@ -27,8 +28,9 @@ from ingest.reading.body import Media
 from ingest.reading.request_sums import RequestSums
 from server.corrections.erasing import Erasing
 from server.tokens.audit import AuditLog
-from storage.contract import OPEN, RETIRED
+from storage.contract import OPEN, RETIRED, OwnerRecord
 from storage.erased_words import KEPT_S, Erasure, ErasureBook, KnownWords
+from storage.erasing import RowsOfOwner
 from storage.memory_store import MemoryStore
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
@@ -80,7 +82,6 @@ class Nodes:
             BREAKDOWN,
             AuditLog(self.store, lambda: float(self.now)),
             lambda: float(self.now),
-            lambda: f"{n}-{self.rnd.random()}",
             n == min(set(range(len(self.nodes))) - self.gone, default=0),
             list,
             nothing,
@@ -255,6 +256,7 @@ async def test_an_owner_that_does_not_run_holds_an_erasure_up_until_it_is_retire
     record = nodes.memory.owner(lost)
     assert record is not None and record.state == OPEN
     assert nodes.memory.claim(record, replace(record, state=RETIRED))
+    nodes.now += 100
     await nodes.refresh(trouble=False)
     done = nodes.noted(erasure)
     assert done.done_at is not None and nodes.places() == []
@@ -304,6 +306,7 @@ async def test_a_row_that_cannot_be_read_and_a_journal_set_aside_refuse(tmp_path
     assert refused.done_at is None and "1 of its rows cannot be read" in refused.refused[1]
     nodes.memory._rows[key][1] = whole
     calls = nodes.store.calls
+    nodes.now += 100
     await nodes.refresh(trouble=False)
     assert nodes.store.calls - calls < 20 and nodes.noted(erasure).done_at is None, "it does not read everything again"
     nodes.erasings[0].set_aside = lambda: [tmp_path / "set-aside-1-journal-1"]
@@ -369,7 +372,40 @@ async def test_without_an_erasure_a_look_is_one_note(tmp_path: Path) -> None:
     assert nodes.store.calls - calls == 1
     nodes.erase()
     for _ in range(2):
+        nodes.now += 100
         await nodes.refresh(trouble=False)
     calls = nodes.store.calls
     await nodes.refresh(trouble=False)
     assert nodes.store.calls - calls == 1
+
+
+def journal_is_not_known(self: OwnerRecord) -> tuple[int, str]:
+    return self.epoch, self.holder
+
+
+FAULTS: dict[str, tuple[Any, str, Any]] = {
+    "what lands is not looked at": (KnownWords, "read", lambda self, clock: NO_WORDS),
+    "owners are not waited for": (ErasureBook, "waiting", lambda self, erasure: []),
+    "a journal does not find its own claim": (OwnerRecord, "last_claim", property(journal_is_not_known)),
+    "rows that cannot be read are passed over": (RowsOfOwner, "refusal", lambda self: None),
+    "what was noted is never forgotten": (ErasureBook, "forget_old", lambda self, now: None),
+}
+STORIES = (
+    test_an_owner_that_does_not_run_holds_an_erasure_up_until_it_is_retired,
+    test_a_row_that_cannot_be_read_and_a_journal_set_aside_refuse,
+    test_the_value_counts_again_eight_days_after_the_end,
+)
+
+
+@pytest.mark.parametrize(("place", "name", "by"), FAULTS.values(), ids=FAULTS)
+async def test_a_planted_fault_is_found(
+    place: Any, name: str, by: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, name, by)
+    found = 0
+    for n, story in enumerate(STORIES):
+        try:
+            await story(tmp_path / f"{n}")
+        except (AssertionError, ClickcurveError):
+            found += 1
+    assert found

@@ -39,18 +39,20 @@ async def judge(simulation: Simulation) -> None:
     simulation.cluster.faults = simulation.cluster.faults.none()
     simulation.cluster.down.clear()
     await _flush_all(simulation)
+    await simulation.end()
     _judge_totals(simulation, "the end")
     while simulation.stage.late:
         simulation.stage.late.pop(simulation.rnd.randrange(len(simulation.stage.late)))()
     await simulation.stage.pass_turns(200)
     _judge_totals(simulation, "the end, when all that was late has come")
+    simulation.judge_rows()
     await _judge_corrections(simulation)
     await _judge_books(simulation)
     await _judge_answers(simulation)
     for machine in simulation.machines:
         assert machine.process is not None
         simulation.spawn(machine.process, simulation.close_at)
-        await _finish(simulation, machine.process)
+        await finish(simulation, machine.process)
         await simulation.bury(machine)
 
 
@@ -61,7 +63,7 @@ async def _flush_all(simulation: Simulation) -> None:
             machine.disk.fault = None
             if process is not None:
                 process.connection.fault_at.clear()
-                await _finish(simulation, process)
+                await finish(simulation, process)
                 if isinstance(process.fenced, JournalSuperseded):
                     await simulation.quarantine(machine)
                 elif process.fenced or not process.life.alive:
@@ -74,13 +76,13 @@ async def _flush_all(simulation: Simulation) -> None:
         processes = [machine.process for machine in simulation.machines]
         for process in processes:
             if process is not None:
-                await _finish(simulation, process)
+                await finish(simulation, process)
         if all(process and not process.fenced and not any(process.owner.buffered_links()) for process in processes):
             return
     raise Wrong(f"not everything could be flushed in {ROUNDS} rounds")
 
 
-async def _finish(simulation: Simulation, process: Process) -> None:
+async def finish(simulation: Simulation, process: Process) -> None:
     """Until it has ended all that it does, or has died."""
     for _ in range(PATIENCE):
         simulation.stage.resume(process.life)
@@ -106,7 +108,7 @@ def _judge_words(simulation: Simulation, what: str, pair: tuple[int, ...], link:
     except RowCorrupt as error:
         raise Wrong(f"{what}: {error.detail}") from error
     live = [row for row in rows if row.erased_at >= divided.erased_at]
-    if wrong := judge_words(what, total, values_of(merge_breakdowns(live, 0, BREAKDOWN))):
+    if wrong := judge_words(what, total, values_of(merge_breakdowns(live, 0, BREAKDOWN), simulation.erased)):
         raise Wrong(*wrong)
 
 
@@ -152,7 +154,7 @@ async def _corrected(simulation: Simulation, link: str, make: Callable[[CalledLi
     for machine in simulation.machines:
         if machine.process is not None and not done:
             simulation.spawn(machine.process, carry_out)
-            await _finish(simulation, machine.process)
+            await finish(simulation, machine.process)
             simulation.check()
     return bool(done)
 

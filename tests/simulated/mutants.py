@@ -85,11 +85,11 @@ def closed_part_taken_for_stored(self: Any, key: str, before: Any, *args: Any) -
 SAVED = flushed_rows.FlushedBreakdowns.saved
 
 
-def parts_applied_without_mark(stored: Any, delta: Any, mark: int, *args: Any) -> Any:
+def parts_applied_without_mark(stored: Any, delta: Any, mark: int, *args: Any, **named: Any) -> Any:
     if stored is not None:
         row = decode_parts(stored)
         stored = encode_parts(row._replace(mark=0), BREAKDOWN)
-    return apply_parts(stored, delta, mark, *args)
+    return apply_parts(stored, delta, mark, *args, **named)
 
 
 def flush_without_rewrite(**named: Any) -> flush.Flush:

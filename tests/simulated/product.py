@@ -41,8 +41,8 @@ def open_store(connection: Connection, clock: Callable[[], float]) -> Store:
     return CassandraStore(connection, CACHE_BYTES)
 
 
-def history_of(seed: int, plot: Plot) -> History:
-    return History(seed, plot, open_store, make_cluster)
+def history_of(seed: int, plot: Plot, kind: type[History] = History) -> History:
+    return kind(seed, plot, open_store, make_cluster)
 
 
 def tell(history: History) -> None:

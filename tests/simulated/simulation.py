@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from clickcurve.buckets.errors import ClickcurveError, JournalSuperseded, JournalUnknown, OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import END_OF_TIME
@@ -23,7 +23,7 @@ from retention.run import run_pass
 from server.corrections.rules import DisavowRule
 from storage.contract import FINAL, RETIRED, Held, OwnerRecord
 from storage.owners import is_open
-from tests.audit.attributes import batch_of
+from tests.audit.attributes import NOTHING_ERASED, batch_of
 from tests.audit.auditor import Outcome, digit_of
 from tests.audit.journals import Copy, JournalsAuditor, SentBatch, Wrong
 from tests.ingest.journal.faulty_disk import FaultyDisk, Stopped
@@ -54,6 +54,9 @@ def token_of(life: Life, rnd: Random) -> Callable[[], str]:
 
 
 class Simulation:
+    process_class: ClassVar[type[Process]] = Process
+    erased: ClassVar[Mapping[str, str]] = NOTHING_ERASED  # by dimension the value that was erased
+
     def __init__(self, rnd: Random, open_store: OpenStore, make_cluster: MakeCluster) -> None:
         self.rnd = rnd
         self.now = float(START + rnd.randrange(DAY_S))
@@ -66,6 +69,12 @@ class Simulation:
         self.partly_erased: set[str] = set()  # links whose deletion had no answer: one replica may know of it
         self.open_store = open_store
         self._numbers = 0
+
+    async def end(self) -> None:
+        """What is left to be done when the cluster is healed and everybody has flushed."""
+
+    def judge_rows(self) -> None:
+        """Raises what is wrong with rows at the end, when all that was late has come."""
 
     def check(self) -> None:
         """Raises what has gone wrong until now."""
@@ -100,7 +109,7 @@ class Simulation:
         self.note(machine, "starts", life.name, machine.copy.name, machine.identity())
         token = token_of(life, self.rnd)
         try:
-            process = machine.process = Process(machine, life, connection, self.open_store, token)
+            process = machine.process = self.process_class(machine, life, connection, self.open_store, token)
         except (StoreUnavailable, Stopped):
             machine.disk.kill()
             return

@@ -15,7 +15,7 @@ from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.disavow import CalledLink, Correction, call_back, disavow
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, fold_day
-from clickcurve.keys import ALL_LINKS, group_key, moved_key
+from clickcurve.keys import ALL_LINKS, group_key, link_key, moved_key
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import ProfileReader
 from ingest.attributes.referrer import ReferrerReader
@@ -24,7 +24,9 @@ from ingest.corrections import CORRECTIONS_SOURCE, Corrector, correction_batch
 from ingest.hit import Moment
 from ingest.reading.body import Media
 from ingest.reading.request_sums import RequestSums
+from server.corrections import runner
 from server.corrections.rules import DisavowBook, DisavowRule
+from server.corrections.runner import Corrections
 from storage.contract import Store
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
@@ -145,6 +147,43 @@ def test_a_correction_during_an_outage_counts_once_after_it(
     asyncio.run(story())
 
 
+def test_a_rule_of_many_links_goes_through_every_store(
+    store_factory: StoreFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "LINKS_PER_PIECE", 2)
+
+    async def story() -> None:
+        store = store_factory()
+        node = node_of(tmp_path / "node", store)
+        links = {"a": 3, "acme/1": 5, "acme/2": 7, "b": 9, "\0c": 4}
+        for link, count in links.items():
+            await send(node, link, "spam.example", count)
+            await send(node, link, "fine.example", 1, days_ago=40)
+        server = Corrections.of(node.owner, store, BREAKDOWN, lambda: NOW)
+        for prefix in ("acme/", ""):
+            rule = replace(SPAM, stored=ALL_LINKS, prefix=prefix)
+            server.book.add(rule)
+            await server.refresh()
+            called = {link: count for link, count in links.items() if link.startswith(prefix)}
+            (noted,) = server.book.all()
+            assert noted.settled and noted.walked is not None
+            assert (noted.walked.links, noted.walked.moved) == (len(called), sum(called.values()))
+            for link, count in links.items():
+                everything, left = await left_in(server.corrector, link_key(link))
+                assert (everything, left) == (count + 1, count + 1 - called.get(link, 0))
+            everything, left = await left_in(server.corrector, ALL_LINKS)
+            assert everything - left == sum(called.values())
+            server.book.undo(rule.id)
+            await server.refresh()
+            assert server.book.all() == []
+            everything, left = await left_in(server.corrector, ALL_LINKS)
+            assert everything == left
+        assert verify(store, LADDER).broken == []
+        await node.owner.close()
+
+    asyncio.run(story())
+
+
 def test_every_process_knows_the_rules_of_a_store(store_factory: StoreFactory) -> None:
     here, there = DisavowBook(store_factory()), DisavowBook(store_factory())
     versions = [there.version()]
@@ -159,6 +198,7 @@ def test_every_process_knows_the_rules_of_a_store(store_factory: StoreFactory) -
     (noted,) = here.all()
     assert noted.settled and here.add(SPAM) == rule
     versions.append(there.version())
+    there.settle(noted)
     (noted,) = there.all()
     assert (noted.settled, noted.flushed) == (False, frozenset()), "sent again it is carried out again"
     there.settle(noted)

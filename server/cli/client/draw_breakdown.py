@@ -45,7 +45,15 @@ def value_lines(answer: Any, tz: str | None, width: int, plain: bool = False) ->
         DrawnCount(visible(each["value"]) or NOT_GIVEN, each["at_least"], each["at_most"]) for each in answer["values"]
     ]
     drawn += [DrawnCount(name, count, count) for name, count in rest if count]
-    return [head, *_lines(drawn, width, plain), f"total {answer['total']:,}"]
+    return [head, *_lines(drawn, width, plain), f"total {answer['total']:,}", *_kept_since(answer)]
+
+
+def _kept_since(answer: Any) -> list[str]:
+    """Says from when on values are kept, where the range begins before; that is a midnight of UTC."""
+    since = answer.get("kept_since")
+    if since is None or (answer["from"] or 0) >= since:
+        return []
+    return [f"values are kept since {datetime.fromtimestamp(since, UTC):%Y-%m-%d} (UTC); older ones are (other)"]
 
 
 def visitor_lines(answer: Any, width: int, plain: bool = False) -> list[str]:

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clickcurve.buckets.breakdowns import disavow as product
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.breakdowns.disavow import call_back, disavow, reconcile
+from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.ladder import CLICKS, END_OF_TIME
 from clickcurve.buckets.ranges import Bots, between, total
@@ -34,6 +36,16 @@ def history(seed: int, module: ModuleType = product) -> World:
 @given(SEEDS)
 def test_corrections_keep_their_laws(seed: int) -> None:
     history(seed)
+
+
+@given(SEEDS, st.sampled_from([2, 33, 40, 400]))
+def test_corrections_keep_their_laws_where_values_are_kept_for_a_time(seed: int, days: int) -> None:
+    rng = Random(seed)
+    world = World(rng)
+    world.bounded = BoundedLadder(BREAKDOWN.ladder, world.bounded.caps, (KeptTime("ref", days),))
+    for _ in range(rng.randrange(3, 16)):
+        act(world, DIMENSIONS)
+        hold_laws(world)
 
 
 @given(SEEDS)

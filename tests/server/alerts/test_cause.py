@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.why import ChangeQueries
 from server.alerts.cause import AlertCause, CauseFinder
+from server.alerts.ledger import Noted
 from server.alerts.message import FIRED, AlertMessage
 from server.settings.alerts import Alert, parse_alerts
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
@@ -133,6 +135,11 @@ def test_a_message_is_the_same_after_a_restart_and_falls_have_no_cause() -> None
     quiet.restart()
     quiet.visit()
     assert "cause" not in json.loads(quiet.receiver.posts[0][1])["data"]
+
+
+def test_states_that_an_older_version_noted_are_read() -> None:
+    older = b'[true,1772407710,"msg_1",["url"],[11,11]]'
+    assert msgspec.json.decode(older, type=Noted) == Noted(True, 1_772_407_710, "msg_1", ("url",), (11, 11))
 
 
 def test_an_alert_whose_cause_cannot_be_told_is_said_without(monkeypatch: pytest.MonkeyPatch) -> None:

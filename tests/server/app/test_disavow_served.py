@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, moved_key
+from server import clock
+from server.corrections.rules import DisavowBook
 from storage.from_uri import open_store
 from testing.client import http_client
 from testing.server import RunningServer
@@ -128,6 +131,37 @@ def test_a_deleted_link_takes_its_corrections_along(serve: Serve) -> None:
         send(client, "a", "https://spam.example/", 4)
         assert client.get("/v1/links/a/total").json()["total"] == 4
         assert client.get("/v1/links/a/total?bots=only").json()["total"] == 0
+
+
+def test_an_export_holds_no_rules_and_gives_the_same_answers_once_they_are_sent_again(
+    serve: Serve, data: Path, tmp_path: Path
+) -> None:
+    server = serve("--flush-s", "3600", data=data)
+    with http_client(server.url) as client:
+        for key in "ab":
+            send(client, key, "https://spam.example/", 9, groups=["g"])
+            send(client, key, "https://news.example/", 2, ts=int(clock.now()) - 40 * DAY_S)
+        for path in ("/v1/links/a/disavow", "/v1/groups/g/disavow", "/v1/disavow"):
+            client.post(path, json={"ref": "spam.example"}).raise_for_status()
+        before = answers(client)
+    listed = said("disavow", "list", "--json", "--url", server.url)
+    server.stop()
+    said("export", "--out", str(tmp_path / "out.ndjson"), "--data", str(data))
+    said("backup", str(tmp_path / "backup.db"), "--data", str(data))
+    store = open_store(f"sqlite:///{tmp_path}/backup.db")
+    assert len(DisavowBook(store).all()) == 3, "a backup has the rules, and their corrections"
+    store.close()
+    server = serve("--flush-s", "3600", data=tmp_path / "other")
+    with http_client(server.url) as client:
+        said("import", str(tmp_path / "out.ndjson"), "--url", server.url)
+        assert client.get("/v1/disavow").json() == {"rules": []}
+        assert client.get("/v1/links/a/total").json()["total"] == 11, "what was counted"
+        for rule in map(json.loads, listed.splitlines()):
+            of = {"link": f"links/{rule['key']}/", "group": f"groups/{rule['key']}/"}.get(rule["kind"], "")
+            client.post(f"/v1/{of}disavow", json={rule["dimension"]: rule["value"]}).raise_for_status()
+        assert [text for text in answers(client) if '"from"' not in text] == [
+            text for text in before if '"from"' not in text
+        ]
 
 
 @pytest.mark.parametrize("stored", ["\0moved:a", "\0by:\0moved:a"])

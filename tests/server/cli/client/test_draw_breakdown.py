@@ -39,6 +39,15 @@ def test_values_are_listed_with_what_is_of_no_value() -> None:
     ]
 
 
+def test_a_range_that_begins_before_values_are_kept_says_so() -> None:
+    kept = {"kept_since": 1_769_904_000, "other": 3, "total": 3}
+    said = "values are kept since 2026-02-01 (UTC); older ones are (other)"
+    for start in (None, 1_769_903_000):
+        assert draw_breakdown.value_lines(values(**kept, **{"from": start, "to": 1_770_000_000}), None, 80)[-1] == said
+    later = values(**kept, **{"from": 1_769_904_000, "to": 1_770_000_000})
+    assert draw_breakdown.value_lines(later, None, 80)[-1] == "total 3"
+
+
 def test_no_hits_are_a_total_of_nothing() -> None:
     assert draw_breakdown.value_lines(values(), None, 80)[1:] == ["total 0"]
     no_visitors = {"days": [], "visitor_days": 0, "at_least": 0, "at_most": 0, "exact": True, "unknown": 0}
