@@ -242,6 +242,8 @@ MUTANTS = [
             replaced(GroupCommit, "exclusive", while_others_commit),
             replaced(Window, "under_way", property(lambda self: 0)),
         ),
+        seeds=40,
+        first=80,
     ),
     Mutant("given_up", lambda: replaced(Window, "give_up", name_what_is_given_up)),
     Mutant("whole", lambda: replaced(CassandraJournals, "frames", frames_in_part), seeds=200),
