@@ -27,7 +27,7 @@ from itertools import chain
 from typing import TypeVar
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder, PendingBreakdown
-from clickcurve.buckets.breakdowns.erased import NO_WORDS, ErasedWords
+from clickcurve.buckets.breakdowns.erased import ErasedWords
 from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalBroken,
@@ -63,9 +63,9 @@ class Owner:
 
     `token` makes a random name for each claim. `place`: the journal's address in the owner's record, for people.
     `alone`: no other owner writes this store. `buffers`: what the journal holds; None: it is read here. `stamps` None:
-    no other process stamps its hits. `flushed` is called with
-    the status after each complete flush, `unreadable` with the key of a damaged row and what is wrong with it, in the
-    flush's thread. `erased_words` reads the values that must be forgotten, from the store, as each flush begins.
+    no other process stamps its hits. `flushed` is called with the status after each complete flush, `unreadable` with
+    the key of a damaged row and what is wrong with it, in the flush's thread. `erased_words` reads the values that must
+    be forgotten, as each flush begins; None: nothing is erased.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Owner:
         bounded: BoundedLadder = BREAKDOWN,
         flushed: Callable[[OwnerStatus], None] = lambda status: None,
         unreadable: Callable[[str, ClickcurveError], object] = lambda key, error: None,
-        erased_words: Callable[[], ErasedWords] = lambda: NO_WORDS,
+        erased_words: Callable[[], ErasedWords] | None = None,
     ) -> None:
         self._journal = journal
         self._store = store
@@ -311,7 +311,8 @@ class Owner:
     async def _flush(self) -> None:
         with self._counting_failures():
             await self._claim()
-            self._buffers.forget_words(await self._in_store_thread(self._erased_words))
+            if self._erased_words is not None:
+                self._buffers.forget_words(await self._in_store_thread(self._erased_words))
             if self._record is not None:
                 await self._carry_out(self._record)
             if record := await self._take():

@@ -25,6 +25,7 @@ from storage.contract import (
     ERASE_VERSION,
     Store,
 )
+from storage.note_versions import UNREAD, renew_version
 
 KEPT_S = 8 * DAY_S
 _NOTES = ERASE[:-1]  # how the names of all notes of erasures begin
@@ -169,8 +170,7 @@ class ErasureBook:
         return bytes.fromhex(noted)
 
     def _change(self) -> None:
-        self._store.drop_notes([ERASE_VERSION])
-        self._store.note(ERASE_VERSION, secrets.token_hex(8))
+        renew_version(self._store, ERASE_VERSION)
 
 
 def _by_owner(notes: dict[str, str], prefix: str) -> dict[int, str]:
@@ -187,7 +187,7 @@ class KnownWords:
 
     def __init__(self, book: ErasureBook) -> None:
         self._book = book
-        self._version: str | None = None
+        self._version: str | None = UNREAD
         self._words = NO_WORDS
 
     def read(self, clock: Callable[[], float]) -> ErasedWords:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from clickcurve.buckets.breakdowns.erased import NO_WORDS, ErasedWords
+from clickcurve.buckets.breakdowns.erased import ErasedWords
 from ingest.flush import Pace
 from ingest.journal.disk import Disk
 from ingest.journal.disk_journal import DiskJournal
@@ -55,7 +55,7 @@ class OwnerProcess:
         alone: bool,
         disk: TrackedDisk,
         stamps: Callable[[], Stamps] | None = None,
-        erased_words: Callable[[], ErasedWords] = lambda: NO_WORDS,
+        erased_words: Callable[[], ErasedWords] | None = None,
     ) -> None:
         """Starts it. `stamps` makes its stamps at each start; None: as if no other process had any."""
         self.erased_words = erased_words

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from zoneinfo import ZoneInfo
 
+from clickcurve.access import access
 from clickcurve.answers import CurveAnswer, Tabular, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.rule import Rule
@@ -22,7 +23,7 @@ from dashboard.page.lists.names import Beside, domain_and_name, name_rows
 from dashboard.page.lists.rankings import RANKED, Rankings
 from dashboard.page.lists.table import BY_KEY, LinkTable
 from dashboard.page.periods import Period, offered_periods
-from dashboard.page.subject import ALL_LINKS, GROUP, LINK, PageSubject
+from dashboard.page.subject import ALL_LINKS, GROUP, LINK, PageSubject, link_or_group
 from dashboard.page.view import EVER, PageView
 from dashboard.pictures.axes import day_and_time, with_commas
 from dashboard.pictures.curve_picture import period_words
@@ -174,7 +175,16 @@ class Pages:
             "note": page.note,
             "sum_note": page.sum_note,
             "domain": visible(view.prefix[:-1]) if self._hosts_in_key and view.prefix.find("/") > 0 else "",
+            "domain_group": await self._domain_group(view),
         }
+
+    async def _domain_group(self, view: PageView) -> str:
+        """Returns the address of the shown domain's group; "" if it counts nothing that may be seen."""
+        host, slash, rest = view.prefix.partition("/")
+        if not (self._hosts_in_key and host and slash) or rest or access().group not in ("", host):
+            return ""
+        answer = await self._questions.total(link_or_group(GROUP, host).asked, b"bots=include")
+        return f"groups/{in_path(host)}{view.of_one()}" if answer.total else ""
 
     async def table_csv(self, view: PageView, now: int) -> tuple[Tabular, ZoneInfo]:
         """Returns the first lines of the table of all links, and the zone of the view."""

@@ -27,7 +27,8 @@ class Steps(Protocol):
 class Noted(msgspec.Struct, array_like=True, frozen=True):
     """What a tail holds. due: the ways on which the last change is still to be said. counted: bounds of the totals.
 
-    cause: the value that brought most of the hits; it is kept so that a message is the same when it is sent again.
+    cause: the value that brought most of the hits. It is kept so that a message is the same when it is sent again, and
+    forgotten when nothing is due any more.
     """
 
     firing: bool = False
@@ -70,4 +71,4 @@ class Ledger:
 
 
 def replace_due(noted: Noted, due: tuple[str, ...]) -> Noted:
-    return msgspec.structs.replace(noted, due=due)
+    return msgspec.structs.replace(noted, due=due, cause=noted.cause if due else None)

@@ -28,6 +28,7 @@ from storage.contract import (
     Store,
 )
 from storage.erased_words import ErasureBook
+from storage.note_versions import renew_version
 
 MAX_RULES = 1_000
 
@@ -263,8 +264,7 @@ class DisavowBook:
         self._change()
 
     def _change(self) -> None:
-        self._store.drop_notes([DISAVOW_VERSION])
-        self._store.note(DISAVOW_VERSION, secrets.token_hex(8))
+        renew_version(self._store, DISAVOW_VERSION)
 
 
 def _flushed(rule: DisavowRule) -> str:

@@ -25,6 +25,7 @@ from server import clock
 from server.corrections.rules import CorrectedRows, DisavowBook, DisavowRule, NotedRule, Walked
 from server.logs import log
 from storage.contract import Store
+from storage.note_versions import UNREAD
 
 LINKS_PER_PIECE = 200
 PIECES_S = 1.0  # pieces of a rule follow one another for so long, then the other rules have their turn
@@ -39,7 +40,7 @@ class Corrections:
         self.book = DisavowBook(store)
         self.rules: list[NotedRule] = []
         self._corrected = CorrectedRows()
-        self._version: str | None = None
+        self._version: str | None = UNREAD
         self._failed: dict[str, str] = {}  # why, by the id of a rule
         self._is_silent = False
         self._refreshing = asyncio.Lock()
@@ -66,7 +67,7 @@ class Corrections:
 
     async def _moved_of(self, stored: Sequence[str]) -> list[str]:
         version = await in_thread("reading rules", self.book.version)
-        return [] if version is None else [moved_key(each) for each in stored]
+        return [] if version is None and not self.rules else [moved_key(each) for each in stored]
 
     async def begin(self, patience_s: float) -> None:
         """Reads the rules before the first question, if the store answers in time; else the next look does."""

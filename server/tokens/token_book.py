@@ -5,7 +5,6 @@ Any change is followed by another version, which is all that the others look at 
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Iterable
 
 import msgspec
@@ -15,6 +14,7 @@ from clickcurve.buckets.ladder import DAY_S
 from server.logs import log
 from server.tokens.token import Token, Wish, make_token
 from storage.contract import TOKEN, TOKEN_USED, TOKENS_VERSION, Store
+from storage.note_versions import renew_version
 
 MAX_TOKENS = 1_000
 EXPIRED_SHOWN_S = 30 * DAY_S  # a token that has expired is listed for so long, and then dropped
@@ -103,8 +103,7 @@ class TokenBook:
             self._store.drop_notes([*(TOKEN + token_id for token_id in token_ids), *days])
 
     def _change(self) -> None:
-        self._store.drop_notes([TOKENS_VERSION])
-        self._store.note(TOKENS_VERSION, secrets.token_hex(8))
+        renew_version(self._store, TOKENS_VERSION)
 
 
 def _token_in(name: str, value: str) -> Token | None:

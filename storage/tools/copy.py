@@ -53,6 +53,7 @@ from storage.contract import (
     Store,
     View,
 )
+from storage.note_versions import renew_version
 from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
 from storage.tools.copy_owner import (
     PREFIX,
@@ -320,7 +321,7 @@ class _Copying:
         for name, value in new.items():
             self._target.note(name, value)
         if new:
-            self._note_version(DISAVOW_VERSION)
+            renew_version(self._target, DISAVOW_VERSION)
 
     def _note_tokens(self, ours: Notes, theirs: Notes) -> int:
         """Makes the target know the source's tokens, and keep its audit log; returns how many tokens are new there."""
@@ -329,13 +330,8 @@ class _Copying:
                 self._target.note(name, value)
         new = sum(name.startswith(TOKEN) for name in ours.keys() - theirs.keys())
         if new:
-            self._note_version(TOKENS_VERSION)
+            renew_version(self._target, TOKENS_VERSION)
         return new
-
-    def _note_version(self, name: str) -> None:
-        """Makes servers of the target read anew what this is the version of."""
-        self._target.drop_notes([name])
-        self._target.note(name, f"copied from {self._uuid} at {self._now}")
 
     # --- ids and reading back ---------------------------------------------------------------------------------------
     def _claim_ids(self, part: Part, since_us: int, window_us: int) -> int:

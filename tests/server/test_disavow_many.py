@@ -13,13 +13,14 @@ import pytest
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.errors import ParameterInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S, END_OF_TIME, fold_day
-from clickcurve.keys import ALL_LINKS, group_key, link_key
+from clickcurve.keys import ALL_LINKS, group_key, link_key, moved_key
 from ingest.hit import Moment
 from ingest.reading.body import Media
 from ingest.reading.request_sums import RequestSums
 from server.corrections import runner
 from server.corrections.rules import DisavowRule
 from server.corrections.runner import Corrections
+from storage.contract import DISAVOW_VERSION
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess
 from tests.ingest.faulty_store import Killed
@@ -104,6 +105,23 @@ class Told:
 
 def rule_of(prefix: str | None, stored: str = ALL_LINKS, **more: Any) -> DisavowRule:
     return DisavowRule(stored, "ref", SPAM, **{"since": 0, "until": END_OF_TIME, "at": 1, "prefix": prefix, **more})
+
+
+async def test_a_rule_whose_change_was_killed_before_its_version_is_known_from_the_start(tmp_path: Path) -> None:
+    told = Told(tmp_path, 1)
+    await told.note(rule_of(None, link_key("a")))
+    told.nodes.memory.drop_notes([DISAVOW_VERSION])
+    server = told.server(told.nodes.nodes[0])
+    erased: list[str] = []
+
+    async def erase(rows: Sequence[str]) -> None:
+        erased.extend(rows)
+
+    await server.refresh()
+    assert server.is_corrected(link_key("a"))
+    await server.erase_with([link_key("a")], erase)
+    assert erased == [moved_key(link_key("a")), link_key("a")]
+    await told.close()
 
 
 async def test_a_rule_of_all_links_calls_hits_of_each_and_all_links_follow(tmp_path: Path) -> None:

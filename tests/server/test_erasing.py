@@ -28,7 +28,7 @@ from ingest.reading.body import Media
 from ingest.reading.request_sums import RequestSums
 from server.corrections.erasing import Erasing
 from server.tokens.audit import AuditLog
-from storage.contract import OPEN, RETIRED, OwnerRecord
+from storage.contract import ERASE_VERSION, OPEN, RETIRED, OwnerRecord
 from storage.erased_words import KEPT_S, Erasure, ErasureBook, KnownWords
 from storage.erasing import RowsOfOwner
 from storage.memory_store import MemoryStore
@@ -236,6 +236,14 @@ def test_an_erasure_ends_the_same_whoever_is_killed(seed: int, tmp_path: Path) -
             await nodes.nodes[n].owner.close()
 
     asyncio.run(story())
+
+
+def test_an_erasure_whose_change_was_killed_before_its_version_is_known_from_the_start() -> None:
+    store = MemoryStore()
+    book = ErasureBook(store)
+    book.add(book.meant("ref", WORD, None, START))
+    store.drop_notes([ERASE_VERSION])
+    assert KnownWords(ErasureBook(store)).read(lambda: START).is_named("ref", WORD)
 
 
 async def test_an_owner_that_does_not_run_holds_an_erasure_up_until_it_is_retired(tmp_path: Path) -> None:

@@ -232,6 +232,29 @@ def test_a_link_leads_to_its_domain_where_keys_begin_with_hosts(serve: Serve) ->
         assert '<a href="../links?last=7d&amp;prefix=a.example%2F"><bdi>a.example</bdi></a>/<bdi>x</bdi></h1>' in link
 
 
+def test_a_domain_leads_to_its_group_where_there_is_one(serve: Serve) -> None:
+    admin = "a" * 40
+    settings = {"CLICKCURVE_ADMIN_TOKEN": admin}
+    server = serve("--hosts", "in_key", "--group-by-host", "on", settings=settings)
+    with http_client(server.url) as http:
+        http.headers["Authorization"] = f"Bearer {admin}"
+        http.post("/v1/hits", json=[{"key": "a.example/x"}, {"key": "b.example/x"}, {"key": f"{'x' * 65}/x"}])
+        others = {}
+        for group in ("a.example", "other"):
+            asked = {"name": group, "scopes": ["read"], "prefix": "a.example/", "group": group}
+            others[group] = http.post("/v1/tokens", json=asked).raise_for_status().json()["token"]
+        found = 'href="groups/a.example?last=7d">Curve, visitors and referrers of <bdi>a.example</bdi></a>'
+        assert found in http.get("/links?last=7d&prefix=a.example%2F").text
+        assert http.get("/groups/a.example?last=7d").status_code == 200
+        for prefix in ("", "a.example%2Fx", f"{'x' * 65}%2F", "none.example%2F"):
+            assert "Curve, visitors" not in http.get(f"/links?last=7d&prefix={prefix}").text
+        for group, token in others.items():
+            http.headers["Authorization"] = f"Bearer {token}"
+            page = http.get("/links?last=7d&prefix=a.example%2F")
+            assert page.status_code == 200
+            assert (found in page.text) is (group == "a.example")
+
+
 def test_without_hosts_in_keys_a_prefix_selects_and_no_domain_is_told_apart(serve: Serve) -> None:
     with http_client(serve().url) as http:
         http.post("/v1/hits", json=[{"key": "a.example/x"}, {"key": "b"}]).raise_for_status()

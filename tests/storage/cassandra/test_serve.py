@@ -157,6 +157,36 @@ def test_a_rule_made_at_one_machine_is_carried_out_and_undone_at_all(serve: Serv
     said("verify", "--store", uri)
 
 
+def test_a_value_is_erased_by_both_machines_and_for_one_that_was_closed(serve: Serve, uri: str, tmp_path: Path) -> None:
+    flags = ("--store", uri, "--flush-s", "1", "--breakdown-dimensions", "ref")
+    here, there, closed = (serve(*flags, data=tmp_path / name) for name in ("here", "there", "closed"))
+    for server, count in ((here, 5), (there, 7), (closed, 9)):
+        with Clickcurve(server.url) as client:
+            client.send([{"key": "launch", "ref": "ann.example", "count": count}])
+    wait_until(lambda: counts(here, 21))
+    assert closed.stop() == 0
+    with Clickcurve(there.url) as client:
+        body = {"dimension": "ref", "value": "ann.example"}
+        erasure = client.http.post("/v1/words/erase", json=body).raise_for_status().json()
+        assert len(erasure["waiting"]) == 3
+
+    def state(server: RunningServer) -> Any:
+        with Clickcurve(server.url) as client:
+            return client.http.get(f"/v1/words/erase/{erasure['id']}").raise_for_status().json()
+
+    wait_until(lambda: state(here)["state"] == "done", 60)
+    assert (state(there)["hits"], state(there)["waiting"]) == (21, [])
+    for server in (here, there):
+        with Clickcurve(server.url) as client:
+            answer = client.http.get("/v1/links/launch/by/ref").raise_for_status().json()
+        assert (answer["values"], answer["other"]) == ([], 21)
+    assert "ann.example" not in said("dump", "launch", "--store", uri)
+    assert [server.stop() for server in (here, there)] == [0, 0]
+    again = serve(*flags, data=tmp_path / "closed")
+    wait_until(lambda: counts(again, 21))
+    said("verify", "--store", uri)
+
+
 def test_a_customer_is_exported_and_deleted_at_any_machine(serve: Serve, uri: str, tmp_path: Path) -> None:
     flags = "--store", uri, "--flush-s", "1", "--breakdown-dimensions", "ref"
     here, there = (serve(*flags, data=tmp_path / name) for name in ("here", "there"))
