@@ -30,20 +30,26 @@ WALK_ROWS = 500
 Walk = Callable[[str | None, int], Sequence[tuple[str, StoredLink]]]
 
 
-class Verbs(Protocol):
-    """What a pass needs of the owner of the rows; `due` and `visited` may block."""
+InThread = Callable[..., Awaitable[Any]]
+
+
+class Revisits(Protocol):
+    """What every visit needs of the owner of the rows. The calls that visits add may block."""
 
     def revisit(self, keys: Iterable[str]) -> None: ...
     async def flush(self) -> None: ...
+
+
+class Verbs(Revisits, Protocol):
+    """What a pass needs of the owner."""
+
     def due(self, fold_day: int, after: str | None, limit: int, /) -> list[str]: ...
     def visited(self, fold_day: int, /) -> None: ...
 
 
-class RowsToRevisit(Protocol):
-    """What a visit of all breakdowns needs of their owner; all but `revisit` and `flush` may block."""
+class RowsToRevisit(Revisits, Protocol):
+    """What a visit of all breakdowns needs of their owner."""
 
-    def revisit(self, keys: Iterable[str]) -> None: ...
-    async def flush(self) -> None: ...
     def walk(self, after: str | None, limit: int, /) -> Sequence[tuple[str, StoredLink]]: ...
     def times_changed(self) -> bool: ...
     def note_times(self) -> None: ...
@@ -63,41 +69,57 @@ async def run_pass(
     verbs: Verbs,
     fold_day: int,
     step_rows: int = STEP_ROWS,
-    in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
+    in_thread: InThread = asyncio.to_thread,
 ) -> PassReport:
     """Visits every row that is due at `fold_day`, once. A store that is down ends the pass, which says so."""
-    steps = rows = 0
-    after: str | None = None
-    try:
-        # A flush that was begun on an earlier day folds to that day: it must not be the one that takes our keys.
-        await verbs.flush()
-        while keys := await in_thread(verbs.due, fold_day, after, step_rows):
-            verbs.revisit(keys)
-            await verbs.flush()
-            steps, rows, after = steps + 1, rows + len(keys), keys[-1]
-        await in_thread(verbs.visited, fold_day)
-    except ClickcurveError as error:
-        return PassReport(fold_day, steps, rows, error.detail)
-    return PassReport(fold_day, steps, rows)
+
+    def due(after: str | None) -> list[str]:
+        return verbs.due(fold_day, after, step_rows)
+
+    return await _visit(verbs, fold_day, due, list, lambda: verbs.visited(fold_day), in_thread)
 
 
 async def revisit_breakdowns(
     verbs: RowsToRevisit,
     fold_day: int,
     step_rows: int = STEP_ROWS,
-    in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread,
+    in_thread: InThread = asyncio.to_thread,
 ) -> PassReport:
     """Visits all breakdowns if values are kept for another time than at the last whole visit."""
+
+    def walked(after: str | None) -> list[str]:
+        return [key for key, _ in verbs.walk(after, step_rows)]
+
+    def breakdowns(keys: Sequence[str]) -> list[str]:
+        return [breakdown_of(key) for key in keys if not is_moved(key)]
+
+    try:
+        if not await in_thread(verbs.times_changed):
+            return PassReport(fold_day, 0, 0)
+    except ClickcurveError as error:
+        return PassReport(fold_day, 0, 0, error.detail)
+    return await _visit(verbs, fold_day, walked, breakdowns, verbs.note_times, in_thread)
+
+
+async def _visit(
+    verbs: Revisits,
+    fold_day: int,
+    page: Callable[[str | None], Sequence[str]],
+    rows_of: Callable[[Sequence[str]], Sequence[str]],
+    end: Callable[[], None],
+    in_thread: InThread,
+) -> PassReport:
+    """Revisits the rows of all pages, one a flush. page: the keys after one; rows_of: which rows they mean."""
     steps = rows = 0
     after: str | None = None
     try:
-        if await in_thread(verbs.times_changed):
+        # A flush that was begun on an earlier day folds to that day: it must not be the one that takes our keys.
+        await verbs.flush()
+        while keys := await in_thread(page, after):
+            verbs.revisit(rows_of(keys))
             await verbs.flush()
-            while page := await in_thread(verbs.walk, after, step_rows):
-                verbs.revisit(breakdown_of(key) for key, _ in page if not is_moved(key))
-                await verbs.flush()
-                steps, rows, after = steps + 1, rows + len(page), page[-1][0]
-            await in_thread(verbs.note_times)
+            steps, rows, after = steps + 1, rows + len(keys), keys[-1]
+        await in_thread(end)
     except ClickcurveError as error:
         return PassReport(fold_day, steps, rows, error.detail)
     return PassReport(fold_day, steps, rows)

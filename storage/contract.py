@@ -394,7 +394,14 @@ class Store(Protocol):
         """
 
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
-        """Returns this owner's rows of these stored keys, without keys that have neither a row nor an erasure."""
+        """Returns this owner's rows of these stored keys, without keys that have neither a row nor an erasure.
+
+        For its holder alone: a store may answer with what was saved or loaded before, and follow the erasures of others
+        only when the holder begins a flush.
+        """
+
+    def read_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
+        """Returns the same of any owner, as it is stored now."""
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         """Replaces these rows, whole, and raises the positions of these sources.

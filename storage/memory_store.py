@@ -117,6 +117,9 @@ class MemoryStore:
                     own[key] = OwnRow(data, erased_at, bounds)
             return own
 
+    def read_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
+        return self.load_own(owner, keys)
+
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         with self._lock:
             check_fence(held, flush, self._owners.get(held.owner))

@@ -6,10 +6,24 @@ import secrets
 
 from storage.contract import Store
 
-UNREAD = ""  # before the first look: notes are read then in any case, since a kill in a change may leave no version
+CUT_OFF = ""  # no text that is ever noted
+_CHANGED = "-changed"  # after the name of a version: there was a change, or one has begun
 
 
 def renew_version(store: Store, name: str) -> None:
     """Notes another version, after a change. May block; raises StoreUnavailable."""
+    store.note(name + _CHANGED, "")
     store.drop_notes([name])
     store.note(name, secrets.token_hex(8))
+
+
+def version_of(store: Store, name: str, *, at_first: bool) -> str | None:
+    """Returns the version; None: nothing was changed yet. May block; raises StoreUnavailable.
+
+    at_first: nothing is known yet. A kill in the middle of a change leaves no version: the answer is then CUT_OFF, by
+    another look at a note. Later looks find the version gone, which is a change as well.
+    """
+    version = store.noted(name)
+    if version is None and at_first and store.noted(name + _CHANGED) is not None:
+        return CUT_OFF
+    return version

@@ -52,6 +52,7 @@ class Erasing:
     def __post_init__(self) -> None:
         self.book = ErasureBook(self.store)
         self._version: str | None = None
+        self._is_first = True
         self._is_running = False
         self._next_look, self._wait_s = 0.0, LOOK_S
         self._old_at: int | None = None  # when the next erasure may be forgotten
@@ -72,17 +73,18 @@ class Erasing:
                 self._failed = error.detail
 
     async def _refresh(self) -> None:
-        version, now = await asyncio.to_thread(self.book.version), self.clock()
+        version, now = await asyncio.to_thread(self.book.version, at_first=self._is_first), self.clock()
         is_old = self._old_at is not None and now >= self._old_at
         is_due = self._is_running and not self._next_look - self._wait_s <= now < self._next_look
-        if version is None or (version == self._version and not is_due and not is_old):
+        if version == self._version and not is_due and not is_old:
+            self._is_first = False
             return
         self._wait_s = LOOK_S if version != self._version else min(2 * self._wait_s, LONGEST_WAIT_S)
         self._next_look = now + self._wait_s
         if is_old:
             await asyncio.to_thread(self.book.forget_old, int(now))
         erasures = await asyncio.to_thread(self.book.all)
-        self._version = version
+        self._version, self._is_first = version, False
         self._is_running = any(erasure.done_at is None for erasure in erasures)
         self._old_at = min((at for erasure in erasures if (at := erasure.kept_until) is not None), default=None)
         for erasure in erasures:

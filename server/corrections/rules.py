@@ -28,7 +28,7 @@ from storage.contract import (
     Store,
 )
 from storage.erased_words import ErasureBook
-from storage.note_versions import renew_version
+from storage.note_versions import renew_version, version_of
 
 MAX_RULES = 1_000
 
@@ -150,9 +150,9 @@ class DisavowBook:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def version(self) -> str | None:
-        """Returns a text that is another one after each change."""
-        return self._store.noted(DISAVOW_VERSION)
+    def version(self, *, at_first: bool = False) -> str | None:
+        """Returns a text that is another one after each change; None: there was no rule yet. See `version_of`."""
+        return version_of(self._store, DISAVOW_VERSION, at_first=at_first)
 
     def all(self) -> list[NotedRule]:
         """Returns the rules, oldest first."""

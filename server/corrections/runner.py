@@ -25,7 +25,6 @@ from server import clock
 from server.corrections.rules import CorrectedRows, DisavowBook, DisavowRule, NotedRule, Walked
 from server.logs import log
 from storage.contract import Store
-from storage.note_versions import UNREAD
 
 LINKS_PER_PIECE = 200
 PIECES_S = 1.0  # pieces of a rule follow one another for so long, then the other rules have their turn
@@ -40,7 +39,8 @@ class Corrections:
         self.book = DisavowBook(store)
         self.rules: list[NotedRule] = []
         self._corrected = CorrectedRows()
-        self._version: str | None = UNREAD
+        self._version: str | None = None
+        self._is_first = True
         self._failed: dict[str, str] = {}  # why, by the id of a rule
         self._is_silent = False
         self._refreshing = asyncio.Lock()
@@ -66,8 +66,8 @@ class Corrections:
             await erase(moved)
 
     async def _moved_of(self, stored: Sequence[str]) -> list[str]:
-        version = await in_thread("reading rules", self.book.version)
-        return [] if version is None and not self.rules else [moved_key(each) for each in stored]
+        version = await in_thread("reading rules", self.book.version, at_first=True)
+        return [] if version is None else [moved_key(each) for each in stored]
 
     async def begin(self, patience_s: float) -> None:
         """Reads the rules before the first question, if the store answers in time; else the next look does."""
@@ -85,13 +85,14 @@ class Corrections:
                 self._is_silent = True
 
     async def _refresh(self) -> None:
-        version = await in_thread("reading rules", self.book.version)
+        version = await in_thread("reading rules", self.book.version, at_first=self._is_first)
         if version != self._version:
             rules = await in_thread("reading rules", self.book.all)
             self._corrected = CorrectedRows(each.rule for each in rules)
             self.rules = rules
             await self._flush_for([each.rule for each in rules if not each.settled])
             self._version = version
+        self._is_first = False
         if any(each.undo or not each.settled for each in self.rules):
             await self._carry_out_all()
 

@@ -18,7 +18,6 @@ from server.settings.table import Settings
 from server.tokens.gate import Gate
 from server.tokens.token import Scope, Token, load_tokens, sha256_of, tokens_as_file
 from server.tokens.token_book import TokenBook
-from storage.note_versions import UNREAD
 
 ADMIN_TOKEN = "admin_token"  # the setting, and the id of its token
 
@@ -38,8 +37,8 @@ class KnownTokens:
         self._stored: Sequence[Token] = kept_tokens(settings.data)
         self._mounted = mounted_tokens(settings)
         self._seen = _signature(settings.tokens_file)
-        self._version: str | None = UNREAD
-        self._is_silent = False
+        self._version: str | None = None
+        self._is_read = self._is_silent = False
         self._day = self._today()
         self._noted: set[str] = set()  # ids whose use of today is noted
         self.gate = Gate(clock, closed=settings.closed, tokens=self.tokens())
@@ -75,16 +74,17 @@ class KnownTokens:
         self.gate.use(self.tokens())
 
     def _follow_store(self) -> None:
-        if self._version == UNREAD:
+        if not self._is_read:
             former = load_tokens(data_folder.tokens_file(self._settings.data))
             if taken := self.book.take_over(former):
                 log.info("tokens taken over", extra={"tokens": taken})
         version = self.book.version()
-        if version != self._version:
+        if not self._is_read or version != self._version:
             self._stored, self._version = self.book.all(), version
             log.info("tokens read", extra={"tokens": len(self._stored)})
             if self._keeps:
                 keep_tokens(self._settings.data, self._stored)
+            self._is_read = True
         self._note_used()
 
     def _note_used(self) -> None:

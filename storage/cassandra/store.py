@@ -155,6 +155,9 @@ class CassandraStore(UnrankedStore):
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         return self._own_rows.load(owner, keys)
 
+    def read_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
+        return self._own_rows.read(owner, keys)
+
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         self._send_own(held, flush, rows)()
         for name, source in sources.items():

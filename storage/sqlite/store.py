@@ -162,6 +162,9 @@ class SqliteStore(SqliteRankings):
         own.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
         return own
 
+    def read_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
+        return self.load_own(owner, keys)
+
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         self._save(held, flush, rows, sources, synced=True)
 

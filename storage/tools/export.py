@@ -87,7 +87,7 @@ def _own_rows(store: Store, links: list[tuple[str, StoredLink]]) -> dict[int, di
     for key, link in links:
         for row in link.rows:
             keys.setdefault(row.owner, []).extend((key, breakdown_of(key)))
-    return {owner: store.load_own(owner, some) for owner, some in keys.items()}
+    return {owner: store.read_own(owner, some) for owner, some in keys.items()}
 
 
 def _live(key: str, owner: int, own: Mapping[str, OwnRow]) -> tuple[Row, Breakdown | None] | None:

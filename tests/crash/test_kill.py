@@ -221,14 +221,14 @@ def test_every_acknowledged_hit_counts_once_with_the_database_elsewhere(
 def test_every_acknowledged_hit_counts_once_with_two_workers(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    play(tmp_path, seed, at(quick=3, full=12), capsys, workers=2)
+    play(tmp_path, seed, at(quick=3, full=8), capsys, workers=2)
 
 
 @pytest.mark.needs("minutes")
 def test_every_acknowledged_hit_counts_once_where_siblings_adopt_what_dead_workers_held(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    play(tmp_path, seed, at(quick=6, full=12), capsys, workers=3, adopting=True)
+    play(tmp_path, seed, at(quick=6, full=8), capsys, workers=3, adopting=True)
 
 
 def test_a_server_that_answers_before_it_stores_is_caught(tmp_path: Path, seed: int) -> None:

@@ -181,7 +181,8 @@ class History(Simulation):
             await self.stage.pass_turns(self.rnd.randint(0, 150))
             self.spawn(other, self.erase_at, link)
             await self.stage.pass_turns(self.rnd.randint(0, 60))
-            self.spawn(other, self.send_to, self.auditor.batch([link], None, self.now))
+            if self.auditor.has_room(link):
+                self.spawn(other, self.send_to, self.auditor.batch([link], None, self.now))
             self.spawn(other, self.flush_at)
 
     def _may_fail(self, process: Process) -> None:

@@ -305,7 +305,7 @@ MUTANTS = [
     Mutant("a journal not asked for the last flush", lambda: replaced(
         Claimant, "_lacks_a_flush_of", lambda *_: False), RESTORED),
     Mutant("journals that gave a number back not named in its record", lambda: replaced(
-        claim, "with_name", lambda name, stored: name), RESTORED_LATER, first=150),
+        claim, "with_name", lambda name, stored: name), RESTORED_LATER, first=1000),
     Mutant("flush numbers without the epoch", lambda: replaced(
         owner, "first_flush", lambda epoch: 0), TAKEN_OVER),
     Mutant("a number taken that was not closed", lambda: replaced(
@@ -316,11 +316,11 @@ MUTANTS = [
     Mutant("own hits added after the rows were read", lambda: replaced(
         Reader, "row", row_before_buffer), READS),
     Mutant("cached rows not dropped when others erase", lambda: replaced(
-        Erasures, "look", look_in_vain), ERASED, seeds=60, first=26),
+        Erasures, "look", look_in_vain), ERASED, seeds=60, first=103),
     Mutant("erasures not looked at in a flush", lambda: replaced(
         flush.Flush, "_buffers_of_erased", lambda *_: {}), ERASED),
     Mutant("writes that one replica has", lambda: replaced(cluster, "QUORUM", 1), LOSSES),
     Mutant("corrections carried out by anybody", lambda: replaced(Offsets, "_adopt", adopt_from_anybody), DISAVOWED),
     Mutant("a link deleted without its corrections", lambda: replaced(
-        Corrections, "_moved_of", no_corrections), DISAVOWED, first=20),
+        Corrections, "_moved_of", no_corrections), DISAVOWED, first=140),
 ]  # fmt: skip

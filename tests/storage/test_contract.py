@@ -118,6 +118,17 @@ def test_an_erasure_shows_beside_the_rows_and_the_latest_wins(store: Store) -> N
     assert sorted(store.walk(None, 10)) == [("a", rows(store, "a")), ("b", rows(store, "b"))]
 
 
+def test_rows_of_any_owner_are_read_as_they_are_now(store_factory: StoreFactory) -> None:
+    here, there = store_factory(), store_factory()
+    held = in_flush(here)
+    here.save_own(held, 1, saved("a", "b"), {})
+    for erased_at in (0, 500):
+        if erased_at:
+            here.erase(["a"], erased_at)
+        for reader in (here, there):
+            assert reader.read_own(1, ["a", "b", "none"]) == {"a": OwnRow(b"row", erased_at), "b": OwnRow(b"row", 0)}
+
+
 def test_several_keys_are_erased_at_once_each_for_itself(store: Store) -> None:
     held = in_flush(store)
     group = namespace_key("group", "g")

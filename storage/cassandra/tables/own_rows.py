@@ -57,11 +57,16 @@ class OwnRows:
             erased_at[key] = link.erased_at
             if link.rows:
                 self._cache.put(owner, key, CachedRow(link.rows[0].data, link.erased_at))
-                rows[key] = OwnRow(link.rows[0].data, link.erased_at)
-            elif link.erased_at:
-                rows[key] = OwnRow(None, link.erased_at)
+            if link.rows or link.erased_at:
+                rows[key] = _own_row(link)
         self._erased_at.setdefault(owner, {}).update(erased_at)
         return dict(_knowing_erasures(rows, erased_at)) if any(erased_at.values()) else rows
+
+    def read(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
+        """Returns rows as they are stored now, past the cache."""
+        links = dict(self._read(owner, keys))
+        rows = {key: _own_row(link) for key, link in links.items() if link.rows or link.erased_at}
+        return dict(_knowing_erasures(rows, {key: link.erased_at for key, link in links.items()}))
 
     def _read(self, owner: int, keys: Sequence[str]) -> Iterator[tuple[str, StoredLink]]:
         """Yields these rows of an owner. A breakdown is read together with its row of counts."""
@@ -132,6 +137,10 @@ class OwnRows:
             "row_cache_misses_total": self._cache.misses,
             "row_cache_bytes": self._cache.bytes,
         }
+
+
+def _own_row(link: StoredLink) -> OwnRow:
+    return OwnRow(link.rows[0].data if link.rows else None, link.erased_at)
 
 
 def _knowing_erasures(rows: Mapping[str, OwnRow], erased_at: Mapping[str, int]) -> Iterator[tuple[str, OwnRow]]:

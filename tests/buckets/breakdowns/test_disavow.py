@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from random import Random
 from types import ModuleType
 
@@ -19,6 +18,7 @@ from clickcurve.buckets.ladder import CLICKS, END_OF_TIME
 from clickcurve.buckets.ranges import Bots, between, total
 from clickcurve.buckets.row import EMPTY
 from tests.buckets.breakdowns.disavow_world import DIMENSIONS, World, act, hold_laws, same_answers, weight
+from tests.buckets.breakdowns.planted import planted
 
 SEEDS = st.integers(0, 2**64 - 1)
 
@@ -144,11 +144,7 @@ PLANTED = {
 @pytest.mark.each_third
 @pytest.mark.parametrize(("right", "wrong"), PLANTED.values(), ids=PLANTED)
 def test_the_laws_find_a_planted_fault(right: str, wrong: str) -> None:
-    source = inspect.getsource(product)
-    assert right in source
-    module = ModuleType("planted")
-    module.__dict__["__name__"] = "planted"
-    exec(compile(source.replace(right, wrong, 1), "planted", "exec"), module.__dict__)
+    module = planted(product, right, wrong)
     for seed in range(3_000):
         try:
             history(seed, module)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from random import Random
 from types import ModuleType
 
@@ -26,6 +25,7 @@ from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, call_back, disavo
 from clickcurve.buckets.breakdowns.parts import decode_parts, encode_parts
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S, fold_day
 from tests.buckets.breakdowns.disavow_world import DIMENSIONS, NARROW, World, hold_laws, weight
+from tests.buckets.breakdowns.planted import planted
 
 SECRET = b"secret"
 WORD = "ref", "spam"
@@ -193,11 +193,7 @@ PLANTED = {
 @pytest.mark.each_third
 @pytest.mark.parametrize(("right", "wrong"), PLANTED.values(), ids=PLANTED)
 def test_the_laws_find_a_planted_fault(right: str, wrong: str) -> None:
-    source = inspect.getsource(product)
-    assert right in source
-    module = ModuleType("planted")
-    module.__dict__["__name__"] = "planted"
-    exec(compile(source.replace(right, wrong, 1), "planted", "exec"), module.__dict__)
+    module = planted(product, right, wrong)
     for seed in range(1_000):
         try:
             history(seed, module)

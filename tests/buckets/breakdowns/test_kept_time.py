@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from random import Random
 from types import ModuleType
 from typing import NamedTuple
@@ -21,6 +18,7 @@ from clickcurve.buckets.breakdowns.check import check_breakdown
 from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.breakdowns.parts import apply_parts, decode_parts, parts_due
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, Ladder, fold_day
+from tests.buckets.breakdowns.planted import planted
 
 DIMENSIONS = ("ref", "country")
 VALUES = ("", "a", "b", "c", "d", "e", "f")
@@ -165,21 +163,6 @@ PLANTED_TIMES = {
 }
 
 
-def planted(module: ModuleType, right: str, wrong: str) -> ModuleType:
-    source = inspect.getsource(module)
-    assert source.count(right) == 1
-    made = ModuleType("planted")
-    sys.modules["planted"] = made  # dataclasses look their module up
-    exec(compile(source.replace(right, wrong), "planted", "exec"), made.__dict__)
-    return made
-
-
-@pytest.fixture
-def no_module_stays() -> Iterator[None]:
-    yield
-    sys.modules.pop("planted", None)
-
-
 def found(engine: ModuleType) -> bool:
     for seed in range(3_000):
         try:
@@ -189,14 +172,12 @@ def found(engine: ModuleType) -> bool:
     return False
 
 
-@pytest.mark.usefixtures("no_module_stays")
 @pytest.mark.each_third
 @pytest.mark.parametrize(("right", "wrong"), PLANTED.values(), ids=PLANTED)
 def test_the_laws_find_a_planted_fault(right: str, wrong: str) -> None:
     assert found(planted(product, right, wrong))
 
 
-@pytest.mark.usefixtures("no_module_stays")
 @pytest.mark.each_third
 @pytest.mark.parametrize(("right", "wrong"), PLANTED_TIMES.values(), ids=PLANTED_TIMES)
 def test_the_laws_find_a_fault_in_the_time(monkeypatch: pytest.MonkeyPatch, right: str, wrong: str) -> None:

@@ -79,7 +79,7 @@ def test_the_commands_of_the_page_find_the_wave_and_take_it_out(
         if "import" in command and printed:
             server = serve("--config", "bots.toml", data=tmp_path / "guarded")
         words = shlex.split(command)
-        done = run(*words[1:], CLICKCURVE_URL=server.url)
+        done = run(*words[1:], CLICKCURVE_URL=server.url, COLUMNS="100")  # those of the page
         assert (words[0], done.returncode) == ("clickcurve", 0), done.stderr
         text = done.stdout or done.stderr
         assert first_line(text) == first_line(example.shown), command

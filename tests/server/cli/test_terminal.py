@@ -32,7 +32,8 @@ NO_STRANGERS = {
     "version": "a number",
 }
 
-SILENT = ("send", "fold", "limits try", "share create")  # they say nothing of what they were given
+# They say nothing of what they were given.
+SILENT = ("send", "fold", "limits try", "share create", "erase-word add", "erase-word show")
 
 
 def is_safe(text: str) -> bool:
@@ -70,7 +71,7 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     with http_client(server.url) as http:
         (rule,) = http.get("/v1/disavow").raise_for_status().json()["rules"]
     yield "disavow undo", (rule["id"], *url), b""
-    yield "erase-word add", ("ref", "-", "--key", HOSTILE, *url), HOSTILE.encode()
+    yield "erase-word add", ("ref", "-", "--key", HOSTILE, *url), b"spam.example"
     yield "erase-word show", (HOSTILE, *url), b""
     yield "share create", (HOSTILE, *data), b""
     yield "share list", data, b""

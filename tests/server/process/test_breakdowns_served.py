@@ -120,6 +120,7 @@ def test_answers_are_the_same_while_hits_wait_after_a_kill_and_when_they_are_sto
 
 def test_several_workers_answer_for_each_other(serve: Serve, data: Path) -> None:
     server = serve(*FLAGS, "--workers", "3", data=data)
+    server.wait_until(lambda: server.output().count('"event":"fold"') == 3)  # each flushes first
     for hit in [*PEOPLE, BOT] * 2:
         with Clickcurve(server.url, fresh=True) as client:
             client.send([{**hit, "id": "one"} if "id" in hit else hit])
