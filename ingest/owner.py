@@ -456,6 +456,11 @@ class Owner:
         finally:
             await self.release()
 
+    def lose(self, error: OwnerFenced) -> None:
+        """Accepts and flushes nothing more, and shows nothing of what is buffered: another process has all of it."""
+        self._closed = self._closed or error
+        self._books.lost()
+
     async def release(self) -> None:
         """Releases the journal without a flush: what it holds stays in it."""
         self._closed = self._closed or JournalBroken("the journal was released")

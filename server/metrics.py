@@ -150,6 +150,16 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_statsd_lines_total": Family(
         COUNTER, "Lines of StatsD: taken, refused (also later, by the write route), dropped, lost.", ("outcome",)
     ),
+    "clickcurve_frames_total": Family(
+        COUNTER,
+        "Groups of hits sent to the cluster's journal: kept, or given up (their connections close).",
+        ("outcome",),
+    ),
+    "clickcurve_rounds_total": Family(
+        COUNTER, "Rounds of 2 s in which a worker shows the cluster that it lives: counted, missed.", ("outcome",)
+    ),
+    "clickcurve_dead_owners": Family(GAUGE, "Owners in the cluster whose processes are gone, not emptied yet."),
+    "clickcurve_adopted_owners_total": Family(COUNTER, "Owners of processes that are gone, taken to be emptied."),
     "clickcurve_alerts_firing": Family(GAUGE, "Alerts that fire, of those that this node keeps."),
     "clickcurve_alert_messages_total": Family(
         COUNTER, "Messages of alerts by outcome: delivered, failed (sent again), given up.", ("outcome",)

@@ -76,6 +76,7 @@ class ClusterJournal:
         self._tasks: set[asyncio.Task[None]] = set()
         self._bytes = sum(map(len, (*self._left.values(), *(self._unfinished or {}).values())))
         self._bytes_taken = 0
+        self.kept = self.given_up = 0  # frames
 
     # --- state ----------------------------------------------------------------------------------------------------
     @property
@@ -89,6 +90,11 @@ class ClusterJournal:
     @property
     def held(self) -> Held:
         return self._held
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether a read of the fence, or a refusal, has told that another process holds the owner."""
+        return self._window.fenced
 
     @property
     def must_flush(self) -> bool:
@@ -162,6 +168,7 @@ class ClusterJournal:
         kept = self._waiting.pop(number)
         if error is None:
             del self._sent_at[number]
+            self.kept += 1
             kept.set_result(None)
         else:
             self._give_up(number, kept, error)
@@ -170,6 +177,7 @@ class ClusterJournal:
         self._window.give_up(number)
         del self._sent_at[number]
         self._in_doubt = True
+        self.given_up += 1
         kept.set_exception(JournalUnknown(f"a frame was sent, and nobody knows whether it counts: {error}"))
 
     def _probe(self) -> None:

@@ -75,9 +75,13 @@ def to_adopt(
 
 
 def has_lost(journals: Sequence[JournalRecord], held: Held) -> bool:
-    """Returns whether another process has taken this owner: one that accepts nothing would not hear of it."""
+    """Returns whether another process has taken this owner: one that accepts nothing would not hear of it.
+
+    journals: as they were read at any time, also before `held` took it.
+    """
+    own = process_of(held.holder)
     return any(
-        each.record.owner == held.owner and (each.record.epoch, each.record.holder) != (held.epoch, held.holder)
+        each.record.owner == held.owner and each.record.epoch > held.epoch and process_of(each.record.holder) != own
         for each in journals
     )
 

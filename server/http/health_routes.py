@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from clickcurve.buckets.errors import ClickcurveError, JournalFull, StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, JournalError, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
 from ingest.owner_status import OwnerStatus
 from server.metrics import Metrics
@@ -29,7 +29,8 @@ class NotReady(ClickcurveError):
 class Readiness:
     """Can hits be accepted, and can questions be answered?
 
-    ending: returns why no more requests should come, None while they should.
+    ending: returns why no more requests should come, None while they should. in_cluster: returns what there is to say
+    of a journal in the cluster, or raises ClickcurveError.
     """
 
     def __init__(
@@ -39,12 +40,14 @@ class Readiness:
         rows: Callable[[str], Awaitable[StoredLink]],
         ending: Callable[[], str | None],
         check_room: Callable[[], None],
+        in_cluster: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         self._status = status
         self._stuck_s = STUCK_FLUSHES * flush_s
         self._rows = rows
         self._ending = ending
         self._check_room = check_room
+        self._in_cluster = in_cluster
 
     def flush_state(self) -> str:
         """Returns "stuck" while the oldest hit that is not in the store waits longer than some flush intervals."""
@@ -64,10 +67,11 @@ class Readiness:
             raise NotReady(f"the buffer is full: {status.buffer_bytes:,} of {status.buffer_bytes_max:,} bytes")
         try:
             self._check_room()
-        except (JournalFull, OSError) as error:
+            in_cluster = self._in_cluster()
+        except (JournalError, OSError) as error:
             raise NotReady(str(error)) from error
         store = "up" if status.store_up else "down"
-        return {"ready": True, "store": store, "flush": self.flush_state(), "owner": status.owner}
+        return {"ready": True, "store": store, "flush": self.flush_state(), "owner": status.owner, **in_cluster}
 
     async def for_read(self) -> dict[str, Any]:
         """Asks the store. Raises NotReady with the reason."""
@@ -104,6 +108,9 @@ def router(readiness: Readiness, metrics: Metrics) -> APIRouter:
         """200 if hits are accepted. The store may be down meanwhile (`"store": "down"`): the journal keeps the hits.
 
         `"flush": "stuck"`: the oldest accepted hit waits for the store for more than four flush intervals.
+
+        With `journal = cluster` also `epoch`, `adopting` (owners that are being emptied) and `rounds_missed`: rounds of
+        2 s without an answer of the cluster. 503 without an owner, or while the cluster does not answer.
 
         503 with `"detail": "draining"` after SIGTERM, while requests are still answered for `drain_s` seconds.
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from heapq import nsmallest
 from itertools import count, islice
 
-from clickcurve.buckets.errors import OwnerFenced, StoreMismatch, StoreUnavailable
+from clickcurve.buckets.errors import OwnerFenced, SettingInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.keys import ALL_LINKS, breakdown_of, contains, counts_key, is_breakdown
 from storage.cassandra.cql import Cql
@@ -77,10 +77,20 @@ class CassandraStore(UnrankedStore):
     replay_us: int | None = REPLAY_US
     links_per_load = 500  # many requests at once
 
-    def __init__(self, cql: Cql, cache_bytes: int = CACHE_BYTES, ladder: Callable[[], Ladder] = lambda: CLICKS) -> None:
-        """Works on `cql`, a connection to a keyspace of this schema; `close` closes it. `ladder`: the keyspace's."""
+    def __init__(
+        self,
+        cql: Cql,
+        cache_bytes: int = CACHE_BYTES,
+        ladder: Callable[[], Ladder] = lambda: CLICKS,
+        forgetful: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """Works on `cql`, a connection to a keyspace of this schema; `close` closes it. `ladder`: the keyspace's.
+
+        forgetful: asks the nodes, and returns why no journal may lie there.
+        """
         self._cql = cql
-        self._ladder = ladder
+        self._ladder, self._forgetful = ladder, forgetful
+        self._journals: CassandraJournals | None = None
         self._owners = OwnersTable(cql)
         self._ids = IdsTable(cql)
         self._sources = SourcesTable(cql)
@@ -130,11 +140,20 @@ class CassandraStore(UnrankedStore):
         self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
 
     def journals(self) -> CassandraJournals:
+        if self._journals is None:
+            self._journals = self._open_journals()
+        return self._journals
+
+    def _open_journals(self) -> CassandraJournals:
         noted: dict[str, str] = dict(self._cql.run(META))
         if int(noted.get("version", VERSION_OF_JOURNALS)) < VERSION_OF_JOURNALS:
             raise StoreMismatch(
                 f"the keyspace has schema {noted['version']}, and journals in it need {VERSION_OF_JOURNALS}:"
                 " run `clickcurve schema apply`; journals on disks work with both"
+            )
+        if sentence := self._forgetful():
+            raise SettingInvalid(
+                sentence, field="journal", value="cluster", rule="commitlog_sync must be group or batch"
             )
         return CassandraJournals(self._cql, self._own_rows.flush_begins, self._has_begun)
 
