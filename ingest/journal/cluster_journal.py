@@ -97,6 +97,10 @@ class ClusterJournal:
         return self._window.fenced
 
     @property
+    def others_from(self) -> int:
+        return first_flush(self._held.epoch + 1)
+
+    @property
     def must_flush(self) -> bool:
         return self._beginning is not None or not self._has_begun
 

@@ -102,6 +102,10 @@ class Journal(Protocol):
         """How many bytes the journal takes, for /metrics."""
 
     @property
+    def others_from(self) -> int:
+        """The least number of a flush that only another process can make, once that has taken all that is held here."""
+
+    @property
     def must_flush(self) -> bool:
         """Whether a flush must be recorded before anything is accepted, be it one of nothing."""
 

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Literal
 
 from clickcurve.buckets.errors import JournalBroken, JournalError, JournalFull, JournalHeld, JournalUnknown
+from clickcurve.buckets.row import NO_MARK
 from ingest import claim
 from ingest.journal.contract import BetweenCommits, FlushRecord, Frame, Identity
 from ingest.journal.disk import Disk
@@ -136,6 +137,10 @@ class DiskJournal:
     def bytes_held(self) -> int:
         """The bytes that count against `max_bytes`: all that was written to files that still exist."""
         return self._files.bytes_held
+
+    @property
+    def others_from(self) -> int:
+        return NO_MARK
 
     @property
     def must_flush(self) -> bool:

@@ -110,11 +110,12 @@ class Worker:
         self.attributes = Attributes(settings, store, clock.now)
         self.fold = jobs.DailyFold(today)
         self.unheld = cluster or UnheldJournals(settings.data, number, settings.workers)
+        fold = jobs.DailyFold
         self.orphaned = OrphanedJournals(
             self.unheld.orphaned,
             own.open_orphan,
             self.unheld.quarantine,
-            lambda owner: jobs.DailyFold(today).visit(owner),
+            lambda orphan: fold(today).visit(orphan),
             today,
         )
         self.pending = PendingHits(self.owner, self.orphaned)

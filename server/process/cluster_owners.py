@@ -30,10 +30,9 @@ FOLDS = "folds:"  # then an owner's number and a fold day: the note of the proce
 
 
 class ClusterOwners:
-    """What one worker knows and does of them."""
+    """What the worker with this name knows and does of them."""
 
     def __init__(self, store: Store, presence: Presence, name: str, fold_day: Callable[[], int]) -> None:
-        """name: the worker's."""
         self.store, self.presence = store, presence
         self.place = f"{socket.gethostname()}:{os.getpid()}/{name}"
         self.own: ClusterJournal | None = None
