@@ -103,7 +103,7 @@ class Journal(Protocol):
 
     @property
     def others_from(self) -> int:
-        """The least number of a flush that only another process can make, once that has taken all that is held here."""
+        """The least number of a flush that only another process makes: it has taken all that is held here."""
 
     @property
     def must_flush(self) -> bool:

@@ -38,7 +38,7 @@ def serve(settings: Settings) -> int:
     if in_memory and settings.workers > 1:
         raise SettingInvalid("memory:// works in one process only: set workers to 1", field="workers")
     with (
-        _with_folder(settings) as settings,
+        with_folder(settings) as settings,
         data_folder.held(settings.data, settings.store, "clickcurve serve"),
     ):
         tokens = knows_tokens(settings)
@@ -67,7 +67,7 @@ def serve(settings: Settings) -> int:
 
 
 @contextmanager
-def _with_folder(settings: Settings) -> Iterator[Settings]:
+def with_folder(settings: Settings) -> Iterator[Settings]:
     """Gives the settings, with a temporary data folder where none is named and no journal is in it."""
     if settings.journal == ON_DISK or settings.origins["data"] != "default":
         yield settings

@@ -104,20 +104,13 @@ class Worker:
     def __init__(self, settings: Settings, own: OwnJournal, store: Store) -> None:
         self.settings, self.own, self.store = settings, own, store
         self.owner, self.number = own.owner, own.number
-        number, cluster = own.number, own.cluster
+        number = own.number
         self.name = data_folder.journal_folder(settings.data, number).name
         self.draining = self.stopping = False
         self.attributes = Attributes(settings, store, clock.now)
         self.fold = jobs.DailyFold(today)
-        self.unheld = cluster or UnheldJournals(settings.data, number, settings.workers)
-        fold = jobs.DailyFold
-        self.orphaned = OrphanedJournals(
-            self.unheld.orphaned,
-            own.open_orphan,
-            self.unheld.quarantine,
-            lambda orphan: fold(today).visit(orphan),
-            today,
-        )
+        self.unheld = own.cluster or UnheldJournals(settings.data, number, settings.workers)
+        self.orphaned = self._orphaned()
         self.pending = PendingHits(self.owner, self.orphaned)
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
@@ -173,6 +166,12 @@ class Worker:
         shown = self._breakdowns(settings.page_least)
         self.background = BackgroundRequests(settings, number, self.owner, queries, shown, self.gateway.hits)
         self.schedule = self._schedule()
+
+    def _orphaned(self) -> OrphanedJournals:
+        async def fold(orphan: Owner) -> None:
+            await jobs.DailyFold(today).visit(orphan)
+
+        return OrphanedJournals(self.unheld.orphaned, self.own.open_orphan, self.unheld.quarantine, fold, today)
 
     def _breakdowns(self, least: int = 0) -> BreakdownQueries | None:
         """Makes what answers about breakdowns, without the names of values with fewer hits."""

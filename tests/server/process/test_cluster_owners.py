@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
-from clickcurve.buckets.errors import JournalUnknown, StoreUnavailable
+from clickcurve.buckets.errors import JournalUnknown, SettingInvalid, StoreUnavailable
 from ingest.journal.rounds import DEAD_FOR_ADOPTERS
-from server.app import startup
+from server.app import serve, startup
 from server.app.shutdown import Signals, StoppedEarly
 from server.app.worker import Worker
 from server.process import cluster_owners, presence
 from server.settings.reading import read_settings
+from storage.cassandra.cql import Cql
+from storage.cassandra.node_settings import forgetful
+from storage.cassandra.store import CassandraStore
 from storage.contract import CLOSED, OPEN, JournalRecord
 from storage.memory_journals import MemoryJournals
 from storage.memory_store import MemoryStore
@@ -237,3 +240,36 @@ async def test_two_that_take_the_same_owner_get_one_each(cluster: Cluster, start
     assert (other.held.owner, cluster.record(1).record.state) == (2, OPEN)
     for each in both:
         await each.presence.end()
+
+
+def test_no_data_folder_is_needed_and_none_is_left() -> None:
+    flags = {"store": "cassandra://h1/clicks", "journal": "cluster"}
+    with serve.with_folder(read_settings(flags, {})) as settings:
+        assert settings.data.is_dir() and settings.data != read_settings({}, {}).data
+        kept = settings.data
+    assert not kept.exists()
+    with serve.with_folder(read_settings({**flags, "data": "here"}, {})) as settings:
+        assert settings.data == Path("here")
+
+
+@pytest.mark.parametrize("store", ["memory://", "sqlite:///clickcurve.db", None])
+def test_another_store_than_a_cluster_is_refused(store: str | None) -> None:
+    with pytest.raises(SettingInvalid, match=r"journal \(flag --journal\) is 'cluster': it needs a store cassandra://"):
+        read_settings({"store": store, "journal": "cluster"}, {})
+
+
+def test_a_node_that_forgets_what_it_acknowledged_is_refused() -> None:
+    nodes = {"h1": [("commitlog_sync", "group")], "h2": [("commitlog_sync", "periodic")]}
+    sentence = forgetful(nodes)
+    assert sentence is not None and sentence.startswith("commitlog_sync is periodic on h2, so a power cut there loses")
+    assert forgetful({"h1": nodes["h1"]}) is None
+    store = CassandraStore(cast(Cql, NoRows()), forgetful=lambda: sentence)
+    with pytest.raises(SettingInvalid, match="it must be group or batch"):
+        store.journals()
+
+
+class NoRows:
+    """A cluster that has noted nothing."""
+
+    def run(self, statement: object, values: object = ()) -> list[object]:
+        return []
