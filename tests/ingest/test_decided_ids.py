@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from clickcurve.keys import link_key
 from ingest.batch import Batch, Identified, encode_batch
 from ingest.buffer import Buffer, replay
-from ingest.deduplication import Deduplication
+from ingest.deduplication import ID_WINDOW_S, Deduplication
 from ingest.flush import Pace
 from ingest.journal.contract import Frame
 from ingest.journal.disk_journal import DiskJournal
-from ingest.owner import ID_WINDOW_S, Owner
+from ingest.owner import Owner
 from storage.memory_store import MemoryStore
 from tests.ingest.owner_kit import read
 

@@ -1,10 +1,12 @@
 """Random histories of processes whose journals lie in the simulated cluster: owners taken, adopted, fenced, given back.
 
-What may happen: groups of hits; flushes whose n-th call fails, ends the process or puts it to sleep; kills, pauses,
-clean stops, starts; owners taken from processes that are gone, or that live; nodes down; and every fault of a network.
+What may happen: groups of hits that say something, some with ids, which are sent again; links erased; flushes whose
+n-th call fails, ends the process or puts it to sleep; kills, pauses, clean stops, starts; owners taken from processes
+that are gone, or that live; nodes down; and every fault of a network.
 
 Laws: a group that was answered counts once, one that was refused never, one of unknown outcome at most once and whole.
-All links together are the sum of the links. Owners are at most as many as processes ever ran at once.
+Breakdowns are those of the totals, and all links together the sum of the links, unless some were erased. Owners are at
+most as many as processes ever ran at once.
 """
 
 from __future__ import annotations
@@ -27,9 +29,8 @@ from ingest.journal.rounds import process_of
 from ingest.journal.taking import Make, Take, choose_identity, has_lost, to_adopt
 from ingest.owner import Owner
 from query.reader import stored
-from storage.cassandra.statements import LINK
-from storage.contract import JournalRecord, OwnerRecord, Store, StoredLink, StoredRow
-from tests.audit.attributes import batch_of
+from storage.contract import JournalRecord, OwnerRecord, Store
+from tests.audit.attributes import NOTHING_ERASED, batch_of
 from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.audit.journals import Wrong
 from tests.ingest.journal.faulty_disk import Stopped
@@ -37,6 +38,7 @@ from tests.ingest.owner_kit import minute_of
 from tests.simulated.cluster import REPLICAS
 from tests.simulated.connection import Connection, Fault
 from tests.simulated.history import Plot
+from tests.simulated.judgement import judge_breakdown, stored_link
 from tests.simulated.product import make_cluster, open_store
 from tests.simulated.simulation import START
 from tests.simulated.stage import Stage
@@ -49,6 +51,7 @@ ROUNDS = 60
 USUAL = {
     "post": 40.0, "flush": 10.0, "faulty_flush": 4.0, "kill": 4.0, "start": 8.0, "pause": 3.0, "wake": 4.0,
     "close": 2.0, "adopt": 6.0, "node_down": 1.0, "node_up": 2.0, "fault": 3.0,
+    "again": 0.0, "erase": 0.0,
 }  # fmt: skip
 
 
@@ -91,6 +94,8 @@ class FramesHistory:
         )  # as the tables have it, and as frames need it
         self.auditor: Auditor[Sent] = Auditor()
         self.links = [f"link {n}" for n in range(plot.links)]
+        self.partly_erased: set[str] = set()
+        self.repeatable: list[tuple[Sent, str]] = []
         self.processes: list[Process] = []
         self.wrong: list[BaseException] = []
         self.counted: Counter[str] = Counter()
@@ -99,6 +104,7 @@ class FramesHistory:
         self.most_at_once = 0
         self.is_calm = False
         weights = {**USUAL, **({"adopt": 20.0, "pause": 6.0, "kill": 1.0} if self.duel else {}), **plot.weights}
+        self.repeats = weights["again"] > 0
         self._actions = [getattr(self, name) for name in weights]
         self._weights = list(weights.values())
         self._started = 0
@@ -222,12 +228,12 @@ class FramesHistory:
         except ClickcurveError:
             self.counted["failed flushes"] += 1
 
-    async def _post(self, process: Process, sent: Sent) -> None:
+    async def _post(self, process: Process, sent: Sent, id_: str | None) -> None:
         assert process.owner is not None
         one = self.auditor.begin(sent)
         outcome = Outcome.unknown
         try:
-            await process.owner.accept(batch_of(sent, minute_of(self.now), None))
+            await process.owner.accept(batch_of(sent, minute_of(self.now), id_))
             outcome = Outcome.acknowledged
         except (JournalUnknown, Stopped, asyncio.CancelledError) as error:
             if not isinstance(error, JournalUnknown):
@@ -238,6 +244,30 @@ class FramesHistory:
             self.auditor.end(one, outcome)
             self.counted[outcome.name] += 1
             self.stage.note(process.life.name, outcome.name, sent.counts)
+
+    async def _erase(self, process: Process, link: str) -> None:
+        """Erases a link. What was under way meanwhile, or may be sent again, may count or not.
+
+        One without an answer may come at any time, for all that the link is sent.
+        """
+        assert process.owner is not None
+        self.now += 1  # so that it comes after all stamps so far
+        before = {sent for sent in self.auditor.by_key[link] if not sent.under_way and not sent.repeatable}
+        self.counted["erasures"] += 1
+        is_done = False
+        try:
+            await process.owner.erase(link_key(link))
+            is_done = True
+        except ClickcurveError:
+            pass
+        finally:
+            self.now += 1
+            for sent in self.auditor.by_key[link]:
+                if sent.erased.get(link) != "gone":
+                    sent.erased[link] = "gone" if is_done and sent in before else "perhaps"
+            if not is_done:
+                self.partly_erased.add(link)
+            self.stage.note(process.life.name, "erased" if is_done else "perhaps erased", link)
 
     async def _close(self, process: Process) -> None:
         assert process.owner is not None
@@ -282,9 +312,23 @@ class FramesHistory:
                 if not self.auditor.has_room(link):
                     self.links[n] = f"link {len(self.auditor.by_key)}, {n}"
             links = self.rnd.sample(self.links, self.rnd.randint(1, len(self.links)))
-            sent = self.auditor.enter(Sent(self.auditor.next_hits(links)))
-            process = self.rnd.choice(serving)
-            self._spawn(process, self._post, sent)
+            has_id = self.repeats and self.rnd.random() < self.plot.ids
+            id_ = f"id {len(self.auditor.sent)}" if has_id else None
+            sent = self.auditor.enter(Sent(self.auditor.next_hits(links), repeatable=id_ is not None))
+            if id_ is not None:
+                self.repeatable.append((sent, id_))
+            self._spawn(self.rnd.choice(serving), self._post, sent, id_)
+
+    async def again(self) -> None:
+        """A client sends a group with an id once more, to any process."""
+        serving = self._serving()
+        if serving and self.repeatable:
+            self.counted["repeats"] += 1
+            self._spawn(self.rnd.choice(serving), self._post, *self.rnd.choice(self.repeatable[-10:]))
+
+    async def erase(self) -> None:
+        if serving := self._serving():
+            self._spawn(self.rnd.choice(serving), self._erase, self.rnd.choice(self.links))
 
     async def flush(self) -> None:
         if serving := self._serving():
@@ -416,19 +460,22 @@ class FramesHistory:
         raise Wrong(f"{process.life.name} does not come to an end")
 
     def _judge_totals(self, what: str) -> None:
+        for link in self.partly_erased:
+            for sent in self.auditor.by_key[link]:
+                sent.erased.setdefault(link, "perhaps")
         for pair in PAIRS:
             totals = {link: self._total(pair, link_key(link)) for link in list(self.auditor.by_key)}
             if wrong := self.auditor.judge(totals):
                 raise Wrong(f"{what}, replicas {pair}", *wrong)
             for sent in self.auditor.sent:
-                times = {totals[hit.key] // hit.count % 4 for hit in sent.hits}
+                times = {totals[hit.key] // hit.count % 4 for hit in sent.hits if hit.key not in sent.erased}
                 if len(times) > 1:
                     raise Wrong(f"{what}, replicas {pair}: {sent.counts} counts in part")
+            for link, total in totals.items():
+                judge_breakdown(self.cluster, NOTHING_ERASED, f"{what}, replicas {pair}: {link}", pair, link, total)
             everything = self._total(pair, ALL_LINKS)
-            if everything != sum(totals.values()):
+            if everything != sum(totals.values()) and not self.counted["erasures"]:
                 raise Wrong(f"{what}, replicas {pair}: all links have {everything:#x}, not {sum(totals.values()):#x}")
 
     def _total(self, pair: tuple[int, ...], key: str) -> int:
-        rows = self.cluster.at(pair, LINK, (key or "\0",))
-        link = StoredLink(0, tuple(StoredRow(owner, data) for owner, data, _ in rows if data is not None))
-        return stored(link, int(self.now), CLICKS).row.lifetime
+        return stored(stored_link(self.cluster, pair, key), int(self.now), CLICKS).row.lifetime

@@ -18,6 +18,7 @@ from tests.simulated.product import LINKS_PER_PIECE, WritesOfEachLife
 SEEDS = at(quick=20, full=240)
 CHUNK = 20
 PLOT = Plot(steps=90)
+REPEATING = Plot(steps=110, weights={"again": 5.0, "erase": 1.5})  # with ids, and links erased
 
 
 def asked_for() -> range:
@@ -52,7 +53,8 @@ def test_what_was_answered_counts_once(first: int) -> None:
     seeds = range(first, min(first + CHUNK, asked_for().stop))
     counted: Counter[str] = Counter()
     for seed in seeds:
-        history = told(seed)
+        history = told(seed, REPEATING if seed % 2 else PLOT)
         counted.update(history.counted)
     print(f"seeds {first} to {seeds[-1]}: {dict(counted)}")
     assert min(counted["acknowledged"], counted["flushes"], counted["taken"], counted["adopted"]) > len(seeds) / 4
+    assert counted["erasures"] and counted["repeats"]

@@ -11,7 +11,7 @@ import click
 
 from clickcurve.buckets.errors import SettingInvalid
 from clickcurve.buckets.ladder import Ladder
-from ingest.owner import ID_WINDOW_S
+from ingest.deduplication import ID_WINDOW_S
 from server import clock
 from server.cli.main import FAILED
 from server.cli.options import with_settings
