@@ -188,11 +188,12 @@ def test_what_a_process_failed_to_empty_it_adopts_again() -> None:
 
 
 def test_an_owner_that_was_taken_from_a_process_unheard_is_adopted_when_the_other_is_gone() -> None:
-    taken = owned(3, "gone.7", journal=EMPTYING)
+    taken = JournalRecord(replace(owned(3, "gone.7", journal=EMPTYING).record, epoch=2))
     assert to_adopt([taken], {"gone"}, "me", {3}) == [taken]
     assert to_adopt([taken], (), "me", {3}) == []
     assert has_lost([taken], Held(3, 1, "me.1"))
-    assert not has_lost([taken], Held(3, 1, "gone.7"))
+    assert not has_lost([taken], Held(3, 3, "me.2")), "as it was read before this process took it"
+    assert not has_lost([taken], Held(3, 1, "gone.6")), "a claim of its own, after this one"
     assert not has_lost([taken], Held(4, 1, "me.1"))
 
 
