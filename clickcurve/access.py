@@ -23,11 +23,8 @@ _SEPARATORS = "/:."
 Charge: TypeAlias = Callable[[int], Awaitable[None]]
 
 
-class OutsidePrefix(ClickcurveError):
+class OutsidePrefix(ClickcurveError, status=403, title="outside the token's prefix"):
     """A token with a prefix asks for something else. The answer is the same whether that exists or not."""
-
-    status = 403
-    title = "outside the token's prefix"
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,8 @@ NAMES = Cost("names listed", 20_000, 5)
 MATCH_STEPS = Cost("steps of matching patterns", 500_000_000, 0.007)
 
 
-class RequestTooCostly(ParameterInvalid):
+class RequestTooCostly(ParameterInvalid, title="too much for one request"):
     """One request asks for too much. `rule` says of what, and how much is allowed."""
-
-    title = "too much for one request"
 
 
 class Budget:

@@ -15,11 +15,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class TookTooLong(ClickcurveError):
+class TookTooLong(ClickcurveError, status=503, title="took too long"):
     """What a question waits for has not come within WAIT_S."""
-
-    status = 503
-    title = "took too long"
 
 
 @asynccontextmanager

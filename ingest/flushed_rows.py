@@ -19,7 +19,7 @@ from clickcurve.buckets.breakdowns.parts import (
     parts_due,
     separate_parts,
 )
-from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix
+from clickcurve.buckets.candidates import CutoffsByPrefix
 from clickcurve.buckets.errors import CountTooLarge
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.quarantine import AnyRow

@@ -37,9 +37,8 @@ from query.parameters import (
     resolve_window,
 )
 from query.reader import HEAD, Reader
-from query.summary import make_summary
 from query.sums import sum_of_rows
-from query.total import make_total
+from query.total import make_summary, make_total
 
 _CACHED_BYTES = 100_000  # of query strings whose meaning is kept
 _ERASURES = 1_000  # prefixes of which it is known how far a deletion has come

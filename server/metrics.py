@@ -11,6 +11,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,15 +21,13 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-COUNTER, GAUGE = "counter", "gauge"
 _VERSION_GIVEN = re.compile(r"\bversion\s*=([^;]*)")
 _VERSION = re.compile(r"\s*[0-9]{1,4}(\.[0-9]{1,4}){0,3}\s*", re.ASCII)
 
 
 class Family(NamedTuple):
-    """A metric's kind, what it says, and the names of its labels next to `journal`."""
+    """What a metric says, and the names of its labels next to `journal`. It is a counter if it is named `..._total`."""
 
-    kind: str
     help: str
     labels: tuple[str, ...] = ()
 
@@ -45,129 +44,117 @@ Source = Callable[[], Iterable[Sample]]
 
 FAMILIES: dict[str, Family] = {
     "clickcurve_hits_total": Family(
-        COUNTER, "Hits by outcome: counted, late (counted as well), duplicate, refused.", ("outcome",)
+        "Hits by outcome: counted, late (counted as well), duplicate, refused.", ("outcome",)
     ),
-    "clickcurve_refused_hits_total": Family(COUNTER, "Hits refused, by the field to blame.", ("field",)),
-    "clickcurve_ignored_fields_total": Family(COUNTER, "Hits with a field that no dimension uses.", ("field",)),
-    "clickcurve_writes_total": Family(COUNTER, "Requests that were answered with a receipt.", ("kind",)),
-    "clickcurve_write_bytes_total": Family(COUNTER, "Decompressed bytes of the bodies of these requests."),
-    "clickcurve_refused_writes_total": Family(COUNTER, "Requests with hits that were refused as a whole.", ("status",)),
-    "clickcurve_unanswered_writes_total": Family(COUNTER, "Connections closed because the outcome was unknown."),
-    "clickcurve_abandoned_writes_total": Family(COUNTER, "Clients that left in the middle of a body."),
+    "clickcurve_refused_hits_total": Family("Hits refused, by the field to blame.", ("field",)),
+    "clickcurve_ignored_fields_total": Family("Hits with a field that no dimension uses.", ("field",)),
+    "clickcurve_writes_total": Family("Requests that were answered with a receipt.", ("kind",)),
+    "clickcurve_write_bytes_total": Family("Decompressed bytes of the bodies of these requests."),
+    "clickcurve_refused_writes_total": Family("Requests with hits that were refused as a whole.", ("status",)),
+    "clickcurve_unanswered_writes_total": Family("Connections closed because the outcome was unknown."),
+    "clickcurve_abandoned_writes_total": Family("Clients that left in the middle of a body."),
     "clickcurve_incomplete_answers_total": Family(
-        COUNTER, "Questions for which another worker was not reached: its newest hits may be missing."
+        "Questions for which another worker was not reached: its newest hits may be missing."
     ),
-    "clickcurve_unheard_answers_total": Family(COUNTER, "Old name of clickcurve_incomplete_answers_total."),
-    "clickcurve_answers_total": Family(COUNTER, "Answers to requests other than those with hits.", ("status",)),
-    "clickcurve_refused_requests_total": Family(
-        COUNTER, "Refused requests other than those with hits.", ("status", "title")
-    ),
-    "clickcurve_refused_tokens_total": Family(COUNTER, "Requests without a token that allows them.", ("reason",)),
-    "clickcurve_refused_connections_total": Family(COUNTER, "Connections closed by the server.", ("reason",)),
-    "clickcurve_owner_info": Family(GAUGE, "1 for the state that the owner is in.", ("owner", "state")),
-    "clickcurve_store_up": Family(GAUGE, "1 if the store answered the last flush."),
-    "clickcurve_buffered_hits": Family(GAUGE, "Accepted hits that are not in the store yet."),
-    "clickcurve_buffered_entries": Family(GAUGE, "Counts (a link's minute each) that are not in the store yet."),
-    "clickcurve_buffer_bytes": Family(GAUGE, "Memory for hits that are not in the store yet, and for their flush."),
-    "clickcurve_buffer_limit_bytes": Family(GAUGE, "Memory that these hits and their flush may take."),
-    "clickcurve_journal_bytes": Family(GAUGE, "Bytes in the journal."),
-    "clickcurve_journal_limit_bytes": Family(GAUGE, "Bytes that the journal may hold."),
-    "clickcurve_flushes_total": Family(COUNTER, "Flushes that the store took."),
-    "clickcurve_failed_flushes_total": Family(COUNTER, "Flushes that the store did not take; they are tried again."),
-    "clickcurve_flush_at_seconds": Family(GAUGE, "When the last flush began, epoch seconds."),
-    "clickcurve_flush_seconds": Family(GAUGE, "How long the last flush took."),
-    "clickcurve_flush_rows": Family(GAUGE, "Rows that the last flush wrote."),
-    "clickcurve_flush_hits": Family(GAUGE, "Hits that the last flush moved."),
-    "clickcurve_flush_share": Family(GAUGE, "Duration of the last flush, as a share of the flush interval."),
-    "clickcurve_flush_lag_seconds": Family(GAUGE, "Age of the oldest hit that is not in the store."),
-    "clickcurve_damaged_rows": Family(GAUGE, "Rows that flushes found damaged; all others are flushed."),
-    "clickcurve_quarantined_hits": Family(GAUGE, "Hits that wait until a damaged row is repaired.", ("owner", "key")),
-    "clickcurve_flush_stuck": Family(GAUGE, "1 while the oldest hit is older than four flush intervals."),
-    "clickcurve_row_cache_hits_total": Family(COUNTER, "Own rows that a flush found in memory."),
-    "clickcurve_row_cache_misses_total": Family(COUNTER, "Own rows that a flush had to read."),
-    "clickcurve_row_cache_bytes": Family(GAUGE, "Bytes of own rows kept in memory."),
-    "clickcurve_store_requests_total": Family(COUNTER, "Requests to the database cluster."),
-    "clickcurve_store_retries_total": Family(COUNTER, "Requests to the cluster that repeat one after an error."),
-    "clickcurve_store_unknown_total": Family(COUNTER, "Conditional updates whose outcome had to be read back."),
-    "clickcurve_job_runs_total": Family(COUNTER, "Runs of a scheduled job.", ("job",)),
-    "clickcurve_job_failures_total": Family(COUNTER, "Runs of a scheduled job that failed.", ("job",)),
-    "clickcurve_job_skipped_total": Family(COUNTER, "Due times skipped because the job still ran.", ("job",)),
-    "clickcurve_job_lag_seconds": Family(GAUGE, "How long after its due time the job last began.", ("job",)),
-    "clickcurve_job_seconds": Family(GAUGE, "How long the job's last run took.", ("job",)),
-    "clickcurve_folded_rows_total": Family(COUNTER, "Quiet rows that the retention pass folded."),
-    "clickcurve_limit_history_lost_total": Family(
-        COUNTER, "Hits that the limiter was asked for and whose history may be lost."
-    ),
-    "clickcurve_quarantined_journals": Family(GAUGE, "Journals in the data folder that nothing flushes; see the log."),
+    "clickcurve_answers_total": Family("Answers to requests other than those with hits.", ("status",)),
+    "clickcurve_refused_requests_total": Family("Refused requests other than those with hits.", ("status", "title")),
+    "clickcurve_refused_tokens_total": Family("Requests without a token that allows them.", ("reason",)),
+    "clickcurve_refused_connections_total": Family("Connections closed by the server.", ("reason",)),
+    "clickcurve_owner_info": Family("1 for the state that the owner is in.", ("owner", "state")),
+    "clickcurve_store_up": Family("1 if the store answered the last flush."),
+    "clickcurve_buffered_hits": Family("Accepted hits that are not in the store yet."),
+    "clickcurve_buffered_entries": Family("Counts (a link's minute each) that are not in the store yet."),
+    "clickcurve_buffer_bytes": Family("Memory for hits that are not in the store yet, and for their flush."),
+    "clickcurve_buffer_limit_bytes": Family("Memory that these hits and their flush may take."),
+    "clickcurve_journal_bytes": Family("Bytes in the journal."),
+    "clickcurve_journal_limit_bytes": Family("Bytes that the journal may hold."),
+    "clickcurve_flushes_total": Family("Flushes that the store took."),
+    "clickcurve_failed_flushes_total": Family("Flushes that the store did not take; they are tried again."),
+    "clickcurve_flush_at_seconds": Family("When the last flush began, epoch seconds."),
+    "clickcurve_flush_seconds": Family("How long the last flush took."),
+    "clickcurve_flush_rows": Family("Rows that the last flush wrote."),
+    "clickcurve_flush_hits": Family("Hits that the last flush moved."),
+    "clickcurve_flush_share": Family("Duration of the last flush, as a share of the flush interval."),
+    "clickcurve_flush_lag_seconds": Family("Age of the oldest hit that is not in the store."),
+    "clickcurve_damaged_rows": Family("Rows that flushes found damaged; all others are flushed."),
+    "clickcurve_quarantined_hits": Family("Hits that wait until a damaged row is repaired.", ("owner", "key")),
+    "clickcurve_flush_stuck": Family("1 while the oldest hit is older than four flush intervals."),
+    "clickcurve_row_cache_hits_total": Family("Own rows that a flush found in memory."),
+    "clickcurve_row_cache_misses_total": Family("Own rows that a flush had to read."),
+    "clickcurve_row_cache_bytes": Family("Bytes of own rows kept in memory."),
+    "clickcurve_store_requests_total": Family("Requests to the database cluster."),
+    "clickcurve_store_retries_total": Family("Requests to the cluster that repeat one after an error."),
+    "clickcurve_store_unknown_total": Family("Conditional updates whose outcome had to be read back."),
+    "clickcurve_job_runs_total": Family("Runs of a scheduled job.", ("job",)),
+    "clickcurve_job_failures_total": Family("Runs of a scheduled job that failed.", ("job",)),
+    "clickcurve_job_skipped_total": Family("Due times skipped because the job still ran.", ("job",)),
+    "clickcurve_job_lag_seconds": Family("How long after its due time the job last began.", ("job",)),
+    "clickcurve_job_seconds": Family("How long the job's last run took.", ("job",)),
+    "clickcurve_folded_rows_total": Family("Quiet rows that the retention pass folded."),
+    "clickcurve_limit_history_lost_total": Family("Hits that the limiter was asked for and whose history may be lost."),
+    "clickcurve_quarantined_journals": Family("Journals in the data folder that nothing flushes; see the log."),
     "clickcurve_limit_decisions_total": Family(
-        COUNTER, "Decisions by event: allowed, refused, shadow (allowed), blind (no backend).", ("event", "outcome")
+        "Decisions by event: allowed, refused, shadow (allowed), blind (no backend).", ("event", "outcome")
     ),
-    "clickcurve_limit_fallbacks_total": Family(COUNTER, "Decisions without a backend (outcome blind).", ("event",)),
-    "clickcurve_limit_rules": Family(GAUGE, "Rules of the limiter."),
-    "clickcurve_limit_reloads_total": Family(COUNTER, "Reloads of the rules.", ("outcome",)),
-    "clickcurve_limit_keys": Family(GAUGE, "Callers that a limiter's backend counts.", ("backend",)),
-    "clickcurve_limit_bytes": Family(GAUGE, "Memory that the callers of a backend take, roughly.", ("backend",)),
+    "clickcurve_limit_fallbacks_total": Family("Decisions without a backend (outcome blind).", ("event",)),
+    "clickcurve_limit_rules": Family("Rules of the limiter."),
+    "clickcurve_limit_reloads_total": Family("Reloads of the rules.", ("outcome",)),
+    "clickcurve_limit_keys": Family("Callers that a limiter's backend counts.", ("backend",)),
+    "clickcurve_limit_bytes": Family("Memory that the callers of a backend take, roughly.", ("backend",)),
     "clickcurve_limit_keys_evicted_total": Family(
-        COUNTER, "Callers forgotten because none of their hits counted any more.", ("backend",)
+        "Callers forgotten because none of their hits counted any more.", ("backend",)
     ),
-    "clickcurve_limit_overflow_total": Family(COUNTER, "New callers that had to share a key.", ("backend",)),
+    "clickcurve_limit_overflow_total": Family("New callers that had to share a key.", ("backend",)),
     "clickcurve_limit_buckets_merged_total": Family(
-        COUNTER, "Hits counted in a neighbouring bucket because there was no room.", ("backend",)
+        "Hits counted in a neighbouring bucket because there was no room.", ("backend",)
     ),
-    "clickcurve_limit_reservations": Family(GAUGE, "Reservations that are remembered.", ("backend",)),
+    "clickcurve_limit_reservations": Family("Reservations that are remembered.", ("backend",)),
     "clickcurve_limit_reservations_lapsed_early_total": Family(
-        COUNTER, "Reservations dropped because there was no room.", ("backend",)
+        "Reservations dropped because there was no room.", ("backend",)
     ),
-    "clickcurve_limit_failures_total": Family(COUNTER, "Calls that a backend did not answer.", ("backend",)),
-    "clickcurve_limit_breaker_open": Family(GAUGE, "1 while a backend is not asked.", ("backend",)),
-    "clickcurve_limit_breaker_opened_total": Family(COUNTER, "Pauses in which a backend was not asked.", ("backend",)),
+    "clickcurve_limit_failures_total": Family("Calls that a backend did not answer.", ("backend",)),
+    "clickcurve_limit_breaker_open": Family("1 while a backend is not asked.", ("backend",)),
+    "clickcurve_limit_breaker_opened_total": Family("Pauses in which a backend was not asked.", ("backend",)),
     "clickcurve_limit_settles_lost_total": Family(
-        COUNTER, "Ended reservations of which the backend did not learn.", ("backend",)
+        "Ended reservations of which the backend did not learn.", ("backend",)
     ),
-    "clickcurve_limit_connections_made_total": Family(COUNTER, "Connections made to a backend.", ("backend",)),
-    "clickcurve_limit_idle_connections": Family(
-        GAUGE, "Open connections to a backend that are not in use.", ("backend",)
-    ),
+    "clickcurve_limit_connections_made_total": Family("Connections made to a backend.", ("backend",)),
+    "clickcurve_limit_idle_connections": Family("Open connections to a backend that are not in use.", ("backend",)),
     "clickcurve_limit_raced_total": Family(
-        COUNTER, "Writes that failed because of another write, and were decided again.", ("backend",)
+        "Writes that failed because of another write, and were decided again.", ("backend",)
     ),
-    "clickcurve_limit_seen_bytes": Family(GAUGE, "Bytes kept of the items that were seen last.", ("backend",)),
+    "clickcurve_limit_seen_bytes": Family("Bytes kept of the items that were seen last.", ("backend",)),
     "clickcurve_limit_taken_back_total": Family(
-        COUNTER, "Hits taken back from some rules because the write of another failed.", ("backend",)
+        "Hits taken back from some rules because the write of another failed.", ("backend",)
     ),
-    "clickcurve_limit_gave_up_total": Family(COUNTER, "Hits refused because they lost every race.", ("backend",)),
-    "clickcurve_limit_calls_under_way": Family(GAUGE, "Calls in threads or waiting for one.", ("backend",)),
-    "clickcurve_limit_fallback_open_total": Family(COUNTER, "Hits admitted without the backend.", ("backend",)),
-    "clickcurve_limit_fallback_closed_total": Family(COUNTER, "Hits refused without the backend.", ("backend",)),
-    "clickcurve_limit_fallback_local_total": Family(
-        COUNTER, "Hits decided in process, without the backend.", ("backend",)
-    ),
-    "clickcurve_limit_blind_open_total": Family(COUNTER, "Old name of ..._limit_fallback_open_total.", ("backend",)),
-    "clickcurve_limit_blind_closed_total": Family(
-        COUNTER, "Old name of ..._limit_fallback_closed_total.", ("backend",)
-    ),
-    "clickcurve_limit_blind_local_total": Family(COUNTER, "Old name of ..._limit_fallback_local_total.", ("backend",)),
+    "clickcurve_limit_gave_up_total": Family("Hits refused because they lost every race.", ("backend",)),
+    "clickcurve_limit_calls_under_way": Family("Calls in threads or waiting for one.", ("backend",)),
+    "clickcurve_limit_fallback_open_total": Family("Hits admitted without the backend.", ("backend",)),
+    "clickcurve_limit_fallback_closed_total": Family("Hits refused without the backend.", ("backend",)),
+    "clickcurve_limit_fallback_local_total": Family("Hits decided in process, without the backend.", ("backend",)),
+    "clickcurve_limit_blind_open_total": Family("Old name of ..._limit_fallback_open_total.", ("backend",)),
+    "clickcurve_limit_blind_closed_total": Family("Old name of ..._limit_fallback_closed_total.", ("backend",)),
+    "clickcurve_limit_blind_local_total": Family("Old name of ..._limit_fallback_local_total.", ("backend",)),
     "clickcurve_statsd_lines_total": Family(
-        COUNTER, "Lines of StatsD: taken, refused (also later, by the write route), dropped, lost.", ("outcome",)
+        "Lines of StatsD: taken, refused (also later, by the write route), dropped, lost.", ("outcome",)
     ),
     "clickcurve_frames_total": Family(
-        COUNTER,
-        "Groups of hits sent to the cluster's journal: kept, or given up (their connections close).",
-        ("outcome",),
+        "Groups of hits sent to the cluster's journal: kept, or given up (their connections close).", ("outcome",)
     ),
     "clickcurve_rounds_total": Family(
-        COUNTER, "Rounds of 2 s in which a worker shows the cluster that it lives: counted, missed.", ("outcome",)
+        "Rounds of 2 s in which a worker shows the cluster that it lives: counted, missed.", ("outcome",)
     ),
-    "clickcurve_dead_owners": Family(GAUGE, "Owners in the cluster whose processes are gone, not emptied yet."),
-    "clickcurve_adopted_owners_total": Family(COUNTER, "Owners of processes that are gone, taken to be emptied."),
-    "clickcurve_alerts_firing": Family(GAUGE, "Alerts that fire, of those that this node keeps."),
+    "clickcurve_dead_owners": Family("Owners in the cluster whose processes are gone, not emptied yet."),
+    "clickcurve_adopted_owners_total": Family("Owners of processes that are gone, taken to be emptied."),
+    "clickcurve_alerts_firing": Family("Alerts that fire, of those that this node keeps."),
     "clickcurve_alert_messages_total": Family(
-        COUNTER, "Messages of alerts by outcome: delivered, failed (sent again), given up.", ("outcome",)
+        "Messages of alerts by outcome: delivered, failed (sent again), given up.", ("outcome",)
     ),
-    "clickcurve_build_info": Family(GAUGE, "Always 1; the label is the version that runs.", ("version",)),
+    "clickcurve_build_info": Family("Always 1; the label is the version that runs.", ("version",)),
 }
 # A metric that was renamed keeps its old name beside the new one for one version: old name -> new name.
 FORMER_NAMES = {
+    "clickcurve_unheard_answers_total": "clickcurve_incomplete_answers_total",
     "clickcurve_journals_set_aside": "clickcurve_quarantined_journals",
     "clickcurve_set_aside_hits": "clickcurve_quarantined_hits",
 }
@@ -186,7 +173,7 @@ class _Collector(Collector):
             for sample in samples:
                 by_name[sample.name].append((journal, sample))
         for name, family in {**_PROCESS, **FAMILIES}.items():
-            kind = CounterMetricFamily if family.kind == COUNTER else GaugeMetricFamily
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             metric = kind(name, family.help, labels=["journal", *family.labels])
             for journal, sample in by_name[FORMER_NAMES.get(name, name)]:
                 metric.add_metric([journal, *sample.labels], sample.value)
@@ -194,10 +181,10 @@ class _Collector(Collector):
 
 
 _PROCESS = {
-    "process_cpu_seconds_total": Family(COUNTER, "CPU time spent."),
-    "process_resident_memory_bytes": Family(GAUGE, "Memory in use."),
-    "process_open_fds": Family(GAUGE, "Open file descriptors."),
-    "process_start_time_seconds": Family(GAUGE, "When the process started, epoch seconds."),
+    "process_cpu_seconds_total": Family("CPU time spent."),
+    "process_resident_memory_bytes": Family("Memory in use."),
+    "process_open_fds": Family("Open file descriptors."),
+    "process_start_time_seconds": Family("When the process started, epoch seconds."),
 }
 
 
@@ -209,31 +196,31 @@ def process_samples() -> Iterator[Sample]:
                 yield Sample(sample.name, sample.value)
 
 
+@dataclass(eq=False)
 class Metrics:
     """One worker's samples, and the answer for all workers. `shared` is the folder of all, None with one worker."""
 
-    def __init__(self, journal: str, sources: Sequence[Source], shared: Path | None) -> None:
-        self._journal = journal
-        self._sources = sources
-        self._shared = shared
+    journal: str
+    sources: Sequence[Source]
+    shared: Path | None
 
     def _own(self) -> list[Sample]:
-        return [sample for source in self._sources for sample in source()]
+        return [sample for source in self.sources for sample in source()]
 
     def publish(self) -> None:
         """Writes this worker's samples to the shared folder."""
-        if self._shared is not None:
-            fresh = self._shared / f".{self._journal}"
+        if self.shared is not None:
+            fresh = self.shared / f".{self.journal}"
             fresh.write_text(json.dumps(self._own()), "utf-8")
-            fresh.replace(self._shared / f"{self._journal}.json")
+            fresh.replace(self.shared / f"{self.journal}.json")
 
     def by_journal(self) -> dict[str, list[Sample]]:
         """Returns the samples of every worker, this one's as of now."""
-        if self._shared is None:
-            return {self._journal: self._own()}
+        if self.shared is None:
+            return {self.journal: self._own()}
         self.publish()
         by_journal = {}
-        for file in self._shared.glob("*.json"):
+        for file in self.shared.glob("*.json"):
             rows = json.loads(file.read_text("utf-8"))
             by_journal[file.stem] = [Sample(name, value, tuple(labels)) for name, value, labels in rows]
         return by_journal

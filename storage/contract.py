@@ -29,8 +29,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
-from clickcurve.buckets.candidates import Cutoffs, Place
-from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix
+from clickcurve.buckets.candidates import Cutoffs, CutoffsByPrefix, Place
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.upper_bounds import UpperBounds
 

@@ -25,7 +25,7 @@ from storage.contract import (
     ERASE_VERSION,
     Store,
 )
-from storage.note_versions import renew_version, version_of
+from storage.note_versions import FollowedVersion, renew_version
 
 KEPT_S = 8 * DAY_S
 _NOTES = ERASE[:-1]  # how the names of all notes of erasures begin
@@ -85,9 +85,9 @@ class ErasureBook:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def version(self, *, at_first: bool = False) -> str | None:
-        """Returns a text that is another one after each change; None: nothing was erased. See `version_of`."""
-        return version_of(self._store, ERASE_VERSION, at_first=at_first)
+    def followed(self) -> FollowedVersion:
+        """Returns what tells that the erasures have changed."""
+        return FollowedVersion(self._store, ERASE_VERSION)
 
     def all(self) -> list[Erasure]:
         """Returns the erasures, oldest first. One that cannot be read names no value: it is left out."""
@@ -186,16 +186,12 @@ class KnownWords:
     """The values that must be forgotten, as the process of an owner knows them; asks the store little."""
 
     def __init__(self, book: ErasureBook) -> None:
-        self._book = book
-        self._version: str | None = None
-        self._is_first = True
+        self._book, self._version = book, book.followed()
         self._words = NO_WORDS
 
     def read(self, clock: Callable[[], float]) -> ErasedWords:
         """Returns those of now. One look at a note, unless they have changed. May block; raises StoreUnavailable."""
-        version = self._book.version(at_first=self._is_first)
-        if version != self._version:
+        if self._version.is_changed():
             self._words = self._book.words(int(clock()))
-            self._version = version
-        self._is_first = False
+            self._version.note_read()
         return self._words

@@ -13,8 +13,7 @@ from heapq import nsmallest
 from threading import RLock
 from uuid import uuid4
 
-from clickcurve.buckets.candidates import NOBODY, Cutoffs
-from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix, open_cutoffs
+from clickcurve.buckets.candidates import NOBODY, Cutoffs, CutoffsByPrefix, open_cutoffs
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.buckets.prefixes import ALL_KEYS
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Self, TypeAlias
 
 import httpx
@@ -41,9 +41,9 @@ def free_port() -> int:
 
 
 def plain_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without any of Clickcurve's own settings, and with `extra`."""
+    """This process's environment without any of Clickcurve's own settings, with UTF-8, and with `extra`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CLICKCURVE_")}
-    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(extra or {})}
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", **(extra or {})}
 
 
 def command(*arguments: str, module: str = PROGRAM) -> list[str]:
@@ -58,12 +58,12 @@ def spawn(
     files: tuple[int, int, int],
     new_session: bool = False,
 ) -> Process:
-    """Start a command line; where it is the program's, and `fork_program` was called, as a fork that has imported it.
+    """Start a command line; where it is the program's, and `fork_program` says so, as a fork that has imported it.
 
     files: standard input, output and errors.
     """
     program = command()
-    if _forking and list(words[: len(program)]) == program:
+    if _starts.forks and list(words[: len(program)]) == program:
         process = forks(plain_environment())
         if process.alike(environment):
             return process.fork(words[len(program) :], environment, folder, files, new_session)
@@ -73,12 +73,12 @@ def spawn(
     )
 
 
-_forking: list[bool] = []
+_starts = SimpleNamespace(forks=False)
 
 
-def fork_program() -> None:
-    """From now on processes of the program are forks: a start takes a tenth of the processor time."""
-    _forking.append(True)
+def fork_program(wanted: bool) -> None:
+    """Says whether processes of the program are forks from now on: a start takes a tenth of the processor time."""
+    _starts.forks = wanted
 
 
 def run(*arguments: str, timeout_s: float = 60.0, **settings: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from server.tokens.gate import Gate
-from server.tokens.token import Scope, Wish, load_tokens, make_token, tokens_as_file
+from server.tokens.token import Scope, TokenRequest, load_tokens, make_token, tokens_as_file
 from server.tokens.token_book import TokenBook
 from storage.from_uri import open_store
 
@@ -23,7 +23,7 @@ def add_token(
 ) -> str:
     """Adds a token to the file and returns it."""
     tokens = load_tokens(file)
-    token, secret = make_token(Wish(name, scopes, prefix, group), {each.id for each in tokens}, now)
+    token, secret = make_token(TokenRequest(name, scopes, prefix, group), {each.id for each in tokens}, now)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(tokens_as_file([*tokens, token]))
     return secret

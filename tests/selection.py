@@ -1,9 +1,10 @@
 """Which tests `pytest` runs, and at which power: by default those that need Python alone, with `--all` every one.
 
 A test that needs more says so, `@pytest.mark.needs("nginx")`, or its module does, or a fixture of FIXTURES, or a
-parameter of PARAMETERS. Without `--all` such tests are deselected, Hypothesis draws fewer examples, a server is a fork
-of a process that has imported it, and PATH holds Python and a shell alone: a test that calls another program without
-saying so fails on every machine.
+parameter of PARAMETERS. Without `--all` such tests are deselected, Hypothesis draws fewer examples, and PATH holds
+Python and a shell alone: a test that calls another program without saying so fails on every machine. A process of the
+program is a fork of one that has imported it (testing/prefork.py), with `--all` a new one in the suites of
+NEW_PROCESSES.
 """
 
 from __future__ import annotations
@@ -35,6 +36,19 @@ OTHER_NEEDS: Mapping[str, str] = {
 FIXTURES: Mapping[str, str] = {"cassandra_program": "cassandra", "browser": "browser", "builder": "network"}
 # A test that has one of these names for a parameter, or `cassandra: node suspended`, needs the program.
 PARAMETERS = frozenset(("cassandra", "memcached", "redis"))
+# The suites whose subject is the program as its users start it, how it is killed, or what time and memory it takes.
+NEW_PROCESSES = (
+    "tests/bench",
+    "tests/cassandra",
+    "tests/chaos",
+    "tests/crash",
+    "tests/examples",
+    "tests/hostile",
+    "tests/install",
+    "tests/server/process",
+    "tests/storage",
+    "tests/upgrade",
+)
 # A file system in memory: without `--all` no test waits for a disk, which takes six times as long where much is synced.
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 << 30
@@ -98,13 +112,23 @@ def pytest_configure(config: pytest.Config) -> None:
     if everything:
         os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_FOLDERS}"
         return
-    fork_program()
     path = TemporaryDirectory(prefix="only-python-")
     config.add_cleanup(path.cleanup)
     make_path(Path(path.name))
     os.environ["PATH"] = path.name
     if "TMPDIR" not in os.environ and has_room(MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Chooses how this test, and the fixtures that it is the first to ask for, start the program."""
+    fork_program(not (is_full() and is_started_anew(item.nodeid)))
+
+
+def is_started_anew(node_id: str) -> bool:
+    """Whether a test has new processes of the program where all tests are run."""
+    return any(node_id.startswith(f"{suite}/") for suite in NEW_PROCESSES)
 
 
 def has_room(folder: Path) -> bool:

@@ -14,7 +14,18 @@ import pytest
 
 from testing.programs import FOR_TESTS, missing, wanted
 from testing.server import ROOT
-from tests.selection import FIXTURES, OTHER_NEEDS, at, examples, is_full, make_path, needed, sweep
+from tests.selection import (
+    FIXTURES,
+    NEW_PROCESSES,
+    OTHER_NEEDS,
+    at,
+    examples,
+    is_full,
+    is_started_anew,
+    make_path,
+    needed,
+    sweep,
+)
 
 
 def collected(folder: Path, *arguments: str) -> list[str]:
@@ -73,6 +84,12 @@ def test_every_fixture_that_says_what_is_needed_is_there() -> None:
     for fixture, need in FIXTURES.items():
         assert any(f"\ndef {fixture}(" in source for source in sources), fixture
         assert need in FOR_TESTS or need in OTHER_NEEDS
+
+
+def test_suites_of_kills_and_of_starts_have_new_processes_where_all_tests_run() -> None:
+    assert all(sorted((ROOT / suite).rglob("test_*.py")) for suite in NEW_PROCESSES)
+    assert is_started_anew("tests/crash/test_kill.py::test_x[1]")
+    assert not is_started_anew("tests/server/http/test_http.py::test_x")
 
 
 def test_power_is_a_share_where_python_is_alone() -> None:

@@ -7,18 +7,22 @@ candidates, those with the least bounds are dropped, which raises the cutoffs of
 only rise. A question reads the cutoffs of the days in its range, so last month's traffic does not hide today's.
 
 Equal numbers are in the order of keys, as in a ranking. So a cutoff is a place: a number, and a key that has it.
+
+There are several rankings: of all links, and of the links whose keys begin with some prefixes. Each has candidates and
+cutoffs of its own; a row must be a candidate in each ranking whose cutoffs it passes.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.ladder import DAY_S, Ladder
+from clickcurve.buckets.prefixes import Prefixes
 from clickcurve.buckets.row import Row
 from clickcurve.buckets.upper_bounds import (
     BOT_WINDOWS,
@@ -184,3 +188,27 @@ def _all_higher(cutoffs: Sequence[Place] | None, others: Sequence[Place]) -> tup
 
 def _higher(cutoff: Place, other: Place) -> Place:
     return other if ranks_before(other, cutoff) else cutoff
+
+
+class CutoffsByPrefix:
+    """The cutoffs of one owner by prefix. read: returns those of a prefix; called again when another key asks."""
+
+    def __init__(self, prefixes: Prefixes, read: Callable[[str], Cutoffs]) -> None:
+        self._prefixes = prefixes
+        self._read = read
+        self._last: tuple[tuple[str, ...], list[Cutoffs]] = (), []  # keys come in order: mostly of the same prefixes
+
+    def bounds_if_candidate(self, key: str, row: Row, ladder: Ladder) -> UpperBounds | None:
+        """Returns the upper bounds of a row if it must be a candidate of any ranking, else None."""
+        prefixes = self._prefixes.of(key)
+        if prefixes is not self._last[0]:
+            self._last = prefixes, [self._read(prefix) for prefix in prefixes]
+        for cutoffs in self._last[1]:
+            if (bounds := cutoffs.bounds_if_candidate(key, row, ladder)) is not None:
+                return bounds
+        return None
+
+
+def open_cutoffs() -> CutoffsByPrefix:
+    """Returns cutoffs that every row passes which counts anything."""
+    return CutoffsByPrefix(Prefixes(), lambda prefix: Cutoffs())

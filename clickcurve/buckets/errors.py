@@ -14,6 +14,15 @@ class ClickcurveError(Exception):
     title = "internal error"
     retry_after_s = 5  # where the status is 429 or 503: after this time the same request may work
 
+    def __init_subclass__(
+        cls, *, status: int | None = None, title: str | None = None, retry_after_s: int | None = None
+    ) -> None:
+        """Sets what a kind of error says of itself; what it leaves out is its parent's."""
+        super().__init_subclass__()
+        cls.status = cls.status if status is None else status
+        cls.title = cls.title if title is None else title
+        cls.retry_after_s = cls.retry_after_s if retry_after_s is None else retry_after_s
+
     def __init__(self, detail: str, *, field: str | None = None, value: object = None, rule: str | None = None) -> None:
         super().__init__(detail)
         self.detail = detail
@@ -23,213 +32,137 @@ class ClickcurveError(Exception):
 
 
 # --- the caller's fault ---------------------------------------------------------------------------------------------
-class HitRejected(ClickcurveError):
+class HitRejected(ClickcurveError, status=422, title="hit refused"):
     """One hit breaks a rule; the other hits of its batch still count."""
 
-    status = 422
-    title = "hit refused"
 
-
-class BodyUnreadable(ClickcurveError):
+class BodyUnreadable(ClickcurveError, status=400, title="unreadable body"):
     """The body as a whole cannot be read: not JSON, null, a number, a truncated gzip stream."""
 
-    status = 400
-    title = "unreadable body"
+
+class BodyTooLarge(ClickcurveError, status=413, title="body too large"):
+    """A body, or what it holds, is more than one request may bring."""
 
 
-class BodyTooLarge(ClickcurveError):
-    status = 413
-    title = "body too large"
+class MediaTypeUnsupported(ClickcurveError, status=415, title="unsupported media type or encoding"):
+    """The body is of a type or an encoding that is not read."""
 
 
-class MediaTypeUnsupported(ClickcurveError):
-    status = 415
-    title = "unsupported media type or encoding"
-
-
-class ParameterInvalid(ClickcurveError):
+class ParameterInvalid(ClickcurveError, status=422, title="invalid parameter"):
     """A query parameter, header or path breaks a rule."""
 
-    status = 422
-    title = "invalid parameter"
+
+class NotAuthenticated(ClickcurveError, status=401, title="token missing or unknown"):
+    """The request has no token, or one that is not known."""
 
 
-class NotAuthenticated(ClickcurveError):
-    status = 401
-    title = "token missing or unknown"
+class NotAllowed(ClickcurveError, status=403, title="token lacks the scope"):
+    """The token does not allow this; `rule` names the scope that does."""
 
 
-class NotAllowed(ClickcurveError):
-    status = 403
-    title = "token lacks the scope"
-
-
-class MethodNotAllowed(ClickcurveError):
+class MethodNotAllowed(ClickcurveError, status=405, title="method not allowed"):
     """The path does not allow this method; `rule` names the methods that it allows."""
 
-    status = 405
-    title = "method not allowed"
 
-
-class EventUnknown(ClickcurveError):
+class EventUnknown(ClickcurveError, status=404, title="unknown event"):
     """The limiter has no rule for this event."""
 
-    status = 404
-    title = "unknown event"
 
-
-class DimensionUnknown(ClickcurveError):
+class DimensionUnknown(ClickcurveError, status=404, title="unknown dimension"):
     """Hits are not broken down by this dimension; `rule` names the dimensions that exist."""
 
-    status = 404
-    title = "unknown dimension"
 
-
-class SwitchedOff(ClickcurveError):
+class SwitchedOff(ClickcurveError, status=404, title="switched off"):
     """What is asked for is switched off in the settings; `rule` says which setting switches it on."""
 
-    status = 404
-    title = "switched off"
 
-
-class ReservationUnknown(ClickcurveError):
+class ReservationUnknown(ClickcurveError, status=404, title="unknown reservation"):
     """There is no such reservation, or its windows are over."""
 
-    status = 404
-    title = "unknown reservation"
 
-
-class ReservationEnded(ClickcurveError):
+class ReservationEnded(ClickcurveError, status=409, title="reservation ended"):
     """It was committed or cancelled before."""
 
-    status = 409
-    title = "reservation ended"
 
-
-class ImportOutOfStep(ClickcurveError):
+class ImportOutOfStep(ClickcurveError, status=409, title="import out of step"):
     """An imported piece does not begin at the offset of its source; `value` is that offset."""
 
-    status = 409
-    title = "import out of step"
 
-
-class ImportElsewhere(ClickcurveError):
+class ImportElsewhere(ClickcurveError, status=421, title="import belongs to another worker"):
     """Another owner keeps the offset of this source; ask again over a new connection."""
 
-    status = 421
-    title = "import belongs to another worker"
 
-
-class CountTooLarge(ClickcurveError):
+class CountTooLarge(ClickcurveError, status=422, title="count too large"):
     """A row's sum would pass the largest count that a row can hold; `value` is that sum."""
-
-    status = 422
-    title = "count too large"
 
 
 # --- the store's fault ----------------------------------------------------------------------------------------------
-class StoreUnavailable(ClickcurveError):
+class StoreUnavailable(ClickcurveError, status=503, title="store unavailable"):
     """The store cannot answer now; asking again later may work."""
 
-    status = 503
-    title = "store unavailable"
 
-
-class RowCorrupt(ClickcurveError):
+class RowCorrupt(ClickcurveError, status=503, title="damaged row", retry_after_s=60):
     """Stored bytes are not a row of a known version. Its counts are unknown until it is repaired."""
 
-    status = 503
-    title = "damaged row"
-    retry_after_s = 60
 
-
-class StoreMismatch(ClickcurveError):
+class StoreMismatch(ClickcurveError, title="wrong store"):
     """The program cannot use this store: another schema or ladder, or not its store. The start is refused."""
-
-    title = "wrong store"
 
 
 # --- the journal's fault --------------------------------------------------------------------------------------------
-class JournalError(ClickcurveError):
+class JournalError(ClickcurveError, status=503, title="journal error"):
     """Parent of what a journal raises."""
 
-    status = 503
-    title = "journal error"
 
-
-class JournalBehind(JournalError):
+class JournalBehind(JournalError, status=429, title="journal behind", retry_after_s=1):
     """More hits arrive than can be written or flushed: certainly not counted."""
 
-    status = 429
-    title = "journal behind"
-    retry_after_s = 1
 
-
-class JournalFull(JournalError):
+class JournalFull(JournalError, title="journal full"):
     """The journal or the disk is full: certainly not counted."""
 
-    title = "journal full"
 
-
-class JournalBroken(JournalError):
+class JournalBroken(JournalError, title="journal write failed"):
     """A write failed and was cancelled: certainly not counted."""
 
-    title = "journal write failed"
 
-
-class JournalUnknown(JournalError):
+class JournalUnknown(JournalError, title="journal outcome unknown"):
     """A write failed and could not be cancelled: it may count or not. Close the connection, answer nothing."""
 
-    title = "journal outcome unknown"
 
-
-class JournalDamaged(JournalError):
+class JournalDamaged(JournalError, title="journal damaged"):
     """A record in the middle of the journal is damaged. The start stops, naming file and offset."""
 
-    title = "journal damaged"
 
-
-class JournalHeld(JournalError):
+class JournalHeld(JournalError, title="journal held"):
     """Another process holds this journal."""
 
-    title = "journal held"
 
-
-class JournalSuperseded(JournalError):
+class JournalSuperseded(JournalError, title="journal superseded"):
     """The store is ahead of this journal: its hits may be counted already. It must be quarantined."""
 
-    title = "journal superseded"
 
-
-class OwnerFenced(JournalError):
+class OwnerFenced(JournalError, title="owner fenced"):
     """The store says that another process has taken this owner over; nothing more is accepted here."""
-
-    title = "owner fenced"
 
 
 # --- the limiter's fault --------------------------------------------------------------------------------------------
-class BackendUnavailable(ClickcurveError):
+class BackendUnavailable(ClickcurveError, status=503, title="limiter backend unavailable"):
     """A limiter's backend does not answer, or not in time; the rule's failure policy decides."""
-
-    status = 503
-    title = "limiter backend unavailable"
 
 
 # --- the configuration's fault --------------------------------------------------------------------------------------
-class LadderInvalid(ClickcurveError):
-    title = "invalid ladder"
+class LadderInvalid(ClickcurveError, title="invalid ladder"):
+    """Tiers that are no ladder."""
 
 
-class ExtraMissing(ClickcurveError):
+class ExtraMissing(ClickcurveError, status=501, title="not installed"):
     """A library is needed that comes with an extra of the package, and the extra is not installed."""
 
-    status = 501
-    title = "not installed"
+
+class SettingInvalid(ClickcurveError, title="invalid setting"):
+    """A setting or a parameter of a call breaks its rule."""
 
 
-class SettingInvalid(ClickcurveError):
-    title = "invalid setting"
-
-
-class RuleInvalid(ClickcurveError):
-    title = "invalid limiter rule"
+class RuleInvalid(ClickcurveError, title="invalid limiter rule"):
+    """A rule of the limiter breaks a rule."""

@@ -6,6 +6,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from clickcurve.client.outbox import REFUSED, ClosedBatch, Outbox
 from clickcurve.client.post import HitsPost, Tried
@@ -25,112 +26,106 @@ UNDECIDED = "without an answer for so long that a repeat could count twice"
 log = logging.getLogger("clickcurve.client")
 
 
+@dataclass(eq=False)
 class BatchSender:
     """Sends the batches of an outbox, in order, each until it is answered."""
 
-    def __init__(
-        self,
-        outbox: Outbox,
-        post: HitsPost,
-        spool: Spool | None,
-        gather_s: float,
-        clock: Callable[[], float],
-        timer: Callable[[], float],
-    ) -> None:
-        self._outbox = outbox
-        self._post = post
-        self._spool = spool
-        self._gather_s = gather_s
-        self._clock = clock
-        self._timer = timer
+    outbox: Outbox
+    post: HitsPost
+    spool: Spool | None
+    gather_s: float
+    clock: Callable[[], float]
+    timer: Callable[[], float]
+
+    def __post_init__(self) -> None:
         self._over = threading.Event()  # the time to send what is left is up
         self._said: dict[str, float] = {}
         self._dropped_before = 0
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        works = [self._send_all] if self._spool is None else [self._send_all, self._write_all]
+        works = [self._send_all] if self.spool is None else [self._send_all, self._write_all]
         self._threads = [threading.Thread(target=work, name="clickcurve-client", daemon=True) for work in works]
         for thread in self._threads:
             thread.start()
 
     def end(self, within_s: float) -> bool:
         """Waits until all is sent and written; then it cuts what is under way. Returns whether all was sent."""
-        self._outbox.end()
+        self.outbox.end()
         self._threads[0].join(within_s)
         self._over.set()
-        self._post.cut()
+        self.post.cut()
         for thread in self._threads:
             thread.join(LAST_PAUSE_S)
         self._write()
-        return not self._outbox.waiting
+        return not self.outbox.waiting
 
     # --- sending ------------------------------------------------------------------------------------------------
     def _send_all(self) -> None:
-        while (batch := self._outbox.next_batch(self._gather_s)) is not None:
+        while (batch := self.outbox.next_batch(self.gather_s)) is not None:
             if not self._deliver(batch):
                 break
             self._say_dropped()
-        self._post.close()
+        self.post.close()
 
     def _deliver(self, batch: ClosedBatch) -> bool:
         """Tries until the batch is answered; False if the client ended before."""
         pause_s = FIRST_PAUSE_S
         body = batch.body()
         while True:
-            now = self._clock()
+            now = self.clock()
             if batch.doubt_at is not None and now - batch.doubt_at > REPEATABLE_S:
-                self._outbox.answer(batch, 0, batch.hits, UNDECIDED)
+                self.outbox.answer(batch, 0, batch.hits, UNDECIDED)
                 return True
             tried = self._try(batch, body, now)
             if tried.done:
                 dropped = max(0, batch.hits - tried.taken)
-                self._outbox.answer(batch, batch.hits - dropped, dropped, REFUSED)
+                self.outbox.answer(batch, batch.hits - dropped, dropped, REFUSED)
                 self._write()
                 if tried.why:
                     self._say("%d hits were not taken: %s", dropped, tried.why)
                 return True
-            self._say("%d hits wait: %s", self._outbox.waiting, tried.why)
-            if self._outbox.ending:
+            self._say("%d hits wait: %s", self.outbox.waiting, tried.why)
+            if self.outbox.ending:
                 if self._over.wait(LAST_PAUSE_S):
                     return False
                 continue
             asked_s = tried.pause_s
             wait_s = pause_s * random.uniform(0.5, 1.0) if asked_s is None else min(asked_s, LONGEST_ASKED_PAUSE_S)
-            self._outbox.pause(wait_s, may_hurry=asked_s is None)
+            self.outbox.pause(wait_s, may_hurry=asked_s is None)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _try(self, batch: ClosedBatch, body: bytes, now: float) -> Tried:
-        is_first = self._outbox.begin_try(batch, now)
+        is_first = self.outbox.begin_try(batch, now)
         self._write()
-        tried = self._post.send(batch.id, body)
+        tried = self.post.send(batch.id, body)
         if is_first and not tried.done and tried.certain:
-            self._outbox.not_counted(batch)
+            self.outbox.not_counted(batch)
         return tried
 
     # --- the spool file -----------------------------------------------------------------------------------------
     def _write_all(self) -> None:
-        while self._outbox.wait_for_records():
+        while self.outbox.wait_for_records():
             self._write()
-            if self._spool is not None and self._spool.broken:
+            if self.spool is not None and self.spool.broken:
                 self._over.wait(SPOOL_PAUSE_S)
 
     def _write(self) -> None:
-        if self._spool is not None:
-            self._spool.append(self._outbox.take_records, self._outbox.snapshot)
-            if self._spool.broken:
-                self._say("the spool file cannot be written: %s; a kill now would lose what waits", self._spool.broken)
+        if self.spool is not None:
+            self.spool.append(self.outbox.take_records, self.outbox.snapshot)
+            if self.spool.broken:
+                self._say("the spool file cannot be written: %s; a kill now would lose what waits", self.spool.broken)
 
     # --- the log ------------------------------------------------------------------------------------------------
     def _say(self, text: str, *values: object) -> None:
         """Logs a warning, the same at most once a minute."""
-        now = self._timer()
+        now = self.timer()
         if now - self._said.get(text, float("-inf")) >= SAY_EVERY_S:
             self._said[text] = now
             log.warning(text, *values)
 
     def _say_dropped(self) -> None:
-        dropped = dict(self._outbox.dropped)
+        dropped = dict(self.outbox.dropped)
         if sum(dropped.values()) > self._dropped_before:
             self._dropped_before = sum(dropped.values())
             self._say("hits dropped so far: %s", ", ".join(f"{count} ({why})" for why, count in dropped.items()))

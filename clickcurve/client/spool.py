@@ -41,10 +41,8 @@ log = logging.getLogger("clickcurve.client")
 Write = Callable[[int, memoryview], int]
 
 
-class SpoolUnusable(ClickcurveError):
+class SpoolUnusable(ClickcurveError, title="spool file unusable"):
     """The spool file cannot be opened, or is a file of something else."""
-
-    title = "spool file unusable"
 
 
 class Spool:

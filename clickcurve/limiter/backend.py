@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule
@@ -128,10 +128,13 @@ class AsyncBackend(Protocol):
     async def close(self) -> None: ...
 
 
-class Immediate:
-    """A backend that never blocks, such as memory, in the form that an event loop awaits."""
+Wrapped = TypeVar("Wrapped", bound=Backend | AsyncBackend)
 
-    def __init__(self, backend: Backend) -> None:
+
+class Around(Generic[Wrapped]):
+    """Another form of a backend: what nobody waits for is the backend's own."""
+
+    def __init__(self, backend: Wrapped) -> None:
         self._backend = backend
 
     @property
@@ -142,6 +145,13 @@ class Immediate:
     def server_of(self) -> Callable[[str], str] | None:
         return self._backend.server_of
 
+    def measures(self) -> Mapping[str, float]:
+        return self._backend.measures()
+
+
+class Immediate(Around[Backend]):
+    """A backend that never blocks, such as memory, in the form that an event loop awaits."""
+
     async def decide(self, question: Question) -> Sequence[Quota]:
         return self._backend.decide(question)
 
@@ -150,9 +160,6 @@ class Immediate:
 
     async def reset(self, question: Question) -> None:
         self._backend.reset(question)
-
-    def measures(self) -> Mapping[str, float]:
-        return self._backend.measures()
 
     async def close(self) -> None:
         self._backend.close()

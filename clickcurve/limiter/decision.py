@@ -81,11 +81,8 @@ class Decision(NamedTuple):
         return self.quota.fallback
 
 
-class LimitReached(ClickcurveError):
+class LimitReached(ClickcurveError, status=429, title="rate limit exceeded"):
     """A function that is `limited` was called more often than its rule allows; it was not run."""
-
-    status = 429
-    title = "rate limit exceeded"
 
     def __init__(self, decision: Decision) -> None:
         wait_s = decision.retry_after_s

@@ -15,7 +15,7 @@ from clickcurve.answers import CSV, as_csv
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from clickcurve.csv_file import disposition
-from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from dashboard.page.pages import Pages
 from dashboard.page.responses import HTML, as_sent
 from dashboard.page.subject import GROUP, LINK, link_or_group

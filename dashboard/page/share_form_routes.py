@@ -18,7 +18,7 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
-from clickcurve.raw_path_routes import group_of_path, key_of_path, raw_query
+from clickcurve.routes import group_of_path, key_of_path, raw_query
 from clickcurve.visible import visible
 from dashboard.page.chart import in_path
 from dashboard.page.login_routes import read_form

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from clickcurve.answers import as_csv
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.csv_file import disposition
-from clickcurve.raw_path_routes import raw_query
+from clickcurve.routes import raw_query
 from dashboard.page.page_routes import Clock, csv_file, html, page_route, updated_at
 from dashboard.page.pages import Pages
 from dashboard.page.subject import PageSubject, link_or_group
@@ -20,11 +20,8 @@ from dashboard.page.view import view_of
 from dashboard.pictures.picture_routes import svg_of_badge, svg_of_curve
 
 
-class NotShared(ClickcurveError):
+class NotShared(ClickcurveError, status=404, title="not shared"):
     """An address of a share that is not, or no longer, good."""
-
-    status = 404
-    title = "not shared"
 
 
 def share_routes(

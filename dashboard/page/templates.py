@@ -9,6 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from clickcurve.visible import visible
 from clickcurve.waiting import in_thread
 from dashboard.page.view import BOTS, STEPS
 from dashboard.pictures.colours import DARK, LIGHT
@@ -36,7 +37,7 @@ class Templates:
             "icon.svg": ("image/svg+xml", (_HERE / "static" / "icon.svg").read_bytes()),
         }
         joined = b"".join(content for _, content in self.assets.values())
-        self._environment.filters["ticked"] = _ticked
+        self._environment.filters.update(ticked=_ticked, visible=visible)
         self._environment.globals.update(version=sha256(joined).hexdigest()[:12], steps=STEPS, bots_choices=BOTS)
         self._compiled = False
 

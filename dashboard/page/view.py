@@ -13,7 +13,6 @@ from urllib.parse import unquote_plus, urlencode
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.keys import KEY_BYTES
-from clickcurve.visible import visible
 from dashboard.page.periods import after_last_day
 
 # name in an address -> field of PageView
@@ -84,21 +83,6 @@ class PageView:
     def span(self) -> str:
         """The `last` that holds, empty for a range from a moment to another."""
         return self.last or ("" if self.start or self.end else USUAL)
-
-    @property
-    def value_shown(self) -> str:
-        """The value of the filter, as text that a page can hold."""
-        return visible(self.value)
-
-    @property
-    def q_shown(self) -> str:
-        """What is searched for, as text that a page can hold."""
-        return visible(self.q)
-
-    @property
-    def prefix_shown(self) -> str:
-        """What keys begin with, as text that a page can hold."""
-        return visible(self.prefix)
 
     @property
     def curve_query(self) -> bytes:

@@ -14,7 +14,7 @@ from clickcurve.answers import CurveAnswer, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.extras import extra_for
 from clickcurve.keys import Subject, group_subject, link_subject
-from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from clickcurve.waiting import in_thread
 from dashboard.pictures.badge import LABEL, badge_json, badge_svg
 from dashboard.pictures.colours import THEMES

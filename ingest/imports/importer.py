@@ -103,29 +103,20 @@ class ImportSummary:
         self.reasons += taken.reasons[: SHOWN_REFUSALS - len(self.reasons)]
 
 
+@dataclass(eq=False)
 class Importer:
     """Imports sources one after the other. `label` gives them other names, so that they count anew.
 
     `kind`: None finds out from the first line. `progress` hears how many bytes of the file are done; `wait` sleeps.
     """
 
-    def __init__(
-        self,
-        sender: Sender,
-        log: AccessLog,
-        wait: Callable[[float], Awaitable[None]],
-        kind: SourceKind | None = None,
-        label: str = "",
-        progress: Callable[[int], None] = lambda raw_at: None,
-        chunk_bytes: int = CHUNK_BYTES,
-    ) -> None:
-        self._sender = sender
-        self._log = log
-        self._wait = wait
-        self._kind = kind
-        self._label = label
-        self._progress = progress
-        self._chunk_bytes = chunk_bytes
+    sender: Sender
+    log: AccessLog
+    wait: Callable[[float], Awaitable[None]]
+    kind: SourceKind | None = None
+    label: str = ""
+    progress: Callable[[int], None] = lambda raw_at: None
+    chunk_bytes: int = CHUNK_BYTES
 
     async def run(self, source: Openable, summary: ImportSummary | None = None) -> ImportSummary:
         """Imports what is there now; raises ImportRefused, SourceUnreadable, and what the sender gives up with.
@@ -164,7 +155,7 @@ class Importer:
                 unreadable = unreadable + 1 if path.exists() else 0  # once: it came between the two looks
                 if unreadable > 1 and not followed:
                     raise
-                await self._wait(POLL_S)
+                await self.wait(POLL_S)
                 continue
             followed = True
             try:
@@ -197,14 +188,14 @@ class Importer:
             # A file that was moved away is read until another one has its name, and looked at once more then: its
             # writer may have it open a little longer.
             moved = stream.reader.is_replaced(path)
-            await self._wait(POLL_S)
+            await self.wait(POLL_S)
             if not stream.reader.still_has(stream.at, stream.last):
                 raise SourceChanged(f"{path} was truncated")
             if cutter is None:
                 await asyncio.to_thread(stream.rewind)
 
     async def _open(self, source: Openable) -> Stream:
-        return Stream(await asyncio.to_thread(open_reader, source), self._label)
+        return Stream(await asyncio.to_thread(open_reader, source), self.label)
 
     async def _run_once(self, stream: Stream, summary: ImportSummary) -> None:
         name = await self._find(stream, summary)
@@ -217,15 +208,15 @@ class Importer:
     async def _find(self, stream: Stream, summary: ImportSummary) -> str:
         """Returns the name of the source, with the stream at its offset; "" if there is nothing to do (yet)."""
         begin = await asyncio.to_thread(stream.look, PREFIX_BYTES[-1])
-        summary.kind = self._kind or kind_of(begin)
+        summary.kind = self.kind or kind_of(begin)
         summary.is_part = False
         free = ""
         for family in stream.beginning.families():
             for member in range(FAMILY_MEMBERS):
                 name = f"{family}-{member}"
-                kept = await self._sender.offset(name)
-                self._log.use(kept.fields)
-                self._log.use_hosts(kept.hosts_in_key)
+                kept = await self.sender.offset(name)
+                self.log.use(kept.fields)
+                self.log.use_hosts(kept.hosts_in_key)
                 if kept.offset == 0:
                     free = free or name
                     break
@@ -244,7 +235,7 @@ class Importer:
         return free
 
     def _cutter(self, stream: Stream) -> Cutter:
-        return Cutter(stream, self._chunk_bytes)
+        return Cutter(stream, self.chunk_bytes)
 
     # --- the chunks -----------------------------------------------------------------------------------------------
     async def _send_all(self, cutter: Cutter, stream: Stream, name: str, summary: ImportSummary) -> None:
@@ -252,7 +243,7 @@ class Importer:
         async with aclosing(_ahead(cutter)) as chunks:
             async for lines in chunks:
                 await self._send(name, lines, summary)
-                self._progress(stream.reader.raw_at)
+                self.progress(stream.reader.raw_at)
         summary.left_bytes = cutter.unfinished_bytes
         summary.damage = stream.reader.damage
 
@@ -272,7 +263,7 @@ class Importer:
         if lines.too_long:
             return False
         if summary.kind is SourceKind.log:
-            if self._log.read(lines.data).bad:
+            if self.log.read(lines.data).bad:
                 return False
             fields = count_fields(lines.data)
             is_json = lines.data.startswith(b"{")  # it was read, so its brace is closed
@@ -285,7 +276,7 @@ class Importer:
     async def _send(self, name: str, lines: SourceLines, summary: ImportSummary) -> None:
         step = SourceStep(name, lines.start, lines.end, lines.tail)
         if summary.kind is SourceKind.log:
-            reading = self._log.read(lines.data)
+            reading = self.log.read(lines.data)
             chunk = Chunk(step, dated_hits(reading))
         else:
             reading = LogSums(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
@@ -293,7 +284,7 @@ class Importer:
         for _ in range(lines.too_long):
             reading.lines += 1
             reading.note_bad(reading.lines, "too long", "")
-        taken = await self._sender.send(chunk)
+        taken = await self.sender.send(chunk)
         summary.add(reading)
         summary.add_taken(taken)
         summary.to_byte = lines.end

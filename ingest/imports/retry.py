@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from clickcurve.buckets.errors import (
@@ -26,24 +27,18 @@ _MAY_PASS = (JournalError, StoreUnavailable, ImportElsewhere)
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class Sender:
     """Sends to a target. `wait` sleeps; `on_wait` hears why; `tries` None: for ever."""
 
-    def __init__(
-        self,
-        target: Target,
-        wait: Callable[[float], Awaitable[None]],
-        on_wait: Callable[[str], None] = lambda sentence: None,
-        tries: int | None = TRIES,
-    ) -> None:
-        self._target = target
-        self._wait = wait
-        self._on_wait = on_wait
-        self._tries = tries
+    target: Target
+    wait: Callable[[float], Awaitable[None]]
+    on_wait: Callable[[str], None] = lambda sentence: None
+    tries: int | None = TRIES
 
     async def offset(self, source: str) -> KeptOffset:
         """Returns how far a source was counted."""
-        return await self._tried(lambda: self._target.offset(source))
+        return await self._tried(lambda: self.target.offset(source))
 
     async def send(self, chunk: Chunk) -> Taken | None:
         """Sends a chunk until it counts; returns None if it does, but its receipt was lost.
@@ -53,7 +48,7 @@ class Sender:
 
         async def once() -> Taken | None:
             try:
-                return await self._target.send(chunk)
+                return await self.target.send(chunk)
             except JournalUnknown as error:
                 if await self._counts(chunk):
                     return None
@@ -81,12 +76,12 @@ class Sender:
                 raise
             except _MAY_PASS as error:
                 if isinstance(error, ImportElsewhere):
-                    await self._target.reconnect()
+                    await self.target.reconnect()
                     elsewhere += 1
                     if elsewhere <= QUICK_TRIES:
                         continue
                 tried += 1
-                if tried == self._tries:
+                if tried == self.tries:
                     raise
                 await self._pause(tried, error)
 
@@ -95,5 +90,5 @@ class Sender:
         answered = isinstance(error, JournalError) and not isinstance(error, JournalUnknown)
         asked_s = float(getattr(error, "retry_after_s", 0)) if answered else 0.0
         if tried == 1:
-            self._on_wait(f"{error.detail}; trying again")
-        await self._wait(max(pause_s, min(asked_s, LONGEST_PAUSE_S)))
+            self.on_wait(f"{error.detail}; trying again")
+        await self.wait(max(pause_s, min(asked_s, LONGEST_PAUSE_S)))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Annotated, Protocol
 
-import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.requests import ClientDisconnect
 
@@ -20,6 +19,7 @@ from clickcurve.access import Access, access
 from clickcurve.buckets.errors import MediaTypeUnsupported, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
+from clickcurve.routes import json_answer
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
@@ -80,7 +80,7 @@ def import_routes(
         """
         kept = await intake.source(source_within(source, access()))
         offset = {"source": source, "position": kept.position, "tail": kept.tail}
-        return _json({**offset, "fields": reader.useful_fields(), "hosts": hosts.setting})
+        return json_answer({**offset, "fields": reader.useful_fields(), "hosts": hosts.setting})
 
     @router.post("/v1/import/{source}", summary="Count the next chunk of a source")
     async def import_chunk(
@@ -133,10 +133,6 @@ def import_routes(
 def source_within(source: str, allowed: Access) -> str:
     """Returns the name that an offset is kept under: those of a prefix are apart, since no source has a blank."""
     return f"{blake2b(allowed.prefix.encode(), digest_size=8).hexdigest()} {source}" if allowed.prefix else source
-
-
-def _json(answer: object) -> Response:
-    return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
 def _is_array(request: Request) -> bool:

@@ -25,14 +25,12 @@ LONGEST_LINE = 16 << 20  # a longer line is bad; it is passed over without being
 _RAW_BYTES = 1 << 16
 
 
-class SourceChanged(ClickcurveError):
+class SourceChanged(ClickcurveError, title="source changed"):
     """The bytes before the offset are no longer there: the file was truncated and written anew."""
 
-    title = "source changed"
 
-
-class SourceUnreadable(ClickcurveError):
-    title = "source unreadable"
+class SourceUnreadable(ClickcurveError, title="source unreadable"):
+    """A file that cannot be imported."""
 
 
 class Unpacker(Protocol):

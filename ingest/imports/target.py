@@ -41,11 +41,8 @@ TIMEOUT_S = 60.0
 SHOWN_REFUSALS = 5
 
 
-class ImportRefused(ClickcurveError):
+class ImportRefused(ClickcurveError, status=422, title="import refused"):
     """The other side will not take this import."""
-
-    status = 422
-    title = "import refused"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,8 @@ _LEAST_AGE_S = 1.0  # over which a rate is measured; before that, the body is no
 _MARK_S = 2.0  # how far back its rate is measured
 
 
-class BodiesBusy(JournalBehind):
+class BodiesBusy(JournalBehind, title="too many large bodies"):
     """Too many bytes of large bodies are being read at once: nothing of this one was counted."""
-
-    title = "too many large bodies"
 
 
 class ClientGone(Exception):

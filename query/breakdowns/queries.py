@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from clickcurve.answers import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer
@@ -37,6 +38,7 @@ AT_ONCE_VALUES = 5_000  # of all buckets of a row, that are counted without leav
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class BreakdownQueries:
     """Answers about breakdowns for a node. `clock` is epoch seconds.
 
@@ -45,19 +47,13 @@ class BreakdownQueries:
     `query.queries`, and the same errors are raised.
     """
 
-    def __init__(
-        self,
-        reader: BreakdownReader,
-        dimensions: Sequence[str],
-        since: Callable[[str], int],
-        clock: Callable[[], float],
-        kept_value: Callable[[str, str], str] = lambda dimension, value: value,
-    ) -> None:
-        self._reader = reader
-        self._dimensions = dimensions
-        self._since = since
-        self._clock = clock
-        self._kept_value = kept_value
+    reader: BreakdownReader
+    dimensions: Sequence[str]
+    since: Callable[[str], int]
+    clock: Callable[[], float]
+    kept_value: Callable[[str, str], str] = lambda dimension, value: value
+
+    def __post_init__(self) -> None:
         self._grids = Grids()
         self._counting = asyncio.Lock()
 
@@ -71,14 +67,14 @@ class BreakdownQueries:
 
     async def _values(self, subject: Subject, dimension: str, parameters: Parameters) -> ValuesAnswer:
         self._require_dimension(dimension)
-        now = int(self._clock())
-        row = await self._reader.read(subject.stored, now, (dimension,), _start(parameters, now))
+        now = int(self.clock())
+        row = await self.reader.read(subject.stored, now, (dimension,), _start(parameters, now))
         span = _asked_range(parameters, now, row)
-        since, one = self._since(dimension), parameters.value
+        since, one = self.since(dimension), parameters.value
 
         def counted() -> ValuesAnswer:
-            counts = count_values(row, dimension, span, since, self._reader.bounded)
-            shown = counts.greatest(parameters.limit) if one is None else [self._kept_value(dimension, one)]
+            counts = count_values(row, dimension, span, since, self.reader.bounded)
+            shown = counts.greatest(parameters.limit) if one is None else [self.kept_value(dimension, one)]
             return counts.answer(subject.name, shown)
 
         return await self.count(row, (dimension,), counted)
@@ -93,12 +89,12 @@ class BreakdownQueries:
                 field="value",
                 rule="a value; an empty one stands for hits without a value",
             )
-        now = int(self._clock())
+        now = int(self.clock())
         window = resolve_window(parameters, now, self.ladder)
-        row = await self._reader.read(subject.stored, now, (dimension,), None if window is None else window.start)
+        row = await self.reader.read(subject.stored, now, (dimension,), None if window is None else window.start)
         window = window or resolve_until(parameters, row.counts.first)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        value = self._kept_value(dimension, parameters.value)
+        value = self.kept_value(dimension, parameters.value)
         return (await self._value_curve(row, dimension, value, grid, now)).answer(subject.name)
 
     async def bounds_in(
@@ -106,8 +102,8 @@ class BreakdownQueries:
     ) -> list[Bounds]:
         """Returns the bounds of several values in [start, end), read at once; raises DimensionUnknown."""
         self._require_dimension(dimension)
-        row = await self._reader.read(subject.stored, int(self._clock()), (dimension,), span[0])
-        bounded, since = self._reader.bounded, self._since(dimension)
+        row = await self.reader.read(subject.stored, int(self.clock()), (dimension,), span[0])
+        bounded, since = self.reader.bounded, self.since(dimension)
         return await self.count(
             row, (dimension,), lambda: bounds_of_values(row, dimension, values, span, since, bounded)
         )
@@ -122,46 +118,38 @@ class BreakdownQueries:
 
     async def row(self, subject: Subject, dimensions: Sequence[str], now: int) -> BreakdownRow:
         """Returns the counts of a subject and its breakdown by these dimensions, of all time, for other questions."""
-        return await self._reader.read(subject.stored, now, tuple(dimensions), None)
-
-    def since(self, dimension: str) -> int:
-        """Returns the moment since which hits are broken down by a dimension."""
-        return self._since(dimension)
+        return await self.reader.read(subject.stored, now, tuple(dimensions), None)
 
     @property
     def bounded(self) -> BoundedLadder:
         """The ladder of breakdowns, with the number of values that each tier keeps."""
-        return self._reader.bounded
-
-    @property
-    def dimensions(self) -> Sequence[str]:
-        return self._dimensions
+        return self.reader.bounded
 
     @property
     def ladder(self) -> Ladder:
         """The ladder of breakdowns, whose buckets are wider than those of counts."""
-        return self._reader.bounded.ladder
+        return self.reader.bounded.ladder
 
     async def value_curve_in(self, stored: str, dimension: str, value: str, window: Window) -> ValueCurve:
         """Returns one value of a stored key along a window, for answers of other shapes."""
         self._require_dimension(dimension)
-        now = int(self._clock())
-        row = await self._reader.read(stored, now, (dimension,), window.start)
+        now = int(self.clock())
+        row = await self.reader.read(stored, now, (dimension,), window.start)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        return await self._value_curve(row, dimension, self._kept_value(dimension, value), grid, now)
+        return await self._value_curve(row, dimension, self.kept_value(dimension, value), grid, now)
 
     async def value_curves_in(
         self, stored: str, dimension: str, window: Window, wanted: Callable[[str], Awaitable[bool]], most: int
     ) -> list[ValueCurve]:
         """Returns the `most` greatest values of a window that are wanted, each along it, greatest first."""
         self._require_dimension(dimension)
-        now = int(self._clock())
-        row = await self._reader.read(stored, now, (dimension,), window.start)
+        now = int(self.clock())
+        row = await self.reader.read(stored, now, (dimension,), window.start)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        span, since = (window.start, window.end), self._since(dimension)
+        span, since = (window.start, window.end), self.since(dimension)
 
         def counted() -> list[str]:
-            counts = count_values(row, dimension, span, since, self._reader.bounded)
+            counts = count_values(row, dimension, span, since, self.reader.bounded)
             return counts.greatest(len(counts.counts))
 
         values = [value for value in await self.count(row, (dimension,), counted) if await wanted(value)][:most]
@@ -170,7 +158,7 @@ class BreakdownQueries:
     async def _value_curve(self, row: BreakdownRow, dimension: str, value: str, grid: Grid, now: int) -> ValueCurve:
         """Returns one value of a row; one of many points is made in a thread: 8,000 take 50 ms."""
         await spend(VALUE_POINTS, len(grid.edges))
-        since = self._since(dimension)
+        since = self.since(dimension)
         if len(grid.edges) <= AT_ONCE:
             return curve_of_value(row, dimension, value, since, grid, now, self.bounded)
         return await asyncio.to_thread(curve_of_value, row, dimension, value, since, grid, now, self.bounded)
@@ -178,13 +166,13 @@ class BreakdownQueries:
     async def visitors(self, subject: Subject, query: bytes) -> VisitorsAnswer:
         """Returns the visitors of a link or a group by days, and their sum."""
         parameters = parse_parameters(parse_query(query, VISITORS))
-        now = int(self._clock())
-        row = await self._reader.read(subject.stored, now, (), _start(parameters, now))
-        return list_visitors(row, subject.name, _asked_range(parameters, now, row), self._reader.bounded)
+        now = int(self.clock())
+        row = await self.reader.read(subject.stored, now, (), _start(parameters, now))
+        return list_visitors(row, subject.name, _asked_range(parameters, now, row), self.reader.bounded)
 
     def _require_dimension(self, dimension: str) -> None:
-        if dimension not in self._dimensions:
-            names = ", ".join(self._dimensions)
+        if dimension not in self.dimensions:
+            names = ", ".join(self.dimensions)
             raise DimensionUnknown(
                 f"hits are not broken down by {dimension!r}; dimensions: {names}",
                 field="dimension",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from clickcurve.access import access
@@ -56,6 +56,7 @@ class OtherWorkers(Protocol):
     async def pending_breakdowns(self, key: str) -> Sequence[PendingBreakdown]: ...
 
 
+@dataclass(eq=False)
 class BreakdownReader:
     """Reads rows of counts with their breakdowns for queries.
 
@@ -64,26 +65,17 @@ class BreakdownReader:
     `query.reader.Reader`. least: values with fewer hits in a bucket are not named (`few_hits`); 0: all are.
     """
 
-    def __init__(
-        self,
-        rows: Callable[[str], Awaitable[StoredLink]],
-        pending: Callable[[str], Sequence[Pending]],
-        pending_breakdowns: Callable[[str], Sequence[PendingBreakdown]],
-        ladder: Callable[[], Ladder],
-        bounded: BoundedLadder,
-        other_workers: OtherWorkers | None = None,
-        is_corrected: Callable[[str], bool] = lambda stored: False,
-        least: int = 0,
-    ) -> None:
-        self._other_workers = other_workers
-        self._is_corrected = is_corrected
-        self._least = least
-        self._rows = rows
-        self._pending = pending
-        self._pending_breakdowns = pending_breakdowns
-        self._ladder = ladder
-        self.bounded = bounded
-        self._widest = replace(WIDEST, times=bounded.times)
+    rows: Callable[[str], Awaitable[StoredLink]]
+    pending: Callable[[str], Sequence[Pending]]
+    pending_breakdowns: Callable[[str], Sequence[PendingBreakdown]]
+    ladder: Callable[[], Ladder]
+    bounded: BoundedLadder
+    other_workers: OtherWorkers | None = None
+    is_corrected: Callable[[str], bool] = lambda stored: False
+    least: int = 0
+
+    def __post_init__(self) -> None:
+        self._widest = replace(WIDEST, times=self.bounded.times)
         self._merging = asyncio.Lock()
 
     async def read(self, stored_key: str, now: int, only: Container[str], start: int | None = None) -> BreakdownRow:
@@ -95,13 +87,13 @@ class BreakdownReader:
         stored_key = access().row(stored_key)
         await spend(ROWS)
         called = None
-        if self._is_corrected(stored_key):
+        if self.is_corrected(stored_key):
             called = await self._current(moved_key(stored_key), now, _EVERY, None, CORRECTIONS)
         row = await self._current(stored_key, now, only, start, self.bounded)
         if called is not None:
             row = await in_thread("leaving out hits that are called bots", _corrected, row, called, self._widest)
-        if self._least:
-            shown = await in_thread("hiding values with few hits", hide_few, row.breakdown, self._least)
+        if self.least:
+            shown = await in_thread("hiding values with few hits", hide_few, row.breakdown, self.least)
             row = replace(row, breakdown=shown)
         return row
 
@@ -110,15 +102,15 @@ class BreakdownReader:
     ) -> BreakdownRow:
         parts_key = breakdown_of(stored_key)
         others: tuple[Sequence[Pending], Sequence[PendingBreakdown]] = (), ()
-        if self._other_workers is not None:  # asked at once, so that each answers for one moment
+        if self.other_workers is not None:  # asked at once, so that each answers for one moment
             others = await asyncio.gather(
-                self._other_workers.pending(stored_key), self._other_workers.pending_breakdowns(parts_key)
+                self.other_workers.pending(stored_key), self.other_workers.pending_breakdowns(parts_key)
             )
-        pending = [*others[0], *self._pending(stored_key)]
-        pending_parts = [*others[1], *self._pending_breakdowns(parts_key)]
+        pending = [*others[0], *self.pending(stored_key)]
+        pending_parts = [*others[1], *self.pending_breakdowns(parts_key)]
         counts, stored_parts, settled = await self._read_both(stored_key, parts_key)
         erased_at = max(counts.erased_at, stored_parts.erased_at)
-        ladder = self._ladder()
+        ladder = self.ladder()
         try:
             stored_counts = stored(replace(counts, erased_at=erased_at), now, ladder)
         except RowCorrupt as error:
@@ -143,14 +135,14 @@ class BreakdownReader:
 
     async def _read_both(self, counts_key: str, parts_key: str) -> tuple[StoredLink, _StoredBreakdowns, bool]:
         """Returns the stored counts, the stored breakdown, and whether both are of one moment."""
-        again = _stored_breakdowns(await self._rows(parts_key), parts_key)
+        again = _stored_breakdowns(await self.rows(parts_key), parts_key)
         for _ in range(TRIES):
             stored_parts = again
-            counts = await self._rows(counts_key)
+            counts = await self.rows(counts_key)
             of_counts = _marks_of_counts(counts, counts_key)
             if stored_parts.marks == of_counts:
                 return counts, stored_parts, True
-            again = _stored_breakdowns(await self._rows(parts_key), parts_key)
+            again = _stored_breakdowns(await self.rows(parts_key), parts_key)
             is_ahead = any(mark > of_counts.get(owner, 0) for owner, mark in stored_parts.marks.items())
             if again.marks == stored_parts.marks and not is_ahead:
                 return counts, stored_parts, True

@@ -6,13 +6,14 @@ The schemas of answers are made from their classes, and the examples are answers
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from clickcurve.answers import (
+    JSON,
     CauseAnswer,
     CurveAnswer,
     DimensionAnswer,
@@ -373,7 +374,7 @@ def _answer(example: Any) -> Schema:
     if isinstance(example, CurveAnswer):
         rows = {"type": "array", "items": schema_of(RowAnswer), "description": "with `format=rows`"}
         schema = {"oneOf": [schema, rows]}
-    content: Schema = {"application/json": {"schema": schema, "example": msgspec.to_builtins(example)}}
+    content: Schema = {JSON: {"schema": schema, "example": msgspec.to_builtins(example)}}
     if isinstance(example, Tabular):
         content["text/csv"] = {"schema": TEXT, "example": as_csv(example).decode()}
     return {"description": "The answer", "content": content}
@@ -387,6 +388,29 @@ def refusals(meanings: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
         422: {"description": "A parameter is wrong, unknown or given twice", "content": {MEDIA_TYPE: wrong}},
         503: {"description": "The store cannot answer now", "content": {MEDIA_TYPE: problem}},
         **{status: {"description": meaning, "content": {MEDIA_TYPE: problem}} for status, meaning in meanings.items()},
+    }
+
+
+def describe_route(
+    summary: str,
+    meaning: str,
+    refused: Mapping[int, str] | None = None,
+    *,
+    status: int = 200,
+    parameters: Sequence[Schema] = (),
+    body: Schema | None = None,
+) -> dict[str, Any]:
+    """Returns what the framework needs for a route that answers an object, or nothing with status 204.
+
+    meaning: of the answer. refused: further statuses, and what each means. body: its schema, and an example.
+    """
+    answer = {} if status == 204 else {"content": {JSON: {"schema": {"type": "object"}}}}
+    asked = {} if body is None else {"requestBody": {"required": True, "content": {JSON: body}}}
+    return {
+        "summary": summary,
+        "status_code": status,
+        "responses": {status: {"description": meaning, **answer}, **refusals(refused or {})},
+        "openapi_extra": {**({"parameters": parameters} if parameters else {}), **asked},
     }
 
 
@@ -419,15 +443,12 @@ SUM: dict[str, Any] = {
         "parameters": _CURVE,
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": _KEYS, "example": {"keys": ["spring-sale", "docs"]}}},
+            "content": {JSON: {"schema": _KEYS, "example": {"keys": ["spring-sale", "docs"]}}},
         },
     },
 }
-DELETE: dict[str, Any] = {
-    "summary": "Erase a link: what was counted for it until now is gone",
-    "responses": {204: {"description": "Gone, also if it was never there"}, **refusals({})},
-    "openapi_extra": {"parameters": [KEY]},
-}
+_GONE = "Gone, also if it was never there"
+DELETE = describe_route("Erase a link: what was counted for it until now is gone", _GONE, status=204, parameters=[KEY])
 DELETE_LINKS: dict[str, Any] = {
     "summary": "Erase the links whose keys begin with a prefix, so many at a time",
     "responses": {200: _answer(ErasedAnswer(1_000, True)), **refusals({})},
@@ -442,8 +463,6 @@ DELETE_LINKS: dict[str, Any] = {
         ]
     },
 }
-DELETE_GROUP: dict[str, Any] = {
-    "summary": "Erase a group: what was counted for it until now is gone",
-    "responses": {204: {"description": "Gone, also if it was never there"}, **refusals({})},
-    "openapi_extra": {"parameters": [GROUP_NAME]},
-}
+DELETE_GROUP = describe_route(
+    "Erase a group: what was counted for it until now is gone", _GONE, status=204, parameters=[GROUP_NAME]
+)

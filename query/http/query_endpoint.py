@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from clickcurve.answers import Tabular
 from clickcurve.asgi import SAFE, Application, Receive, Scope, Send
@@ -14,6 +15,7 @@ from query.http.questions import Asked, Questions
 _VARYING = ((b"vary", b"accept"), *SAFE)
 
 
+@dataclass(eq=False)
 class QueryEndpoint:
     """Answers GET of the paths in the table of questions; other paths go to the application behind it.
 
@@ -21,24 +23,21 @@ class QueryEndpoint:
     on; other methods of a path in the table are 405, but those that the application behind has for it.
     """
 
-    def __init__(
-        self, questions: Questions, refuse: Callable[[Exception], Application], following: Application
-    ) -> None:
-        self._questions = questions
-        self._refuse = refuse
-        self._following = following
+    questions: Questions
+    refuse: Callable[[Exception], Application]
+    following: Application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers the request, or hands it on."""
-        asked = self._questions.asked(scope) if scope["type"] == "http" else None
+        asked = self.questions.asked(scope) if scope["type"] == "http" else None
         with budgeted():
             if asked is None or scope["method"] in asked.question.also:
-                await self._following(scope, receive, send)
+                await self.following(scope, receive, send)
                 return
             try:
                 answer, content = await _answered(asked, scope)
             except Exception as error:
-                await self._refuse(error)(scope, receive, send)
+                await self.refuse(error)(scope, receive, send)
                 return
         # Not as clickcurve.asgi.Answer, which costs more to make than to send.
         more = _VARYING if isinstance(answer, Tabular) else SAFE

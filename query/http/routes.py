@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.answers import JSON, ErasedAnswer, as_json
+from clickcurve.answers import ErasedAnswer
 from clickcurve.asgi import read_bounded
 from clickcurve.keys import group_key, link_key
-from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.routes import RawPathRoute, group_of_path, json_answer, key_of_path, raw_query
 from query.http import openapi
 from query.http.content import written
 from query.parameters import parse_erasure
@@ -49,7 +49,7 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
         queries.rows_erased()
         return Response(status_code=204)
 
-    @router.delete("/v1/links/{key}", status_code=204, **openapi.DELETE)
+    @router.delete("/v1/links/{key}", **openapi.DELETE)
     async def erase_link(request: Request) -> Response:
         key = key_of_path(request)
         return await erased(request, "link deleted", key, link_key(key))
@@ -65,9 +65,9 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
                 await erase([link_key(key) for key in keys[start : start + _AT_ONCE]])
         finally:
             queries.rows_erased()
-        return Response(as_json(ErasedAnswer(len(keys), more)), media_type=JSON)
+        return json_answer(ErasedAnswer(len(keys), more))
 
-    @router.delete("/v1/groups/{name}", status_code=204, **openapi.DELETE_GROUP)
+    @router.delete("/v1/groups/{name}", **openapi.DELETE_GROUP)
     async def erase_group(request: Request) -> Response:
         name = group_of_path(request)
         return await erased(request, "group deleted", name, group_key(name))

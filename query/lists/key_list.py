@@ -60,6 +60,7 @@ class _Wanted:
         return is_here and (not self.text or contains(key, self.text))
 
 
+@dataclass(eq=False)
 class KeyList:
     """Answers `GET /v1/links?sort=key`, or the same of groups.
 
@@ -67,23 +68,15 @@ class KeyList:
     corrected: reads rows with hits that are called bots. looked_at: keys of one search, at most.
     """
 
-    def __init__(
-        self,
-        kind: KeyKind,
-        store: Store,
-        pending: Callable[[str], Sequence[Pending]],
-        buffered: Buffered,
-        other_workers: AskOtherWorkers,
-        corrected: ReadCorrected = nothing_corrected,
-        looked_at: int = LOOKED_AT,
-    ) -> None:
-        self._corrected = corrected
-        self._kind = kind
-        self._store = store
-        self._pending = pending
-        self._buffered = buffered
-        self._other_workers = other_workers
-        self._looked_at = looked_at
+    kind: KeyKind
+    store: Store
+    pending: Callable[[str], Sequence[Pending]]
+    buffered: Buffered
+    other_workers: AskOtherWorkers
+    corrected: ReadCorrected = nothing_corrected
+    looked_at: int = LOOKED_AT
+
+    def __post_init__(self) -> None:
         self._reading = asyncio.Lock()  # one page at a time: on a cluster each reads all keys
 
     async def page(
@@ -99,7 +92,7 @@ class KeyList:
         others: what other workers hold; None: they are asked. may_end_early: before so many are found, where too many
         count nothing. Raises StoreUnavailable.
         """
-        read = (READ_SHARED if self._store.shared else READ) if may_end_early else None
+        read = (READ_SHARED if self.store.shared else READ) if may_end_early else None
         wanted, many = _Wanted.by(parameters, within), parameters.limit + 1
         first = many
         while True:
@@ -112,7 +105,7 @@ class KeyList:
             first *= 2  # some of them were erased meanwhile and count nothing, so later ones may be on the page
         links = []
         for key, row in rows[: parameters.limit]:
-            corrected = await self._corrected(self._kind.stored_of(key), now, since=HEAD)
+            corrected = await self.corrected(self.kind.stored_of(key), now, since=HEAD)
             links.append((key, lifetime(row if corrected is None else corrected, parameters.bots)))
         return KeyPage(links, links[-1][0] if len(rows) == many else last)
 
@@ -120,16 +113,16 @@ class KeyList:
         self, wanted: _Wanted, many: int, others_pending: Sequence[WorkerPending] | None
     ) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of the first so many keys that have any."""
-        others_pending = await self._other_workers() if others_pending is None else others_pending
+        others_pending = await self.other_workers() if others_pending is None else others_pending
         others = {self._name(stored): pending for stored, pending in by_stored_key(others_pending).items()}
-        keys = chain(chain.from_iterable(self._buffered()), others)
+        keys = chain(chain.from_iterable(self.buffered()), others)
         first: list[str] = []
         async for some in in_steps(keys):
             first = nsmallest(many, {*first, *filter(wanted.has, some)})
-        return {key: [*others.get(key, ()), *self._pending(self._kind.stored_of(key))] for key in first}
+        return {key: [*others.get(key, ()), *self.pending(self.kind.stored_of(key))] for key in first}
 
     def _name(self, stored: str) -> str:
-        return self._kind.name_of(stored) or ""
+        return self.kind.name_of(stored) or ""
 
     def _found(
         self, wanted: _Wanted, many: int, pending: Mapping[str, Sequence[Pending]], now: int, most: int | None
@@ -140,10 +133,10 @@ class KeyList:
         """
         rows: dict[str, Row] = {}
         marks: dict[str, Mapping[int, int]] = {}
-        ladder, name_of = self._store.ladder(), self._kind.name_of
-        at: str | None = self._kind.stored_of(wanted.start) if wanted.start else self._kind.starts[0]
+        ladder, name_of = self.store.ladder(), self.kind.name_of
+        at: str | None = self.kind.stored_of(wanted.start) if wanted.start else self.kind.starts[0]
         last: str | None = None
-        looked_at, size = 0, most if most is not None and self._store.shared else many
+        looked_at, size = 0, most if most is not None and self.store.shared else many
         while at is not None and last is None and len(rows) < many:
             read = self._read(wanted, at, size)
             looked_at += len(read.links)
@@ -151,7 +144,7 @@ class KeyList:
             for stored_key, link in read.links:
                 key = name_of(stored_key)
                 if key is None:
-                    at = self._kind.start_after(stored_key)
+                    at = self.kind.start_after(stored_key)
                     break
                 if key not in wanted.within:
                     at = None
@@ -166,10 +159,10 @@ class KeyList:
                 is_end = len(read.links) < size or (most is not None and looked_at >= most)
                 if read.last is not None and is_end:  # it has looked at as many as it may
                     last = name_of(read.last)
-                    at = self._kind.start_after(read.last) if last is None else at
+                    at = self.kind.start_after(read.last) if last is None else at
                     if last is not None and last > wanted.within.prefix and last not in wanted.within:
                         last = at = None  # it is behind all that begin so
-            if not self._store.shared:
+            if not self.store.shared:
                 size = max(many - len(rows), _READ_MORE)  # the last ones are not read row by row among erased ones
         for key, several in pending.items():
             row = with_pending(rows.get(key, EMPTY), several, marks.get(key, {}), ladder)
@@ -179,9 +172,9 @@ class KeyList:
 
     def _read(self, wanted: _Wanted, start: str, size: int) -> FoundLinks:
         if wanted.text:
-            prefix = self._kind.stored_of(wanted.within.prefix) if wanted.within.prefix else ""
-            return self._store.containing(wanted.text, start, size, self._looked_at, prefix)
-        links = self._store.in_order(start, size)
+            prefix = self.kind.stored_of(wanted.within.prefix) if wanted.within.prefix else ""
+            return self.store.containing(wanted.text, start, size, self.looked_at, prefix)
+        links = self.store.in_order(start, size)
         return FoundLinks(links, links[-1][0] if len(links) == size else None)
 
 

@@ -167,6 +167,7 @@ class _Best:
     others_most: int
 
 
+@dataclass(eq=False)
 class Rankings:
     """Answers `GET /v1/links`, or the same of groups.
 
@@ -176,29 +177,18 @@ class Rankings:
     called bots.
     """
 
-    def __init__(
-        self,
-        kind: KeyKind,
-        walk_of: Callable[[NamesWithin], Walk],
-        ranked: Ranked | None,
-        rows: Callable[[str], Awaitable[StoredLink]],
-        pending: Callable[[str], Sequence[Pending]],
-        buffered: Buffered,
-        flushes: Callable[[], int],
-        ladder: Callable[[], Ladder],
-        other_workers: AskOtherWorkers,
-        corrected: ReadCorrected = nothing_corrected,
-    ) -> None:
-        self._kind = kind
-        self._corrected = corrected
-        self._walk_of = walk_of
-        self._ranked = ranked
-        self._rows = rows
-        self._pending = pending
-        self._buffered = buffered
-        self._flushes = flushes
-        self._other_workers = other_workers
-        self._ladder = ladder
+    kind: KeyKind
+    walk_of: Callable[[NamesWithin], Walk]
+    ranked: Ranked | None
+    rows: Callable[[str], Awaitable[StoredLink]]
+    pending: Callable[[str], Sequence[Pending]]
+    buffered: Buffered
+    flushes: Callable[[], int]
+    ladder: Callable[[], Ladder]
+    other_workers: AskOtherWorkers
+    corrected: ReadCorrected = nothing_corrected
+
+    def __post_init__(self) -> None:
         self._rankings: dict[_Key, _Best] = {}
         self._forgotten = 0
         self._walking = asyncio.Lock()
@@ -211,7 +201,7 @@ class Rankings:
     async def best(self, parameters: Parameters, now: int, within: NamesWithin = ALL_NAMES) -> RankedKeys:
         """Returns the best `parameters.limit` of these links. Raises StoreUnavailable, RowCorrupt."""
         range_ = resolve_range(parameters, now, 0) if parameters.ranged else None
-        counter, limit = _Counter.of(range_, parameters.bots, now, self._ladder()), parameters.limit
+        counter, limit = _Counter.of(range_, parameters.bots, now, self.ladder()), parameters.limit
         found = await self._counted(counter, limit, within)
         corrected: dict[str, StoredCount | None] = {}
         best, counts = found.best, found.counts
@@ -220,7 +210,7 @@ class Rankings:
             for key, _ in found.best:
                 if key not in corrected:
                     since = HEAD if range_ is None else 0
-                    row = await self._corrected(key, now, since=since)
+                    row = await self.corrected(key, now, since=since)
                     corrected[key] = None if row is None else counter.corrected(row)
             counts = {key: corrected[key] or found.counts[key] for key, _ in found.best}
             best = self._best(counts, limit)
@@ -237,15 +227,15 @@ class Rankings:
 
     async def _counted(self, counter: _Counter, limit: int, within: NamesWithin) -> _Found:
         """Returns the best so many by what was counted, whatever is called bots since."""
-        others = await self._other_workers()
+        others = await self.other_workers()
         stamps = frozenset(each.stamp for each in others)
         others_pending = {key: several for key, several in by_stored_key(others).items() if self._name(key) in within}
         while True:
-            flushes = self._flushes()
+            flushes = self.flushes()
             ranking = await self._ranking(counter, limit, stamps, within)
             pending = await self._pending_of_best(ranking, limit, others_pending, within)
             # A flush that is complete has left the pending hits, so stored counts from before it miss what it moved.
-            if flushes == self._flushes():
+            if flushes == self.flushes():
                 break
         counts = dict(islice(ranking.counts.items(), limit))
         beyond = []
@@ -258,7 +248,7 @@ class Rankings:
         threshold = _threshold(self._best(counts, limit), limit)
         for at, key in enumerate(beyond):
             if ranking.others_most + counter.with_pending(NOTHING_STORED, pending[key]).hits >= threshold:
-                counts[key] = counter.link(await self._rows(key), pending[key])
+                counts[key] = counter.link(await self.rows(key), pending[key])
             if at % _READS == _READS - 1:
                 await asyncio.sleep(0)
         return _Found(self._best(counts, limit), counts, pending)
@@ -270,7 +260,7 @@ class Rankings:
         if counter.span == counter.range:
             return True
         for key in best:
-            if key in pending and not counter.link(await self._rows(key), pending[key]).exact:
+            if key in pending and not counter.link(await self.rows(key), pending[key]).exact:
                 return False
         return True
 
@@ -281,14 +271,14 @@ class Rankings:
         stored = [(key, each.hits) for key, each in islice(ranking.counts.items(), limit) if each.hits]
         threshold = _threshold(stored, limit)
         pending: dict[str, Sequence[Pending]] = dict(others)
-        most = await summed_in_steps(self._buffered())
+        most = await summed_in_steps(self.buffered())
         lifted = [name for name in await at_least(most, threshold - ranking.others_most) if name in within]
         async for counted in in_steps(ranking.counts.items()):
             named = ((self._name(key), each.hits) for key, each in counted)
             lifted += [name for name, count in named if name in most and count + most[name] >= threshold]
-        async for keys in in_steps({*map(self._kind.stored_of, lifted), *others}, _READS):
+        async for keys in in_steps({*map(self.kind.stored_of, lifted), *others}, _READS):
             for key in keys:
-                if several := self._pending(key):
+                if several := self.pending(key):
                     pending[key] = [*others.get(key, ()), *several]
         return pending
 
@@ -297,15 +287,13 @@ class Rankings:
         key = (counter.range, counter.bots, fold_day(counter.now), within)
         async with locked(self._walking, "walking over all links"):
             ranking = self._rankings.get(key)
-            fresh = (
-                ranking and ranking.flushes == (self._flushes(), stamps) and 0 <= counter.now - ranking.at < _FRESH_S
-            )
+            fresh = ranking and ranking.flushes == (self.flushes(), stamps) and 0 <= counter.now - ranking.at < _FRESH_S
             if ranking and fresh and ranking.best >= limit:
                 return ranking
-            flushes, forgotten = (self._flushes(), stamps), self._forgotten
+            flushes, forgotten = (self.flushes(), stamps), self._forgotten
             by_bounds = (
                 None
-                if self._ranked is None
+                if self.ranked is None
                 else await in_thread("ranking links", self._by_bounds, counter, limit, within)
             )
             kept = max(_KEPT, limit)
@@ -322,12 +310,12 @@ class Rankings:
 
         Runs in a thread.
         """
-        assert self._ranked is not None
+        assert self.ranked is not None
         since = counter.span[0] if counter.span else None
-        prefix = self._kind.stored_of(within.prefix)
+        prefix = self.kind.stored_of(within.prefix)
         asked = Ranking(since, counter.bots is not Bots.only, counter.bots is not Bots.exclude, prefix)
         counts: Counts = {}
-        with self._ranked(asked) as links:
+        with self.ranked(asked) as links:
             candidates = None if links is None else links.candidates()
             if links is None or candidates is None:
                 return None
@@ -375,19 +363,19 @@ class Rankings:
         """
         # A hit of the range was accepted in it or later, or up to five minutes before it: a day is more than enough.
         since_day = fold_day(counter.span[0]) - 1 if counter.span else None
-        links = self._walk_of(within)(after, self._kind.page, since_day)
+        links = self.walk_of(within)(after, self.kind.page, since_day)
         counts = {}
         for key, link in links:
-            name = self._kind.name_of(key)
+            name = self.kind.name_of(key)
             if name is None or name not in within:
                 continue
             most = self._read(key, link, counter.most)
             if most.hits >= least:
                 counts[key] = self._read(key, link, counter.link) if most.hits else most
-        return (links[-1][0] if len(links) == self._kind.page else None), counts
+        return (links[-1][0] if len(links) == self.kind.page else None), counts
 
     def _name(self, key: str) -> str:
-        return self._kind.name_of(key) or ""
+        return self.kind.name_of(key) or ""
 
     def _best(self, counts: Counts, limit: int) -> list[tuple[str, int]]:
         """Returns the greatest counts above 0, ties by key."""

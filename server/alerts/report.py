@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -27,39 +28,31 @@ CAUSES = 3
 UTC = ZoneInfo("UTC")
 
 
+@dataclass(eq=False)
 class WeeklyReport:
     """Sends each week's report once. The first one is of the week in which the server begins to send them.
 
     why: the question why a total changed, None where hits are not broken down.
     """
 
-    def __init__(
-        self,
-        to: Sequence[str],
-        queries: Queries,
-        why: Callable[[Subject, bytes], Awaitable[WhyAnswer]] | None,
-        ledger: Ledger,
-        mails: Mailer,
-        clock: Callable[[], float],
-    ) -> None:
-        self._to = tuple(to)
-        self._queries = queries
-        self._why = why
-        self._ledger = ledger
-        self._mails = mails
-        self._clock = clock
+    to: tuple[str, ...]
+    queries: Queries
+    why: Callable[[Subject, bytes], Awaitable[WhyAnswer]] | None
+    ledger: Ledger
+    mails: Mailer
+    clock: Callable[[], float]
 
     async def visit(self) -> None:
         """Sends the report that is due, if it was not sent yet; raises NotDelivered, and then the next visit tries."""
-        now = int(self._clock())
+        now = int(self.clock())
         week = WEEK.start(max(0, now - SENT_AT_S), UTC_ZONE)
         try:
-            entry = await self._ledger.read(SOURCE)
+            entry = await self.ledger.read(SOURCE)
             if entry.noted.at >= week:
                 return
             if entry.step:
-                await self._mails.send(await self._report(week))
-            await self._ledger.write(SOURCE, entry, Noted(at=week))
+                await self.mails.send(await self._report(week))
+            await self.ledger.write(SOURCE, entry, Noted(at=week))
         except (ImportElsewhere, ImportOutOfStep):
             return  # another node sends them
 
@@ -67,7 +60,7 @@ class WeeklyReport:
         start, before = WEEK.back(end - 1, 0, UTC_ZONE), WEEK.back(end - 1, 1, UTC_ZONE)
         week = f"{_written_day(start)} to {_written_day(end - 1)}"
         hits, hits_before = await self._hits(ALL_LINKS, start, end), await self._hits(ALL_LINKS, before, start)
-        top = await self._queries.top(Parameters(start=start, end=end, limit=LISTED))
+        top = await self.queries.top(Parameters(start=start, end=end, limit=LISTED))
         lines = [f"Hits of people from {week} (UTC): {hits}; the week before: {hits_before}.", ""]
         lines += await self._what_changed(before, start, end)
         lines += [
@@ -75,14 +68,14 @@ class WeeklyReport:
             for key, count in top.links
         ]
         text = "\n".join(lines if top.links else [*lines, "No link was hit."]) + "\n"
-        return Mail(f"report-{start}", self._to, f"Clickcurve: hits from {week}", text, end)
+        return Mail(f"report-{start}", self.to, f"Clickcurve: hits from {week}", text, end)
 
     async def _what_changed(self, before: int, start: int, end: int) -> list[str]:
         """Returns a sentence and the values and links that moved the total; nothing where that is not certain."""
-        if self._why is None:
+        if self.why is None:
             return []
         query = f"from={start}&to={end}&before_from={before}&before_to={start}&limit={CAUSES}"
-        difference = difference_of(await self._why(ALL, query.encode()), PageView(), UTC)
+        difference = difference_of(await self.why(ALL, query.encode()), PageView(), UTC)
         if difference is None:
             return []
         causes = [
@@ -92,7 +85,7 @@ class WeeklyReport:
         return ["What changed", *filter(None, [difference.explained]), *causes, ""]
 
     async def _hits(self, stored: str, start: int, end: int) -> str:
-        span = await self._queries.total_in(stored, start, end)
+        span = await self.queries.total_in(stored, start, end)
         return f"{span.at_most:,}" if span.exact else f"{span.at_least:,} to {span.at_most:,}"
 
 

@@ -47,31 +47,23 @@ class _Retry:
     at: float = 0.0
 
 
+@dataclass(eq=False)
 class AlertWatch:
     """Runs all alerts. `new_id` makes ids of messages. `messages`: how many were said, by outcome; for /metrics.
 
     causes None: hits are not broken down, so no message says where they come from.
     """
 
-    def __init__(
-        self,
-        alerts: Sequence[Alert],
-        queries: Queries,
-        ledger: Ledger,
-        webhooks: Webhook,
-        mails: Mailer,
-        causes: CauseFinder | None,
-        clock: Callable[[], float],
-        new_id: Callable[[], str],
-    ) -> None:
-        self._alerts = alerts
-        self._queries = queries
-        self._ledger = ledger
-        self._webhooks = webhooks
-        self._mails = mails
-        self._causes = causes
-        self._clock = clock
-        self._new_id = new_id
+    alerts: Sequence[Alert]
+    queries: Queries
+    ledger: Ledger
+    webhooks: Webhook
+    mails: Mailer
+    causes: CauseFinder | None
+    clock: Callable[[], float]
+    new_id: Callable[[], str]
+
+    def __post_init__(self) -> None:
         self._retries: dict[str, _Retry] = {}
         self._few = asyncio.Semaphore(AT_ONCE)
         self._under_way: dict[str, asyncio.Task[None]] = {}  # alert -> what says its last change
@@ -83,7 +75,7 @@ class AlertWatch:
 
         What there is to say is said by a task of each alert, so that one receiver that hangs holds up no other alert.
         """
-        results = await asyncio.gather(*map(self._visit_one, self._alerts), return_exceptions=True)
+        results = await asyncio.gather(*map(self._visit_one, self.alerts), return_exceptions=True)
         errors = [each for each in results if isinstance(each, BaseException)]
         if errors:
             raise errors[0]
@@ -100,7 +92,7 @@ class AlertWatch:
             return
         async with self._few:
             try:
-                entry = await self._ledger.read(alert.source)
+                entry = await self.ledger.read(alert.source)
                 if not entry.noted.due:
                     entry = await self._judge(alert, entry)
                 self.firing[alert.name] = entry.noted.firing
@@ -111,7 +103,7 @@ class AlertWatch:
 
     async def _judge(self, alert: Alert, entry: LedgerEntry) -> LedgerEntry:
         """Returns the state after a look at the counts, noted if it is another one."""
-        now = int(self._clock())
+        now = int(self.clock())
         counted = await self._counted(alert, now)
         met = is_met(alert.condition, counted, now)
         if met is None or met == entry.noted.firing:
@@ -121,24 +113,24 @@ class AlertWatch:
             bounds = (*bounds, counted.before.at_least, counted.before.at_most)  # type: ignore[assignment]
         log.info("alert", extra={"alert": alert.name, "firing": met, "at_least": bounds[0], "at_most": bounds[1]})
         cause = await self._cause(alert, now) if met else None
-        noted = Noted(met, now, self._new_id(), alert.ways, tuple(bounds), cause)
-        return await self._ledger.write(alert.source, entry, noted)
+        noted = Noted(met, now, self.new_id(), alert.ways, tuple(bounds), cause)
+        return await self.ledger.write(alert.source, entry, noted)
 
     async def _cause(self, alert: Alert, now: int) -> AlertCause | None:
-        if self._causes is None or not alert.condition.rises:
+        if self.causes is None or not alert.condition.rises:
             return None
         end = span_end(now)
-        return await self._causes.find(alert, max(0, end - alert.condition.length_s), end)
+        return await self.causes.find(alert, max(0, end - alert.condition.length_s), end)
 
     async def _counted(self, alert: Alert, now: int) -> Counted:
         length_s = alert.condition.length_s
         end = span_end(now)
-        last = await self._queries.total_in(alert.stored, max(0, end - length_s), end)
+        last = await self.queries.total_in(alert.stored, max(0, end - length_s), end)
         before = _NOTHING
         if alert.condition.compares and end > length_s:
             span = max(0, end - 2 * length_s), end - length_s
-            before = await self._queries.total_in(alert.stored, *span)
-        return Counted(last, before, await self._queries.first_hit(alert.stored))
+            before = await self.queries.total_in(alert.stored, *span)
+        return Counted(last, before, await self.queries.first_hit(alert.stored))
 
     # --- saying -------------------------------------------------------------------------------------------------------
     async def _say_last(self, alert: Alert, entry: LedgerEntry) -> None:
@@ -160,7 +152,7 @@ class AlertWatch:
         message = AlertMessage(noted.id, FIRED if noted.firing else OVER, noted.at, alert, noted.counted, noted.cause)
         for way in noted.due:
             retry = self._retries.setdefault(f"{noted.id} {way}", _Retry())
-            if self._clock() < retry.at:
+            if self.clock() < retry.at:
                 continue
             try:
                 if way in alert.ways:  # the settings may have changed since
@@ -170,17 +162,17 @@ class AlertWatch:
                 if not self._gives_up(alert, way, noted, retry, error):
                     continue
             del self._retries[f"{noted.id} {way}"]
-            entry = await self._ledger.note_sent(alert.source, entry, way)
+            entry = await self.ledger.note_sent(alert.source, entry, way)
 
     async def _send(self, alert: Alert, way: str, message: AlertMessage) -> None:
         if way == "url":
-            await self._webhooks.send(alert.url, alert.secret, message.id, message.body())
+            await self.webhooks.send(alert.url, alert.secret, message.id, message.body())
         else:
-            await self._mails.send(Mail(message.id, alert.mail, message.subject_line(), message.text(), message.at))
+            await self.mails.send(Mail(message.id, alert.mail, message.subject_line(), message.text(), message.at))
 
     def _gives_up(self, alert: Alert, way: str, noted: Noted, retry: _Retry, error: ClickcurveError) -> bool:
         """Notes a failure; returns whether it was the last one."""
-        now = self._clock()
+        now = self.clock()
         given_up = now - noted.at > GIVE_UP_S
         self.messages["given up" if given_up else "failed"] += 1
         retry.at = now + PAUSES_S[min(retry.failures, len(PAUSES_S) - 1)]

@@ -18,10 +18,8 @@ EXCHANGE_S = 15.0  # from the connection to the status of the answer
 _SHOWN = 200
 
 
-class NotDelivered(ClickcurveError):
+class NotDelivered(ClickcurveError, title="message not delivered"):
     """A message did not arrive, or nobody knows; it is sent again."""
-
-    title = "message not delivered"
 
 
 def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:

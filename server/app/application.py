@@ -81,10 +81,25 @@ class Counting:
     problems: Problems
 
 
+@dataclass(frozen=True, slots=True)
+class CountedHits:
+    """Where a worker's answers come from.
+
+    pending: what the worker holds that the store may lack. attributes: by what hits are broken down. peers: this
+    machine's other workers, if any. corrections: the rules that call hits bots.
+    """
+
+    owner: Owner
+    store: Store
+    clock: Callable[[], float]
+    pending: PendingHits
+    attributes: Attributes
+    peers: Peers | None
+    corrections: Corrections
+
+
 def create_app(
-    owner: Owner,
-    store: Store,
-    clock: Callable[[], float],
+    counted: CountedHits,
     tokens: KnownTokens,
     audit: AuditLog,
     counting: Counting,
@@ -93,20 +108,16 @@ def create_app(
     limiter: ServerLimiter,
     limit_history: Limits,
     host_and_origin_guard: HostAndOriginGuard,
-    pending: PendingHits,
-    attributes: Attributes,
     queries: Queries,
     breakdowns: BreakdownQueries | None,
     page: PageSources,
-    peers: Peers | None,
-    corrections: Corrections,
 ) -> Gateway:
     """Joins the parts into the application that uvicorn runs.
 
-    pending: what the worker holds that the store may lack. attributes: by what hits are broken down. breakdowns: None
-    where they are not. page: what the page shows besides answers. peers: this machine's other workers, if any. tokens:
-    those that are known; audit: where administering is noted. corrections: the rules that call hits bots.
+    tokens: those that are known; audit: where administering is noted. breakdowns: None where hits are not broken down.
+    page: what the page shows besides answers.
     """
+    owner, store, clock, attributes = counted.owner, counted.store, counted.clock, counted.attributes
     room = BodyBudget(monotonic)
     hits = HitRoutes(owner, clock, minutes_since, bot_judge(), counting.ingest, reader=attributes.reader, room=room)
 
@@ -115,10 +126,10 @@ def create_app(
 
     app = _without_routes()
     counting.problems.install(app)
-    app.include_router(query_routes(queries, _erasing(owner, pending, peers, corrections), audit.note_request))
+    app.include_router(query_routes(queries, _erasing(counted), audit.note_request))
     app.include_router(export_routes(store, owner.flush, clock, attributes.bounded))
     if breakdowns is not None:
-        shown = make_breakdowns(pending, store, clock, attributes, peers, corrections, page.least) or breakdowns
+        shown = make_breakdowns(counted, page.least) or breakdowns
         asked = shown, ChangeQueries(queries, shown).why, attributes.dimensions, attributes.visitors
         page = replace(page, broken_down=BrokenDown(*asked, bool(page.least)))
     app.include_router(picture_routes(queries))
@@ -129,7 +140,7 @@ def create_app(
     include_page(app, queries, limit_history, limiter.limiter.events.rules, page, clock, in_docs)
     app.include_router(token_routes(tokens, audit, clock))
     kept_value = attributes.referrers.kept_value
-    app.include_router(disavow_routes(corrections, audit, attributes.dimensions, kept_value, clock))
+    app.include_router(disavow_routes(counted.corrections, audit, attributes.dimensions, kept_value, clock))
     app.include_router(erase_routes(store, audit, kept_value, clock))
     app.include_router(
         import_routes(owner, moment, store.ladder, counting.ingest, room, attributes.reader, attributes.hosts)
@@ -141,7 +152,7 @@ def create_app(
     describe(app, questions.paths())
     reads_first: Application = QueryEndpoint(questions, counting.problems.answer, made_safe(app))
     total = ask_total(queries)
-    if peers is not None:
+    if counted.peers is not None:
         reads_first, total = naming_unreachable(reads_first), asking_all(total)
     fast_routes = [
         FastRoute("POST", "/v1/limit/", "", service.answer),
@@ -150,19 +161,17 @@ def create_app(
     return Gateway(tokens.gate, counting.problems, hits, reads_first, limiter, host_and_origin_guard, fast_routes)
 
 
-def _erasing(
-    owner: Owner, pending: PendingHits, peers: Peers | None, corrections: Corrections
-) -> Callable[[Sequence[str]], Awaitable[None]]:
+def _erasing(counted: CountedHits) -> Callable[[Sequence[str]], Awaitable[None]]:
     """Makes what erases rows of links and groups (stored keys), with what is called bots of them."""
 
     async def erase_keys(keys: Sequence[str]) -> None:
-        await owner.erase(*keys)
-        await pending.erased_here(*keys)
-        if peers is not None:
-            await peers.tell_erased(*keys)
+        await counted.owner.erase(*keys)
+        await counted.pending.erased_here(*keys)
+        if counted.peers is not None:
+            await counted.peers.tell_erased(*keys)
 
     async def erase(rows: Sequence[str]) -> None:
-        await corrections.erase_with(rows, erase_keys)
+        await counted.corrections.erase_with(rows, erase_keys)
 
     return erase
 
@@ -205,20 +214,14 @@ def ask_total(queries: Queries) -> Callable[[str, bytes], Awaitable[Answer]]:
     return lifetime
 
 
-def make_queries(
-    owner: Owner,
-    pending: PendingHits,
-    store: Store,
-    clock: Callable[[], float],
-    peers: Peers | None,
-    corrections: Corrections,
-) -> Queries:
-    """Joins what a worker's answers are made of; parameters as of `create_app`."""
+def make_queries(counted: CountedHits) -> Queries:
+    """Joins what a worker's answers are made of."""
+    store, pending, peers = counted.store, counted.pending, counted.peers
     # Of links there can be too many to ask others for all that they hold; groups are few.
     asked = nobody if peers is None else peers.groups
     others_pending = None if peers is None else peers.pending
-    is_corrected = corrections.is_corrected
-    reader = Reader(store.rows, pending.pending, owner.revisit, store.ladder, others_pending, is_corrected)
+    is_corrected = counted.corrections.is_corrected
+    reader = Reader(store.rows, pending.pending, counted.owner.revisit, store.ladder, others_pending, is_corrected)
 
     def flushes() -> int:
         return pending.flushes
@@ -230,22 +233,16 @@ def make_queries(
             (GROUP, pending.buffered_groups, asked, None),
         )
     )
-    return Queries(reader, links, groups, clock)
+    return Queries(reader, links, groups, counted.clock)
 
 
-def make_breakdowns(
-    pending: PendingHits,
-    store: Store,
-    clock: Callable[[], float],
-    attributes: Attributes,
-    peers: Peers | None,
-    corrections: Corrections,
-    least: int = 0,
-) -> BreakdownQueries | None:
+def make_breakdowns(counted: CountedHits, least: int = 0) -> BreakdownQueries | None:
     """Joins what answers about breakdowns are made of; None where hits are not broken down. least: as of the reader."""
+    attributes, store, pending = counted.attributes, counted.store, counted.pending
     if not attributes.dimensions:
         return None
     readers = pending.pending, pending.pending_breakdowns
-    is_corrected = corrections.is_corrected
-    reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, peers, is_corrected, least)
-    return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock, attributes.referrers.kept_value)
+    others = counted.peers, counted.corrections.is_corrected
+    reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, *others, least)
+    kept_value = attributes.referrers.kept_value
+    return BreakdownQueries(reader, attributes.dimensions, attributes.since, counted.clock, kept_value)

@@ -106,43 +106,40 @@ def include_page(
         return html(request, templates.render("docs.html", **about, **values))
 
 
+@dataclass(eq=False)
 class PageSharing:
     """What the page's form shares, given a token of scope admin."""
 
     max_days = MAX_DAYS
 
-    def __init__(self, shares: Shares, gate: Gate, audit: AuditLog, clock: Callable[[], float]) -> None:
-        self._shares = shares
-        self._gate = gate
-        self._audit = audit
-        self._clock = clock
+    shares: Shares
+    gate: Gate
+    audit: AuditLog
+    clock: Callable[[], float]
 
     def needs_token(self) -> bool:
-        return self._gate.closed
+        return self.gate.closed
 
     def check(self, token: str) -> str:
-        return self._gate.check(Allowed.admin, b"Bearer " + token.encode("latin-1", "replace")).token or NOBODY
+        return self.gate.check(Allowed.admin, b"Bearer " + token.encode("latin-1", "replace")).token or NOBODY
 
     async def addresses(self, kind: str, name: str) -> list[SharedAddress]:
-        shares = await in_thread("reading shares", self._shares.addresses, kind, name, int(self._clock()))
+        shares = await in_thread("reading shares", self.shares.addresses, kind, name, int(self.clock()))
         return [SharedAddress(share.id, share.until, signed) for share, signed in shares]
 
     async def share(self, kind: str, name: str, days: int, by: str) -> SharedAddress:
-        await in_thread("writing the audit log", self._audit.note, by, "share made", f"{kind} {name}")
-        signed = await in_thread("sharing", self._shares.add, kind, name, days, int(self._clock()))
+        await in_thread("writing the audit log", self.audit.note, by, "share made", f"{kind} {name}")
+        signed = await in_thread("sharing", self.shares.add, kind, name, days, int(self.clock()))
         share_id, until, _ = signed.split(".")
         return SharedAddress(share_id, until, signed)
 
     async def revoke(self, share_id: str, by: str) -> None:
-        await in_thread("writing the audit log", self._audit.note, by, "share revoked", share_id)
-        await in_thread("revoking a share", self._shares.remove, share_id)
+        await in_thread("writing the audit log", self.audit.note, by, "share revoked", share_id)
+        await in_thread("revoking a share", self.shares.remove, share_id)
 
 
-class NotHere(ClickcurveError):
+class NotHere(ClickcurveError, status=404, title="not found"):
     """A browser asks for a page that there is not."""
-
-    status = 404
-    title = "not found"
 
 
 def _answer_strays(app: FastAPI, templates: Templates) -> None:

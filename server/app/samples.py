@@ -81,8 +81,7 @@ def of_requests(problems: Problems, gate: Gate, answers: Counter[int], incomplet
         yield Sample("clickcurve_refused_tokens_total", count, (reason,))
     for status, count in answers.items():
         yield Sample("clickcurve_answers_total", count, (str(status),))
-    for name in ("clickcurve_incomplete_answers_total", "clickcurve_unheard_answers_total"):
-        yield Sample(name, incomplete)
+    yield Sample("clickcurve_incomplete_answers_total", incomplete)
 
 
 def of_connections(refused: Counter[str]) -> Iterator[Sample]:

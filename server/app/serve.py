@@ -6,7 +6,7 @@ import errno
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,7 @@ from server.settings.alerts import require_smtp
 from server.settings.table import Settings
 from server.settings.values import ON_DISK, is_loopback
 from server.tokens.gate import check_reach
-from server.tokens.known_tokens import admin_token, kept_tokens, mounted_tokens
+from server.tokens.known_tokens import admin_token, mounted_tokens, read_tokens_copy
 from server.tokens.token_book import TokenBook
 from storage.from_uri import open_store
 
@@ -81,17 +81,14 @@ def knows_tokens(settings: Settings) -> bool:
 
     Raises SettingInvalid for a file of tokens that cannot be read, and what opening a database raises.
     """
-    if admin_token(settings) or mounted_tokens(settings) or kept_tokens(settings.data):
+    if admin_token(settings) or mounted_tokens(settings) or read_tokens_copy(settings.data):
         return True
     if not settings.closed or settings.store.startswith("memory:"):
         return False
     if settings.store.startswith("cassandra:"):
         return True
-    store = open_store(settings.store, settings.ladder)
-    try:
+    with closing(open_store(settings.store, settings.ladder)) as store:
         return bool(TokenBook(store).all())
-    finally:
-        store.close()
 
 
 def _ready(listener: socket.socket) -> None:

@@ -16,7 +16,6 @@ from ingest.journal.segment_format import NEW
 from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
-from query.breakdowns.queries import BreakdownQueries
 from server import clock, data_folder
 from server.app import application, samples
 from server.app.background import BackgroundRequests
@@ -124,20 +123,21 @@ class Worker:
             self._cluster,
         )
         self.peers = Peers(settings.data, number, settings.workers)
-        self.tokens = KnownTokens(settings, TokenBook(store), clock.now, keeps=number == 1)
+        self.tokens = KnownTokens(settings, TokenBook(store), clock.now, writes_copy=number == 1)
         self.audit = AuditLog(store, clock.now)
         self.problems = Problems()
         self.counting = application.Counting(IngestCounters(), self.problems)
         self.metrics = Metrics(
             self.name, self._samples(), data_folder.samples_folder(settings.data) if settings.workers > 1 else None
         )
+        self.corrections = Corrections.of(self.owner, store, self.attributes.bounded, clock.now)
         peers = self.peers if settings.workers > 1 else None
-        corrections = self.corrections = Corrections.of(self.owner, store, self.attributes.bounded, clock.now)
-        queries = application.make_queries(self.owner, self.pending, store, clock.now, peers, corrections)
+        counted = application.CountedHits(
+            self.owner, store, clock.now, self.pending, self.attributes, peers, self.corrections
+        )
+        queries = application.make_queries(counted)
         self.gateway = application.create_app(
-            self.owner,
-            store,
-            clock.now,
+            counted,
             self.tokens,
             self.audit,
             self.counting,
@@ -146,10 +146,8 @@ class Worker:
             self.limiter,
             self.limit_history,
             HostAndOriginGuard(settings.host, settings.allowed_hosts, settings.cors_origins),
-            self.pending,
-            self.attributes,
             queries,
-            self._breakdowns(),
+            application.make_breakdowns(counted),
             PageSources(
                 self.tokens.gate,
                 Shares(store),
@@ -160,10 +158,8 @@ class Worker:
                 self.attributes.hosts.in_key,
                 settings.page_least,
             ),
-            peers,
-            corrections,
         )
-        shown = self._breakdowns(settings.page_least)
+        shown = application.make_breakdowns(counted, settings.page_least)
         self.background = BackgroundRequests(settings, number, self.owner, queries, shown, self.gateway.hits)
         self.schedule = self._schedule()
 
@@ -172,12 +168,6 @@ class Worker:
             await jobs.DailyFold(today).visit(orphan)
 
         return OrphanedJournals(self.unheld.orphaned, self.own.open_orphan, self.unheld.quarantine, fold, today)
-
-    def _breakdowns(self, least: int = 0) -> BreakdownQueries | None:
-        """Makes what answers about breakdowns, without the names of values with fewer hits."""
-        peers = self.peers if self.settings.workers > 1 else None
-        parts = self.pending, self.store, clock.now, self.attributes, peers, self.corrections
-        return application.make_breakdowns(*parts, least)
 
     def _ending(self) -> str | None:
         """Returns why no more requests should come; None while they should."""

@@ -6,14 +6,12 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from clickcurve.buckets.errors import SettingInvalid
 from server import clock
 from server.cli.options import with_settings
 from server.cli.output import Result, reports
-from server.cli.store.inspect import require_database
+from server.cli.store.inspect import opened
 from server.settings.table import Settings
 from server.tokens.audit import AuditEntry, AuditLog
-from storage.from_uri import open_store
 
 
 @reports("audit")
@@ -30,14 +28,8 @@ def audit_command(settings: Settings) -> Result:
       clickcurve audit
       clickcurve audit --json --data /var/lib/clickcurve
     """
-    if settings.store.startswith("memory:"):
-        raise SettingInvalid("memory:// lives inside the server: ask GET /v1/audit", field="store")
-    require_database(settings.store)
-    store = open_store(settings.store)
-    try:
+    with opened(settings.store, instead="ask GET /v1/audit") as store:
         entries = list(AuditLog(store, clock.now).entries())
-    finally:
-        store.close()
     return Result(map(_entry_text, entries), [msgspec.to_builtins(entry) for entry in entries])
 
 

@@ -8,17 +8,16 @@ from contextlib import contextmanager
 import click
 import msgspec
 
-from clickcurve.buckets.errors import ParameterInvalid, SettingInvalid
+from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import GROUP_BYTES, require_key
 from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, ShorthandGroup
-from server.cli.store.inspect import require_database
+from server.cli.store.inspect import opened
 from server.http.shares import MAX_DAYS, Shares
 from server.settings.table import Settings
 from server.tokens.audit import PROMPT, AuditLog
-from storage.from_uri import open_store
 
 USUAL_DAYS = 30
 _CREATE = "create"
@@ -27,14 +26,8 @@ _CREATE = "create"
 @contextmanager
 def _shares(settings: Settings) -> Iterator[tuple[Shares, AuditLog]]:
     """Opens the shares of the settings' store, which servers may use meanwhile, and its audit log."""
-    if settings.store.startswith("memory:"):
-        raise SettingInvalid("memory:// is inside the server only, so this command cannot reach it", field="store")
-    require_database(settings.store)  # of a new one no server would know the secret, and refuse the address
-    store = open_store(settings.store)
-    try:
+    with opened(settings.store) as store:  # not a new one: no server would know its secret, nor take the address
         yield Shares(store), AuditLog(store, clock.now)
-    finally:
-        store.close()
 
 
 @click.group("share", cls=ShorthandGroup, left_out=_CREATE)

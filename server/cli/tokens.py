@@ -8,20 +8,20 @@ from datetime import UTC, datetime
 
 import click
 
-from clickcurve.buckets.errors import ParameterInvalid, SettingInvalid
+from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.times import parse_length, parse_time
 from server import clock, data_folder
 from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
+from server.cli.store.inspect import opened
 from server.settings.table import Settings
 from server.tokens.audit import PROMPT, AuditLog
-from server.tokens.known_tokens import keep_tokens
-from server.tokens.token import Scope, Token, Wish, load_tokens
+from server.tokens.known_tokens import write_tokens_copy
+from server.tokens.token import Scope, Token, TokenRequest, load_tokens
 from server.tokens.token_book import TokenBook
 from server.tokens.token_routes import listed
-from storage.from_uri import open_store
 
 _LIFE_UNITS_S = {"h": HOUR_S, "d": DAY_S, "w": 7 * DAY_S}
 
@@ -29,20 +29,15 @@ _LIFE_UNITS_S = {"h": HOUR_S, "d": DAY_S, "w": 7 * DAY_S}
 @contextmanager
 def _token_book(settings: Settings) -> Iterator[tuple[TokenBook, AuditLog]]:
     """Opens the tokens of the settings' store, which servers may use meanwhile, and its audit log."""
-    if settings.store.startswith("memory:"):
-        reason = "memory:// lives inside the server: set admin_token there, and make tokens by POST /v1/tokens"
-        raise SettingInvalid(reason, field="store")
     if settings.store == f"sqlite:///{settings.data}/clickcurve.db":
         data_folder.prepare(settings.data)
-    store = open_store(settings.store, settings.ladder)
-    try:
+    instead = "set admin_token there, and make tokens by POST /v1/tokens"
+    with opened(settings.store, settings.ladder, may_be_new=True, instead=instead) as store:
         book = TokenBook(store)
         book.take_over(load_tokens(data_folder.tokens_file(settings.data)))
         yield book, AuditLog(store, clock.now)
         if settings.data.is_dir():  # a server that starts there knows them even while the store does not answer
-            keep_tokens(settings.data, book.all())
-    finally:
-        store.close()
+            write_tokens_copy(settings.data, book.all())
 
 
 @click.group("token", cls=ReportingGroup)
@@ -103,10 +98,10 @@ def create_token(
         raise Failed("the token needs a --scope: write, read or admin", USAGE)
     now = int(clock.now())
     wanted = tuple(map(Scope, scopes)) or (Scope.write, Scope.read)
-    wish = Wish(name or prefix or "", wanted, prefix, group, _end_of(expires, now)).checked(now)
+    asked = TokenRequest(name or prefix or "", wanted, prefix, group, _end_of(expires, now)).checked(now)
     with _token_book(settings) as (book, audit):
-        audit.note(PROMPT, "token made", wish.name if prefix is None else f"{wish.name} {prefix}")
-        token, secret = book.add(wish, now)
+        audit.note(PROMPT, "token made", asked.name if prefix is None else f"{asked.name} {prefix}")
+        token, secret = book.add(asked, now)
     return Result([secret], [{"token": secret, **listed(token, None)}])
 
 

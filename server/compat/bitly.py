@@ -11,11 +11,10 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.answers import JSON, as_json
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from clickcurve.keys import link_key
-from clickcurve.raw_path_routes import RawPathRoute, key_of_path
+from clickcurve.routes import RawPathRoute, json_answer, key_of_path
 from query.breakdowns.queries import BreakdownQueries
 from query.parameters import MAX_TOP, Parameters, Window, moment
 from query.queries import Queries
@@ -39,13 +38,13 @@ def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None, hosts: H
 
     @router.get("/v4/bitlinks/{host}/{key}/clicks", summary="The clicks of a link by unit, the last unit first")
     async def clicks(request: Request) -> Response:
-        return _bitly_json(await _clicks(queries, link_of_path(request), await read_form(request)))
+        return json_answer(await _clicks(queries, link_of_path(request), await read_form(request)))
 
     @router.get("/v4/bitlinks/{host}/{key}/clicks/summary", summary="The sum of these clicks")
     async def clicks_summary(request: Request) -> Response:
         clicks = await _clicks(queries, link_of_path(request), await read_form(request))
         total = sum(entry["clicks"] for entry in clicks.pop("link_clicks"))
-        return _bitly_json({**clicks, "total_clicks": total})
+        return json_answer({**clicks, "total_clicks": total})
 
     @router.get("/v4/bitlinks/{host}/{key}/{facet}", summary="The clicks by `referrers`, `countries` or `devices`")
     async def facets(request: Request) -> Response:
@@ -65,7 +64,7 @@ def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None, hosts: H
         listed = await breakdowns.values_in(link_key(link_of_path(request)), _FACETS[facet], parameters)
         none = _DIRECT if facet == "referrers" else ""
         metrics = [{"value": each.value or none, "clicks": each.at_least} for each in listed.values]
-        return _bitly_json({**_asked_part(form, units, at), "facet": facet, "metrics": metrics})
+        return json_answer({**_asked_part(form, units, at), "facet": facet, "metrics": metrics})
 
     return router
 
@@ -104,7 +103,3 @@ def _asked_part(form: Form, units: int, at: int) -> dict[str, Any]:
 
 def _bitly_time(t: int) -> str:
     return datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%dT%H:%M:%S+0000")
-
-
-def _bitly_json(content: dict[str, Any]) -> Response:
-    return Response(as_json(content), headers={"content-type": JSON})

@@ -21,6 +21,7 @@ from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported
 from clickcurve.budget import Cost, spend
 from clickcurve.problem import MEDIA_TYPE, shown
+from clickcurve.routes import json_answer
 from server.compat.hit_sender import HitSender, SentHits
 
 PATH = "/v1/metrics"
@@ -140,8 +141,7 @@ def _add_refusals(export: _Read, sent: SentHits) -> None:
 
 def _otlp_answer(export: _Read) -> Response:
     partial = {"rejectedDataPoints": export.rejected, "errorMessage": export.first_reason}
-    content = {"partialSuccess": partial} if export.rejected else {}
-    return Response(msgspec.json.encode(content), headers={"content-type": "application/json"})
+    return json_answer({"partialSuccess": partial} if export.rejected else {})
 
 
 async def _read_export(body: bytes) -> _Read:

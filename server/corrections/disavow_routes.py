@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.answers import JSON
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
 from clickcurve.buckets.breakdowns.check import BOT
@@ -17,9 +17,9 @@ from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, Parameter
 from clickcurve.buckets.ladder import END_OF_TIME, fold_day
 from clickcurve.keys import ALL, KEY_BYTES, KEY_RULE, Subject, group_subject, link_subject
 from clickcurve.problem import shown
-from clickcurve.raw_path_routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.routes import RawPathRoute, group_of_path, json_answer, key_of_path, raw_query
 from clickcurve.waiting import in_thread
-from query.http.openapi import refusals
+from query.http.openapi import TEXT, describe_route
 from query.parameters import parse_parameters, parse_query, resolve_range
 from query.reader import what_it_is
 from server.corrections.rules import DisavowRule, NotedRule, Walked
@@ -31,47 +31,32 @@ _ASKED = ("from", "to", "last", "tz", "dry_run")
 _BODY_RULE = 'one dimension and its value, as {"ref": "spam.example"}'
 
 
-class RuleUnknown(ClickcurveError):
+class RuleUnknown(ClickcurveError, status=404, title="unknown rule"):
     """There is no rule with this id."""
 
-    status = 404
-    title = "unknown rule"
 
-
-def _operation(
-    summary: str, names: Sequence[str] = (), body: bool = False, refused: Mapping[int, str] | None = None
-) -> dict[str, Any]:
-    """Returns what the OpenAPI page says of a route with these parameters in its query. refused: further statuses."""
-    text = {"type": "string"}
-    parameters = [{"name": name, "in": "query", "required": False, "schema": text} for name in names]
-    example = {"ref": "spam.example"}
-    schema = {"type": "object", "additionalProperties": text, "minProperties": 1, "maxProperties": 1}
-    content = {"requestBody": {"required": True, "content": {JSON: {"schema": schema, "example": example}}}}
-    answers = {200: {"description": "The rule", "content": {JSON: {"schema": {"type": "object"}}}}}
-    return {
-        "summary": summary,
-        "response_class": Response,
-        "responses": {**answers, **refusals(refused or {})},
-        "openapi_extra": {"parameters": parameters, **(content if body else {})},
-    }
-
-
+_BODY = {
+    "schema": {"type": "object", "additionalProperties": TEXT, "minProperties": 1, "maxProperties": 1},
+    "example": {"ref": "spam.example"},
+}
 _CALL = {400: "The body cannot be read", 409: "The value is being undone", 422: "A parameter or the body is not valid"}
 _UNKNOWN = {404: "There is no rule with this id"}
 
 
+def _rule_route(summary: str, names: Sequence[str]) -> dict[str, Any]:
+    """Describes a route that takes a rule, with these parameters in its query."""
+    parameters = [{"name": name, "in": "query", "required": False, "schema": TEXT} for name in names]
+    return describe_route(summary, "The rule", _CALL, parameters=parameters, body=_BODY)
+
+
+@dataclass(eq=False)
 class _Rules:
     """Answers for a worker. kept_value: what is kept of a value that is named, given its dimension."""
 
-    def __init__(
-        self,
-        corrections: Corrections,
-        dimensions: Collection[str],
-        kept_value: Callable[[str, str], str],
-        clock: Callable[[], float],
-    ) -> None:
-        self.corrections, self._clock = corrections, clock
-        self._dimensions, self._kept_value = dimensions, kept_value
+    corrections: Corrections
+    dimensions: Collection[str]
+    kept_value: Callable[[str, str], str]
+    clock: Callable[[], float]
 
     async def rule_in(self, request: Request, subject: Subject) -> tuple[DisavowRule, bool]:
         """Returns the rule that a request asks for, and whether it only asks what it would do."""
@@ -84,7 +69,7 @@ class _Rules:
                 "dry_run is neither true nor false", field="dry_run", value=dry_run, rule="true, false"
             )
         dimension, value = self._target_in(await read_bounded(request.stream(), _BODY_BYTES))
-        parameters, now = parse_parameters(given), int(self._clock())
+        parameters, now = parse_parameters(given), int(self.clock())
         span = resolve_range(parameters, now, 0) if parameters.ranged else (0, END_OF_TIME)
         self._require_buckets(span, now)
         return DisavowRule(subject.stored, dimension, value, *span, now, prefix), dry_run == "true"
@@ -98,14 +83,14 @@ class _Rules:
             detail = f"the body names {len(asked)} dimensions"
             raise ParameterInvalid(detail, field="body", value=shown(", ".join(asked)), rule=_BODY_RULE)
         ((dimension, value),) = asked.items()
-        allowed = [name for name in self._dimensions if name != BOT]
+        allowed = [name for name in self.dimensions if name != BOT]
         if dimension not in allowed:
             detail = f"hits are not broken down by {dimension!r}, or its values are those of bots"
             raise ParameterInvalid(detail, field="dimension", value=shown(dimension), rule=", ".join(allowed))
         if value == NOT_GIVEN:
             detail = "hits that gave no value cannot be called bots by that"
             raise ParameterInvalid(detail, field=dimension, value=value, rule="a value that is not empty")
-        return dimension, self._kept_value(dimension, value)
+        return dimension, self.kept_value(dimension, value)
 
     def _require_buckets(self, span: tuple[int, int], now: int) -> None:
         """Refuses a range without a whole bucket of breakdowns."""
@@ -207,15 +192,15 @@ def disavow_routes(
         rule, dry_run = await rules.rule_in(request, subject)
         if dry_run:
             await corrections.corrector.flush()
-            return _json(await rules.answer(NotedRule(rule), "dry_run"))
+            return json_answer(await rules.answer(NotedRule(rule), "dry_run"))
         await audit.note_request(DISAVOWED, _what(rule))
         rule = await in_thread("writing a rule", book.add, rule)
         await corrections.refresh()
         noted = await rules.noted(rule.id)
         is_begun = rule.prefix is not None and not (noted.settled or (noted.walked and noted.walked.ended))
-        return _json(await rules.answer(noted), 202 if is_begun else 200)
+        return json_answer(await rules.answer(noted), 202 if is_begun else 200)
 
-    @router.post("/v1/links/{key}/disavow", **_operation("Call hits of a link bots", _ASKED, True, _CALL))
+    @router.post("/v1/links/{key}/disavow", **_rule_route("Call hits of a link bots", _ASKED))
     async def call_of_link(request: Request) -> Response:
         """Hits of the value in whole kept buckets of the range become bots' in every answer; all links follow.
 
@@ -223,12 +208,12 @@ def disavow_routes(
         """
         return await call(request, link_subject(key_of_path(request)))
 
-    @router.post("/v1/groups/{name}/disavow", **_operation("Call hits of a group bots", _ASKED, True, _CALL))
+    @router.post("/v1/groups/{name}/disavow", **_rule_route("Call hits of a group bots", _ASKED))
     async def call_of_group(request: Request) -> Response:
         """As for a link; the links of the group stay as they are."""
         return await call(request, group_subject(group_of_path(request)))
 
-    @router.post("/v1/disavow", **_operation("Call hits of many links bots", (*_ASKED, "prefix"), True, _CALL))
+    @router.post("/v1/disavow", **_rule_route("Call hits of many links bots", (*_ASKED, "prefix")))
     async def call_of_many(request: Request) -> Response:
         """As for a link, for each link; with `prefix`, for those whose keys begin with it. All links follow.
 
@@ -236,15 +221,15 @@ def disavow_routes(
         """
         return await call(request, ALL)
 
-    @router.get("/v1/disavow", **_operation("List the rules that call hits bots"))
+    @router.get("/v1/disavow", **describe_route("List the rules that call hits bots", "The rule"))
     async def list_rules() -> Response:
-        return _json({"rules": await rules.answers()})
+        return json_answer({"rules": await rules.answers()})
 
-    @router.get("/v1/disavow/{id}", **_operation("One rule that calls hits bots", refused=_UNKNOWN))
+    @router.get("/v1/disavow/{id}", **describe_route("One rule that calls hits bots", "The rule", _UNKNOWN))
     async def show_rule(request: Request) -> Response:
-        return _json(await rules.answer(await rules.noted(str(request.path_params["id"]))))
+        return json_answer(await rules.answer(await rules.noted(str(request.path_params["id"]))))
 
-    @router.delete("/v1/disavow/{id}", **_operation("Undo a rule that calls hits bots", refused=_UNKNOWN))
+    @router.delete("/v1/disavow/{id}", **describe_route("Undo a rule that calls hits bots", "The rule", _UNKNOWN))
     async def undo(request: Request) -> Response:
         """All ranges of its value are undone together. Every answer is then as it was."""
         noted = await rules.noted(str(request.path_params["id"]))
@@ -252,7 +237,7 @@ def disavow_routes(
         await in_thread("undoing a rule", book.undo, noted.rule.id)
         await corrections.refresh()
         left = {each.rule.id for each in await in_thread("reading rules", book.all)}
-        return _json(await rules.answer(noted, "undoing" if noted.rule.id in left else "undone"))
+        return json_answer(await rules.answer(noted, "undoing" if noted.rule.id in left else "undone"))
 
     return router
 
@@ -269,7 +254,3 @@ def _what(rule: DisavowRule) -> str:
     """Says which hits a rule calls, for the audit log."""
     of = {"all": "all links", "prefix": f"keys with {rule.name}"}.get(rule.kind, rule.name)
     return rule_subject(of, rule.dimension, rule.value)
-
-
-def _json(answer: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(answer), status, media_type=JSON)

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.answers import JSON
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid, SettingInvalid
 from clickcurve.keys import GROUP_BYTES, GROUP_RULE, group_key, group_of, link_key, link_of, require_key
 from clickcurve.problem import shown
+from clickcurve.routes import json_answer
 from clickcurve.waiting import in_thread
 from ingest.attributes.dimensions import BOT, DIMENSION_RULE, dimensions_of
 from ingest.attributes.text import cut
-from query.http.openapi import refusals
+from query.http.openapi import TEXT, describe_route
 from server.corrections.rules import DisavowBook, RuleUnderWay
 from server.tokens.audit import AuditLog
 from storage.contract import Store
@@ -28,11 +28,8 @@ _BODY_RULE = '{"dimension": "utm_campaign", "value": "ann@example.org"}, with "k
 _PATH = "/v1/words/erase"
 
 
-class ErasureUnknown(ClickcurveError):
+class ErasureUnknown(ClickcurveError, status=404, title="unknown erasure"):
     """There is no erasure with this id."""
-
-    status = 404
-    title = "unknown erasure"
 
 
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):
@@ -123,7 +120,7 @@ def erase_routes(
             "reasons": {str(owner): erasure.refused[owner] for owner in waiting if owner in erasure.refused},
         }
 
-    @router.post(_PATH, **_operation("Forget a value of a dimension", _REFUSED_TO_ERASE, 202, _BODY))
+    @router.post(_PATH, **_ERASE)
     async def erase(request: Request) -> Response:
         """Hits of the value become `other`: everywhere, or in one link or group. Totals stay.
 
@@ -135,47 +132,33 @@ def erase_routes(
         where = asked.key if asked.key is not None else asked.group if asked.group is not None else "everywhere"
         await audit.note_request("value erased", f"{noted.id}: {asked.dimension}, {where}")
         await in_thread("writing an erasure", book.add, noted)
-        return _json(await in_thread("reading erasures", answer, noted.id), 202)
+        return json_answer(await in_thread("reading erasures", answer, noted.id), 202)
 
-    @router.get(_PATH + "/{id}", **_operation("How far a value is forgotten", _UNKNOWN))
+    @router.get(_PATH + "/{id}", **_SHOW)
     async def show(request: Request) -> Response:
-        return _json(await in_thread("reading erasures", answer, str(request.path_params["id"])), 200)
+        return json_answer(await in_thread("reading erasures", answer, str(request.path_params["id"])))
 
     return router
 
 
-_REFUSED_TO_ERASE = {
-    400: "The body cannot be read",
-    409: "A rule that names the value is not settled",
-    422: "The dimension, the value, the link or the group is not valid",
-}
-_UNKNOWN = {404: "There is no erasure with this id"}
-_TEXT = {"type": "string"}
 _BODY = {
     "schema": {
         "type": "object",
-        "properties": dict.fromkeys(("dimension", "value", "key", "group"), _TEXT),
+        "properties": dict.fromkeys(("dimension", "value", "key", "group"), TEXT),
         "required": ["dimension", "value"],
         "additionalProperties": False,
     },
     "example": {"dimension": "utm_campaign", "value": "ann@example.org"},
 }
-
-
-def _operation(
-    summary: str, refused: dict[int, str], status: int = 200, body: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Returns what the OpenAPI page says of a route."""
-    content = {} if body is None else {"requestBody": {"required": True, "content": {JSON: body}}}
-    answers = {status: {"description": "The erasure", "content": {JSON: {"schema": {"type": "object"}}}}}
-    return {
-        "summary": summary,
-        "response_class": Response,
-        "status_code": status,
-        "responses": {**answers, **refusals(refused)},
-        "openapi_extra": content,
-    }
-
-
-def _json(answer: object, status: int) -> Response:
-    return Response(msgspec.json.encode(answer), status, media_type=JSON)
+_ERASE = describe_route(
+    "Forget a value of a dimension",
+    "The erasure",
+    {
+        400: "The body cannot be read",
+        409: "A rule that names the value is not settled",
+        422: "The dimension, the value, the link or the group is not valid",
+    },
+    status=202,
+    body=_BODY,
+)
+_SHOW = describe_route("How far a value is forgotten", "The erasure", {404: "There is no erasure with this id"})

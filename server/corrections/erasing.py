@@ -51,8 +51,7 @@ class Erasing:
 
     def __post_init__(self) -> None:
         self.book = ErasureBook(self.store)
-        self._version: str | None = None
-        self._is_first = True
+        self._version = self.book.followed()
         self._is_running = False
         self._next_look, self._wait_s = 0.0, LOOK_S
         self._old_at: int | None = None  # when the next erasure may be forgotten
@@ -73,18 +72,17 @@ class Erasing:
                 self._failed = error.detail
 
     async def _refresh(self) -> None:
-        version, now = await asyncio.to_thread(self.book.version, at_first=self._is_first), self.clock()
+        is_changed, now = await asyncio.to_thread(self._version.is_changed), self.clock()
         is_old = self._old_at is not None and now >= self._old_at
         is_due = self._is_running and not self._next_look - self._wait_s <= now < self._next_look
-        if version == self._version and not is_due and not is_old:
-            self._is_first = False
+        if not (is_changed or is_due or is_old):
             return
-        self._wait_s = LOOK_S if version != self._version else min(2 * self._wait_s, LONGEST_WAIT_S)
+        self._wait_s = LOOK_S if is_changed else min(2 * self._wait_s, LONGEST_WAIT_S)
         self._next_look = now + self._wait_s
         if is_old:
             await asyncio.to_thread(self.book.forget_old, int(now))
         erasures = await asyncio.to_thread(self.book.all)
-        self._version, self._is_first = version, False
+        self._version.note_read()
         self._is_running = any(erasure.done_at is None for erasure in erasures)
         self._old_at = min((at for erasure in erasures if (at := erasure.kept_until) is not None), default=None)
         for erasure in erasures:

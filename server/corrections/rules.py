@@ -28,16 +28,13 @@ from storage.contract import (
     Store,
 )
 from storage.erased_words import ErasureBook
-from storage.note_versions import renew_version, version_of
+from storage.note_versions import FollowedVersion, renew_version, version_of
 
 MAX_RULES = 1_000
 
 
-class RuleUnderWay(ClickcurveError):
+class RuleUnderWay(ClickcurveError, status=409, title="rule under way"):
     """A rule of this value is being undone."""
-
-    status = 409
-    title = "rule under way"
 
 
 class DisavowRule(msgspec.Struct, frozen=True):
@@ -149,6 +146,10 @@ class DisavowBook:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    def followed(self) -> FollowedVersion:
+        """Returns what tells that the rules have changed."""
+        return FollowedVersion(self._store, DISAVOW_VERSION)
 
     def version(self, *, at_first: bool = False) -> str | None:
         """Returns a text that is another one after each change; None: there was no rule yet. See `version_of`."""

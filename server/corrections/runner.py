@@ -39,8 +39,7 @@ class Corrections:
         self.book = DisavowBook(store)
         self.rules: list[NotedRule] = []
         self._corrected = CorrectedRows()
-        self._version: str | None = None
-        self._is_first = True
+        self._version = self.book.followed()
         self._failed: dict[str, str] = {}  # why, by the id of a rule
         self._is_silent = False
         self._refreshing = asyncio.Lock()
@@ -85,14 +84,12 @@ class Corrections:
                 self._is_silent = True
 
     async def _refresh(self) -> None:
-        version = await in_thread("reading rules", self.book.version, at_first=self._is_first)
-        if version != self._version:
+        if await in_thread("reading rules", self._version.is_changed):
             rules = await in_thread("reading rules", self.book.all)
             self._corrected = CorrectedRows(each.rule for each in rules)
             self.rules = rules
             await self._flush_for([each.rule for each in rules if not each.settled])
-            self._version = version
-        self._is_first = False
+            self._version.note_read()
         if any(each.undo or not each.settled for each in self.rules):
             await self._carry_out_all()
 

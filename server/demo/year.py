@@ -13,7 +13,7 @@ from random import Random
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta, apply_breakdown
 from clickcurve.buckets.breakdowns.parts import encode_parts, parts_due
 from clickcurve.buckets.breakdowns.visitors import EXACT, HASH_BITS, VisitorDays
-from clickcurve.buckets.cutoffs_by_prefix import open_cutoffs
+from clickcurve.buckets.candidates import open_cutoffs
 from clickcurve.buckets.ladder import DAY_S, Ladder, fold_day
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key

@@ -19,7 +19,7 @@ from clickcurve.access import access
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.keys import FIRST_GROUP, group_of, link_key, link_of
-from clickcurve.raw_path_routes import raw_query
+from clickcurve.routes import raw_query
 from clickcurve.visible import json_line
 from clickcurve.waiting import WAIT_S, TookTooLong, in_thread
 from query.http.openapi import TEXT, parameter, refusals

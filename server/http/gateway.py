@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from clickcurve.access import ALL_ACCESS, Access, access, begin_access
@@ -44,32 +44,21 @@ class FastRoute:
         self.example = f"{before}x{after}"
 
 
+@dataclass(eq=False)
 class Gateway:
     """The application that the server runs. `answers` counts answers by status, but for those of `hits`.
 
     fast_routes: past the framework, for connections that answer without ASGI what `lets_in` allows.
     """
 
-    def __init__(
-        self,
-        gate: Gate,
-        problems: Problems,
-        hits: HitRoutes,
-        framework: Application,
-        limiter: ServerLimiter | None = None,
-        host_and_origin_guard: HostAndOriginGuard | None = None,
-        fast_routes: Sequence[FastRoute] = (),
-    ) -> None:
-        self._limiter = limiter
-        self._host_and_origin_guard = (
-            host_and_origin_guard if host_and_origin_guard is not None else HostAndOriginGuard()
-        )
-        self._gate = gate
-        self._problems = problems
-        self.hits = hits
-        self._framework = framework
-        self.fast_routes = fast_routes
-        self.answers: Counter[int] = Counter()
+    gate: Gate
+    problems: Problems
+    hits: HitRoutes
+    framework: Application
+    limiter: ServerLimiter | None = None
+    host_and_origin_guard: HostAndOriginGuard = field(default_factory=HostAndOriginGuard)
+    fast_routes: Sequence[FastRoute] = ()
+    answers: Counter[int] = field(default_factory=Counter, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -77,16 +66,16 @@ class Gateway:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}
         try:
-            if self._gate.closed:
+            if self.gate.closed:
                 allowed = self._check_token(scope)
             else:
                 allowed = ALL_ACCESS
-                self._host_and_origin_guard.check(scope)
+                self.host_and_origin_guard.check(scope)
         except ClickcurveError as error:
             await self._refuse(error, scope, receive, send)
             return
         begin_access(allowed)
-        limiter = self._limiter
+        limiter = self.limiter
         if limiter is not None and limiter.limits_writes and not await self._admitted(limiter, scope, receive, send):
             return
         if not self.hits.serves(scope["raw_path"]):
@@ -97,7 +86,7 @@ class Gateway:
         except JournalUnknown:
             raise  # the connection is closed without an answer
         except Exception as error:
-            response = self._problems.answer(error)
+            response = self.problems.answer(error)
             self.answers[response.status_code] += 1
             with suppress(RuntimeError):  # it had begun to answer: the connection is closed
                 await response(scope, receive, send)
@@ -105,19 +94,19 @@ class Gateway:
     # --- for connections that answer plain hits themselves ---------------------------------------------------------
     def changes(self) -> int:
         """Returns a number that is another one when other requests may be let in than before."""
-        limiter = self._limiter
-        return 2 * self._gate.changes + (limiter is not None and limiter.limits_writes)
+        limiter = self.limiter
+        return 2 * self.gate.changes + (limiter is not None and limiter.limits_writes)
 
     def lets_in(self, method: str, path: str, fields: Mapping[bytes, bytes]) -> bool:
         """Tells whether a request with these header fields is let in unasked, as things are; counts nothing."""
-        limits_writes = self._limiter is not None and self._limiter.limits_writes
+        limits_writes = self.limiter is not None and self.limiter.limits_writes
         if limits_writes and method in WRITES and not path.startswith(LIMIT.decode()):
             return False
-        if self._gate.closed:
+        if self.gate.closed:
             needed = scope_of(method, path)
-            return needed is not None and self._gate.allows(needed, fields.get(b"authorization"))
+            return needed is not None and self.gate.allows(needed, fields.get(b"authorization"))
         try:
-            self._host_and_origin_guard.check({"method": method, FIELDS: fields})
+            self.host_and_origin_guard.check({"method": method, FIELDS: fields})
         except ClickcurveError:
             return False
         return True
@@ -127,7 +116,7 @@ class Gateway:
         if isinstance(error, ClickcurveError):
             await self.hits.fail(error, send)
         elif isinstance(error, Exception):
-            response = self._problems.answer(error)
+            response = self.problems.answer(error)
             self.answers[response.status_code] += 1
             await response(scope, receive, send)
         else:
@@ -135,7 +124,7 @@ class Gateway:
 
     async def refuse_question(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a question of a fast route that failed, as a request that came all the way."""
-        response = self._problems.answer(error)
+        response = self.problems.answer(error)
         self.answers[response.status_code] += 1
         await naming_noted(response)(scope, receive, send)
 
@@ -143,17 +132,17 @@ class Gateway:
         needed = scope_of(scope["method"], scope["path"])
         if needed is None:
             if scope["method"] == "POST":  # a form of the page, which signs in or out
-                self._host_and_origin_guard.check_page(dict(scope["headers"]))
+                self.host_and_origin_guard.check_page(dict(scope["headers"]))
             return ALL_ACCESS
         shown = _authorization(scope)
         if shown is None and scope["method"] == "GET":
             shown = cookie_of(scope)  # for reading alone, so that no other site can write by it
-        allowed = self._gate.check(needed, shown)
+        allowed = self.gate.check(needed, shown)
         check_route(allowed, scope["method"], scope["raw_path"])
         return allowed
 
     async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
-        response = self._problems.answer(error)
+        response = self.problems.answer(error)
         if isinstance(error, NotAuthenticated | NotAllowed) and is_page(scope):
             response = to_login(scope)
         if scope["method"] != "GET":
@@ -181,7 +170,7 @@ class Gateway:
             return False
         if refused is None:
             return True
-        self._problems.refused[refused.status, REFUSED] += 1
+        self.problems.refused[refused.status, REFUSED] += 1
         self.answers[refused.status] += 1
         await send_refusal(refused, send, *(((b"connection", b"close"),) if _has_body(scope) else ()))
         return False
@@ -193,7 +182,7 @@ class Gateway:
             await send(message)
 
         try:
-            await self._framework(scope, receive, counted)
+            await self.framework(scope, receive, counted)
         except JournalUnknown:
             await close_unanswered(send)
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -19,13 +20,11 @@ PROBE_S = 2  # for the store to answer /readyz?for=read
 STUCK_FLUSHES = 4  # intervals without a complete flush: a large one takes two, and one that failed is tried again
 
 
-class NotReady(ClickcurveError):
+class NotReady(ClickcurveError, status=503, title="not ready"):
     """The server is up, but cannot do what was asked for."""
 
-    status = 503
-    title = "not ready"
 
-
+@dataclass(eq=False)
 class Readiness:
     """Can hits be accepted, and can questions be answered?
 
@@ -33,25 +32,16 @@ class Readiness:
     of a journal in the cluster, or raises ClickcurveError.
     """
 
-    def __init__(
-        self,
-        status: Callable[[], OwnerStatus],
-        flush_s: float,
-        rows: Callable[[str], Awaitable[StoredLink]],
-        ending: Callable[[], str | None],
-        check_room: Callable[[], None],
-        in_cluster: Callable[[], Mapping[str, object]] = dict,
-    ) -> None:
-        self._status = status
-        self._stuck_s = STUCK_FLUSHES * flush_s
-        self._rows = rows
-        self._ending = ending
-        self._check_room = check_room
-        self._in_cluster = in_cluster
+    status: Callable[[], OwnerStatus]
+    flush_s: float
+    rows: Callable[[str], Awaitable[StoredLink]]
+    ending: Callable[[], str | None]
+    check_room: Callable[[], None]
+    in_cluster: Callable[[], Mapping[str, object]] = dict
 
     def flush_state(self) -> str:
         """Returns "stuck" while the oldest hit that is not in the store waits longer than some flush intervals."""
-        return "stuck" if self._status().lag_s > self._stuck_s else "ok"
+        return "stuck" if self.status().lag_s > STUCK_FLUSHES * self.flush_s else "ok"
 
     def for_write(self) -> dict[str, Any]:
         """Raises NotReady with the reason.
@@ -59,15 +49,15 @@ class Readiness:
         A stuck flush is told, and is no reason: the journal takes hits meanwhile, and where the store is to blame every
         node says the same, so a balancer that took them all out would refuse what can be counted.
         """
-        status = self._status()
+        status = self.status()
         self._check_staying()
         if status.state not in ("unclaimed", "open"):
             raise NotReady(f"the owner is {status.state}; the log says why")
         if status.buffer_full:
             raise NotReady(f"the buffer is full: {status.buffer_bytes:,} of {status.buffer_bytes_max:,} bytes")
         try:
-            self._check_room()
-            in_cluster = self._in_cluster()
+            self.check_room()
+            in_cluster = self.in_cluster()
         except (JournalError, OSError) as error:
             raise NotReady(str(error)) from error
         store = "up" if status.store_up else "down"
@@ -77,15 +67,15 @@ class Readiness:
         """Asks the store. Raises NotReady with the reason."""
         self._check_staying()
         try:
-            await asyncio.wait_for(self._rows(ALL_LINKS), PROBE_S)
+            await asyncio.wait_for(self.rows(ALL_LINKS), PROBE_S)
         except TimeoutError:
             raise NotReady(f"the store did not answer within {PROBE_S} s") from None
         except StoreUnavailable as error:
             raise NotReady(f"the store cannot answer: {error.detail}") from error
-        return {"ready": True, "store": "up", "owner": self._status().owner}
+        return {"ready": True, "store": "up", "owner": self.status().owner}
 
     def _check_staying(self) -> None:
-        why = self._ending()
+        why = self.ending()
         if why is not None:
             raise NotReady(why)
 

@@ -39,25 +39,16 @@ _SHOWN = (
 )
 
 
-class ForeignHost(ClickcurveError):
+class ForeignHost(ClickcurveError, status=403, title="host not allowed"):
     """A server without tokens was called by a name that may be any web page's."""
 
-    status = 403
-    title = "host not allowed"
 
-
-class ForeignPage(ClickcurveError):
+class ForeignPage(ClickcurveError, status=403, title="origin not allowed"):
     """A page of another site wants to write to a server without tokens."""
 
-    status = 403
-    title = "origin not allowed"
 
-
-class _PageWish(ClickcurveError):
+class _PageWish(ClickcurveError, status=400, title="preflight refused"):
     """A browser asks for a page whether it may call, and it may not."""
-
-    status = 400
-    title = "preflight refused"
 
 
 class HostAndOriginGuard:

@@ -10,6 +10,7 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
@@ -23,33 +24,28 @@ SECRET_BYTES = 32
 MOST_SECRET_BYTES = 64
 
 
+@dataclass(eq=False)
 class LimitHistory:
-    """`count` and `count_for_caller` are the limiter's listeners. accept is the owner's; secret is the file of what
+    """`count` and `count_for_caller` are the limiter's listeners. accept is the owner's; secret_file has what
     callers are hashed with. Everything on one event loop.
 
     events: those that the limiter has rules for. address: the name under which it counts an ip.
     """
 
-    def __init__(
-        self,
-        accept: Callable[[Batch], Awaitable[object]],
-        clock: Callable[[], float],
-        secret: Path,
-        events: Callable[[], Collection[str]] = tuple,
-        address: Callable[[str], str] = str,
-    ) -> None:
-        self.events = events
-        self._address = address
-        self._accept = accept
-        self._clock = clock
-        self._file = secret
+    accept: Callable[[Batch], Awaitable[object]]
+    clock: Callable[[], float]
+    secret_file: Path
+    events: Callable[[], Collection[str]] = tuple
+    address: Callable[[str], str] = str
+
+    def __post_init__(self) -> None:
         self._secret: bytes | None = None
         self._reported = False
         self._history = DecisionSums()
         self._lost = 0
 
     def count(self, event: str, cost: int, decision: Decision) -> None:
-        self._history.add(event, cost, decision, self._clock())
+        self._history.add(event, cost, decision, self.clock())
 
     def count_for_caller(self, event: str, caller: str, cost: int, decision: Decision) -> None:
         """Counts a decision for its caller. Without the secret it counts nothing, since a question must be answered."""
@@ -57,25 +53,27 @@ class LimitHistory:
             digest = digest_of(self._key(), caller)
         except OSError:
             return
-        self._history.add_caller(event, digest, cost, decision, self._clock())
+        self._history.add_caller(event, digest, cost, decision, self.clock())
 
     def caller(self, text: str) -> str:
         """Returns the digest of the caller that a question names. Raises ParameterInvalid, StoreUnavailable."""
         caller = parse_caller(text)
         if "ip" in caller:
-            caller["ip"] = self._address(caller["ip"])
+            caller["ip"] = self.address(caller["ip"])
         try:
             return digest_of(self._key(), identity_of(caller))
         except OSError as error:
-            raise StoreUnavailable(f"the secret of callers, {self._file}, cannot be read: {error.strerror}") from error
+            raise StoreUnavailable(
+                f"the secret of callers, {self.secret_file}, cannot be read: {error.strerror}"
+            ) from error
 
     def _key(self) -> bytes:
         if self._secret is None:
             try:
-                self._secret = secret_in(self._file)
+                self._secret = secret_in(self.secret_file)
             except OSError as error:
                 if not self._reported:
-                    log.error("no history of callers", extra={"file": str(self._file), "reason": error.strerror})
+                    log.error("no history of callers", extra={"file": str(self.secret_file), "reason": error.strerror})
                 self._reported = True
                 raise
         return self._secret
@@ -86,7 +84,7 @@ class LimitHistory:
         if not taken:
             return
         try:
-            await self._accept(Batch(others=taken))
+            await self.accept(Batch(others=taken))
         except JournalUnknown:  # it may count already; a second time could double it
             self._lost += asked_in(taken)
             raise

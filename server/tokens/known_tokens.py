@@ -25,16 +25,16 @@ Signature = tuple[int, int, int] | None  # of a file: when it was written, its s
 
 
 class KnownTokens:
-    """Tells a gate which tokens there are. clock: epoch seconds; keeps: whether this worker writes the copy."""
+    """Tells a gate which tokens there are. clock: epoch seconds. writes_copy: whether this worker writes the copy."""
 
-    def __init__(self, settings: Settings, book: TokenBook, clock: Callable[[], float], keeps: bool) -> None:
+    def __init__(self, settings: Settings, book: TokenBook, clock: Callable[[], float], writes_copy: bool) -> None:
         """Raises SettingInvalid for a file of tokens that cannot be read."""
         self.book = book
         self._settings = settings
         self._clock = clock
-        self._keeps = keeps
+        self._writes_copy = writes_copy
         self._admin = admin_token(settings)
-        self._stored: Sequence[Token] = kept_tokens(settings.data)
+        self._stored: Sequence[Token] = read_tokens_copy(settings.data)
         self._mounted = mounted_tokens(settings)
         self._seen = _signature(settings.tokens_file)
         self._version: str | None = None
@@ -82,8 +82,8 @@ class KnownTokens:
         if not self._is_read or version != self._version:
             self._stored, self._version = self.book.all(), version
             log.info("tokens read", extra={"tokens": len(self._stored)})
-            if self._keeps:
-                keep_tokens(self._settings.data, self._stored)
+            if self._writes_copy:
+                write_tokens_copy(self._settings.data, self._stored)
             self._is_read = True
         self._note_used()
 
@@ -129,13 +129,13 @@ def mounted_tokens(settings: Settings) -> tuple[Token, ...]:
     return () if settings.tokens_file is None else load_tokens(settings.tokens_file, "tokens_file")
 
 
-def kept_tokens(data: Path) -> tuple[Token, ...]:
+def read_tokens_copy(data: Path) -> tuple[Token, ...]:
     """Returns the copy of the store's tokens; where there is none yet, the tokens of version 0.2."""
     copy = data_folder.tokens_copy(data)
     return load_tokens(copy if copy.exists() else data_folder.tokens_file(data))
 
 
-def keep_tokens(data: Path, tokens: Sequence[Token]) -> None:
+def write_tokens_copy(data: Path, tokens: Sequence[Token]) -> None:
     """Replaces the copy of the store's tokens, which holds hashes alone; a disk that takes none is logged."""
     try:
         data_folder.replace_private(data_folder.tokens_copy(data), tokens_as_file(tokens))

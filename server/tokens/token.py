@@ -60,7 +60,7 @@ class Token(msgspec.Struct, frozen=True):
         return self.expires_at is not None and self.expires_at <= now
 
 
-class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a new token shall be: the body of `POST /v1/tokens`. expires_at: epoch seconds."""
 
     name: str
@@ -69,8 +69,8 @@ class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     group: str | None = None
     expires_at: int | None = None
 
-    def checked(self, now: float) -> Wish:
-        """Returns the wish with its group and each scope once; raises ParameterInvalid for the first rule it breaks."""
+    def checked(self, now: float) -> TokenRequest:
+        """Returns it with its group and each scope once; raises ParameterInvalid for the first rule that it breaks."""
         if not 0 < len(self.name) <= NAME_CHARS or not self.name.isprintable():
             name = shown(self.name)
             raise ParameterInvalid(f"a token cannot be named '{name}'", field="name", value=name, rule=NAME_RULE)
@@ -107,12 +107,14 @@ def _size(text: str) -> int:
         return 0
 
 
-def make_token(wish: Wish, taken: Collection[str], now: int) -> tuple[Token, str]:
-    """Makes a token as wished, and its secret text. taken: ids of others. Raises ParameterInvalid."""
-    wish = wish.checked(now)
+def make_token(asked: TokenRequest, taken: Collection[str], now: int) -> tuple[Token, str]:
+    """Makes the token that is asked for, and its secret text. taken: ids of others. Raises ParameterInvalid."""
+    asked = asked.checked(now)
     token_id = next(fresh for fresh in iter(lambda: secrets.token_hex(4), "") if fresh not in taken)
     secret = f"{_MARK}{token_id}_{secrets.token_urlsafe(32)}"
-    token = Token(token_id, wish.name, wish.scopes, sha256_of(secret), now, wish.prefix, wish.group, wish.expires_at)
+    token = Token(
+        token_id, asked.name, asked.scopes, sha256_of(secret), now, asked.prefix, asked.group, asked.expires_at
+    )
     return token, secret
 
 
@@ -136,7 +138,7 @@ class _Entry(msgspec.Struct):
 
     def kept(self) -> Token:
         """Returns what is kept of it; raises ParameterInvalid for the first rule it breaks."""
-        wish = Wish(self.name, self.scopes, self.prefix, self.group).checked(0)
+        asked = TokenRequest(self.name, self.scopes, self.prefix, self.group).checked(0)
         if self.token is not None and (len(self.token) < LEAST_TOKEN or not _is_visible(self.token)):
             raise ParameterInvalid("the token is easily guessed", field="token", rule=SECRET_RULE)
         digest = self.sha256 if self.token is None else sha256_of(self.token)
@@ -144,7 +146,7 @@ class _Entry(msgspec.Struct):
             raise ParameterInvalid("the token itself is missing", field="token", rule="token, or sha256 in hexadecimal")
         token_id = self.id or digest[:8]
         return Token(
-            token_id, self.name, wish.scopes, digest, self.created_at, wish.prefix, wish.group, self.expires_at
+            token_id, self.name, asked.scopes, digest, self.created_at, asked.prefix, asked.group, self.expires_at
         )
 
 

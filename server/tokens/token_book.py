@@ -12,7 +12,7 @@ import msgspec
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S
 from server.logs import log
-from server.tokens.token import Token, Wish, make_token
+from server.tokens.token import Token, TokenRequest, make_token
 from storage.contract import TOKEN, TOKEN_USED, TOKENS_VERSION, Store
 from storage.note_versions import renew_version
 
@@ -47,7 +47,7 @@ class TokenBook:
             used[token_id] = max(day, used.get(token_id, ""))
         return used
 
-    def add(self, wish: Wish, now: int) -> tuple[Token, str]:
+    def add(self, asked: TokenRequest, now: int) -> tuple[Token, str]:
         """Makes a token and returns it with its text, which cannot be read again. Raises ParameterInvalid."""
         tokens = self.all()
         old = [token for token in tokens if token.is_over(now - EXPIRED_SHOWN_S)]
@@ -55,7 +55,7 @@ class TokenBook:
         if len(tokens) - len(old) >= MAX_TOKENS:
             detail, rule = f"there are {len(tokens) - len(old):,} tokens already", f"at most {MAX_TOKENS:,}"
             raise ParameterInvalid(detail, field="token", rule=rule)
-        token, secret = make_token(wish, {each.id for each in tokens}, now)
+        token, secret = make_token(asked, {each.id for each in tokens}, now)
         self._note(token)
         self._change()
         return token, secret

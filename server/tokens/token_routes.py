@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.answers import JSON
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid
 from clickcurve.problem import shown
+from clickcurve.routes import json_answer
 from clickcurve.times import parse_time, require_in_range
 from clickcurve.waiting import in_thread
-from query.http.openapi import refusals
+from query.http.openapi import TEXT, describe_route
 from server.tokens.audit import AuditLog
 from server.tokens.known_tokens import KnownTokens
-from server.tokens.token import Scope, Token, Wish
+from server.tokens.token import Scope, Token, TokenRequest
 
 _BODY_BYTES = 16 * 1024
 _EXAMPLE = {"name": "acme", "scopes": ["write", "read"], "prefix": "acme/", "group": "acme", "expires_at": 1798761600}
 
 
-class TokenUnknown(ClickcurveError):
+class TokenUnknown(ClickcurveError, status=404, title="unknown token"):
     """There is no token with this id in the store."""
-
-    status = 404
-    title = "unknown token"
 
 
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,10 +36,10 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
     group: str | None = None
     expires_at: int | float | str | None = None
 
-    def wish(self) -> Wish:
-        """Returns the wish; raises ParameterInvalid for an expiry that is no time."""
+    def token_request(self) -> TokenRequest:
+        """Returns the request; raises ParameterInvalid for an expiry that is no time."""
         expires_at = None if self.expires_at is None else _time_of(str(self.expires_at))
-        return Wish(self.name, self.scopes, self.prefix, self.group, expires_at)
+        return TokenRequest(self.name, self.scopes, self.prefix, self.group, expires_at)
 
 
 def _time_of(text: str) -> int:
@@ -52,44 +49,32 @@ def _time_of(text: str) -> int:
 _read_asked = msgspec.json.Decoder(_Asked).decode
 
 
-def _operation(
-    summary: str, status: int, meaning: str, refused: Mapping[int, str] | None = None, **more: Any
-) -> dict[str, Any]:
-    """Returns what the OpenAPI page says of a route. refused: its further statuses, and what each means."""
-    content = {} if status == 204 else {"content": {JSON: {"schema": {"type": "object"}}}}
-    return {
-        "summary": summary,
-        "response_class": Response,
-        "responses": {status: {"description": meaning, **content}, **refusals(refused or {})},
-        "openapi_extra": more,
-    }
-
-
-_TEXT: dict[str, Any] = {"type": "string"}
 _MAYBE: dict[str, Any] = {"type": ["string", "null"]}
 _BODY = {
     "type": "object",
     "required": ["name", "scopes"],
     "additionalProperties": False,
     "properties": {
-        "name": _TEXT,
+        "name": TEXT,
         "scopes": {"type": "array", "items": {"type": "string", "enum": [*Scope]}, "minItems": 1},
         "prefix": _MAYBE,
         "group": _MAYBE,
         "expires_at": {"type": ["integer", "string", "null"]},
     },
 }
-_ID = {"name": "id", "in": "path", "required": True, "description": "The id of a token", "schema": _TEXT}
-_MAKE = _operation(
+_ID = {"name": "id", "in": "path", "required": True, "description": "The id of a token", "schema": TEXT}
+_MAKE = describe_route(
     "Make a token",
-    201,
     "Made. `token` is shown only here",
     {400: "The body cannot be read", 413: f"More than {_BODY_BYTES:,} bytes"},
-    requestBody={"required": True, "content": {JSON: {"schema": _BODY, "example": _EXAMPLE}}},
+    status=201,
+    body={"schema": _BODY, "example": _EXAMPLE},
 )
-_LIST = _operation("List the tokens", 200, "All tokens of the store, without the tokens themselves")
-_REVOKE = _operation("Revoke a token", 204, "Revoked", {404: "The store has no token with this id"}, parameters=[_ID])
-_AUDIT = _operation("List what administrators did", 200, "Entries of the last 400 days, oldest first")
+_LIST = describe_route("List the tokens", "All tokens of the store, without the tokens themselves")
+_REVOKE = describe_route(
+    "Revoke a token", "Revoked", {404: "The store has no token with this id"}, status=204, parameters=[_ID]
+)
+_AUDIT = describe_route("List what administrators did", "Entries of the last 400 days, oldest first")
 
 
 def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float]) -> APIRouter:
@@ -97,21 +82,21 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
     router = APIRouter(tags=["administering"])
     book = tokens.book
 
-    @router.post("/v1/tokens", status_code=201, **_MAKE)
+    @router.post("/v1/tokens", **_MAKE)
     async def make(request: Request) -> Response:
         """With `prefix`, it touches keys that begin so and nothing else; `group` counts every hit that it writes."""
-        wish = _wish_in(await read_bounded(request.stream(), _BODY_BYTES)).checked(clock())
-        await audit.note_request("token made", wish.name if wish.prefix is None else f"{wish.name} {wish.prefix}")
-        token, secret = await in_thread("writing a token", book.add, wish, int(clock()))
+        asked = _request_in(await read_bounded(request.stream(), _BODY_BYTES)).checked(clock())
+        await audit.note_request("token made", asked.name if asked.prefix is None else f"{asked.name} {asked.prefix}")
+        token, secret = await in_thread("writing a token", book.add, asked, int(clock()))
         await tokens.refresh()
-        return _json({"token": secret, **listed(token, None)}, 201)
+        return json_answer({"token": secret, **listed(token, None)}, 201)
 
     @router.get("/v1/tokens", **_LIST)
     async def list_all() -> Response:
         tokens, used = await in_thread("reading tokens", lambda: (book.all(), book.last_used()))
-        return _json({"tokens": [listed(token, used.get(token.id)) for token in tokens]})
+        return json_answer({"tokens": [listed(token, used.get(token.id)) for token in tokens]})
 
-    @router.delete("/v1/tokens/{id}", status_code=204, **_REVOKE)
+    @router.delete("/v1/tokens/{id}", **_REVOKE)
     async def revoke(request: Request) -> Response:
         token_id = str(request.path_params["id"])
         if all(token.id != token_id for token in await in_thread("reading tokens", book.all)):
@@ -124,7 +109,7 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
 
     @router.get("/v1/audit", **_AUDIT)
     async def audited() -> Response:
-        return Response(await in_thread("reading the audit log", _entries, audit), media_type=JSON)
+        return await in_thread("reading the audit log", lambda: json_answer({"entries": list(audit.entries())}))
 
     return router
 
@@ -136,18 +121,10 @@ def listed(token: Token, last_used: str | None) -> dict[str, Any]:
     return {**shown_fields, "last_used": last_used}
 
 
-def _wish_in(body: bytes) -> Wish:
+def _request_in(body: bytes) -> TokenRequest:
     try:
-        return _read_asked(body).wish()
+        return _read_asked(body).token_request()
     except msgspec.ValidationError as error:
         raise ParameterInvalid(f"the token cannot be made: {error}", field="body", rule=str(_EXAMPLE)) from None
     except msgspec.DecodeError:
         raise BodyUnreadable("the body is not JSON", rule=str(_EXAMPLE)) from None
-
-
-def _entries(audit: AuditLog) -> bytes:
-    return msgspec.json.encode({"entries": list(audit.entries())})
-
-
-def _json(content: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(content), status, media_type=JSON)

@@ -6,8 +6,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from clickcurve.buckets.candidates import Cutoffs, together
-from clickcurve.buckets.cutoffs_by_prefix import CutoffsByPrefix
+from clickcurve.buckets.candidates import Cutoffs, CutoffsByPrefix, together
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.prefixes import ALL_KEYS, after_prefix
 from clickcurve.buckets.upper_bounds import BOT_WINDOWS, BOTS, PEOPLE, WINDOWS, UpperBounds, edges

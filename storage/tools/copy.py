@@ -118,31 +118,25 @@ async def copy(
         return await copying.run(since_us, window_us)
 
 
+@dataclass(eq=False)
 class _Copying:
-    def __init__(
-        self,
-        source: Store,
-        view: View,
-        target: Store,
-        ladder: Ladder,
-        now: int,
-        on_progress: OnProgress,
-    ) -> None:
-        self._now = now
-        self._source = source
-        self._view = view
-        self._target = target
-        self._ladder = ladder
-        self._on_progress = on_progress
-        self._uuid = source.uuid()
-        self._owners = view.owners()
-        self._sources = view.sources()
+    source: Store
+    view: View
+    target: Store
+    ladder: Ladder
+    now: int
+    on_progress: OnProgress
+
+    def __post_init__(self) -> None:
+        self._uuid = self.source.uuid()
+        self._owners = self.view.owners()
+        self._sources = self.view.sources()
         self._rows_done = 0
         self._rows_in_all: int | None = None
 
     async def run(self, since_us: int, window_us: int) -> Copied:
-        refuse_conflicts(self._uuid, self._owners, self._sources, self._target)
-        parts = [take_up(origin, self._owners, self._uuid, self._target) for origin in self._owners]
+        refuse_conflicts(self._uuid, self._owners, self._sources, self.target)
+        parts = [take_up(origin, self._owners, self._uuid, self.target) for origin in self._owners]
         todo = [part for part in parts if part.under_way]
         done = Copied()
         if todo:
@@ -150,7 +144,7 @@ class _Copying:
                 self._begin(part)
             done.ids = self._claim_ids(todo[0], since_us, window_us)
             if all(part.progress.after is None and not part.progress.whole for part in todo):  # else some are there
-                rows = self._view.count_rows(breakdowns=True)
+                rows = self.view.count_rows(breakdowns=True)
                 self._rows_in_all = None if rows is None else 2 * rows
             await self._copy_rows([part for part in todo if not part.progress.whole])
             for part in todo:
@@ -167,17 +161,17 @@ class _Copying:
         return done
 
     def _begin(self, part: Part) -> None:
-        if not self._target.begin(part.held, part.origin.begun, part.origin.begun, part.origin.begun_at):
+        if not self.target.begin(part.held, part.origin.begun, part.origin.begun, part.origin.begun_at):
             raise CopyRefused(f"owner {part.record.owner} of the target was changed during the copy")
 
     def _give_over(self, parts: Sequence[Part]) -> None:
         """Ends the copy: from then on the owners may be taken over, in the state that they have in the source."""
-        now = {record.owner: record for record in self._source.owners()}
+        now = {record.owner: record for record in self.source.owners()}
         for origin in self._owners:
             if now.get(origin.owner) != origin:
                 raise CopyRefused(f"owner {origin.owner} went on while it was copied; stop its server and copy again")
         for part in parts:
-            give_over(part, self._target)
+            give_over(part, self.target)
 
     # --- rows -----------------------------------------------------------------------------------------------------
     async def _copy_rows(self, parts: Sequence[Part]) -> None:
@@ -192,14 +186,14 @@ class _Copying:
 
     def _pages(self, after: str | None) -> Iterator[Page]:
         """Yields rows of counts, each page with their breakdowns before them: both are saved in one call."""
-        while page := self._view.walk(after, KEYS_PER_PAGE):
+        while page := self.view.walk(after, KEYS_PER_PAGE):
             after = page[-1][0]
             counts = [(key, link) for key, link in page if not is_breakdown(key)]
-            breakdowns = self._view.links([breakdown_of(key) for key, _ in counts])
+            breakdowns = self.view.links([breakdown_of(key) for key, _ in counts])
             if counts:
                 yield [*((key, link) for key, link in breakdowns.items() if link.rows), *counts]
             self._rows_done += rows_in(page)
-            self._on_progress(self._rows_done, self._rows_in_all)
+            self.on_progress(self._rows_done, self._rows_in_all)
 
     async def _erase(self, page: Page, ours: set[int]) -> dict[str, int]:
         """Erases in the target what was erased in the source, unless other owners have rows of the link there.
@@ -211,13 +205,13 @@ class _Copying:
             if not link.erased_at:
                 continue
             counts = counts_key(key)  # an erasure is one of both rows
-            there = await self._target.rows(counts)
+            there = await self.target.rows(counts)
             if there.erased_at >= link.erased_at:
                 continue
             if any(row.owner not in ours and erasure_known(counts, row.data) >= there.erased_at for row in there.rows):
                 not_erased[key] = link.erased_at
             else:
-                self._target.erase([key], link.erased_at)
+                self.target.erase([key], link.erased_at)
         return not_erased
 
     def _rows_of(self, page: Page, owners: set[int], not_erased: dict[str, int]) -> dict[int, dict[str, SavedRow]]:
@@ -242,15 +236,15 @@ class _Copying:
             return SavedRow(data, None, upper_bounds=UNREADABLE)  # it is for `verify` to report
         # Lists of the links of some days leave out those that no flush of the days touched: this one was touched when
         # it was last hit.
-        due_day = next_due(row, self._ladder, kept_days(key))
+        due_day = next_due(row, self.ladder, kept_days(key))
         touched_day = None if row.last is None else fold_day(row.last)
-        return SavedRow(data, due_day, touched_day, upper_bounds=upper_bounds_of(row, self._ladder))
+        return SavedRow(data, due_day, touched_day, upper_bounds=upper_bounds_of(row, self.ladder))
 
     def _finish(self, part: Part) -> dict[str, Source]:
         """Saves the row of all links and the imports, then the note that all is there; returns the imports."""
         rows = {
             key: self._saved(key, row.data)
-            for key, link in self._view.links([ALL_LINKS, breakdown_of(ALL_LINKS)]).items()
+            for key, link in self.view.links([ALL_LINKS, breakdown_of(ALL_LINKS)]).items()
             for row in link.rows
             if row.owner == part.origin.owner
         }
@@ -258,7 +252,7 @@ class _Copying:
         self._save(part, rows, imports | self._sources_of(part, is_of_an_owner))
         if not part.progress.whole:
             self._save_progress(part, replace(part.progress, whole=True), {})
-            stored = self._target.source(part.name)
+            stored = self.target.source(part.name)
             if stored is None or stored.tail != part.progress.text():
                 raise CopyRefused("another copy of the same store is under way; let one of them end")
         return imports
@@ -273,7 +267,7 @@ class _Copying:
 
     def _kept_elsewhere(self, imports: dict[str, Source]) -> Iterator[str]:
         for name, wanted in imports.items():
-            stored = self._target.source(name)
+            stored = self.target.source(name)
             assert stored is not None
             if (stored.owner, stored.position) != (wanted.owner, wanted.position):
                 yield (
@@ -287,12 +281,12 @@ class _Copying:
         self._save(part, rows, {part.name: Source(part.record.owner, part.step, progress.text())})
 
     def _save(self, part: Part, rows: dict[str, SavedRow], sources: dict[str, Source]) -> None:
-        self._target.save_own(part.held, part.origin.begun, rows, sources)
+        self.target.save_own(part.held, part.origin.begun, rows, sources)
 
     # --- notes ----------------------------------------------------------------------------------------------------
     def _note_all(self) -> int:
         """Makes the target know what the source has noted; returns how many tokens are new there."""
-        ours, theirs = self._view.notes(), self._target.notes()
+        ours, theirs = self.view.notes(), self.target.notes()
         self._note_since(ours, theirs)
         self._note_shares(ours)
         self._note_disavowed(ours, theirs)
@@ -301,36 +295,36 @@ class _Copying:
     def _note_since(self, ours: Notes, theirs: Notes) -> None:
         """Makes the target break hits down from no earlier moment than the source, since their rows are joined."""
         for name in sorted({name for name in (*ours, *theirs) if name.startswith(SINCE)}):
-            latest = str(max(int(ours.get(name, self._now)), int(theirs.get(name, 0))))
+            latest = str(max(int(ours.get(name, self.now)), int(theirs.get(name, 0))))
             if theirs.get(name, latest) != latest:
-                self._target.drop_notes([name])
-            self._target.note(name, latest)
+                self.target.drop_notes([name])
+            self.target.note(name, latest)
 
     def _note_shares(self, ours: Notes) -> None:
         """Makes addresses of shares valid at the target too, unless it has a signing secret of its own."""
         secret = ours.get(SHARE_SECRET)
-        if secret is not None and self._target.note(SHARE_SECRET, secret) == secret:
+        if secret is not None and self.target.note(SHARE_SECRET, secret) == secret:
             for name, value in ours.items():
                 if name.startswith(SHARE):
-                    self._target.note(name, value)
+                    self.target.note(name, value)
 
     def _note_disavowed(self, ours: Notes, theirs: Notes) -> None:
         """Makes the target know the rules whose corrections come with the rows."""
         of_rules = DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO
         new = {name: value for name, value in ours.items() if name.startswith(of_rules) and name not in theirs}
         for name, value in new.items():
-            self._target.note(name, value)
+            self.target.note(name, value)
         if new:
-            renew_version(self._target, DISAVOW_VERSION)
+            renew_version(self.target, DISAVOW_VERSION)
 
     def _note_tokens(self, ours: Notes, theirs: Notes) -> int:
         """Makes the target know the source's tokens, and keep its audit log; returns how many tokens are new there."""
         for name, value in ours.items():
             if name.startswith((TOKEN, TOKEN_USED, AUDIT)) and name not in theirs:
-                self._target.note(name, value)
+                self.target.note(name, value)
         new = sum(name.startswith(TOKEN) for name in ours.keys() - theirs.keys())
         if new:
-            renew_version(self._target, TOKENS_VERSION)
+            renew_version(self.target, TOKENS_VERSION)
         return new
 
     # --- ids and reading back ---------------------------------------------------------------------------------------
@@ -338,19 +332,19 @@ class _Copying:
         """Claims recently claimed ids, in the name of one of the owners; returns how many this run claimed."""
         state = repr([(record.owner, record.epoch, record.begun) for record in self._owners])
         name = f"{PREFIX}{self._uuid}/ids-{blake2b(state.encode(), digest_size=8).hexdigest()}"
-        kept = self._target.source(name) or Source(part.record.owner, 0, "")
+        kept = self.target.source(name) or Source(part.record.owner, 0, "")
         after, position, claimed = kept.tail or None, kept.position, 0
-        while page := self._view.ids(after, IDS_PER_PAGE):
+        while page := self.view.ids(after, IDS_PER_PAGE):
             after, position = page[-1][0], position + len(page)
             recent = {id_: at_us for id_, at_us in page if at_us >= since_us}
-            self._target.claim_ids(part.held, part.origin.begun, recent, window_us)
+            self.target.claim_ids(part.held, part.origin.begun, recent, window_us)
             self._save(part, {}, {name: Source(part.record.owner, position, after)})
             claimed += len(recent)
         return claimed
 
     async def _compare(self, parts: Sequence[Part]) -> Compared:
         numbers = {part.origin.owner: part.record.owner for part in parts}
-        compared = await compare(self._pages(None), self._target, numbers)
+        compared = await compare(self._pages(None), self.target, numbers)
         for part in parts:
             if part.origin.owner in compared.owners_differing:
                 none = Progress(part.origin.epoch, part.origin.begun)

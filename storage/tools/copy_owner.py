@@ -13,10 +13,8 @@ PREFIX = "copy/"  # of the sources that hold the progress of a copy; an import's
 ATTEMPTS = 20
 
 
-class CopyRefused(ClickcurveError):
+class CopyRefused(ClickcurveError, title="copy refused"):
     """The source must not be copied into the target, in the state of the two."""
-
-    title = "copy refused"
 
 
 @dataclass(frozen=True, slots=True)

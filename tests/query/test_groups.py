@@ -135,7 +135,7 @@ def test_every_list_of_groups_agrees_with_the_raw_hits(seed: int, limit: int, sp
         return [{"key": name, "count": counts[name]} for name in best]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nodes.groups.rankings, "_kind", GROUP._replace(page=2))
+        patch.setattr(nodes.groups.rankings, "kind", GROUP._replace(page=2))
         for _ in range(20):
             match drawn.choice(["hit", "hit", "ask", "begin", "erase"]):
                 case "hit":

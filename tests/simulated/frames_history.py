@@ -20,6 +20,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, merge_breakdowns
 from clickcurve.buckets.errors import ClickcurveError, JournalDamaged, JournalUnknown, OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import ALL_LINKS, link_key
@@ -30,7 +31,7 @@ from ingest.journal.taking import Make, Take, choose_identity, has_lost, to_adop
 from ingest.owner import Owner
 from query.reader import stored
 from storage.contract import JournalRecord, OwnerRecord, Store
-from tests.audit.attributes import NOTHING_ERASED, batch_of
+from tests.audit.attributes import batch_of, judge_words, values_of
 from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.audit.journals import Wrong
 from tests.ingest.journal.faulty_disk import Stopped
@@ -38,7 +39,7 @@ from tests.ingest.owner_kit import minute_of
 from tests.simulated.cluster import REPLICAS
 from tests.simulated.connection import Connection, Fault
 from tests.simulated.history import Plot
-from tests.simulated.judgement import judge_breakdown, stored_link
+from tests.simulated.judgement import stored_breakdowns, stored_link
 from tests.simulated.product import make_cluster, open_store
 from tests.simulated.simulation import START
 from tests.simulated.stage import Stage
@@ -472,10 +473,12 @@ class FramesHistory:
                 if len(times) > 1:
                     raise Wrong(f"{what}, replicas {pair}: {sent.counts} counts in part")
             for link, total in totals.items():
-                judge_breakdown(self.cluster, NOTHING_ERASED, f"{what}, replicas {pair}: {link}", pair, link, total)
+                rows = stored_breakdowns(self, what, pair, link)
+                if wrong := judge_words(f"{what}, {link}", total, values_of(merge_breakdowns(rows, 0, BREAKDOWN))):
+                    raise Wrong(f"{what}, replicas {pair}", *wrong)
             everything = self._total(pair, ALL_LINKS)
             if everything != sum(totals.values()) and not self.counted["erasures"]:
                 raise Wrong(f"{what}, replicas {pair}: all links have {everything:#x}, not {sum(totals.values()):#x}")
 
     def _total(self, pair: tuple[int, ...], key: str) -> int:
-        return stored(stored_link(self.cluster, pair, key), int(self.now), CLICKS).row.lifetime
+        return stored(stored_link(self, pair, key), int(self.now), CLICKS).row.lifetime

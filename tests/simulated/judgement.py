@@ -5,13 +5,14 @@ Then each total must be exact, whichever two replicas are asked, and what the pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from clickcurve.buckets import codec
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, merge_breakdowns
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, Breakdown, merge_breakdowns
 from clickcurve.buckets.breakdowns.disavow import BACK, CORRECTIONS, CalledLink, Correction, call_back, disavow
 from clickcurve.buckets.breakdowns.parts import decode_parts, parts_due, separate_parts
 from clickcurve.buckets.errors import ImportElsewhere, JournalSuperseded, RowCorrupt
@@ -23,7 +24,7 @@ from storage.cassandra.partitions import joined, link_of_rows, partition_of
 from storage.cassandra.statements import LINK, LINK_BY
 from storage.contract import Store, StoredLink, StoredRow
 from storage.tools.verify import verify
-from tests.audit.attributes import expected_values, judge_words, values_of
+from tests.audit.attributes import expected_values, values_of
 from tests.audit.journals import Wrong
 from tests.simulated.cluster import Cluster
 from tests.simulated.connection import Connection
@@ -97,33 +98,35 @@ def _judge_totals(simulation: Simulation, what: str) -> None:
     for link in list(simulation.auditor.by_key):
         must = simulation.auditor.must(link)
         for pair in PAIRS:
-            total = stored(
-                stored_link(simulation.cluster, pair, link_key(link)), int(simulation.now), CLICKS
-            ).row.lifetime
+            total = stored(stored_link(simulation, pair, link_key(link)), int(simulation.now), CLICKS).row.lifetime
             simulation.auditor.check_batches(link, total, must, f"{what}, replicas {pair}", final=True)
-            where = f"{what}, replicas {pair}: {link}"
-            judge_breakdown(simulation.cluster, simulation.erased, where, pair, link, total)
+            _judge_words(simulation, f"{what}, replicas {pair}: {link}", pair, link, total)
 
 
-def judge_breakdown(
-    cluster: Cluster, erased: Mapping[str, str], what: str, pair: tuple[int, ...], link: str, total: int
-) -> None:
-    """Raises Wrong unless these replicas have the breakdown of the hits in the total. erased: as of `values_of`."""
-    divided = stored_link(cluster, pair, breakdown_key(link))
+def _judge_words(simulation: Simulation, what: str, pair: tuple[int, ...], link: str, total: int) -> None:
+    live = stored_breakdowns(simulation, what, pair, link)
+    simulation.judge_breakdown(what, stored_link(simulation, pair, link_key(link)), total, live)
+
+
+def stored_breakdowns(history: OverCluster, what: str, pair: tuple[int, ...], link: str) -> list[Breakdown]:
+    """The rows of a link's breakdown that these replicas have and that are not erased."""
+    divided = stored_link(history, pair, breakdown_key(link))
     try:
         rows = [decode_parts(separate_parts(row.data)) for row in divided.rows]
     except RowCorrupt as error:
         raise Wrong(f"{what}: {error.detail}") from error
-    live = [row for row in rows if row.erased_at >= divided.erased_at]
-    if wrong := judge_words(what, total, values_of(merge_breakdowns(live, 0, BREAKDOWN), erased)):
-        raise Wrong(*wrong)
+    return [row for row in rows if row.erased_at >= divided.erased_at]
 
 
-def stored_link(cluster: Cluster, pair: tuple[int, ...], key: str) -> StoredLink:
+class OverCluster(Protocol):
+    cluster: Cluster
+
+
+def stored_link(history: OverCluster, pair: tuple[int, ...], key: str) -> StoredLink:
     """What these replicas have of a key."""
     if is_breakdown(key):
-        return link_of_rows(joined(cluster.at(pair, LINK_BY, (partition_of(key),))))
-    rows = cluster.at(pair, LINK, (key or "\0",))
+        return link_of_rows(joined(history.cluster.at(pair, LINK_BY, (partition_of(key),))))
+    rows = history.cluster.at(pair, LINK, (key or "\0",))
     erased_at = next((at for owner, _, at in rows if owner == 0 and at is not None), 0)
     return StoredLink(erased_at, tuple(StoredRow(owner, data) for owner, data, _ in rows if data is not None))
 
@@ -138,9 +141,7 @@ async def _judge_corrections(simulation: Simulation) -> None:
             simulation.counted["corrections held up"] += 1
             return  # the owner that carries them out is neither running nor closed
         for pair in PAIRS:
-            counted = stored(
-                stored_link(simulation.cluster, pair, link_key(link)), int(simulation.now), CLICKS
-            ).row.lifetime
+            counted = stored(stored_link(simulation, pair, link_key(link)), int(simulation.now), CLICKS).row.lifetime
             must = expected_values(counted).get("ref", {}).get(CALLED, 0)
             if (found := _called(simulation, pair, link)) != (must, must):
                 raise Wrong(f"{link}, replicas {pair}: {found} hits and those of the value are called, of {must}")
@@ -171,8 +172,8 @@ async def _corrected(simulation: Simulation, link: str, make: Callable[[CalledLi
 def _called(simulation: Simulation, pair: tuple[int, ...], link: str) -> tuple[int, int]:
     """How many hits of a link are called bots, and how many of the value."""
     key = moved_key(link_key(link))
-    row = stored(stored_link(simulation.cluster, pair, key), int(simulation.now), CLICKS).row
-    divided = stored_link(simulation.cluster, pair, breakdown_of(key))
+    row = stored(stored_link(simulation, pair, key), int(simulation.now), CLICKS).row
+    divided = stored_link(simulation, pair, breakdown_of(key))
     rows = [decode_parts(separate_parts(each.data)) for each in divided.rows]
     named = values_of(merge_breakdowns([each for each in rows if each.erased_at >= divided.erased_at], 0, CORRECTIONS))
     called, back = (named.get(name, {}).get(CALLED, 0) for name in ("ref", BACK + "ref"))
@@ -213,14 +214,10 @@ async def _judge_due(simulation: Simulation, store: Store) -> None:
         names = partial(store.due, record.owner, day, None, 10_000)
         due = set(await simulation.stage.in_thread(simulation.stage.nobody, names))
         for key in [ALL_LINKS, *map(link_key, simulation.auditor.by_key)]:
-            rows = [row for row in stored_link(simulation.cluster, (0, 1), key).rows if row.owner == record.owner]
+            rows = [row for row in stored_link(simulation, (0, 1), key).rows if row.owner == record.owner]
             if any(next_due(codec.decode(row.data), CLICKS) is not None for row in rows) and key not in due:
                 raise Wrong(f"{key!r} of owner {record.owner} is not listed as due")
-            rows = [
-                row
-                for row in stored_link(simulation.cluster, (0, 1), breakdown_of(key)).rows
-                if row.owner == record.owner
-            ]
+            rows = [row for row in stored_link(simulation, (0, 1), breakdown_of(key)).rows if row.owner == record.owner]
             dues = [parts_due(separate_parts(row.data), BREAKDOWN) for row in rows]
             if any(day is not None for day in dues) and breakdown_of(key) not in due:
                 raise Wrong(f"the breakdown of {key!r} of owner {record.owner} is not listed as due")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.errors import ClickcurveError
 from ingest.batch import Batch, decode_batch
 from ingest.flush import Pace
@@ -62,6 +62,8 @@ def copied(disk: FaultyDisk, seed: int) -> FaultyDisk:
 class Process:
     """One run of the program, without its HTTP. fenced: why it takes nothing any more."""
 
+    bounded: ClassVar[BoundedLadder] = BREAKDOWN
+
     def __init__(
         self, machine: Machine, life: Life, connection: Connection, open_store: OpenStore, token: Callable[[], str]
     ) -> None:
@@ -80,8 +82,9 @@ class Process:
             pace=Pace(lambda: 0.0, 15.0, lambda: False),
             place=machine.name,
             alone=False,
+            bounded=self.bounded,
         )
-        self.corrections = Corrections.of(self.owner, self.store, BREAKDOWN, machine.clock)
+        self.corrections = Corrections.of(self.owner, self.store, self.bounded, machine.clock)
         self.reader = Reader(self.store.rows, self.owner.pending, self.owner.revisit, self.store.ladder)
 
     def clock_us(self) -> int:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import Any, ClassVar
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, Breakdown, merge_breakdowns
 from clickcurve.buckets.errors import ClickcurveError, JournalSuperseded, JournalUnknown, OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import END_OF_TIME
 from clickcurve.keys import link_key
@@ -21,9 +22,9 @@ from clickcurve.waiting import in_thread
 from ingest.batch import Batch
 from retention.run import run_pass
 from server.corrections.rules import DisavowRule
-from storage.contract import FINAL, RETIRED, Held, OwnerRecord
+from storage.contract import FINAL, RETIRED, Held, OwnerRecord, StoredLink
 from storage.owners import is_open
-from tests.audit.attributes import NOTHING_ERASED, batch_of
+from tests.audit.attributes import NOTHING_ERASED, batch_of, judge_words, values_of
 from tests.audit.auditor import Outcome, digit_of
 from tests.audit.journals import Copy, JournalsAuditor, SentBatch, Wrong
 from tests.ingest.journal.faulty_disk import FaultyDisk, Stopped
@@ -75,6 +76,11 @@ class Simulation:
 
     def judge_rows(self) -> None:
         """Raises what is wrong with rows at the end, when all that was late has come."""
+
+    def judge_breakdown(self, what: str, counts: StoredLink, total: int, rows: Sequence[Breakdown]) -> None:
+        """Raises what is wrong with a link's breakdowns, beside its rows of counts and their total."""
+        if wrong := judge_words(what, total, values_of(merge_breakdowns(rows, 0, BREAKDOWN), self.erased)):
+            raise Wrong(*wrong)
 
     def check(self) -> None:
         """Raises what has gone wrong until now."""

@@ -120,7 +120,7 @@ class ErasingHistory(History):
 
         What reached one replica only is brought up by a later read, perhaps after the walk: the docs say so.
         """
-        rows = [{row.owner: row for row in stored_link(self.cluster, pair, ALL_LINKS).rows} for pair in PAIRS]
+        rows = [{row.owner: row for row in stored_link(self, pair, ALL_LINKS).rows} for pair in PAIRS]
         return frozenset(
             record.owner
             for record in self.records()
@@ -137,7 +137,7 @@ class ErasingHistory(History):
 
     def _owners_with_value(self, pair: tuple[int, int], key: str) -> set[int]:
         found = set()
-        for row in stored_link(self.cluster, pair, key).rows:
+        for row in stored_link(self, pair, key).rows:
             tiers = decode_parts(separate_parts(row.data)).dimensions.get(ERASED[0], ())
             if any(ERASED[1] in counts.values for tier in tiers for _, counts in tier.items()):
                 found.add(row.owner)

@@ -11,7 +11,7 @@ from clickcurve.buckets.errors import NotAuthenticated
 from server.process.jobs import job_table
 from server.settings.reading import read_settings
 from server.tokens.known_tokens import KnownTokens
-from server.tokens.token import Scope, Wish
+from server.tokens.token import Scope, TokenRequest
 from server.tokens.token_book import TokenBook
 from storage.contract import Store
 from tests.storage.stores import StoreFactory
@@ -47,7 +47,7 @@ class TokenNode:
         data.mkdir()
         self.now = float(NOW)
         self.book = TokenBook(store)
-        self.tokens = KnownTokens(read_settings({"data": str(data)}, {}), self.book, lambda: self.now, keeps=True)
+        self.tokens = KnownTokens(read_settings({"data": str(data)}, {}), self.book, lambda: self.now, writes_copy=True)
         (self.job,) = job_table({"tokens": self.tokens.refresh}, NOW, 15, 0)
 
     def lets(self, secret: str) -> bool:
@@ -73,11 +73,11 @@ def test_two_nodes_know_a_new_and_a_revoked_token_in_time(
     async def story() -> None:
         one, two = (TokenNode(store_factory(), tmp_path / name) for name in ("one", "two"))
         assert 2 * one.job.period_s < KNOWN_WITHIN_S, "a look that fails has another one in time"
-        _, admin = one.book.add(Wish("admin", (Scope.admin,)), NOW)
+        _, admin = one.book.add(TokenRequest("admin", (Scope.admin,)), NOW)
         for node in (one, two):
             await node.tokens.begin(60)
         assert one.lets(admin) and two.lets(admin)
-        token, secret = one.book.add(Wish("acme", (Scope.read,), "acme/"), NOW)
+        token, secret = one.book.add(TokenRequest("acme", (Scope.read,), "acme/"), NOW)
         await two.wait(phase * two.job.period_s)
         assert two.lets(secret)
         assert two.tokens.gate.check(Scope.read, f"Bearer {secret}".encode()).group == "acme"

@@ -33,7 +33,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from clickcurve.buckets.errors import BackendUnavailable
-from clickcurve.limiter.backend import AsyncBackend, Backend, Immediate, Question, Settled
+from clickcurve.limiter.backend import Around, AsyncBackend, Backend, Immediate, Question, Settled
 from clickcurve.limiter.backends.breaker import Breaker
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.blocking import blocking
@@ -65,7 +65,7 @@ PATIENCE = Patience()
 MAX_BREAKERS = 1_000
 
 
-class AsyncGuarded:
+class AsyncGuarded(Around[AsyncBackend]):
     """`AsyncBackend` around another.
 
     clock: epoch seconds, for what is decided here. timer: seconds that never step back. deadline: what breaks off a
@@ -82,21 +82,13 @@ class AsyncGuarded:
         local: MemoryBackend | None = None,
         deadline: Callable[[float], AbstractAsyncContextManager[object]] = asyncio.timeout,
     ) -> None:
-        self._backend = backend
+        super().__init__(backend)
         self._clock, self._timer, self._patience, self._deadline = clock, timer, patience, deadline
         self._breakers = {"": self._new_breaker()}
         self._local = local or MemoryBackend()
         self._counting = Lock()
         self._fallbacks: Counter[str] = Counter()
         self._failures = self._settles_lost = 0
-
-    @property
-    def keeps_time(self) -> bool:
-        return self._backend.keeps_time
-
-    @property
-    def server_of(self) -> Callable[[str], str] | None:
-        return self._backend.server_of
 
     async def decide(self, question: Question) -> Sequence[Quota]:
         breaker = self._breaker(question.keys[0])
@@ -126,7 +118,7 @@ class AsyncGuarded:
         breakers = list(self._breakers.values())
         fallbacks = {policy: self._fallbacks[policy] for policy in FAILURES}
         return {
-            **self._backend.measures(),
+            **super().measures(),
             **{f"fallback_{policy}_total": count for policy, count in fallbacks.items()},
             **{f"blind_{policy}_total": count for policy, count in fallbacks.items()},  # the name until 0.2
             "failures_total": self._failures,
@@ -205,7 +197,7 @@ class AsyncGuarded:
         return quotas
 
 
-class Guarded:
+class Guarded(Around[AsyncGuarded]):
     """`Backend` around another, for threads: `AsyncGuarded`, each call run to its end in the thread that asks."""
 
     def __init__(
@@ -220,19 +212,9 @@ class Guarded:
         self._awaited = AsyncGuarded(
             Immediate(backend), clock=clock, timer=timer, patience=patience, local=local, deadline=nullcontext
         )
-
-    @property
-    def keeps_time(self) -> bool:
-        return self._awaited.keeps_time
-
-    @property
-    def server_of(self) -> Callable[[str], str] | None:
-        return self._awaited.server_of
+        super().__init__(self._awaited)
 
     decide = blocking(AsyncGuarded.decide)
     settle = blocking(AsyncGuarded.settle)
     reset = blocking(AsyncGuarded.reset)
     close = blocking(AsyncGuarded.close)
-
-    def measures(self) -> Mapping[str, float]:
-        return self._awaited.measures()

@@ -206,9 +206,9 @@ class _Pipe:
             await connection.connect()
             await connection.send_packed_command([_ASK_KIND], check_health=False)
             with suppress(NoPermissionError):  # the user may not read this, and need not
-                self._check(await connection.read_response())
+                self._check(await connection.read_response(disconnect_on_error=False))
         except BaseException:
-            await connection.disconnect(nowait=True)
+            await self._hang_up()
             raise
         self._reading = asyncio.create_task(self._read())
 
@@ -244,7 +244,7 @@ class _Pipe:
         try:
             while True:
                 try:
-                    answer, error = await self._connection.read_response(), None
+                    answer, error = await self._connection.read_response(disconnect_on_error=False), None
                 except ResponseError as refused:
                     answer, error = None, refused
                 self.answers += 1
@@ -258,10 +258,16 @@ class _Pipe:
         except (RedisError, OSError, IndexError) as ended:  # IndexError: an answer without a question
             why = ended
         finally:
-            await self._connection.disconnect(nowait=True)
+            await self._hang_up()
             for future in self._asked:
                 if not future.done():
                     future.set_exception(BackendUnavailable(f"the connection to Redis ended: {why}"))
+
+    async def _hang_up(self) -> None:
+        """Closes the socket at once: over TLS a polite close waits for the server, and may outlive the event loop."""
+        if self._connection.is_connected:
+            self._connection._writer.transport.abort()
+        await self._connection.disconnect(nowait=True)
 
 
 class AsyncRedisBackend(_Counted):

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TypeVar
 
 from clickcurve.buckets.errors import BackendUnavailable
-from clickcurve.limiter.backend import Backend, Question, Settled
+from clickcurve.limiter.backend import Around, Backend, Question, Settled
 from clickcurve.limiter.quota import Quota
 
 THREADS = 8
@@ -17,7 +17,7 @@ MAX_QUEUED = 1_000
 Answer = TypeVar("Answer")
 
 
-class Threaded:
+class Threaded(Around[Backend]):
     """`AsyncBackend` around any `Backend`.
 
     threads: how many calls run at once; the others queue in order of arrival, and one that finds max_queued before it
@@ -26,19 +26,11 @@ class Threaded:
     """
 
     def __init__(self, backend: Backend, threads: int = THREADS, max_queued: int = MAX_QUEUED) -> None:
-        self._backend = backend
+        super().__init__(backend)
         self._pool = ThreadPoolExecutor(threads, "limiter")
         self._most = threads + max_queued
         self._lock = Lock()
         self._under_way = 0
-
-    @property
-    def keeps_time(self) -> bool:
-        return self._backend.keeps_time
-
-    @property
-    def server_of(self) -> Callable[[str], str] | None:
-        return self._backend.server_of
 
     async def decide(self, question: Question) -> Sequence[Quota]:
         return await self._run(lambda: self._backend.decide(question))
@@ -50,7 +42,7 @@ class Threaded:
         await self._run(lambda: self._backend.reset(question))
 
     def measures(self) -> Mapping[str, float]:
-        return {**self._backend.measures(), "limiter_calls_under_way": self._under_way}
+        return {**super().measures(), "limiter_calls_under_way": self._under_way}
 
     async def close(self) -> None:
         """Waits for the calls that have begun; the others raise BackendUnavailable."""

@@ -13,7 +13,6 @@ from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.events import check_cost
 from clickcurve.limiter.http.fallback import Verb
 from clickcurve.limiter.http.headers import sentence
-from clickcurve.limiter.quota import Piece
 from clickcurve.limiter.rule import EDGES_S, RESERVED, Rule
 
 BODY_BYTES = 64 * 1024
@@ -84,7 +83,7 @@ def show_decision(decision: Decision, explain: bool, dialect: str) -> dict[str, 
     if decision.fallback:
         shown["fallback"] = shown["blind"] = True  # its name until 0.2
     if explain:
-        shown["pieces"] = [_piece(piece) for piece in decision.pieces]
+        shown["pieces"] = [piece._asdict() for piece in decision.pieces]
     if decision.callers:
         shown["callers"] = list(decision.callers)
     if decision.reservation is not None:
@@ -146,10 +145,6 @@ def _feature(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise ParameterInvalid(f"the feature {name} is not text", field=name, value=value, rule="text")
     return value
-
-
-def _piece(piece: Piece) -> dict[str, int]:
-    return piece._asdict()
 
 
 def _plain(number: float | None) -> float | int | None:

@@ -10,6 +10,7 @@ client's request instead of a body, and answered by a status and header fields a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -95,13 +96,13 @@ _ENDED: dict[int | str, dict[str, Any]] = {
 }
 
 
+@dataclass(eq=False)
 class DecisionService:
     """Answers questions to the limiter. dialect: of the headers; GitHub's puts its two fields into refusals as well."""
 
-    def __init__(self, limiter: AsyncLimiter, addresses: Addresses, dialect: str) -> None:
-        self.limiter = limiter
-        self._addresses = addresses
-        self._dialect = dialect
+    limiter: AsyncLimiter
+    addresses: Addresses
+    dialect: str
 
     async def answer(self, event: str, body: bytes) -> Answer:
         """Decides the hit of an event that a body describes; raises EventUnknown, ParameterInvalid."""
@@ -110,7 +111,7 @@ class DecisionService:
         asked = read_question(body)
         features = asked.features
         if "ip" in features:
-            features = {**features, "ip": self._addresses.name(features["ip"])}
+            features = {**features, "ip": self.addresses.name(features["ip"])}
         decision = await decide_anyway(
             limiter, asked.verb, event, features, asked.cost, caller=asked.caller, explain=asked.explain
         )
@@ -121,7 +122,7 @@ class DecisionService:
         limiter = self.limiter
         features = self._features_of(limiter.events[event].rules, scope)
         decision = await decide_anyway(limiter, "hit", event, features)
-        shown = fields(self._dialect, decision, limiter.events.of(event, features).rules, limiter.events.now())
+        shown = fields(self.dialect, decision, limiter.events.of(event, features).rules, limiter.events.now())
         headers = ((b"content-length", b"0"), *encoded(shown), *SAFE)
         status = 200 if decision.allowed else decision.rule.status
         return Answer(
@@ -132,17 +133,17 @@ class DecisionService:
     def _features_of(self, rules: Sequence[Rule], scope: Scope) -> dict[str, str]:
         """Returns the features that the fields named by the rules hold, and `ip` always, as the middleware has it."""
         named = {feature: header for rule in rules for feature, header in rule.headers}
-        features = {"ip": self._addresses.client(scope, named.pop("ip", ""))}
+        features = {"ip": self.addresses.client(scope, named.pop("ip", ""))}
         given = dict(scope["headers"])
         for feature, header in named.items():
             features[feature] = given.get(header.encode(), b"").decode("latin-1")
         return features
 
     def _shown(self, decision: Decision, asked: ServiceQuestion, rules: Sequence[Rule]) -> Answer:
-        shown = show_decision(decision, asked.explain, self._dialect)
+        shown = show_decision(decision, asked.explain, self.dialect)
         if "message" in shown:
             shown["documentation_url"] = "/docs"
-        headers = encoded(fields(self._dialect, decision, rules, self.limiter.events.now()))
+        headers = encoded(fields(self.dialect, decision, rules, self.limiter.events.now()))
         status = 200 if decision.allowed else decision.rule.status
         return answer(status, msgspec.json.encode(shown), more=(*headers, *SAFE))
 

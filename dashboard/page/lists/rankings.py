@@ -33,18 +33,15 @@ class _Ranked(Generic[A]):
     until: float
 
 
+@dataclass(eq=False)
 class Rankings(Generic[A]):
     """Asks for rankings, each once at a time, and keeps the latest of each. `clock` is in seconds."""
 
-    def __init__(
-        self,
-        ask: Callable[[bytes], Awaitable[A]],
-        clock: Callable[[], float],
-        patience_s: float = PATIENCE_S,
-    ) -> None:
-        self._ask = ask
-        self._clock = clock
-        self._patience_s = patience_s
+    ask: Callable[[bytes], Awaitable[A]]
+    clock: Callable[[], float]
+    patience_s: float = PATIENCE_S
+
+    def __post_init__(self) -> None:
         self._under_way: dict[AskedFor, asyncio.Future[A]] = {}
         self._latest: dict[AskedFor, _Ranked[A]] = {}
 
@@ -52,15 +49,15 @@ class Rankings(Generic[A]):
         """Returns a ranking; the latest if the new one takes long, None if there is none. Raises what asking raises."""
         asked_for = access().reach, query
         latest = self._latest.get(asked_for)
-        now = self._clock()
+        now = self.clock()
         if latest is not None and now < latest.until:
             return latest.answer
         asked = self._under_way.get(asked_for)
         if asked is None and len(self._under_way) < MOST:
-            asked = self._under_way[asked_for] = asyncio.ensure_future(self._ask(query))
+            asked = self._under_way[asked_for] = asyncio.ensure_future(self.ask(query))
             asked.add_done_callback(partial(self._ended, asked_for, now))
         if asked is not None:
-            await asyncio.wait({asked}, timeout=self._patience_s)
+            await asyncio.wait({asked}, timeout=self.patience_s)
             if asked.done():
                 return asked.result()
         return None if latest is None else latest.answer
@@ -70,5 +67,5 @@ class Rankings(Generic[A]):
         if not asked.cancelled() and asked.exception() is None:
             if len(self._latest) >= MOST:
                 self._latest.clear()
-            now = self._clock()
+            now = self.clock()
             self._latest[asked_for] = _Ranked(asked.result(), now + SERVES * (now - began))

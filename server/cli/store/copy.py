@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 
 import click
 
-from clickcurve.buckets.errors import SettingInvalid
-from clickcurve.buckets.ladder import Ladder
 from ingest.deduplication import ID_WINDOW_S
 from server import clock
 from server.cli.main import FAILED
 from server.cli.options import with_settings
 from server.cli.output import Result, note, on_screen, reports
 from server.cli.progress import ProgressLine
+from server.cli.store.inspect import opened
 from server.settings.table import Settings
-from storage.contract import Store
-from storage.from_uri import open_store
 from storage.tools.compare import Sums
 from storage.tools.copy import Copied, CopiedOwner, copy
 from storage.tools.copy_owner import refuse_open
@@ -49,21 +46,13 @@ def copy_command(settings: Settings, source: str, target: str) -> Result:
     window_us = ID_WINDOW_S * 1_000_000
     since_us = int(clock.now() * 1e6) - window_us
     line = ProgressLine("copy", "rows written or read back")
-    with ExitStack() as ending, _opened(source, settings.ladder, read_only=True) as here:
+    with ExitStack() as ending, opened(source, settings.ladder, read_only=True, may_be_new=True) as here:
         ending.callback(line.clear)
         refuse_open(here.owners())  # before a target is made
         ladder = here.ladder()
-        with _opened(target, ladder) as there:
+        with opened(target, ladder, may_be_new=True) as there:
             copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _shown_progress(line)))
     return Result(_copied_lines(copied), [_copied_object(copied)], FAILED if copied.compared.rows_differing else 0)
-
-
-@contextmanager
-def _opened(uri: str, ladder: Ladder | None, read_only: bool = False) -> Iterator[Store]:
-    if uri.startswith("memory:"):
-        raise SettingInvalid("memory:// is inside the server only: it cannot be copied", field="store")
-    with closing(open_store(uri, ladder, read_only=read_only)) as store:
-        yield store
 
 
 def _shown_progress(line: ProgressLine) -> Callable[[int, int | None], None]:

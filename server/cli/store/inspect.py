@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -32,16 +32,27 @@ from storage.tools.verify import Report, verify
 
 
 @contextmanager
+def opened(
+    uri: str, ladder: Ladder | None = None, *, read_only: bool = False, may_be_new: bool = False, instead: str = ""
+) -> Iterator[Store]:
+    """Opens a store, which servers may use meanwhile. Raises what `open_store` and `require_database` raise.
+
+    may_be_new: a database that is not there is made. instead: what to do where the store is inside a server.
+    """
+    if uri.startswith("memory:"):
+        reason = f"memory:// is inside the server only: {instead or 'this command cannot reach it'}"
+        raise SettingInvalid(reason, field="store")
+    if not may_be_new:
+        require_database(uri)
+    with closing(open_store(uri, ladder, read_only=read_only)) as store:
+        yield store
+
+
+@contextmanager
 def reading(settings: Settings) -> Iterator[tuple[Store, Ladder]]:
     """Opens the store of the settings for reading, with its ladder."""
-    if settings.store.startswith("memory:"):
-        raise SettingInvalid("memory:// is inside the server only: it cannot be read from outside", field="store")
-    require_database(settings.store)
-    store = open_store(settings.store, settings.ladder, read_only=True)
-    try:
+    with opened(settings.store, settings.ladder, read_only=True) as store:
         yield store, store.ladder()
-    finally:
-        store.close()
 
 
 def require_database(store: str) -> None:

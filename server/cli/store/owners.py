@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -19,10 +18,9 @@ from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
-from server.cli.store.inspect import reading
+from server.cli.store.inspect import opened, reading
 from server.settings.table import Settings
 from storage.contract import OPEN, RETIRED, OwnerRecord, StoredLink
-from storage.from_uri import open_store
 
 ALIVE_S = 600  # an owner that flushed since then may be alive
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -94,7 +92,7 @@ def retire_owner(settings: Settings, owner: int, disk_is_lost: bool) -> Result:
     now = int(clock.now())
     _check_retirable(owner, record, now, disk_is_lost)
     assert record is not None
-    with closing(open_store(settings.store, settings.ladder)) as store:
+    with opened(settings.store, settings.ladder) as store:
         if not store.claim(record, replace(record, state=RETIRED)):
             raise Failed(f"owner {owner} has flushed just now: it is alive, and was not retired")
     in_mid_flush = _in_mid_flush(record, all_links)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import asdict, dataclass
 
 import click
@@ -19,11 +18,10 @@ from server import data_folder
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, reports
-from server.cli.store.inspect import reading, require_database, stored_keys
+from server.cli.store.inspect import opened, reading, stored_keys
 from server.process.journals import owning
 from server.settings.table import Settings
 from storage.contract import Store
-from storage.from_uri import open_store
 from storage.tools.verify import row_name
 
 
@@ -88,8 +86,7 @@ def repair_command(
 
 
 def _rank_anew(settings: Settings) -> str:
-    require_database(settings.store)
-    with closing(open_store(settings.store, settings.ladder)) as store:
+    with opened(settings.store, settings.ladder) as store:
         store.rank_anew()
         while store.rank_some(lambda data: upper_bounds_in(data, store.ladder())):
             pass

@@ -14,6 +14,7 @@ from msgspec.json import encode
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.budget import NAMES, POINTS, SIGNS, spend
+from clickcurve.routes import json_answer
 from query.steps import STEPS
 from query.zones import UTC_ZONE, zone
 from server.compat.forms import Form, read_form
@@ -63,7 +64,7 @@ def graphite_routes(reader: SeriesReader) -> APIRouter:
     @router.api_route("/metrics/find", methods=_BOTH, summary="The nodes that a pattern finds")
     @router.api_route("/metrics/find/", methods=_BOTH, summary="As `/metrics/find`")
     async def find(request: Request) -> Response:
-        return _json_response(await _nodes(reader, (await read_form(request)).required("query")))
+        return json_answer(await _nodes(reader, (await read_form(request)).required("query")))
 
     @router.api_route("/metrics/expand", methods=_BOTH, summary="The names that patterns stand for")
     async def expand(request: Request) -> Response:
@@ -73,11 +74,11 @@ def graphite_routes(reader: SeriesReader) -> APIRouter:
             nodes = await _nodes(reader, query)
             await spend(NAMES, len(nodes))
             names |= {node["id"] for node in nodes if node["id"]}
-        return _json_response({"results": sorted(names)})
+        return json_answer({"results": sorted(names)})
 
     @router.api_route("/functions", methods=_BOTH, summary="The functions that targets may use")
     async def functions() -> Response:
-        return _json_response({name: _function_object(name) for name in FUNCTIONS})
+        return json_answer({name: _function_object(name) for name in FUNCTIONS})
 
     @router.api_route("/version", methods=_BOTH, summary="The version of Graphite that is spoken")
     async def version() -> Response:
@@ -86,13 +87,9 @@ def graphite_routes(reader: SeriesReader) -> APIRouter:
     @router.get("/tags/autoComplete/{what}", summary="An empty list: there are no tags")
     async def tags(what: str) -> Response:
         """There are no tags; a picker that asks for them is not to show an error."""
-        return _json_response([])
+        return json_answer([])
 
     return router
-
-
-def _json_response(content: object) -> Response:
-    return Response(encode(content), headers={"content-type": "application/json"})
 
 
 def _asked_span(form: Form, now: int) -> AskedSpan:

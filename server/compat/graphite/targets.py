@@ -42,10 +42,8 @@ class CallTarget:
 Target: TypeAlias = PathTarget | CallTarget | str | float | bool
 
 
-class TargetUnreadable(ParameterInvalid):
+class TargetUnreadable(ParameterInvalid, title="unreadable target"):
     """A target is no expression."""
-
-    title = "unreadable target"
 
 
 def parse_target(text: str) -> Target:

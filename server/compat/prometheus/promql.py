@@ -74,10 +74,8 @@ class TopK:
 Vector: TypeAlias = Increase | SumBy | TopK
 
 
-class NotUnderstood(ParameterInvalid):
+class NotUnderstood(ParameterInvalid, title="expression not understood"):
     """An expression that is none of the few."""
-
-    title = "expression not understood"
 
 
 def parse_promql(text: str) -> Vector | float:

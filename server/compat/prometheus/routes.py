@@ -19,6 +19,7 @@ from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
 from clickcurve.buckets.ladder import MINUTE_S
 from clickcurve.budget import NAMES, POINTS, SIGNS, spend
 from clickcurve.keys import ALL_LINKS, link_key
+from clickcurve.routes import json_answer
 from clickcurve.times import LATEST, UNITS_S, parse_length
 from query.breakdowns.queries import BreakdownQueries
 from query.parameters import MAX_TOP, Parameters, moment
@@ -88,7 +89,7 @@ def prometheus_routes(
             except ClickcurveError as error:
                 return _prometheus_refusal(error, problem(error))
             content: dict[str, object] = {"status": "success", "data": data}
-            return _prometheus_json(content | ({"warnings": warnings} if warnings else {}))
+            return json_answer(content | ({"warnings": warnings} if warnings else {}))
 
         return endpoint
 
@@ -293,14 +294,10 @@ def _number_text(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _prometheus_json(content: object) -> Response:
-    return Response(encode(content), headers={"content-type": "application/json"})
-
-
 def _prometheus_refusal(error: ClickcurveError, counted: Response) -> Response:
     """Returns an error as Prometheus says it, with the status and the headers of the problem document."""
     kind = "unavailable" if error.status >= 500 else "bad_data"
-    response = _prometheus_json({"status": "error", "errorType": kind, "error": error.detail})
+    response = json_answer({"status": "error", "errorType": kind, "error": error.detail})
     response.status_code = counted.status_code
     for name, value in counted.headers.items():
         if name not in ("content-type", "content-length"):

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from dashboard.page.login_routes import login_address, within
-from server.tokens.token import Scope, Wish
+from server.tokens.token import Scope, TokenRequest
 from testing.client import http_client
 from testing.server import RunningServer
 from testing.tokens import add_token, token_book
@@ -160,7 +160,7 @@ def test_what_needs_no_token_still_needs_none(http: httpx.Client) -> None:
 def test_a_revoked_token_is_out(guarded: tuple[RunningServer, dict[str, str]], http: httpx.Client) -> None:
     server, _ = guarded
     with token_book(server.data) as book:
-        kept, token = book.add(Wish("short", (Scope.read,)), 0)
+        kept, token = book.add(TokenRequest("short", (Scope.read,)), 0)
         server.wait_until(lambda: sign_in(http, token).status_code == 303)  # noticed within five seconds
         assert book.remove(kept.id) == kept
     server.wait_until(lambda: http.get("/").status_code == 303)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,8 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from clickcurve.limiter.backends.connections.redis_address import RedisAddress
 from clickcurve.limiter.backends.connections.redis_socket import RedisSocket
-from clickcurve.limiter.backends.redis import RedisBackend
+from clickcurve.limiter.backends.redis import AsyncRedisBackend, RedisBackend
+from clickcurve.limiter.backends.redis_scripts import command
 from testing.backend_servers import Certificate, redis_server, shared_redis
 from testing.server import free_port
 from tests.limiter.given import T, hits
@@ -140,6 +143,22 @@ def test_a_connection_over_tls_is_kept(tmp_path: Path) -> None:
         limiter.close()
 
 
+@pytest.mark.needs("redis", "openssl")
+def test_a_connection_over_tls_ends_with_its_event_loop(tmp_path: Path) -> None:
+    """An unclosed one would be a ResourceWarning, in whatever runs when it is collected."""
+    certificate, port = Certificate.made(tmp_path), free_port()
+
+    url = f"rediss://localhost:{port}/0?ssl_ca_certs={certificate.file}"
+    with redis_server(*certificate.flags(port)) as served:
+        with asyncio.Runner() as runner:
+            backend = AsyncRedisBackend(url, timeout_s=PATIENCE_S)
+            assert runner.run(backend.ask(command(b"PING"))) == b"PONG"
+            served.suspend()
+            runner.run(backend.close())
+        gc.collect()
+        served.resume()
+
+
 @pytest.mark.parametrize("protocol", [2, 3])
 @pytest.mark.needs("redis")
 def test_what_is_leaned_on_of_the_library(protocol: int) -> None:
@@ -154,3 +173,12 @@ def test_what_is_leaned_on_of_the_library(protocol: int) -> None:
     assert asking.ask(b"*2\r\n$3\r\nGET\r\n$7\r\nmissing\r\n") is None
     asking.close()
     assert connection._sock is None
+
+
+@pytest.mark.needs("redis")
+async def test_what_is_leaned_on_of_the_library_in_an_event_loop() -> None:
+    """A connected connection has its stream as `_writer`."""
+    connection: Any = await RedisAddress(shared_redis().url, 7.5, 7.5).awaited_connection()
+    await connection.connect()
+    assert isinstance(connection._writer, asyncio.StreamWriter)
+    await connection.disconnect()

@@ -159,7 +159,7 @@ def test_a_curve_that_is_not_what_was_decided_is_noticed(tmp_path: Path) -> None
             await accept(batch)
             return await accept(batch)
 
-        recorded.history._accept = twice
+        recorded.history.accept = twice
         await recorded.step("hit", "login", 1)
         await recorded.hand_over()
         await recorded.check()

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from server.tokens.token import Scope, Wish
+from server.tokens.token import Scope, TokenRequest
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer
 from testing.tokens import add_token, token_book
@@ -343,5 +343,5 @@ def test_a_token_made_while_it_runs_closes_an_shared(server: RunningServer) -> N
     with Clickcurve(server.url) as client:
         client.hit("launch")
         with token_book(server.data) as book:
-            book.add(Wish("first", (Scope.read,)), 0)
+            book.add(TokenRequest("first", (Scope.read,)), 0)
         wait_until(lambda: client.http.get("/v1/total").status_code == 401)

@@ -9,7 +9,7 @@ import pytest
 from clickcurve.buckets.errors import NotAllowed, NotAuthenticated, SettingInvalid
 from server.tokens.gate import Gate, check_reach
 from server.tokens.route_access import scope_of
-from server.tokens.token import Scope, Wish, load_tokens, make_token
+from server.tokens.token import Scope, TokenRequest, load_tokens, make_token
 from testing.tokens import add_token, gate_of, remove_token
 
 
@@ -116,7 +116,7 @@ def test_other_tokens_hold_at_once_and_a_gate_never_falls_open(file: Path) -> No
 
 def test_a_token_ends_with_its_last_second() -> None:
     clock = Clock()
-    token, secret = make_token(Wish("short", (Scope.read,), expires_at=1_010), (), 1_000)
+    token, secret = make_token(TokenRequest("short", (Scope.read,), expires_at=1_010), (), 1_000)
     gate = Gate(clock, tokens=[token])
     clock.at = 1_009.9
     gate.check(Scope.read, bearer(secret))

@@ -13,13 +13,13 @@ from server.settings.reading import read_settings
 from server.settings.table import Settings
 from server.tokens.audit import KEPT_DAYS, AuditLog
 from server.tokens.known_tokens import KnownTokens
-from server.tokens.token import Scope, Token, Wish, load_tokens
+from server.tokens.token import Scope, Token, TokenRequest, load_tokens
 from server.tokens.token_book import EXPIRED_SHOWN_S, TokenBook
 from storage.memory_store import MemoryStore
 from testing.tokens import add_token
 
 NOW = 1_767_225_600  # 2026-01-01
-READ = Wish("reader", (Scope.read,))
+READ = TokenRequest("reader", (Scope.read,))
 
 
 def settings_of(data: Path, **more: str) -> Settings:
@@ -33,7 +33,7 @@ class Worker:
         self.now = float(NOW)
         data.mkdir(exist_ok=True)
         self.book = TokenBook(store)
-        self.tokens = KnownTokens(settings_of(data, **settings), self.book, lambda: self.now, keeps=True)
+        self.tokens = KnownTokens(settings_of(data, **settings), self.book, lambda: self.now, writes_copy=True)
 
     def lets(self, secret: str, scope: Scope = Scope.read) -> bool:
         try:
@@ -170,7 +170,7 @@ async def test_the_day_of_the_last_use_is_noted_once_a_day(tmp_path: Path) -> No
 
 def test_an_expired_token_is_listed_for_a_while_and_dropped_by_the_next_one() -> None:
     book = TokenBook(MemoryStore(CLICKS))
-    book.add(Wish("short", (Scope.read,), expires_at=NOW + 1), NOW)
+    book.add(TokenRequest("short", (Scope.read,), expires_at=NOW + 1), NOW)
     book.add(READ, NOW + EXPIRED_SHOWN_S)
     assert [token.name for token in book.all()] == ["short", "reader"]
     book.add(READ, NOW + EXPIRED_SHOWN_S + 2)
@@ -178,31 +178,31 @@ def test_an_expired_token_is_listed_for_a_while_and_dropped_by_the_next_one() ->
 
 
 @pytest.mark.parametrize(
-    ("wish", "field"),
+    ("asked", "field"),
     [
-        (Wish("", (Scope.read,)), "name"),
-        (Wish("a\nb", (Scope.read,)), "name"),
-        (Wish("a", ()), "scopes"),
-        (Wish("a", (Scope.admin,), "p/"), "scopes"),
-        (Wish("a", (Scope.read,), ""), "prefix"),
-        (Wish("a", (Scope.read,), "p" * 257, "g"), "prefix"),
-        (Wish("a", (Scope.read,), "\ud800"), "prefix"),
-        (Wish("a", (Scope.read,), "/"), "group"),
-        (Wish("a", (Scope.read,), "p" * 66), "group"),
-        (Wish("a", (Scope.read,), "p/", "g" * 65), "group"),
-        (Wish("a", (Scope.read,), None, "g"), "group"),
-        (Wish("a", (Scope.read,), expires_at=NOW), "expires_at"),
+        (TokenRequest("", (Scope.read,)), "name"),
+        (TokenRequest("a\nb", (Scope.read,)), "name"),
+        (TokenRequest("a", ()), "scopes"),
+        (TokenRequest("a", (Scope.admin,), "p/"), "scopes"),
+        (TokenRequest("a", (Scope.read,), ""), "prefix"),
+        (TokenRequest("a", (Scope.read,), "p" * 257, "g"), "prefix"),
+        (TokenRequest("a", (Scope.read,), "\ud800"), "prefix"),
+        (TokenRequest("a", (Scope.read,), "/"), "group"),
+        (TokenRequest("a", (Scope.read,), "p" * 66), "group"),
+        (TokenRequest("a", (Scope.read,), "p/", "g" * 65), "group"),
+        (TokenRequest("a", (Scope.read,), None, "g"), "group"),
+        (TokenRequest("a", (Scope.read,), expires_at=NOW), "expires_at"),
     ],
 )
-def test_a_token_that_cannot_be_is_refused_by_field(wish: Wish, field: str) -> None:
+def test_a_token_that_cannot_be_is_refused_by_field(asked: TokenRequest, field: str) -> None:
     with pytest.raises(ParameterInvalid) as refused:
-        TokenBook(MemoryStore(CLICKS)).add(wish, NOW)
+        TokenBook(MemoryStore(CLICKS)).add(asked, NOW)
     assert refused.value.field == field
 
 
 @pytest.mark.parametrize(("prefix", "group"), [("acme/", "acme"), ("a:", "a"), ("a.b.", "a.b"), ("plain", "plain")])
 def test_the_group_is_the_prefix_without_its_separator(prefix: str, group: str) -> None:
-    token, _ = TokenBook(MemoryStore(CLICKS)).add(Wish("a", (Scope.read,), prefix), NOW)
+    token, _ = TokenBook(MemoryStore(CLICKS)).add(TokenRequest("a", (Scope.read,), prefix), NOW)
     assert (token.prefix, token.group) == (prefix, group)
 
 

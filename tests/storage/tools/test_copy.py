@@ -15,7 +15,7 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, END_OF_TIME
 from clickcurve.keys import breakdown_key
 from server.corrections.rules import DisavowBook, DisavowRule, NotedRule
 from server.tokens.audit import AuditLog
-from server.tokens.token import Scope, Wish
+from server.tokens.token import Scope, TokenRequest
 from server.tokens.token_book import TokenBook
 from storage.contract import CLOSED, COPIED, RETIRED, Held, OwnerRecord, Source
 from storage.memory_store import MemoryStore
@@ -299,8 +299,8 @@ def test_rules_that_call_hits_bots_come_along(make: Make, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "simulated", "cassandra"])
 def test_tokens_and_the_audit_log_come_along(make: Make, kind: str) -> None:
     source, target = filled(make("memory")), make(kind)
-    _, secret = TokenBook(source).add(Wish("acme", (Scope.read,), "acme/"), NOW_US // 1_000_000)
-    _, kept = TokenBook(target).add(Wish("here", (Scope.read,)), NOW_US // 1_000_000)
+    _, secret = TokenBook(source).add(TokenRequest("acme", (Scope.read,), "acme/"), NOW_US // 1_000_000)
+    _, kept = TokenBook(target).add(TokenRequest("here", (Scope.read,)), NOW_US // 1_000_000)
     TokenBook(source).note_used([secret.split("_")[1]], "20260101")
     AuditLog(source, lambda: NOW_US / 1_000_000).note("command", "token made", "acme")
     before = TokenBook(target).version()

@@ -1,11 +1,15 @@
-"""Routes of the web framework whose paths are matched raw, so that a key may hold an encoded slash."""
+"""What routes of the web framework share: paths that are matched raw, and answers in JSON.
+
+A key may hold an encoded slash, so a path must not be decoded before it is cut.
+"""
 
 from __future__ import annotations
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 
+from clickcurve.answers import JSON, as_json
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import group_in_path, key_in_path
@@ -19,9 +23,9 @@ class RawPathRoute(APIRoute):
         return super().matches(scope if raw is None else {**scope, "path": raw.decode("latin-1")})
 
 
-def key_of_path(request: Request, name: str = "key") -> str:
+def key_of_path(request: Request) -> str:
     """Returns the key that the path names; raises ParameterInvalid."""
-    return key_in_path(str(request.path_params[name]).encode("latin-1"), ParameterInvalid)
+    return key_in_path(str(request.path_params["key"]).encode("latin-1"), ParameterInvalid)
 
 
 def group_of_path(request: Request) -> str:
@@ -33,3 +37,8 @@ def raw_query(request: Request) -> bytes:
     """Returns the query string as it was sent."""
     query: bytes = request.scope["query_string"]
     return query
+
+
+def json_answer(content: object, status: int = 200) -> Response:
+    """Returns an answer in JSON; `content` is what msgspec can encode."""
+    return Response(as_json(content), status, media_type=JSON)
