@@ -10,7 +10,14 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from clickcurve.buckets.errors import JournalUnknown, SettingInvalid, StoreUnavailable
+from clickcurve.buckets.errors import (
+    ImportElsewhere,
+    ImportOutOfStep,
+    JournalUnknown,
+    SettingInvalid,
+    StoreUnavailable,
+)
+from ingest.batch import Batch, SourceStep
 from ingest.journal.rounds import DEAD_FOR_ADOPTERS
 from server.app import serve, startup
 from server.app.shutdown import Signals, StoppedEarly
@@ -152,6 +159,24 @@ async def test_hits_of_a_server_that_is_gone_are_emptied_by_another(cluster: Clu
         assert (refused.status_code, refused.json()["title"]) == (503, "owner fenced")
         assert (await first._client.get("/readyz?for=write")).status_code == 503
     assert cluster.record(1).record.epoch == 2
+
+
+async def test_an_import_goes_on_where_the_lost_server_had_come(cluster: Cluster, start: Start) -> None:
+    async with start() as first, start() as second:
+        one = Batch(people={0: {"launch": 3}}, source=SourceStep("log", 0, 10, "a"))
+        assert (await first.worker.owner.source("log")).position == 0
+        await first.worker.owner.accept(one)
+        with pytest.raises(ImportElsewhere):
+            await second.worker.owner.source("log")
+        await first.die()
+        await second.rounds(DEAD_FOR_ADOPTERS + 2)
+        await second.look()
+        found = await second.worker.owner.source("log")
+        assert (found.position, found.tail, await second.total("launch")) == (10, "a", 3)
+        await second.worker.owner.accept(Batch(people={0: {"launch": 4}}, source=SourceStep("log", 10, 20, "b")))
+        with pytest.raises(ImportOutOfStep):
+            await second.worker.owner.accept(one)
+        assert await second.total("launch") == 7
 
 
 async def test_a_server_that_gets_no_hits_hears_that_its_owner_is_lost(cluster: Cluster, start: Start) -> None:
