@@ -149,8 +149,7 @@ class ClusterOwners:
                 continue
             folder = await asyncio.to_thread(self.store.note, f"{FOLDS}{owner}:{today}", process, 2 * DAY_S)
             self._seen_closed[owner] = today
-            if folder == process:
-                self._to_fold.add(owner)
+            (self._to_fold.add if folder == process else self._to_fold.discard)(owner)
 
     async def take_orphan(self, number: int) -> ClusterJournal:
         """Takes an owner to empty it. Raises JournalHeld, JournalDamaged, StoreUnavailable."""

@@ -58,10 +58,10 @@ class Presence:
             await asyncio.sleep(ROUND_S)
             try:
                 await self._round()
-            except Exception:
+                self.round_ended()
+            except Exception:  # without beats the process would be taken for dead
                 self._missed()
                 log.exception("round failed")
-            self.round_ended()
             waiting, self._waiting = self._waiting, []
             for ended in waiting:
                 if not ended.done():

@@ -107,6 +107,7 @@ class Server:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     store = Cluster()
     monkeypatch.setattr(startup, "open_store", lambda *_, **__: store)
+    monkeypatch.setattr(startup, "today", lambda: 20_000)
     monkeypatch.setattr(store, "close", lambda: None)
     for module in (presence, cluster_owners):
         monkeypatch.setattr(module, "ROUND_S", 0.001)
