@@ -93,6 +93,7 @@ class Owner:
         self._flushed = flushed
         self._unreadable = unreadable
         self._erased_words = erased_words
+        self._knows_erased_words = erased_words is None
         self._bounded = bounded
         self._held: Held | None = None
         # A write that failed may have reached only one replica: its mark can be read, and the row can still be lost.
@@ -177,8 +178,14 @@ class Owner:
         return [] if self._books.hides(key) else self._buffers.pending(key)
 
     def pending_breakdowns(self, key: str) -> list[PendingBreakdown]:
-        """Returns what may not be in this owner's stored breakdown of `key` (its stored key) yet, as `pending` does."""
-        return [] if self._books.hides(key) else self._buffers.pending_breakdowns(key)
+        """Returns what may not be in this owner's stored breakdown of `key` (its stored key) yet, as `pending` does.
+
+        Raises StoreUnavailable for what a journal held at a start until the store has said which values were erased.
+        """
+        found = [] if self._books.hides(key) else self._buffers.pending_breakdowns(key)
+        if found and not self._knows_erased_words:
+            raise StoreUnavailable("it is not known before the first flush which values were erased; try again")
+        return found
 
     @property
     def number(self) -> int:
@@ -312,6 +319,7 @@ class Owner:
             await self._claim()
             if self._erased_words is not None:
                 self._buffers.forget_words(await self._in_store_thread(self._erased_words))
+                self._knows_erased_words = True
             if self._record is not None:
                 await self._carry_out(self._record)
             if record := await self._take():

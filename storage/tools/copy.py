@@ -42,6 +42,9 @@ from storage.contract import (
     DISAVOW_SETTLED,
     DISAVOW_UNDO,
     DISAVOW_VERSION,
+    ERASE,
+    ERASE_SECRET,
+    ERASE_VERSION,
     SHARE,
     SHARE_SECRET,
     SINCE,
@@ -87,7 +90,7 @@ class Copied:
     """What a copy did. compared: the result of reading back, if there was anything to copy.
 
     ids, imports, tokens: how many this run copied. kept: a sentence for each import of which the target already has
-    another position or keeper, which stays.
+    another position or keeper, which stays, and for values that the target cannot be told to forget.
     """
 
     owners: list[CopiedOwner] = field(default_factory=list)
@@ -152,6 +155,7 @@ class _Copying:
                 done.imports += len(imports)
                 done.kept += self._kept_elsewhere(imports)
             done.tokens = self._note_all()
+            done.kept += self._note_erasures()
             done.compared = await self._compare(todo)
             if not done.compared.rows_differing:
                 self._give_over(todo)
@@ -316,6 +320,22 @@ class _Copying:
             self.target.note(name, value)
         if new:
             renew_version(self.target, DISAVOW_VERSION)
+
+    def _note_erasures(self) -> Iterator[str]:
+        """Makes the target forget the values that the source forgets: all are looked for anew, in all rows of both.
+
+        Yields a sentence where the target has erased values before: digests of the source say nothing there.
+        """
+        ours, theirs = self.view.notes(), self.target.notes(ERASE)
+        erasures = {name: value for name, value in ours.items() if name.startswith(ERASE)}
+        if not erasures:
+            return
+        if self.target.note(ERASE_SECRET, ours[ERASE_SECRET]) != ours[ERASE_SECRET]:
+            yield f"{len(erasures):,} erased values may come back in the target: send their erasures there again"
+        elif new := erasures.keys() - theirs.keys():
+            for name in sorted(new):
+                self.target.note(name, erasures[name])
+            renew_version(self.target, ERASE_VERSION)
 
     def _note_tokens(self, ours: Notes, theirs: Notes) -> int:
         """Makes the target know the source's tokens, and keep its audit log; returns how many tokens are new there."""

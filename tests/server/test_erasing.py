@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from clickcurve.buckets.breakdowns.answers import breakdown_total
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, Breakdown, merge_breakdowns
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CUT_OFF, CUT_SLACK, Breakdown, merge_breakdowns
 from clickcurve.buckets.breakdowns.check import check_breakdown
 from clickcurve.buckets.breakdowns.erased import NO_WORDS
 from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
@@ -279,6 +279,38 @@ async def test_an_owner_that_does_not_run_holds_an_erasure_up_until_it_is_retire
     await nodes.nodes[1].owner.flush()
     assert nodes.nodes[1].owner.status.owner != lost
     nodes.hold()
+
+
+async def test_what_a_journal_held_is_not_shown_before_it_is_known_what_was_erased(tmp_path: Path) -> None:
+    nodes = Nodes(tmp_path, 1, many=1)
+    await nodes.nodes[0].owner.flush()
+    erasure, of_all = nodes.erase(), breakdown_of(ALL_LINKS)
+    await nodes.refresh(trouble=False)
+    assert nodes.noted(erasure).done_at is not None
+    await nodes.send(0, WORD)  # comes late, and the process ends before a flush
+    assert shown(nodes) == {"country": {"DE"}, "ref": {CUT_OFF, CUT_SLACK}}
+    nodes.start_again(0)
+    owner = nodes.nodes[0].owner
+    assert owner.pending(ALL_LINKS), "totals are known"
+    with pytest.raises(StoreUnavailable, match="which values were erased"):
+        print(shown(nodes))
+    assert owner.pending_breakdowns(breakdown_of("quiet")) == []
+    await owner.flush()
+    assert owner.pending_breakdowns(of_all) == [] and nodes.places() == []
+    await nodes.send(0, WORD)
+    assert WORD not in shown(nodes)["ref"]
+    await owner.flush()
+    nodes.hold()
+
+
+def shown(nodes: Nodes) -> dict[str, set[str]]:
+    """The values of all links that the first owner tells readers beside its rows."""
+    of_all = nodes.nodes[0].owner.pending_breakdowns(breakdown_of(ALL_LINKS))
+    found: dict[str, set[str]] = {}
+    for each in of_all:
+        for name, hours in each.delta.values.items():
+            found.setdefault(name, set()).update(*hours.values())
+    return found
 
 
 async def test_one_link_or_one_group_is_meant(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import click
 
 from server.cli.client import draw_breakdown
 from server.cli.client.api import NamedServer, segment_of
-from server.cli.client.read import parameters_of, subject_path, with_parameters
+from server.cli.client.read import csv_result, parameters_of, subject_path, with_parameters
 from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings
-from server.cli.output import Result, lacks_unicode, reports, screen, wants_json
+from server.cli.output import Result, lacks_unicode, reports, screen
 from server.settings.table import Settings
 
 
@@ -39,12 +39,10 @@ def by_command(settings: Settings, names: tuple[str, ...], as_csv: bool, **flags
     *keys, dimension = names
     query = parameters_of(flags)
     group = query.pop("group")
-    if as_csv and wants_json():
-        raise Failed("values are printed as JSON or as CSV: give one of --json and --csv", USAGE)
     path = subject_path(keys[0] if keys else None, group, f"by/{segment_of(dimension)}")
+    if as_csv:
+        return csv_result(settings, path, query, "values are")
     with NamedServer(settings) as client:
-        if as_csv:
-            return Result(client.get(path, query, "text/csv").text.splitlines(), ())
         answer = client.ask(path, query)
     return Result(draw_breakdown.value_lines(answer, query["tz"], screen().columns, lacks_unicode()), [answer])
 

@@ -51,6 +51,14 @@ def subject_path(key: str | None, group: str | None, question: str = "") -> str:
     return group_path(group, question)
 
 
+def csv_result(settings: Settings, path: str, query: dict[str, Any], what: str) -> Result:
+    """Returns an answer in the server's own CSV; refuses --json beside it."""
+    if wants_json():
+        raise Failed(f"{what} printed as JSON or as CSV: give one of --json and --csv", USAGE)
+    with NamedServer(settings) as client:
+        return Result(client.get(path, query, "text/csv").text.splitlines(), ())
+
+
 @reports("total")
 @click.argument("key", required=False)
 @with_parameters("from", "to", "last", "tz", "bots", "group")
@@ -99,13 +107,11 @@ def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: An
     """
     query = parameters_of(flags)
     group = query.pop("group")
-    if as_csv and wants_json():
-        raise Failed("a curve is printed as JSON or as CSV: give one of --json and --csv", USAGE)
+    path = subject_path(key, group, "curve")
+    if as_csv:
+        return csv_result(settings, path, query, "a curve is")
     with NamedServer(settings) as client:
-        if as_csv:
-            lines = client.get(subject_path(key, group, "curve"), query, "text/csv").text.splitlines()
-            return Result(lines, ())
-        answer = client.ask(subject_path(key, group, "curve"), query)
+        answer = client.ask(path, query)
         if wants_json():
             return Result((), [answer])
         if answer["key"] is not None and answer["first_hit"] is None:
@@ -113,7 +119,7 @@ def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: An
         lines = _drawn(answer)
         step = draw.step_that_fits(answer, screen().lines) if query["step"] is None else None
         if step is not None and len(lines) >= screen().lines:
-            lines = _drawn(client.ask(subject_path(key, group, "curve"), {**query, "step": step}))
+            lines = _drawn(client.ask(path, {**query, "step": step}))
     return Result(lines, ())
 
 

@@ -12,10 +12,9 @@ import click
 from clickcurve.visible import visible
 from server.cli.client.api import NamedServer
 from server.cli.client.draw_breakdown import NOT_GIVEN
-from server.cli.client.read import parameters_of, subject_path, with_parameters
-from server.cli.main import USAGE, Failed
+from server.cli.client.read import csv_result, parameters_of, subject_path, with_parameters
 from server.cli.options import with_settings
-from server.cli.output import Result, reports, wants_json
+from server.cli.output import Result, reports
 from server.settings.table import Settings
 
 
@@ -41,12 +40,10 @@ def why_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any)
     """
     query = parameters_of(flags)
     group = query.pop("group")
-    if as_csv and wants_json():
-        raise Failed("causes are printed as JSON or as CSV: give one of --json and --csv", USAGE)
+    path = subject_path(key, group, "why")
+    if as_csv:
+        return csv_result(settings, path, query, "causes are")
     with NamedServer(settings) as client:
-        path = subject_path(key, group, "why")
-        if as_csv:
-            return Result(client.get(path, query, "text/csv").text.splitlines(), ())
         answer = client.ask(path, query)
     return Result(list(_lines(answer, ZoneInfo(query["tz"] or "UTC"))), [answer])
 

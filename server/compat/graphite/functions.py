@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from clickcurve.buckets.errors import ParameterInvalid
@@ -209,20 +210,9 @@ async def _limit_series(evaluation: Evaluation, call: CallTarget, span: AskedSpa
     return (await evaluation.first(call, span))[: _n_of(call, 1)]
 
 
-async def _highest(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
-    return await _ranked(evaluation, call, span, _argument(call, 2, "func", str, "average"))
-
-
-async def _highest_max(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
-    return await _ranked(evaluation, call, span, "max")
-
-
-async def _highest_average(evaluation: Evaluation, call: CallTarget, span: AskedSpan) -> Found:
-    return await _ranked(evaluation, call, span, "average")
-
-
-async def _ranked(evaluation: Evaluation, call: CallTarget, span: AskedSpan, by: str) -> Found:
+async def _highest(evaluation: Evaluation, call: CallTarget, span: AskedSpan, by: str | None = None) -> Found:
     """Returns the greatest series. All links together are ranked by their hits, without reading each of them."""
+    by = by or _argument(call, 2, "func", str, "average")
     if by not in _RANKS:
         raise _wrong(call, f"series are not ranked by {by!r}", ", ".join(_RANKS))
     n = _n_of(call, 1, 1)
@@ -285,12 +275,12 @@ FUNCTIONS: dict[str, Function] = {
         "Keeps the n series with the greatest points.",
         "Filter Series",
         (_SERIES, ("n", "integer", True)),
-        _highest_max,
+        partial(_highest, by="max"),
     ),
     "highestAverage": Function(
         "Keeps the n series with the greatest averages.",
         "Filter Series",
         (_SERIES, ("n", "integer", True)),
-        _highest_average,
+        partial(_highest, by="average"),
     ),
 }

@@ -17,7 +17,8 @@ from server.corrections.rules import DisavowBook, DisavowRule, NotedRule
 from server.tokens.audit import AuditLog
 from server.tokens.token import Scope, TokenRequest
 from server.tokens.token_book import TokenBook
-from storage.contract import CLOSED, COPIED, RETIRED, Held, OwnerRecord, Source
+from storage.contract import CLOSED, COPIED, ERASE_VERSION, RETIRED, Held, OwnerRecord, Source
+from storage.erased_words import ErasureBook, KnownWords
 from storage.memory_store import MemoryStore
 from storage.sqlite.backup import backup
 from storage.tools.copy import Copied
@@ -294,6 +295,37 @@ def test_rules_that_call_hits_bots_come_along(make: Make, kind: str) -> None:
     copied(source, target)
     assert books[1].all() == books[0].all()
     assert books[1].version() is not None, "servers of the target read the rules only if there is a version of them"
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_erased_values_are_erased_again_in_the_copy(make: Make, kind: str) -> None:
+    source, target, now = filled(make("memory")), make(kind), NOW_US // 1_000_000
+    books = ErasureBook(source), ErasureBook(target)
+    for value in ("ann.example", "bob.example"):
+        books[0].add(books[0].meant("ref", value, None, now))
+    books[0].finish(books[0].all()[0], now)
+    known = KnownWords(books[1])
+    assert not known.read(lambda: now)
+    assert copied(source, target).kept == []
+    erasures = books[1].all()
+    assert [each.noted for each in erasures] == [each.noted for each in books[0].all()]
+    assert [books[1].waiting(each) for each in erasures] == [[1, 2, 5]] * 2, "their rows may have the values"
+    assert all(known.read(lambda: now).is_named("ref", value) for value in ("ann.example", "bob.example"))
+    version = target.noted(ERASE_VERSION)
+    assert version and copied(source, target).kept == [] and target.noted(ERASE_VERSION) == version
+
+
+def test_a_target_that_has_erased_values_of_its_own_is_not_told_of_others(make: Make) -> None:
+    source, target, now = filled(make("memory")), make("memory"), NOW_US // 1_000_000
+    books = ErasureBook(source), ErasureBook(target)
+    for book, value in zip(books, ("ann.example", "bob.example"), strict=True):
+        book.add(book.meant("ref", value, None, now))
+    before = books[1].all()
+    assert copied(source, target).kept == [
+        "1 erased values may come back in the target: send their erasures there again"
+    ]
+    assert books[1].all() == before
+    assert books[1].words(now).is_named("ref", "bob.example")
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "simulated", "cassandra"])
