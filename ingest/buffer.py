@@ -41,7 +41,6 @@ from ingest.counts import (
     in_pieces,
     parts_of_keys,
 )
-from ingest.deduplication import ID_WINDOW_S
 from ingest.hit import Hit
 from ingest.journal.contract import Frame, Journal
 from ingest.journal.group_commit import Group
@@ -162,11 +161,6 @@ class Buffer:
             self.more_bytes += ID_BYTES + pairs * PAIR_BYTES
         if undecided.visible:
             yield from self._count(identified, undecided.numbers, 1)
-
-    def repeats(self, id_: str, accepted_us: int) -> bool:
-        """Returns whether the id is here with an accept stamp within the window."""
-        before = self.undecided.get(id_)
-        return before is not None and abs(accepted_us - before.accepted_us) <= ID_WINDOW_S * 1_000_000
 
     def _count(self, identified: Identified, numbers: Sequence[int], sign: int) -> Iterator[None]:
         yield from self.links.add(identified.people, identified.bots, self.late_before, sign)
@@ -314,8 +308,7 @@ def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: in
     """Builds the buffer that these journal frames make; erasures: stored keys, and when each was erased (epoch us).
 
     No count under an id is visible before its claim is decided: only the store knows whether this journal claimed it
-    before a restart, or another owner did. An id counts once: a try without an answer may lie in one frame, and the
-    next one in another.
+    before a restart, or another owner did.
     """
     buffer = Buffer(late_before)
     to_erase = sorted(((at_us, key) for key, at_us in erasures.items()), reverse=True)
@@ -326,7 +319,6 @@ def replay(frames: Iterable[Frame], erasures: Mapping[str, int], late_before: in
             buffer.erase(key, at_us)
         decoded = decode_batch(frame.payload)
         if isinstance(decoded, Batch):
-            decoded.identified = [one for one in decoded.identified if not buffer.repeats(one.id, accepted_us)]
             buffer.add_batch(decoded, accepted_us, visible=False)
         else:
             buffer.add_singles(*decoded, accepted_us)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from clickcurve.buckets.errors import StoreUnavailable
 from storage.contract import Store
 
-ID_WINDOW_S = 48 * 3600
 IDS_PER_TURN = 2_000  # that are looked up among the buffered ones, some 2 ms
 
 

@@ -41,7 +41,7 @@ from clickcurve.keys import QUARANTINE, breakdown_of
 from ingest.batch import Batch, encode_batch
 from ingest.buffer import BUFFER_BYTES, Buffer, Buffers, replay
 from ingest.claim import epoch_is_used_up, first_flush, refuse_old_ids
-from ingest.deduplication import ID_WINDOW_S, Deduplication
+from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace
 from ingest.hit import Hit
 from ingest.hit_sums import close_group
@@ -52,6 +52,7 @@ from ingest.owner_status import Bookkeeping, OwnerStatus
 from ingest.stamps import Stamps
 from storage.contract import KEPT_TIMES, Held, Source, Store, StoredLink
 
+ID_WINDOW_S = 48 * 3600
 IDS_ENCODED_AT_ONCE = 2_000  # without leaving the event loop: 2 to 3 us each
 
 T = TypeVar("T")

@@ -4,7 +4,8 @@ Rules that keep it exact, beside those of `window.py` and `taking.py`:
 
 1. A frame without an acknowledgement, or without a read of the fence after it, is **given up**: the connections of its
    requests close, no flush of this process names it, and memory does not count it. The next holder may find it.
-2. Then the journal is **in doubt**: it sends nothing, and refuses for certain, until a read of the fence has worked.
+2. Then it sends nothing, and refuses for certain, until the next flush has begun. So what had no answer never lies
+   beside its own repeat: who finds it finds nothing later, and once the flush has begun nobody looks for it.
 3. After a claim the flush that the owner's last holder began is carried out again. The next one names what lies behind
    it, perhaps nothing, and only then frames are accepted: so frames of two epochs never lie behind one flush.
 4. A begin names its frames. While its outcome is unknown nothing is accepted, and the next call repeats it as it was.
@@ -69,10 +70,10 @@ class ClusterJournal:
         self._window = Window(record.owner, record.epoch, record.begun)
         self._has_begun = False  # a flush of its own
         self._beginning: NamedFlush | None = None  # of unknown outcome
-        self._in_doubt = self._closed = False
+        self._closed = False
         self._waiting: dict[int, asyncio.Future[None]] = {}  # frames that are acknowledged, by number
         self._sent_at: dict[int, float] = {}  # frames under way
-        self._reading = self._probing = False
+        self._reading = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._bytes = sum(map(len, (*self._left.values(), *(self._unfinished or {}).values())))
         self._bytes_taken = 0
@@ -102,7 +103,7 @@ class ClusterJournal:
 
     @property
     def must_flush(self) -> bool:
-        return self._beginning is not None or not self._has_begun
+        return self._beginning is not None or not self._has_begun or self._window.gave_up
 
     def check_room(self) -> None:
         self._check_accepts()
@@ -119,10 +120,8 @@ class ClusterJournal:
         if not self._accepts:
             raise JournalBroken(f"owner {self._held.owner} is being emptied, and accepts nothing")
         if self.must_flush:
-            raise JournalBroken("no flush has begun since the journal was taken; try again in a second")
-        if self._in_doubt:
-            self._probe()
-            raise JournalBroken("the cluster has not answered; try again in a second")
+            since = "a frame had no answer" if self._window.gave_up else "the journal was taken"
+            raise JournalBroken(f"no flush has begun since {since}; try again in a second")
 
     # --- hits -----------------------------------------------------------------------------------------------------
     def commit(self, payloads: Sequence[bytes], accepted_us: int) -> asyncio.Future[None] | None:
@@ -180,23 +179,8 @@ class ClusterJournal:
     def _give_up(self, number: int, kept: asyncio.Future[None], error: BaseException) -> None:
         self._window.give_up(number)
         del self._sent_at[number]
-        self._in_doubt = True
         self.given_up += 1
         kept.set_exception(JournalUnknown(f"a frame was sent, and nobody knows whether it counts: {error}"))
-
-    def _probe(self) -> None:
-        if not self._probing:
-            self._probing = True
-            self._spawn(self._end_doubt())
-
-    async def _end_doubt(self) -> None:
-        """Looks whether the cluster answers again."""
-        try:
-            with suppress(StoreUnavailable):
-                self._window.end_read(frozenset(), await self._journals.fence(self._held.owner))
-                self._in_doubt = False
-        finally:
-            self._probing = False
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

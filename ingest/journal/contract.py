@@ -28,7 +28,8 @@ What errors mean for the hits concerned, raised at once or by the future of a co
 - JournalFull, JournalBroken, OwnerFenced: certainly not kept, now and after any recovery. Answered 503.
 - JournalBehind: certainly not kept either. Answered 429.
 - JournalUnknown: kept whole or not at all, and nobody knows. The connection is closed without an answer. A recovery
-  decides for good: what it finds counts, and what it does not find never comes back.
+  decides for good: what it finds counts, and what it does not find never comes back. No recovery finds it beside
+  something later, which may be its repeat: an id or a piece of an import would count twice.
 - Anything else is a defect. It is answered 500, and the hits may count.
 
 Of the other calls, StoreUnavailable, JournalFull and JournalBroken mean that the call may have happened: the owner

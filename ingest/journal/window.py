@@ -17,11 +17,15 @@ PIECE_BYTES = 16 << 20  # a partition of a cluster
 
 
 class Window:
-    """The frames of one epoch behind one flush. `fenced`: another process has taken the owner."""
+    """The frames of one epoch behind one flush. `fenced`: another process has taken the owner.
+
+    `gave_up`: a frame was given up, so no later one may lie behind this flush. What it held may come again in that, and
+    a process that takes the owner would find both.
+    """
 
     def __init__(self, owner: int, epoch: int, after: int) -> None:
         self.owner, self.epoch, self.after = owner, epoch, after
-        self.fenced = False
+        self.fenced = self.gave_up = False
         self._next = 0
         self._piece = self._piece_bytes = 0
         self._pieces: dict[int, int] = {}  # of frames under way
@@ -71,5 +75,6 @@ class Window:
 
     def give_up(self, number: int) -> None:
         """Notes that nobody will know of the frame: no flush of this process names it."""
+        self.gave_up = True
         self._pieces.pop(number, None)
         self._acknowledged.discard(number)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from clickcurve import keys
 from clickcurve.limiter.backends import memory
 from clickcurve.limiter.http import json_shapes
-from ingest import deduplication, hit
+from ingest import hit, owner
 from ingest.reading import body_budget, content_encoding, json_array, json_hit, receipt, request_sums
 from query import grid, parameters
 from server.app import run, shutdown, startup
@@ -66,7 +66,7 @@ LIMITS: Mapping[str, Limit] = {
         json_array.BLANK_BYTES, "bytes of white space before or after what a body holds", _REQUEST_REFUSED
     ),
     "receipt_items": Limit(receipt.RECEIPT_ITEMS, "items in a receipt", "the rest is only counted, in items_omitted"),
-    "ids_window_s": Limit(deduplication.ID_WINDOW_S, "seconds that an id is remembered", "a repeat counts again"),
+    "ids_window_s": Limit(owner.ID_WINDOW_S, "seconds that an id is remembered", "a repeat counts again"),
     "points": Limit(
         grid.MAX_POINTS, "points in a curve", "the question is refused with 422, which names a step that fits"
     ),

@@ -9,8 +9,7 @@ from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import GRACE_S, HOUR_S
 from clickcurve.buckets.upper_bounds import upper_bounds_in
 from clickcurve.keys import link_key
-from ingest.deduplication import ID_WINDOW_S
-from ingest.owner import Owner
+from ingest.owner import ID_WINDOW_S, Owner
 from retention.run import revisit_breakdowns, run_pass
 from server.logs import log
 from server.process.schedule import Job

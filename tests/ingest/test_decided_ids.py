@@ -13,18 +13,17 @@ from hypothesis import strategies as st
 from clickcurve.keys import link_key
 from ingest.batch import Batch, Identified, encode_batch
 from ingest.buffer import Buffer, replay
-from ingest.deduplication import ID_WINDOW_S, Deduplication
+from ingest.deduplication import Deduplication
 from ingest.flush import Pace
 from ingest.journal.contract import Frame
 from ingest.journal.disk_journal import DiskJournal
-from ingest.owner import Owner
+from ingest.owner import ID_WINDOW_S, Owner
 from storage.memory_store import MemoryStore
 from tests.ingest.owner_kit import read
 
 KEYS = ("a", "b")
 NOW = 1_772_000_040
 MINUTE, LATE_BEFORE = 120, 60
-WINDOW_US = ID_WINDOW_S * 1_000_000
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("hit"), st.sampled_from(KEYS), st.sampled_from([0, MINUTE]), st.integers(1, 5)),
@@ -104,24 +103,14 @@ def test_no_id_is_known_before_it_came_though_a_clock_has_begun_in_1970() -> Non
 def test_an_id_that_is_used_again_once_it_is_forgotten_counts_both_times(visible: bool, is_refused: bool) -> None:
     """Both may wait for the same flush; another owner can have claimed the second use alone."""
     batches = [Batch(identified=[Identified("x", {MINUTE: {key: 1}}, {})]) for key in KEYS]
-    buffer, stamps = Buffer(LATE_BEFORE), (1, 2 + WINDOW_US)
-    for at, batch in zip(stamps, batches, strict=True):
+    buffer = Buffer(LATE_BEFORE)
+    for at, batch in enumerate(batches, 1):
         buffer.add_batch(batch, at, visible)
-    frames = [Frame(at, encode_batch(batch)) for at, batch in zip(stamps, batches, strict=True)]
-    again = replay(frames, {}, LATE_BEFORE)
+    again = replay([Frame(at, encode_batch(batch)) for at, batch in enumerate(batches, 1)], {}, LATE_BEFORE)
     for found in (buffer, again):
         for _ in range(2):  # as a flush that is tried again does
             found.decide({"x"} if is_refused else set())
             assert [sum(found.delta(key).people.values()) for key in KEYS] == [1, 0 if is_refused else 1]
-
-
-def test_an_id_that_was_tried_again_after_no_answer_counts_once() -> None:
-    """Nobody knows what became of the first try; the next process finds both in the journal."""
-    batches = [Batch(identified=[Identified(id_, {MINUTE: {"a": 1}}, {})]) for id_ in ("x", "x", "y")]
-    buffer = replay([Frame(at, encode_batch(batch)) for at, batch in enumerate(batches, 1)], {}, LATE_BEFORE)
-    assert buffer.undecided["x"].accepted_us == 1
-    buffer.decide(())
-    assert sum(buffer.delta("a").people.values()) == 2
 
 
 @pytest.mark.parametrize("is_killed", [True, False])

@@ -12,7 +12,7 @@ import pytest
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, OwnerFenced, StoreUnavailable
 from clickcurve.keys import ALL_LINKS, OUTCOMES, group_key, limit_key, link_key
 from ingest.batch import Batch
-from ingest.deduplication import ID_WINDOW_S
+from ingest.owner import ID_WINDOW_S
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.audit.attributes import batch_of, judge_words

@@ -55,6 +55,8 @@ USUAL = {
     "again": 0.0, "erase": 0.0,
 }  # fmt: skip
 
+REPEATING = Plot(steps=110, weights={"again": 5.0, "erase": 1.5})  # with ids, and links erased
+
 
 class Process:
     """One run of the program. owner: its own, once it has one; adopting: those that it empties."""

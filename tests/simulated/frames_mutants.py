@@ -27,6 +27,7 @@ from storage.cassandra.tables.journals import CassandraJournals
 from storage.contract import JournalRecord, OwnerRecord
 from tests.simulated import cluster, frames_history
 from tests.simulated.cluster import Cluster, Exchange, Faults
+from tests.simulated.frames_history import REPEATING
 from tests.simulated.history import Plot
 from tests.simulated.mutants import (
     Switched,
@@ -132,13 +133,17 @@ def fewer(kind: str, table: str) -> Switched:
 def refuse_what_is_unknown(self: ClusterJournal, number: int, kept: Any, error: BaseException) -> None:
     self._window.give_up(number)
     del self._sent_at[number]
-    self._in_doubt = True
     kept.set_exception(JournalBroken("not kept"))
 
 
 def name_what_is_given_up(self: Window, number: int) -> None:
     GIVE_UP(self, number)
     self._counting.add(number)
+
+
+def go_on_without_a_cut(self: Window, number: int) -> None:
+    GIVE_UP(self, number)
+    self.gave_up = False
 
 
 GIVE_UP = Window.give_up
@@ -246,6 +251,7 @@ MUTANTS = [
         first=80,
     ),
     Mutant("given_up", lambda: replaced(Window, "give_up", name_what_is_given_up)),
+    Mutant("cut", plot=REPEATING, off=lambda: replaced(Window, "give_up", go_on_without_a_cut), seeds=60),
     Mutant("whole", lambda: replaced(CassandraJournals, "frames", frames_in_part), seeds=200),
     Mutant("done_first", lambda: replaced(ClusterJournal, "complete_flush", drop_before_done)),
     Mutant("reread", plot=DUELS, off=lambda: replaced(cluster_journal, "take", take_without_looking_again), seeds=600),

@@ -14,7 +14,7 @@ from random import Random
 
 from clickcurve.buckets.errors import JournalSuperseded
 from clickcurve.buckets.ladder import fold_day
-from ingest.deduplication import ID_WINDOW_S
+from ingest.owner import ID_WINDOW_S
 from tests.audit.journals import Copy, SentBatch
 from tests.ingest.journal.faulty_disk import Fault as DiskFault
 from tests.ingest.journal.faulty_disk import FaultyDisk

@@ -11,14 +11,13 @@ import pytest
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.tables import journals
 from tests.selection import at
-from tests.simulated.frames_history import FramesHistory
+from tests.simulated.frames_history import REPEATING, FramesHistory
 from tests.simulated.history import Plot
 from tests.simulated.product import LINKS_PER_PIECE, WritesOfEachLife
 
 SEEDS = at(quick=20, full=240)
 CHUNK = 20
 PLOT = Plot(steps=90)
-REPEATING = Plot(steps=110, weights={"again": 5.0, "erase": 1.5})  # with ids, and links erased
 
 
 def asked_for() -> range:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import click
 
-from ingest.deduplication import ID_WINDOW_S
+from ingest.owner import ID_WINDOW_S
 from server import clock
 from server.cli.main import FAILED
 from server.cli.options import with_settings

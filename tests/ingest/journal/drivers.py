@@ -116,14 +116,14 @@ class InCluster:
     def refuse(self) -> None:
         """After a frame without an answer."""
         self.journals.is_down, self.journals.keeps = True, False
-        self._opened[-1]._in_doubt = True
+        self._opened[-1]._window.gave_up = True
 
     def lose_answers(self, *, kept: bool) -> None:
         self.journals.is_down, self.journals.keeps = True, kept
 
     def heal(self) -> None:
         self.journals.is_down, self.journals.keeps = False, True
-        self._opened[-1]._in_doubt = False
+        self._opened[-1]._window.gave_up = False
 
 
 DISKS: dict[str, Callable[[], Driver]] = {

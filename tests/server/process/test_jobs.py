@@ -12,8 +12,7 @@ import pytest
 from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSuperseded, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import link_key
-from ingest.deduplication import ID_WINDOW_S
-from ingest.owner import Owner
+from ingest.owner import ID_WINDOW_S, Owner
 from ingest.owner_status import OwnerStatus
 from server.process import jobs
 from server.process.journals import FlushLog
