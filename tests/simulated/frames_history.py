@@ -69,6 +69,7 @@ class Process:
         self.journal: ClusterJournal | None = None
         self.adopting: set[int] = set()
         self.fenced = self.closing = False
+        self.flushing = 0  # flushes under way
         self._tokens = 0
 
     def token(self) -> str:
@@ -136,7 +137,10 @@ class FramesHistory:
         await self._judge()
 
     async def _tend(self) -> None:
-        """Processes that died or were fenced are gone."""
+        """Processes that died or were fenced are gone; one that accepts nothing before a flush has begun, begins one."""
+        for process in self._serving():
+            if process.journal is not None and process.journal.must_flush and not process.flushing:
+                self._spawn(process, self._flush)
         for process in list(self.processes):
             if not process.life.alive or (process.fenced and self.rnd.random() < 0.5):
                 await self._bury(process)
@@ -220,6 +224,7 @@ class FramesHistory:
 
     async def _flush(self, process: Process) -> None:
         assert process.owner is not None
+        process.flushing += 1
         try:
             await process.owner.flush()
             self.counted["flushes"] += 1
@@ -230,6 +235,8 @@ class FramesHistory:
             raise
         except ClickcurveError:
             self.counted["failed flushes"] += 1
+        finally:
+            process.flushing -= 1
 
     async def _post(self, process: Process, sent: Sent, id_: str | None) -> None:
         assert process.owner is not None
