@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
+from operator import attrgetter
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -37,13 +38,14 @@ PointState: TypeAlias = Literal["complete", "partial", "open"]
 
 
 class Tabular(Struct, frozen=True):
-    """An answer that can be CSV."""
+    """An answer that can be CSV: a line for each item of its LIST, under the names of the item's fields."""
 
     COLUMNS: ClassVar[Sequence[str]]
+    LIST: ClassVar[str]
 
     def lines(self) -> Iterable[Sequence[object]]:
         """Returns the values of each line."""
-        raise NotImplementedError
+        return map(attrgetter(*self.COLUMNS), getattr(self, self.LIST))
 
 
 class ErasedAnswer(Struct, frozen=True):
@@ -80,6 +82,7 @@ class CurveAnswer(Tabular, frozen=True):
     """The points of a range, which tile it: each end is the next start. Their counts are the total."""
 
     COLUMNS = ("start", "end", "count", "state")
+    LIST = "points"
 
     key: Key
     start: Time = field(name="from")
@@ -92,10 +95,6 @@ class CurveAnswer(Tabular, frozen=True):
     at_most: AtMost
     exact: Annotated[bool, Meta(description="at_least is at_most")]
     points: list[PointAnswer]
-
-    def lines(self) -> Iterator[Sequence[object]]:
-        """Yields the points for CSV."""
-        return ((each.start, each.end, each.count, each.state) for each in self.points)
 
     def rows(self) -> list[RowAnswer]:
         """Returns the points for tables."""
@@ -143,6 +142,7 @@ class LinksAnswer(Tabular, frozen=True):
     """Links by their hits, or in the order of their keys."""
 
     COLUMNS = ("key", "count")
+    LIST = "links"
 
     start: Time | None = field(name="from")
     end: Time | None = field(name="to")
@@ -150,25 +150,18 @@ class LinksAnswer(Tabular, frozen=True):
     exact: ExactList
     after: After = UNSET
 
-    def lines(self) -> Iterator[Sequence[object]]:
-        """Yields the links for CSV."""
-        return ((each.key, each.count) for each in self.links)
-
 
 class GroupsAnswer(Tabular, frozen=True):
     """Groups by their hits, or in the order of their names."""
 
     COLUMNS = ("key", "count")
+    LIST = "groups"
 
     start: Time | None = field(name="from")
     end: Time | None = field(name="to")
     groups: list[KeyCount]
     exact: ExactList
     after: After = UNSET
-
-    def lines(self) -> Iterator[Sequence[object]]:
-        """Yields the groups for CSV."""
-        return ((each.key, each.count) for each in self.groups)
 
 
 # --- breakdowns -------------------------------------------------------------------------------------------------------
@@ -199,6 +192,7 @@ class ValuesAnswer(Tabular, frozen=True):
     """
 
     COLUMNS = ("value", "at_least", "at_most")
+    LIST = "values"
 
     key: Key
     dimension: str
@@ -217,7 +211,7 @@ class ValuesAnswer(Tabular, frozen=True):
 
     def lines(self) -> Iterator[Sequence[object]]:
         """Yields the values for CSV, and at the end two lines for the hits that have no value."""
-        yield from ((each.value, each.at_least, each.at_most) for each in self.values)
+        yield from super().lines()
         yield "(other)", self.other, self.other
         yield "(unrecorded)", self.unrecorded, self.unrecorded
 
@@ -237,6 +231,7 @@ class ValueCurveAnswer(Tabular, frozen=True):
     """One value of a dimension along time; at_least and at_most are those of the asked range."""
 
     COLUMNS = ("start", "end", "at_least", "at_most", "state")
+    LIST = "points"
 
     key: Key
     dimension: str
@@ -251,10 +246,6 @@ class ValueCurveAnswer(Tabular, frozen=True):
     exact: Annotated[bool, Meta(description="at_least is at_most")]
     points: list[ValuePointAnswer]
     kept_since: KeptSince = UNSET
-
-    def lines(self) -> Iterator[Sequence[object]]:
-        """Yields the points for CSV."""
-        return ((each.start, each.end, each.at_least, each.at_most, each.state) for each in self.points)
 
 
 Visitors: TypeAlias = Annotated[
@@ -284,6 +275,7 @@ class VisitorsAnswer(Tabular, frozen=True, omit_defaults=True):
     """Visitors by day."""
 
     COLUMNS = ("start", "end", "visitors", "at_least", "at_most")
+    LIST = "days"
 
     key: Key
     visitor_days: Annotated[
@@ -295,10 +287,6 @@ class VisitorsAnswer(Tabular, frozen=True, omit_defaults=True):
     days: Annotated[list[VisitorDay], Meta(description="UTC days; older ones by week and month")]
     unknown: Annotated[int, Meta(description="people's hits of these days that do not tell whose they are")]
     error: StandardError = 0
-
-    def lines(self) -> Iterator[Sequence[object]]:
-        """Yields the days for CSV."""
-        return ((each.start, each.end, each.visitors, each.at_least, each.at_most) for each in self.days)
 
 
 # --- why a total changed ----------------------------------------------------------------------------------------------

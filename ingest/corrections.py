@@ -8,10 +8,20 @@ moment.
 
 A correction of a link reduces all links too, by the same counts under their own key.
 
-A link may be deleted, on another machine, after its rows were read and before its correction is in the store. Then the
-correction would be of hits that are no more, and take new ones away. So a step says of each of its rows when that was
-last erased. Once it is in the store these moments are compared, and again before the next step, since the process may
-have been killed in between: where a row was erased meanwhile, all that is called of it is called back.
+A row may be erased, on another machine, while its correction is made. That would then be of hits that are no more,
+and would take new ones away. So an erasure goes through the row first and then through what is called of it, and a step
+says when the latter was last erased: as the store said before anything else of the row was read. Once the step is in
+the store, this moment is compared, and again before the next step, since the process may have been killed in between.
+If it is a later one, all that is called of the row is called back: the erasure takes the effect of earlier rules along.
+
+So every erasure is noticed that ends after this moment was read. What is called of the row gets its stamp last, and
+
+- before the flush adds the step: then the moment that is compared is a later one;
+- or after the flush has read what it adds the step to: then the step is erased with it;
+- or it has a later stamp by then: from an erasure that the row knows too, so this one changes neither.
+
+One that ended before is in all that was read. One that fails before its last stamp is written may leave what is called
+of a row that is gone, until it is asked for again.
 """
 
 from __future__ import annotations
@@ -28,7 +38,7 @@ from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid, RowCorrupt
 from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.buckets.row import Row, fold, merge
-from clickcurve.keys import ALL_LINKS, breakdown_of, link_of, moved_key
+from clickcurve.keys import ALL_LINKS, breakdown_of, corrected_key, link_of, moved_key
 from clickcurve.problem import shown
 from clickcurve.waiting import in_thread
 from ingest.batch import AttributeCounts, Batch, BatchAttributes, GroupCounts, HourProfiles, SourceStep
@@ -52,9 +62,10 @@ _read_erasures = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class _ReadLink(NamedTuple):
-    """What is stored of a row, and when that was last erased, in epoch microseconds.
+    """What is stored of a row, with moments in epoch microseconds.
 
-    An erasure that came while it was read is not in erased_at, and may be in newest_erased_at.
+    erased_at: when what is called of it was erased, before anything else was read. newest_erased_at: the latest moment
+    at which any of the rows was.
     """
 
     link: CalledLink
@@ -131,24 +142,25 @@ class Corrector:
         await self._call_back_erased()
 
     async def _count(self, corrections: Mapping[str, Correction], seen: Mapping[str, int]) -> None:
-        """Counts corrections of rows as one step, if there are any. seen: when each row was last erased."""
+        """Counts corrections of rows as one step, if there are any. seen: of each row the erased_at that was read."""
         some = {key: correction for key, correction in corrections.items() if correction}
         if not some:
             return
         position = (await self._owner.source(CORRECTIONS_SOURCE)).position
-        erased = msgspec.json.encode({key: seen[key] for key in some}).decode()
+        erased = msgspec.json.encode({moved_key(key): seen[key] for key in some}).decode()
         step = SourceStep(CORRECTIONS_SOURCE, position, position + 1, erased)
         await self._owner.accept(correction_batch(some, step))
         await self._owner.flush()
         await self._call_back_erased()
 
     async def _call_back_erased(self) -> None:
-        """Calls back what the last step has called of rows that were erased after it was computed."""
+        """Calls back what is called of rows that were erased while the last step was made."""
         tail = (await self._owner.source(CORRECTIONS_SOURCE)).tail
         corrections: dict[str, Correction] = {}
         seen: dict[str, int] = {}
-        for key, erased_at in (_read_erasures(tail) if tail else {}).items():
-            if (await self._store.rows(key)).erased_at > erased_at:
+        for noted, erased_at in (_read_erasures(tail) if tail else {}).items():
+            if (await self._store.rows(noted)).erased_at > erased_at:
+                key = corrected_key(noted)
                 read = await self._read(key)
                 corrections[key], seen[key] = call_back_all(read.link), read.erased_at
                 self._require_counting(key, read, corrections[key])
@@ -169,7 +181,8 @@ class Corrector:
 
     async def _read(self, stored: str) -> _ReadLink:
         moved = moved_key(stored)
-        # The corrections first, and counts after breakdowns: what the one has is then in the other for certain.
+        # The corrections first, and counts after breakdowns: what the one has is then in the other for certain. So the
+        # first answer of all says when the corrections were erased.
         named = [await self._store.rows(breakdown_of(moved)), await self._store.rows(breakdown_of(stored))]
         counts = [await self._store.rows(moved), await self._store.rows(stored)]
         return await in_thread("reading a link", self._joined, named, counts)
@@ -185,7 +198,7 @@ class Corrector:
         divided = merge_breakdowns(breakdowns[1], day, self._bounded)
         erased_at = [each.erased_at for each in (*named, *counts)]
         link = CalledLink(counted, divided, Moved(calling, called), ladder)
-        return _ReadLink(link, min(erased_at[1], erased_at[3]), max(erased_at))
+        return _ReadLink(link, named[0].erased_at, max(erased_at))
 
 
 def _rows_of(link: StoredLink, decoded: Callable[[bytes], R]) -> list[R]:

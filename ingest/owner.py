@@ -18,7 +18,7 @@ Only the event loop changes the state. Store calls and the journal's slower call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -250,11 +250,14 @@ class Owner:
             raise StoreUnavailable("the store has not been reached since the start")
         return self._held
 
-    async def erase(self, *keys: str) -> None:
+    async def erase(self, *keys: str, last: Sequence[str] = ()) -> None:
         """Erases everything counted for these links and groups (stored keys) until now, durably.
+
+        last: erased with them, as by `Store.erase`.
 
         Raises StoreUnavailable: nothing is erased here, and perhaps some of them in the store.
         """
+        all_keys = (*keys, *last)
         if not self._stamps.known():
             raise StoreUnavailable("another worker is still reading its journal; try again in a second")
         if self._held is None:
@@ -262,14 +265,14 @@ class Owner:
         async with self._erasing:  # no id is decided between the two: what is taken back would be as it was before
             async with self._commit.exclusive():
                 at_us = self._stamps.next()
-                restores = [self._buffers.erase(key, at_us) for key in keys]
+                restores = [self._buffers.erase(key, at_us) for key in all_keys]
             try:
-                await self._in_reader_thread(lambda: self._store.erase(keys, at_us))
+                await self._in_reader_thread(lambda: self._store.erase(keys, at_us, last))
             except Exception:
                 for restore in restores:
                     restore()
                 raise
-        self.revisit(chain(keys, map(breakdown_of, keys)))
+        self.revisit(chain(all_keys, map(breakdown_of, all_keys)))
 
     def counts_after(self, erased_at_us: int) -> bool:
         """Tells whether hits that are accepted from now on count in a row that was erased then.

@@ -422,9 +422,10 @@ class Store(Protocol):
         """
 
     # --- erasing, ids, sources -----------------------------------------------------------------------------------
-    def erase(self, keys: Sequence[str], at_us: int) -> None:
+    def erase(self, keys: Sequence[str], at_us: int, last: Sequence[str] = ()) -> None:
         """Records that all hits of these stored keys before at_us are gone. The latest stamp wins. Durable.
 
+        last: more of them, erased after the others: when one of these is found erased, the others are for certain.
         Raises StoreUnavailable: some may be recorded.
         """
 

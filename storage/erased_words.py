@@ -134,6 +134,11 @@ class ErasureBook:
         self._store.note(ERASE + noted.id, msgspec.json.encode(noted).decode())
         self._change()
 
+    def is_running(self, erasure_id: str) -> bool:
+        """Tells whether an erasure is noted and not done."""
+        is_noted = self._store.noted(ERASE + erasure_id) is not None
+        return is_noted and self._store.noted(ERASE_DONE + erasure_id) is None
+
     def waiting(self, erasure: Erasure) -> list[int]:
         """Returns the owners of which a row may have the value."""
         if erasure.done_at is not None:

@@ -133,9 +133,9 @@ class MemoryStore:
         return nullcontext(lambda rows: self.save_own(held, flush, rows, {}))
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
-    def erase(self, keys: Sequence[str], at_us: int) -> None:
+    def erase(self, keys: Sequence[str], at_us: int, last: Sequence[str] = ()) -> None:
         with self._lock:
-            for key in map(counts_key, keys):
+            for key in map(counts_key, (*keys, *last)):
                 self._erased[key] = max(at_us, self._erased.get(key, 0))
 
     def newest_erasure(self) -> int:

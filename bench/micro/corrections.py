@@ -24,12 +24,14 @@ from ingest.corrections import Corrector
 from query.breakdowns.reader import BreakdownReader
 from query.reader import Reader
 from server.corrections.rules import CorrectedRows, DisavowRule
+from storage.erased_words import ErasureBook, KnownWords
 from storage.sqlite.store import SqliteStore
 from testing.owner_process import OwnerProcess, TrackedDisk
 
 NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
 LINKS = 1_000
 RULES = 1_000  # as many as there may be
+LOOKS = 2_000
 SPAM = "spam.example"
 READER = ProfileReader(("ref",), country_reader("off"), ReferrerReader())
 AGES_S = (0, *(n * 3 * HOUR_S for n in range(1, 12)), *(n * 2 * DAY_S for n in range(1, 20)))
@@ -57,7 +59,24 @@ def corrections(options: Options) -> Iterator[Line]:
         for name, took in zip(cases, found, strict=True):
             ratio = "" if took is found[0] else f"{times(took, found[0]):.2f} times, in turn; "
             yield Line(f"{what}: {name}", f"{median(took):.1f} us", f"{ratio}rounds within {spread(took)}")
+    yield _look_at_note(store, options.rounds)
     runner.run(node.owner.close())
+
+
+def _look_at_note(store: SqliteStore, rounds: int) -> Line:
+    """Measures what tells a flush, or a look every two seconds, that no value was erased since the last one."""
+    known = KnownWords(ErasureBook(store))
+
+    def turn() -> float:
+        began = process_time()
+        for _ in range(LOOKS):
+            known.read(lambda: float(NOW))
+        return (process_time() - began) / LOOKS * 1e6
+
+    (took,) = in_turn(rounds, turn)
+    return Line(
+        "a look at a note that says that nothing was erased", f"{median(took):.1f} us", f"rounds within {spread(took)}"
+    )
 
 
 Read: TypeAlias = Callable[[str], Awaitable[object]]

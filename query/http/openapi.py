@@ -66,22 +66,12 @@ def parameter(name: str, description: str, schema: Schema | None = None, example
     return query if example is None else {**query, "example": example}
 
 
-KEY: Schema = {
-    "name": "key",
-    "in": "path",
-    "required": True,
-    "description": f"{KEY_RULE}, percent-encoded, slash included",
-    "schema": TEXT,
-    "example": "spring-sale",
-}
-GROUP_NAME: Schema = {
-    "name": "name",
-    "in": "path",
-    "required": True,
-    "description": f"{GROUP_RULE}, percent-encoded, slash included",
-    "schema": TEXT,
-    "example": "spring",
-}
+def path_parameter(name: str, description: str, example: str) -> Schema:
+    return {**parameter(name, description, TEXT, example), "in": "path", "required": True}
+
+
+KEY = path_parameter("key", f"{KEY_RULE}, percent-encoded, slash included", "spring-sale")
+GROUP_NAME = path_parameter("name", f"{GROUP_RULE}, percent-encoded, slash included", "spring")
 FROM = parameter("from", f"Start of the range, included: {TIME_RULE}. Without an offset it is meant in `tz`.")
 TO = parameter("to", "End of the range, not included, as `from`. Default: the end of the minute that holds now.")
 LAST = parameter(
@@ -121,14 +111,7 @@ _CONTAINS = parameter("contains", "With `sort=key`: only keys that contain this 
 _AFTER = parameter("after", "With `sort=key`: only keys after this one, the `after` of the page before.")
 _LIMIT = parameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_TOP, "default": DEFAULT_TOP})
 
-_EVENT: Schema = {
-    "name": "event",
-    "in": "path",
-    "required": True,
-    "description": "An event of the limiter that has rules, or had some.",
-    "schema": TEXT,
-    "example": "login",
-}
+_EVENT = path_parameter("event", "An event of the limiter that has rules, or had some.", "login")
 _OUTCOME = parameter(
     "outcome",
     "All hits that were asked for, or those that were admitted; each counts its cost.",
@@ -143,14 +126,9 @@ _CALLER = parameter(
 )
 
 
-_DIMENSION: Schema = {
-    "name": "dimension",
-    "in": "path",
-    "required": True,
-    "description": "One of the dimensions that the settings name, such as `ref` or `country`.",
-    "schema": TEXT,
-    "example": "ref",
-}
+_DIMENSION = path_parameter(
+    "dimension", "One of the dimensions that the settings name, such as `ref` or `country`.", "ref"
+)
 _VALUES = parameter(
     "limit",
     'How many values. `""`, hits that gave none, is listed in addition.',
@@ -359,7 +337,7 @@ def describe_question(path: SubjectPath, what: str) -> Schema:
         "operationId": re.sub(r"\W", "_", f"{name}{path.with_question(what)}_get"),
         "parameters": [*own, *more, *shape.parameters],
         "responses": {
-            "200": _answer(example),
+            "200": {"description": "The answer", "content": _content_of(example)},
             **{
                 str(status): each
                 for status, each in refusals({**(shape.refusals or {}), **(_EVENT_REFUSED if more else {})}).items()
@@ -368,8 +346,8 @@ def describe_question(path: SubjectPath, what: str) -> Schema:
     }
 
 
-def _answer(example: Any) -> Schema:
-    """Returns the description of an answer: its schema, and this example in its media types."""
+def _content_of(example: Any) -> Schema:
+    """Returns the media types of an answer: its schema, and this example in each."""
     schema = schema_of(type(example))
     if isinstance(example, CurveAnswer):
         rows = {"type": "array", "items": schema_of(RowAnswer), "description": "with `format=rows`"}
@@ -377,7 +355,7 @@ def _answer(example: Any) -> Schema:
     content: Schema = {JSON: {"schema": schema, "example": msgspec.to_builtins(example)}}
     if isinstance(example, Tabular):
         content["text/csv"] = {"schema": TEXT, "example": as_csv(example).decode()}
-    return {"description": "The answer", "content": content}
+    return content
 
 
 def refusals(meanings: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
@@ -399,12 +377,14 @@ def describe_route(
     status: int = 200,
     parameters: Sequence[Schema] = (),
     body: Schema | None = None,
+    content: Schema | None = None,
 ) -> dict[str, Any]:
     """Returns what the framework needs for a route that answers an object, or nothing with status 204.
 
-    meaning: of the answer. refused: further statuses, and what each means. body: its schema, and an example.
+    meaning: of the answer. refused: further statuses, and what each means. body: its schema, and an example. content:
+    the media types of the answer, if they say more than that it is an object.
     """
-    answer = {} if status == 204 else {"content": {JSON: {"schema": {"type": "object"}}}}
+    answer = {} if status == 204 else {"content": content or {JSON: {"schema": {"type": "object"}}}}
     asked = {} if body is None else {"requestBody": {"required": True, "content": {JSON: body}}}
     return {
         "summary": summary,
@@ -433,36 +413,29 @@ _KEYS: Schema = {
     "required": ["keys"],
     "properties": {"keys": {"type": "array", "items": TEXT, "maxItems": MAX_KEYS}},
 }
-SUM: dict[str, Any] = {
-    "summary": "The curve of a set of links",
-    "responses": {
-        200: _answer(msgspec.structs.replace(_CURVE_EXAMPLE, key=None)),
-        **refusals({400: "The body cannot be read", 413: f"More than {BODY_BYTES:,} bytes"}),
-    },
-    "openapi_extra": {
-        "parameters": _CURVE,
-        "requestBody": {
-            "required": True,
-            "content": {JSON: {"schema": _KEYS, "example": {"keys": ["spring-sale", "docs"]}}},
-        },
-    },
-}
+SUM = describe_route(
+    "The curve of a set of links",
+    "The answer",
+    {400: "The body cannot be read", 413: f"More than {BODY_BYTES:,} bytes"},
+    parameters=_CURVE,
+    body={"schema": _KEYS, "example": {"keys": ["spring-sale", "docs"]}},
+    content=_content_of(msgspec.structs.replace(_CURVE_EXAMPLE, key=None)),
+)
 _GONE = "Gone, also if it was never there"
 DELETE = describe_route("Erase a link: what was counted for it until now is gone", _GONE, status=204, parameters=[KEY])
-DELETE_LINKS: dict[str, Any] = {
-    "summary": "Erase the links whose keys begin with a prefix, so many at a time",
-    "responses": {200: _answer(ErasedAnswer(1_000, True)), **refusals({})},
-    "openapi_extra": {
-        "parameters": [
-            {**parameter("prefix", "How the keys begin", {**TEXT, "minLength": 1}), "required": True},
-            parameter(
-                "limit",
-                f"How many links at most, {DEFAULT_ERASED:,} by default",
-                {"type": "integer", "minimum": 1, "maximum": MAX_ERASED},
-            ),
-        ]
-    },
-}
+DELETE_LINKS = describe_route(
+    "Erase the links whose keys begin with a prefix, so many at a time",
+    "The answer",
+    parameters=[
+        {**parameter("prefix", "How the keys begin", {**TEXT, "minLength": 1}), "required": True},
+        parameter(
+            "limit",
+            f"How many links at most, {DEFAULT_ERASED:,} by default",
+            {"type": "integer", "minimum": 1, "maximum": MAX_ERASED},
+        ),
+    ],
+    content=_content_of(ErasedAnswer(1_000, True)),
+)
 DELETE_GROUP = describe_route(
     "Erase a group: what was counted for it until now is gone", _GONE, status=204, parameters=[GROUP_NAME]
 )

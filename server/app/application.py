@@ -164,11 +164,11 @@ def create_app(
 def _erasing(counted: CountedHits) -> Callable[[Sequence[str]], Awaitable[None]]:
     """Makes what erases rows of links and groups (stored keys), with what is called bots of them."""
 
-    async def erase_keys(keys: Sequence[str]) -> None:
-        await counted.owner.erase(*keys)
-        await counted.pending.erased_here(*keys)
+    async def erase_keys(keys: Sequence[str], last: Sequence[str]) -> None:
+        await counted.owner.erase(*keys, last=last)
+        await counted.pending.erased_here(*keys, *last)
         if counted.peers is not None:
-            await counted.peers.tell_erased(*keys)
+            await counted.peers.tell_erased(*keys, *last)
 
     async def erase(rows: Sequence[str]) -> None:
         await counted.corrections.erase_with(rows, erase_keys)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.breakdowns.disavow import CalledLink, Correction, call_back, called_values, disavow, reconcile
+from clickcurve.buckets.breakdowns.erased import ERASED
 from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, ParameterInvalid, RowCorrupt
 from clickcurve.keys import link_of, moved_key
 from clickcurve.problem import shown
@@ -25,10 +26,13 @@ from server import clock
 from server.corrections.rules import CorrectedRows, DisavowBook, DisavowRule, NotedRule, Walked
 from server.logs import log
 from storage.contract import Store
+from storage.erased_words import ErasureBook
 
 LINKS_PER_PIECE = 200
 PIECES_S = 1.0  # pieces of a rule follow one another for so long, then the other rules have their turn
 DRY_RUN_LINKS = 20_000  # some 3 s
+
+Erase = Callable[[Sequence[str], Sequence[str]], Awaitable[None]]  # stored keys, and those that are erased last
 
 
 class Corrections:
@@ -37,6 +41,7 @@ class Corrections:
     def __init__(self, owner: Owner, corrector: Corrector, store: Store) -> None:
         self._owner, self.corrector, self._store = owner, corrector, store
         self.book = DisavowBook(store)
+        self._erasures = ErasureBook(store)
         self.rules: list[NotedRule] = []
         self._corrected = CorrectedRows()
         self._version = self.book.followed()
@@ -53,16 +58,19 @@ class Corrections:
         """Tells whether hits of the row of a stored key may be called bots."""
         return stored in self._corrected
 
-    async def erase_with(self, rows: Sequence[str], erase: Callable[[Sequence[str]], Awaitable[None]]) -> None:
+    async def erase_with(self, rows: Sequence[str], erase: Erase) -> None:
         """Erases rows (stored keys) with their corrections: those that they have, and those that are under way.
 
-        A store that never had a rule is asked twice. Raises StoreUnavailable, and what `erase` raises.
+        The corrections go last, as `Corrector` needs it. A store that never had a rule is asked twice.
+
+        Raises StoreUnavailable, and what `erase` raises: perhaps corrections of erased rows are left, until it is
+        called again.
         """
         moved = await self._moved_of(rows)
-        await erase([*moved, *rows])
+        await erase(rows, moved)
         # The first rule of all may have read these rows since; one that comes now finds them erased.
         if not moved and (moved := await self._moved_of(rows)):
-            await erase(moved)
+            await erase(rows, moved)
 
     async def _moved_of(self, stored: Sequence[str]) -> list[str]:
         version = await in_thread("reading rules", self.book.version, at_first=True)
@@ -136,6 +144,8 @@ class Corrections:
 
     async def _undo(self, noted: NotedRule, all_noted: Sequence[NotedRule]) -> None:
         rule = noted.rule
+        if await in_thread("reading erasures", self._is_being_renamed, rule):
+            return  # an owner may have called hits by the value's old name: they could not be called back afterwards
         others = [each.rule for each in all_noted if not each.undo]
         others = [each for each in others if (each.dimension, each.value) == (rule.dimension, rule.value)]
 
@@ -151,6 +161,11 @@ class Corrections:
             await self.corrector.carry_out(rule.stored, reconcile)
         same = [each.rule for each in all_noted if each.undo and each.rule.target == rule.target]
         await in_thread("dropping a rule", self.book.drop, same)
+
+    def _is_being_renamed(self, rule: DisavowRule) -> bool:
+        """Tells whether a rule's value is erased, and some owner has not confirmed that yet."""
+        erasure = rule.value.removeprefix(ERASED)
+        return erasure != rule.value and self._erasures.is_running(erasure)
 
     # --- rules of many links --------------------------------------------------------------------------------------
     async def _walk(

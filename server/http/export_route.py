@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import takewhile
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
@@ -22,27 +22,22 @@ from clickcurve.keys import FIRST_GROUP, group_of, link_key, link_of
 from clickcurve.routes import raw_query
 from clickcurve.visible import json_line
 from clickcurve.waiting import WAIT_S, TookTooLong, in_thread
-from query.http.openapi import TEXT, parameter, refusals
+from query.http.openapi import TEXT, describe_route, parameter
 from query.lists.key_kind import ALL_NAMES, LINK, NamesWithin
 from query.parameters import EXPORT, parse_query
 from storage.contract import Store, StoredLink
 from storage.tools.export import histories
 
 NDJSON = "application/x-ndjson"
-_OPERATION: dict[str, Any] = {
-    "summary": "The histories of links and groups as NDJSON, which `import` takes back",
-    "response_class": Response,
-    "responses": {
-        200: {"description": "A line for each link, in the order of keys", "content": {NDJSON: {"schema": TEXT}}},
-        **refusals({}),
-    },
-    "openapi_extra": {
-        "parameters": [
-            parameter("prefix", "Links alone, and those whose keys begin so. Without it, groups come first."),
-            parameter("after", "Goes on behind this key."),
-        ]
-    },
-}
+_OPERATION = describe_route(
+    "The histories of links and groups as NDJSON, which `import` takes back",
+    "A line for each link, in the order of keys",
+    parameters=[
+        parameter("prefix", "Links alone, and those whose keys begin so. Without it, groups come first."),
+        parameter("after", "Goes on behind this key."),
+    ],
+    content={NDJSON: {"schema": TEXT}},
+)
 Wanted: TypeAlias = list[tuple[str, Callable[[str], bool]]]
 _CHUNK_BYTES = 16 * 1024  # some 2 ms: between two chunks others run without this thread beside them
 _PAGE = 100  # links that are read at once
@@ -56,7 +51,7 @@ def export_routes(
     router = APIRouter(tags=["reading"])
     reading = asyncio.Lock()  # one page at a time, in turn
 
-    @router.get("/v1/export", **_OPERATION)
+    @router.get("/v1/export", response_class=Response, **_OPERATION)
     async def exported(request: Request) -> StreamingResponse:
         given = parse_query(raw_query(request), EXPORT)
         wanted = _wanted(given.get("prefix", ""))

@@ -21,12 +21,11 @@ from ingest.attributes.profile import TAGS
 from ingest.hit import ID_CHARACTERS, JsonHit
 from ingest.reading.content_encoding import BODY_BYTES
 from ingest.reading.receipt import RECEIPT_ITEMS
+from query.http.openapi import TEXT, Schema, path_parameter
 from query.http.openapi import schemas as answer_schemas
 from server.tokens.route_access import scope_of
 from server.tokens.token import Scope
 from server.workers.unreachable import HEADER
-
-Schema = dict[str, Any]
 
 _PROBLEM_REF: Schema = {"$ref": "#/components/schemas/Problem"}
 _RECEIPT: Schema = {
@@ -48,7 +47,7 @@ _RECEIPT: Schema = {
                     "status": {"type": "string", "enum": ["refused", "duplicate"]},
                     "field": {"type": ["string", "null"]},
                     "value": {},
-                    "reason": {"type": "string"},
+                    "reason": TEXT,
                 },
             },
         },
@@ -69,7 +68,7 @@ _HIT_FIELDS: Mapping[str, Schema] = {
     "country": {"description": "Two letters of ISO 3166; beats `ip`.", "pattern": "^[A-Za-z]{2}$"},
     "lang": {"description": "A language tag or an Accept-Language."},
     "source": {"description": "Where the link was put up, such as `qr`.", "minLength": 1},
-    "utm": {"properties": {name: {"type": "string"} for name in UTM}},
+    "utm": {"properties": dict.fromkeys(UTM, TEXT)},
     "tags": {"description": "By names that the settings know.", "maxProperties": TAGS},
     "visitor": {"description": "Names a visitor."},
     "groups": {"description": "Names of groups that the link is in.", "items": _GROUP_NAME},
@@ -154,7 +153,7 @@ _NAMED: Schema = {
 }
 _UNREACHABLE: Schema = {
     "description": "Journals of workers that could not be reached: hits that they have not flushed may be missing.",
-    "schema": {"type": "string"},
+    "schema": TEXT,
     "example": "journal-2",
 }
 _NONE_GOOD = {"description": "Not one hit was good; the body is the receipt."}
@@ -181,7 +180,7 @@ _HIT_PATHS: dict[str, Schema] = {
                         "examples": {name: {"value": value} for name, value in SEND_EXAMPLES.items()},
                     },
                     "application/x-ndjson": {
-                        "schema": {"type": "string"},
+                        "schema": TEXT,
                         "example": '{"key":"spring-sale"}\n{"key":"spring-sale","bot":true}\n',
                     },
                     "application/cloudevents-batch+json": {"schema": {"type": "array"}, "example": [_EVENT]},
@@ -200,17 +199,7 @@ _HIT_PATHS: dict[str, Schema] = {
             "summary": "Count one hit, now",
             "description": "The quickest way: no body. Answered when the hit is on the disk.",
             "operationId": "send_hit",
-            "parameters": [
-                {
-                    "name": "key",
-                    "in": "path",
-                    "required": True,
-                    "description": "The link, percent-encoded, slash included.",
-                    "schema": {"type": "string"},
-                    "example": "spring-sale",
-                },
-                _NAMED,
-            ],
+            "parameters": [path_parameter("key", "The link, percent-encoded, slash included.", "spring-sale"), _NAMED],
             "responses": {
                 "200": _receipt(one_hit=ONE_RECEIPT),
                 **_error_answers(400, 429, 503),
@@ -226,7 +215,7 @@ _CHUNK: Schema = {
     "required": True,
     "content": {
         "application/x-ndjson": {
-            "schema": {"type": "string"},
+            "schema": TEXT,
             "example": '{"key":"spring-sale","ts":1772357400,"count":3}\n{"key":"spring-sale","opening":40}\n',
         },
         "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},

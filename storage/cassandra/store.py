@@ -226,11 +226,11 @@ class CassandraStore(UnrankedStore):
         self._may_write[held.owner] = held, flush, left - rows
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
-    def erase(self, keys: Sequence[str], at_us: int) -> None:
+    def erase(self, keys: Sequence[str], at_us: int, last: Sequence[str] = ()) -> None:
         try:
-            self._erasures.erase([*map(partition_of, keys)], at_us)
+            self._erasures.erase([*map(partition_of, keys)], at_us, [*map(partition_of, last)])
         finally:
-            for key in keys:
+            for key in (*keys, *last):
                 self._own_rows.drop(counts_key(key))
 
     def newest_erasure(self) -> int:

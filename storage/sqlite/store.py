@@ -186,11 +186,11 @@ class SqliteStore(SqliteRankings):
         return nullcontext(lambda rows: self._save(held, flush, rows, {}, synced=False))
 
     # --- erasing, ids, sources ------------------------------------------------------------------------------------
-    def erase(self, keys: Sequence[str], at_us: int) -> None:
+    def erase(self, keys: Sequence[str], at_us: int, last: Sequence[str] = ()) -> None:
         with self._connections.open().transaction() as db:
             db.executemany(
                 "INSERT INTO erased VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at_us = max(at_us, excluded.at_us)",
-                [(counts_key(key), at_us) for key in keys],
+                [(counts_key(key), at_us) for key in (*keys, *last)],
             )
 
     def newest_erasure(self) -> int:

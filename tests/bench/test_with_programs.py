@@ -25,7 +25,7 @@ def test_the_limiters_fast_paths_are_measured_on_servers(capsys: pytest.CaptureF
 
 SMALL = ("--links", "60", "--hits", "3000", "--rounds", "1", "--seconds", "1")
 # A flush of 30,000 links, beside which requests are timed, needs so many.
-LARGE = ("--links", "100000", "--hits", "200000", "--rounds", "1", "--seconds", "1")
+LARGE = ("--links", "50000", "--hits", "100000", "--rounds", "1", "--seconds", "1")
 OF_MAKE_BENCH: dict[tuple[str, ...], tuple[str, ...]] = {
     ("rows", *SMALL): (r"row: full: about 1,000 hits a minute for 500 days +[\d,]+ B",),
     ("ingest", *SMALL): (
@@ -46,7 +46,7 @@ OF_MAKE_BENCH: dict[tuple[str, ...], tuple[str, ...]] = {
     ("workers", *SMALL): (r"two workers: batches of 1,000, JSON, c4 each +\S+ us a hit +\S+ of one worker's",),
     ("page", *SMALL): (r"page of all links, c1 +\S+ ms +\S+ kB with style and script",),
     ("reads", *LARGE): (
-        r"file of 100,000 links, 200,000 hits, 400 days +\S+ MB",
+        r"file of 50,000 links, 100,000 hits, 400 days +\S+ MB",
         r"curve 30 d, c1, quiet +p50 \S+ p99 \S+ ms",
         r"POST /v1/hits/\{key\}, c1, during a flush +p50 \S+ p99 \S+ ms +\S+ times the p99",
     ),

@@ -221,7 +221,7 @@ def test_every_acknowledged_hit_counts_once_with_the_database_elsewhere(
 def test_every_acknowledged_hit_counts_once_with_two_workers(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    play(tmp_path, seed, at(quick=3, full=8), capsys, workers=2)
+    play(tmp_path, seed, at(quick=3, full=6), capsys, workers=2)
 
 
 @pytest.mark.needs("minutes")

@@ -13,7 +13,7 @@ from testing.server import RunningServer
 from tests.hostile.campaign import Campaign
 from tests.hostile.random_requests import OTHERS, described, random_requests
 
-SECONDS = 45
+SECONDS = 25
 SEED = 1
 
 

@@ -35,7 +35,7 @@ class ErasingStore(MemoryStore):
             self.asked.wait()
         return super().load_own(owner, keys)
 
-    def erase(self, keys: Sequence[str], at_us: int) -> None:
+    def erase(self, keys: Sequence[str], at_us: int, last: Sequence[str] = ()) -> None:
         self.asked.set()
         self.flushed.wait()
         raise StoreUnavailable("it went away")

@@ -114,13 +114,13 @@ async def test_a_rule_whose_change_was_killed_before_its_version_is_known_from_t
     server = told.server(told.nodes.nodes[0])
     erased: list[str] = []
 
-    async def erase(rows: Sequence[str]) -> None:
-        erased.extend(rows)
+    async def erase(rows: Sequence[str], last: Sequence[str]) -> None:
+        erased.extend([*rows, *last])
 
     await server.refresh()
     assert server.is_corrected(link_key("a"))
     await server.erase_with([link_key("a")], erase)
-    assert erased == [moved_key(link_key("a")), link_key("a")]
+    assert erased == [link_key("a"), moved_key(link_key("a"))]
     await told.close()
 
 
@@ -242,8 +242,8 @@ class Deleting:
         self.is_done, told = True, self.told
         owner = told.nodes.nodes[1].owner
 
-        async def erase(keys: Sequence[str]) -> None:
-            await owner.erase(*keys)
+        async def erase(keys: Sequence[str], last: Sequence[str]) -> None:
+            await owner.erase(*keys, last=last)
 
         await told.servers[1].erase_with(["a"], erase)
         told.sent["a", SPAM] = told.sent["a", FINE] = 0

@@ -8,12 +8,14 @@ folded; nodes of the cluster down; days that pass; and readers in between, who a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from clickcurve.buckets.errors import JournalSuperseded
 from clickcurve.buckets.ladder import fold_day
+from ingest.corrections import CORRECTIONS_SOURCE
 from ingest.owner import ID_WINDOW_S
 from tests.audit.journals import Copy, SentBatch
 from tests.ingest.journal.faulty_disk import Fault as DiskFault
@@ -26,6 +28,8 @@ from tests.simulated.simulation import DAY_S, MakeCluster, Simulation
 
 MACHINES_AT_MOST = 4
 FAILING_STARTS = 0.3
+BEGINS_WITHIN = 60, 200  # events
+HITS = 3  # of which one says the referrer that is called, as a rule
 RESTARTED = 0.2  # how likely a process that was fenced is restarted, at each step
 
 # How often each action is drawn.
@@ -173,17 +177,43 @@ class History(Simulation):
             self.spawn(process, self.follow_at)
 
     async def cross(self) -> None:
-        """A link is deleted at one machine, and hit again there, while another carries its rule out."""
+        """A link is deleted at one machine, and hit again there, while another carries its rule out or undoes it."""
         running = self.running()
         if len(running) > 1:
-            link, (one, other) = self._link(), self.rnd.sample(running, 2)
-            self.spawn(one, self.rnd.choice([self.disavow_at, self.undo_at]), link)
-            await self.stage.pass_turns(self.rnd.randint(0, 150))
+            link, one = self._link(), next(filter(self._carries_out, running), running[0])
+            other = self.rnd.choice([each for each in running if each is not one])
+            self._hit(one, link)
+            if self.rnd.random() < 0.5:
+                await self._begin(one, self.disavow_at, link)
+            else:
+                self.spawn(one, self.disavow_at, link)
+                await self.stage.pass_turns(self.rnd.randint(200, 500))
+                await self._begin(one, self.undo_at, link)
+            await self.stage.pass_turns(self.rnd.randint(0, 60))
             self.spawn(other, self.erase_at, link)
             await self.stage.pass_turns(self.rnd.randint(0, 60))
-            if self.auditor.has_room(link):
-                self.spawn(other, self.send_to, self.auditor.batch([link], None, self.now))
+            self._hit(other, link)
             self.spawn(other, self.flush_at)
+
+    def _hit(self, process: Process, link: str) -> None:
+        for _ in range(HITS):
+            if self.auditor.has_room(link):
+                self.spawn(process, self.send_to, self.auditor.batch([link], None, self.now))
+
+    async def _begin(
+        self, process: Process, work: Callable[[Process, str], Coroutine[Any, Any, None]], link: str
+    ) -> None:
+        """Until a correction is begun there, or some time has passed."""
+        begun = process.corrections_begun
+        self.spawn(process, work, link)
+        for _ in range(self.rnd.randint(*BEGINS_WITHIN) // 10):
+            if process.corrections_begun > begun:
+                return
+            await self.stage.pass_turns(10)
+
+    def _carries_out(self, process: Process) -> bool:
+        source = self.cluster.everything("sources").get((CORRECTIONS_SOURCE,))
+        return source is not None and source["owner"] == process.owner.number
 
     def _may_fail(self, process: Process) -> None:
         if self.rnd.random() < 0.2:

@@ -85,10 +85,22 @@ class Process:
             bounded=self.bounded,
         )
         self.corrections = Corrections.of(self.owner, self.store, self.bounded, machine.clock)
+        self.corrections_begun = 0
+        self._note_corrections()
         self.reader = Reader(self.store.rows, self.owner.pending, self.owner.revisit, self.store.ladder)
 
     def clock_us(self) -> int:
         return int(self.machine.clock() * 1e6)
+
+    def _note_corrections(self) -> None:
+        corrector = self.corrections.corrector
+        begin = corrector._begin
+
+        async def noted() -> None:
+            self.corrections_begun += 1
+            await begin()
+
+        corrector._begin = noted  # type: ignore[method-assign]
 
     def _note_refused_ids(self) -> None:
         """Ids that this journal's flushes gave up to others: the auditor wants to know."""

@@ -18,6 +18,7 @@ from clickcurve.buckets.breakdowns.parts import apply_parts, decode_parts, encod
 from clickcurve.buckets.row import apply
 from ingest import claim, claim_table, flush, flushed_rows, owner
 from ingest.claim_table import Claimant, Relation
+from ingest.corrections import Corrector
 from ingest.imports.offsets import Offsets
 from ingest.journal.contract import Identity
 from query.reader import Reader
@@ -133,6 +134,10 @@ def adopt_from_anybody(self: Offsets, source: str, held: Held) -> Source:
 
 async def no_corrections(self: Corrections, stored: Sequence[str]) -> list[str]:
     return []
+
+
+async def call_nothing_back(self: Corrector) -> None:
+    return None
 
 
 async def _answered(answer: Any) -> Any:
@@ -266,6 +271,12 @@ DISAVOWED = Plot(
         "wake": 6.0, "wait": 2.0, "node_down": 0.3, "node_up": 3.0, "close": 0.1,
     },
 )  # fmt: skip
+CROSSED = replace(
+    DISAVOWED, steps=120,
+    weights={
+        **DISAVOWED.weights, "cross": 40.0, "erase": 3.0, "disavow": 20.0, "undo": 15.0, "follow": 30.0, "flush": 15.0,
+    },
+)  # fmt: skip
 READS = Plot(faults=slow, links=2, ids=0.0, weights={**ONLY, "read": 60.0, "flush": 40.0, "kill": 1.0})
 
 MUTANTS = [
@@ -322,5 +333,7 @@ MUTANTS = [
     Mutant("writes that one replica has", lambda: replaced(cluster, "QUORUM", 1), LOSSES),
     Mutant("corrections carried out by anybody", lambda: replaced(Offsets, "_adopt", adopt_from_anybody), DISAVOWED),
     Mutant("a link deleted without its corrections", lambda: replaced(
-        Corrections, "_moved_of", no_corrections), DISAVOWED, first=140),
+        Corrections, "_moved_of", no_corrections), DISAVOWED),
+    Mutant("nothing called back of erased links", lambda: replaced(
+        Corrector, "_call_back_erased", call_nothing_back), CROSSED),
 ]  # fmt: skip

@@ -266,7 +266,9 @@ class Simulation:
         earliest_us = max(process.owner._stamps.newest + 1, process.clock_us())
         self.note(process, "erases", link, earliest_us)
         try:
-            await process.corrections.erase_with([link_key(link)], lambda keys: process.owner.erase(*keys))
+            await process.corrections.erase_with(
+                [link_key(link)], lambda keys, last: process.owner.erase(*keys, last=last)
+            )
         except (ClickcurveError, Stopped, asyncio.CancelledError) as error:
             self.partly_erased.add(link)
             self.auditor.erasure_unknown(link, max(process.owner._stamps.newest, process.clock_us()))

@@ -27,11 +27,13 @@ from storage.erased_words import ErasureBook, KnownWords
 from storage.erasing import Eraser
 from tests.audit.journals import Wrong
 from tests.selection import at
+from tests.simulated.cells import absorb
+from tests.simulated.cluster import ROWS, Faults
 from tests.simulated.connection import Connection
 from tests.simulated.history import History, Plot
 from tests.simulated.judgement import PAIRS, finish, stored_link
 from tests.simulated.machine import Process
-from tests.simulated.product import history_of, tell
+from tests.simulated.product import history_of, make_cluster, open_store, tell
 
 SEEDS = at(quick=16, full=40)
 ERASED = "ref", "r1.example"
@@ -166,6 +168,53 @@ def test_an_erased_value_is_in_no_row_and_totals_are_as_before(first: int) -> No
         counted.update(told(seed).counted)
     print(f"seeds {first} to {first + 7}: {dict(counted)}")
     assert counted["looks"] > 50 and counted["values erased"] > 8
+
+
+async def erased(history: ErasingHistory, process: Process) -> None:
+    """Sends the erasure, and looks until it is done."""
+    assert isinstance(process, ErasingProcess)
+    history.spawn(process, history.erase_value_at)
+    await finish(history, process)
+    for _ in range(ROUNDS):
+        history.now += 60
+        history.spawn(process, history.look_at)
+        await finish(history, process)
+        history.check()
+        if all(each.done_at is not None for each in await history.stage.in_thread(process.life, process.book.all)):
+            return
+    raise Wrong("the erasure does not end")
+
+
+async def lost_at_one_replica(history: ErasingHistory) -> None:
+    history.cluster.faults = Faults(repair=False)
+    lost, other = history.add_machine(), history.add_machine()
+    assert lost.process is not None and other.process is not None
+    for _ in range(2):  # the second one has the value
+        history.spawn(lost.process, history.send_to, history.auditor.batch(["a"], None, history.now))
+    await finish(history, lost.process)
+    history.spawn(lost.process, history.flush_at)
+    await finish(history, lost.process)
+    owner, replicas = lost.identity().owner, [replica[ROWS] for replica in history.cluster.replicas]
+    for rows in replicas[:2]:
+        rows.clear()  # as if the flush had ended when one replica had heard of it
+    await history.retire_machine(lost)
+    await history.lose(lost)
+    history.cluster.down.add(2)
+    await erased(history, other.process)
+    history.cluster.down.clear()
+    assert history._owners_with_value((0, 2), breakdown_key("a")) == {owner}, "this is what the docs say of it"
+
+    for rows in replicas[:2]:
+        absorb(rows, replicas[2])  # nodetool repair
+    await erased(history, other.process)
+    assert not any(history._owners_with_value(pair, breakdown_key("a")) for pair in PAIRS)
+    await history.bury(other)
+
+
+def test_what_one_replica_alone_has_of_a_lost_owner_is_erased_after_a_repair() -> None:
+    history = ErasingHistory(0, Plot(), open_store, make_cluster)
+    with history.stage.running() as loop:
+        loop.run_until_complete(lost_at_one_replica(history))
 
 
 async def no_claims(self: Erasing, erasure: object) -> dict[int, object]:

@@ -67,7 +67,7 @@ def test_what_was_acknowledged_counts_once(first: int) -> None:
 def test_what_is_called_bots_is_what_was_counted_or_nothing() -> None:
     """Rules are made and undone at any machine, while messages are lost, links deleted and processes killed."""
     counted: Counter[str] = Counter()
-    for seed in asked_for()[: at(quick=8, full=120)] if "SIMULATED_SEEDS" not in os.environ else asked_for():
+    for seed in asked_for()[: at(quick=8, full=60)] if "SIMULATED_SEEDS" not in os.environ else asked_for():
         counted.update(told(seed, DISAVOWED).counted)
     print(f"corrections: {dict(counted)}")
     assert counted["corrections judged"] > counted["corrections held up"]

@@ -97,7 +97,7 @@ def test_hits_are_called_bots_and_back_over_two_owners(store_factory: StoreFacto
         assert await left_in(elsewhere, "a") == (14, 14)
         assert await left_in(elsewhere, ALL_LINKS) == (18, 18)
         await corrector.carry_out("a", spam)
-        await first.owner.erase("a", moved_key("a"))
+        await first.owner.erase("a", last=[moved_key("a")])
         for node in (first, second):
             await node.owner.flush()
         assert await left_in(elsewhere, "a") == (0, 0)

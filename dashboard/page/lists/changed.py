@@ -7,7 +7,7 @@ last of a ranking has hits; changes as small as that are not listed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clickcurve.answers import LinksAnswer, Tabular, TotalAnswer
@@ -116,11 +116,8 @@ class ChangedLinksAnswer(Tabular, frozen=True):
     """Links as CSV with their hits of [start, end), of the range before, and the difference."""
 
     COLUMNS = ("key", "count", "before", "change")
+    LIST = "links"
 
     start: int
     end: int
     links: list[ChangedLink]
-
-    def lines(self) -> Iterator[Sequence[object]]:
-        """Yields the links."""
-        return ((each.key, each.count, each.before, each.change) for each in self.links)

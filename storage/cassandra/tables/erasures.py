@@ -32,12 +32,13 @@ class Erasures:
         self._cql = cql
         self._looked_us: int | None = None
 
-    def erase(self, keys: Sequence[str], at_us: int) -> None:
-        """Records that all hits of these partition keys before at_us are gone."""
+    def erase(self, keys: Sequence[str], at_us: int, last: Sequence[str]) -> None:
+        """Records that all hits of these partition keys before at_us are gone, and then that those of `last` are."""
         for _ in range(ATTEMPTS):
             logged_us = self._now_us()
-            self._cql.run_each(ADD_ERASURE, [(logged_us // HOUR_US, logged_us, key) for key in keys])
-            self._cql.run_each(ERASE, [(at_us, at_us, key) for key in keys])
+            self._cql.run_each(ADD_ERASURE, [(logged_us // HOUR_US, logged_us, key) for key in (*keys, *last)])
+            for some in filter(None, (keys, last)):
+                self._cql.run_each(ERASE, [(at_us, at_us, key) for key in some])
             if self._now_us() - logged_us < SLOW_US:
                 return
         raise StoreUnavailable(f"an erasure took more than {SLOW_US // MINUTE_US} minutes, {ATTEMPTS} times over")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from clickcurve.limiter.backends.connections.redis_address import RedisAddress
 from clickcurve.limiter.backends.connections.redis_socket import RedisSocket
 from clickcurve.limiter.backends.redis import AsyncRedisBackend, RedisBackend
 from clickcurve.limiter.backends.redis_scripts import command
-from testing.backend_servers import Certificate, redis_server, shared_redis
+from testing.backend_servers import Certificate, Served, redis_server, shared_redis
 from testing.server import free_port
 from tests.limiter.given import T, hits
 from tests.limiter.places import PATIENCE_S, Place, on
@@ -155,6 +156,35 @@ def test_a_connection_over_tls_ends_with_its_event_loop(tmp_path: Path) -> None:
             assert runner.run(backend.ask(command(b"PING"))) == b"PONG"
             served.suspend()
             runner.run(backend.close())
+        gc.collect()
+        served.resume()
+
+
+@pytest.mark.needs("redis", "openssl")
+@pytest.mark.parametrize(
+    ("kind", "step"), [(asyncio.StreamReaderProtocol, "connection_made"), (SSLProtocol, "_on_handshake_complete")]
+)
+def test_a_connection_over_tls_that_is_given_up_as_it_is_made_ends_with_its_event_loop(
+    kind: type, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, port = Certificate.made(tmp_path), free_port()
+    original = getattr(kind, step)
+
+    async def give_up(served: Served) -> None:
+        backend = AsyncRedisBackend(f"rediss://localhost:{port}/0?ssl_ca_certs={certificate.file}", timeout_s=None)
+        asking = asyncio.create_task(backend.ask(command(b"PING")))
+
+        def taken(protocol: Any, *arguments: Any) -> None:
+            original(protocol, *arguments)
+            served.suspend()  # it answers no polite close
+            asking.cancel()
+
+        monkeypatch.setattr(kind, step, taken)
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    with redis_server(*certificate.flags(port)) as served:
+        asyncio.run(give_up(served))
         gc.collect()
         served.resume()
 

@@ -10,6 +10,7 @@ leads to the new primary. `user:password@` before the hosts is that of the prima
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -42,6 +43,30 @@ _SENTINELS = re.compile(
 )
 _CLUSTER = re.compile(r"(rediss?)\+cluster://((?:[^/@]*@)?)([^/@?]+)/?((?:\?.*)?)", re.ASCII)
 _SENTINEL = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]\s]+)(?::([0-9]{1,5}))?", re.ASCII)
+
+
+class TlsConnection(async_connection.SSLConnection):
+    """An event loop's connection over TLS; given up while it is made, it ends at once.
+
+    The library connects and shakes hands in one call. Given up, that one closes politely: it waits for the server's
+    answer, and where none comes the socket outlives the event loop.
+    """
+
+    async def _connect(self) -> None:
+        async with asyncio.timeout(self.socket_connect_timeout):
+            await super()._connect()  # type: ignore[no-untyped-call]
+            writer = self._writer
+            assert writer is not None  # it is connected
+            try:
+                await writer.start_tls(self.ssl_context.get(), server_hostname=self.host)
+            except BaseException:
+                writer.transport.abort()
+                self._reader = self._writer = None
+                raise
+
+    def _connection_arguments(self) -> Mapping[str, Any]:
+        arguments = super()._connection_arguments()
+        return {name: value for name, value in arguments.items() if name != "ssl"}
 
 
 class ClusterAddress:
@@ -122,6 +147,7 @@ class RedisAddress:
         """Returns the class of connection and its arguments, by the library's form for threads or for event loops."""
         settings: dict[str, Any] = {"socket_connect_timeout": self._timeout_s, **library.parse_url(self._url)}
         kind = settings.pop("connection_class", library.Connection)
+        kind = TlsConnection if kind is async_connection.SSLConnection else kind
         if self._sentinels:
             settings = {name: value for name, value in settings.items() if not name.startswith("sentinel_")}
         kind(**settings)
