@@ -137,7 +137,7 @@ class FramesHistory:
         await self._judge()
 
     async def _tend(self) -> None:
-        """Processes that died or were fenced are gone; one that accepts nothing before a flush has begun, begins one."""
+        """Processes that died or were fenced are gone; one that accepts nothing before a flush begins one."""
         for process in self._serving():
             if process.journal is not None and process.journal.must_flush and not process.flushing:
                 self._spawn(process, self._flush)
