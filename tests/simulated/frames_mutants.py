@@ -3,7 +3,7 @@
 Rules that hardly any history is about have tests of their own: in `tests/storage/test_contract_journals.py` that a
 fence is waited for and only rises, and that a late `done` is refused; in `tests/ingest/journal/test_cluster_journal.py`
 that a claim belongs to a token, and that a begin is repeated as it was; in `test_frame_protocol.py` beside it that a
-read confirms only what came before it. That a redone flush writes all rows again is in `mutants.py`.
+read confirms only what came before it; in `test_frames_mutants.py` that a fence is read from a quorum. That a redone flush writes all rows again is in `mutants.py`.
 """
 
 from __future__ import annotations
@@ -218,18 +218,11 @@ def make_always(records: Sequence[JournalRecord], owners: Sequence[int], dead: A
     return Make(max(owners, default=0) + 1)
 
 
-def late_network(rnd: Random) -> Faults:
-    return Faults(late=0.25, slow=0.2)
-
-
-LATE = replace(DUELS, faults=late_network, steps=300, weights={**DUELS.weights, "flush": 1.0, "post": 90.0})
-
 MUTANTS = [
     Mutant("order", plot=DUELS, off=lambda: replaced(ClusterJournal, "_send", read_before_append)),
     Mutant("fence_read", lambda: replaced(CassandraJournals, "fence", no_fence)),
     Mutant("lease", plot=DUELS, off=lambda: replaced(CassandraJournals, "fence", fence_lately), seeds=200),
     Mutant("frame_quorum", lambda: fewer("write", "frames"), seeds=200),
-    Mutant("fence_quorum", plot=LATE, off=lambda: fewer("read", "fences"), seeds=60, first=20),
     Mutant("taken_quorum", plot=DUELS, off=lambda: fewer("read", "frames"), seeds=200),
     Mutant("list", lambda: replaced(cluster_journal, "frames_named", frames_seen), seeds=200),
     Mutant("repair", lambda: replaced(frames_history, "replace", unrepaired), seeds=600),
