@@ -3,7 +3,8 @@
 Rules that hardly any history is about have tests of their own: in `tests/storage/test_contract_journals.py` that a
 fence is waited for and only rises, and that a late `done` is refused; in `tests/ingest/journal/test_cluster_journal.py`
 that a claim belongs to a token, and that a begin is repeated as it was; in `test_frame_protocol.py` beside it that a
-read confirms only what came before it; in `test_frames_mutants.py` that a fence is read from a quorum. That a redone flush writes all rows again is in `mutants.py`.
+read confirms only what came before it; in `test_frames_mutants.py` that a fence is read from a quorum. That a redone
+flush writes all rows again is in `mutants.py`.
 """
 
 from __future__ import annotations
