@@ -5,7 +5,7 @@ Rules that keep it exact, beside those of `window.py` and `taking.py`:
 1. A frame without an acknowledgement, or without a read of the fence after it, is **given up**: the connections of its
    requests close, no flush of this process names it, and memory does not count it. The next holder may find it.
 2. Then it sends nothing, and refuses for certain, until the next flush has begun. So what had no answer never lies
-   beside its own repeat: who finds it finds nothing later, and once the flush has begun nobody looks for it.
+   beside its own repeat: a holder that finds it finds nothing later, and once the flush has begun nobody looks for it.
 3. After a claim the flush that the owner's last holder began is carried out again. The next one names what lies behind
    it, perhaps nothing, and only then frames are accepted: so frames of two epochs never lie behind one flush.
 4. A begin names its frames. While its outcome is unknown nothing is accepted, and the next call repeats it as it was.

@@ -242,7 +242,7 @@ MUTANTS = [
             replaced(Window, "under_way", property(lambda self: 0)),
         ),
         seeds=40,
-        first=80,
+        first=20,
     ),
     Mutant("given_up", lambda: replaced(Window, "give_up", name_what_is_given_up)),
     Mutant("cut", plot=REPEATING, off=lambda: replaced(Window, "give_up", go_on_without_a_cut), seeds=60),
