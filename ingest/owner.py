@@ -325,7 +325,9 @@ class Owner:
                 self._buffers.forget_words(await self._in_store_thread(self._erased_words))
                 self._knows_erased_words = True
             if self._record is not None:
+                revisit = frozenset(self._revisit)
                 await self._carry_out(self._record)
+                self._revisit |= revisit  # once more: it may have written these rows before they were asked for
             if record := await self._take():
                 await self._carry_out(record)
             self._books.status = replace(self._books.status, store_up=True)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.breakdowns.erased import ErasedWords
 from ingest.flush import Pace
 from ingest.journal.disk import Disk
@@ -56,9 +57,10 @@ class OwnerProcess:
         disk: TrackedDisk,
         stamps: Callable[[], Stamps] | None = None,
         erased_words: Callable[[], ErasedWords] | None = None,
+        bounded: BoundedLadder = BREAKDOWN,
     ) -> None:
         """Starts it. `stamps` makes its stamps at each start; None: as if no other process had any."""
-        self.erased_words = erased_words
+        self.erased_words, self.bounded = erased_words, bounded
         self.folder, self.store, self.clock, self.alone, self.disk = folder, store, clock, alone, disk
         self.stamps = stamps or (lambda: Stamps(clock, [0]))
         self.tokens = 0
@@ -76,6 +78,7 @@ class OwnerProcess:
             alone=self.alone,
             stamps=self.stamps(),
             erased_words=self.erased_words,
+            bounded=self.bounded,
         )
 
     def _token(self) -> str:
