@@ -32,6 +32,7 @@ from typing import NamedTuple
 from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.breakdowns.visitors import NO_VISITORS, OpenDay, VisitorDays
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S, Ladder
+from clickcurve.buckets.row import NO_MARK
 
 NOT_GIVEN = ""
 CUT_OFF, CUT_SLACK = "\0other", "\0slack"  # no value has a zero byte
@@ -140,7 +141,7 @@ class BreakdownDelta:
 
 @dataclass(frozen=True)
 class PendingBreakdown:
-    """What an owner's hits said that may not be in its stored breakdown yet; `flush` as in `row.Pending`.
+    """What an owner's hits said that may not be in its stored breakdown yet; other fields as in `row.Pending`.
 
     make: makes the delta of a copy of what the owner holds, so that this may be done in a thread.
     """
@@ -148,6 +149,7 @@ class PendingBreakdown:
     owner: int
     flush: Callable[[], int | None]
     make: Callable[[], BreakdownDelta]
+    others_from: int = NO_MARK
 
     @cached_property
     def delta(self) -> BreakdownDelta:
@@ -156,7 +158,7 @@ class PendingBreakdown:
     def is_missing(self, mark: int) -> bool:
         """Returns whether it is missing in a breakdown of this owner with this mark, read after it was looked up."""
         flush = self.flush()
-        return flush is None or flush > mark
+        return mark < self.others_from and (flush is None or flush > mark)
 
 
 def landing(values: Mapping[str, int]) -> ValueCounts:

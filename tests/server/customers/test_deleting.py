@@ -120,7 +120,7 @@ def test_a_deletion_that_names_no_prefix_deletes_nothing(shared: RunningServer, 
 def test_a_deletion_that_is_killed_anywhere_and_begun_again_ends_the_same(tmp_path: Path, workers: int) -> None:
     """The server, the command or both are killed in the middle; what is left is what one deletion leaves."""
     chance = random.Random(workers)
-    keys, kills, in_the_middle = [f"acme/{n:04}" for n in range(at(quick=3_000, full=5_000))], at(quick=3, full=10), 0
+    keys, kills, in_the_middle = [f"acme/{n:04}" for n in range(at(quick=3_000, full=5_000))], at(quick=3, full=6), 0
     server = RunningServer(tmp_path / "data", "--workers", str(workers), settings=QUICK)
     with server:
         with Clickcurve(server.url) as client:
