@@ -13,7 +13,8 @@ from typing import Protocol
 
 from clickcurve.buckets import codec
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, Breakdown, merge_breakdowns
-from clickcurve.buckets.breakdowns.disavow import BACK, CORRECTIONS, CalledLink, Correction, call_back, disavow
+from clickcurve.buckets.breakdowns.check import BACK
+from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, Correction, call_back, disavow
 from clickcurve.buckets.breakdowns.parts import decode_parts, parts_due, separate_parts
 from clickcurve.buckets.errors import ImportElsewhere, JournalSuperseded, RowCorrupt
 from clickcurve.buckets.ladder import CLICKS, END_OF_TIME, fold_day
