@@ -146,7 +146,7 @@ class PendingBreakdown:
     make: makes the delta of a copy of what the owner holds, so that this may be done in a thread.
     """
 
-    owner: int
+    whose: Callable[[], int]
     flush: Callable[[], int | None]
     make: Callable[[], BreakdownDelta]
     others_from: int = NO_MARK
@@ -155,9 +155,14 @@ class PendingBreakdown:
     def delta(self) -> BreakdownDelta:
         return self.make()
 
-    def is_missing(self, mark: int) -> bool:
-        """Returns whether it is missing in a breakdown of this owner with this mark, read after it was looked up."""
-        flush = self.flush()
+    @property
+    def owner(self) -> int:
+        return self.whose()
+
+    def is_missing(self, marks: Mapping[int, int]) -> bool:
+        """Returns whether the stored breakdowns lack it. marks: of these by owner, read after it was looked up."""
+        flush = self.flush()  # as `row.Pending`
+        mark = marks.get(self.owner, 0)
         return mark < self.others_from and (flush is None or flush > mark)
 
 
