@@ -136,13 +136,6 @@ async def no_corrections(self: Corrections, stored: Sequence[str]) -> list[str]:
     return []
 
 
-def erase_corrections_first(self: Erasures, keys: Sequence[str], at_us: int, last: Sequence[str]) -> None:
-    ERASE(self, last or keys, at_us, keys if last else ())
-
-
-ERASE = Erasures.erase
-
-
 def read_moment_last(self: Corrector, *rows: Any) -> Any:
     """When the corrections were erased, as the last answer says."""
     read = READ_ROWS(self, *rows)
@@ -350,8 +343,6 @@ MUTANTS = [
     Mutant("corrections carried out by anybody", lambda: replaced(Offsets, "_adopt", adopt_from_anybody), DISAVOWED),
     Mutant("a link deleted without its corrections", lambda: replaced(
         Corrections, "_moved_of", no_corrections), DISAVOWED),
-    Mutant("corrections erased before their link", lambda: replaced(
-        Erasures, "erase", erase_corrections_first), CROSSED, first=10),
     Mutant("nothing called back of erased links", lambda: replaced(
         Corrector, "_call_back_erased", call_nothing_back), CROSSED, first=20),
 ]  # fmt: skip
