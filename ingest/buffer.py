@@ -386,21 +386,24 @@ class Buffers:
 
     def pending(self, key: str) -> list[Pending]:
         """Returns what may not be in the owner's stored row of `key` (a stored key) yet."""
-        owner = self._journal.state.identity.owner
+        others_from = self._journal.others_from
         return [
-            Pending(owner, partial(getattr, each, "flush"), delta)
+            Pending(self._owner, partial(getattr, each, "flush"), delta, others_from)
             for each in self.all()
             if (delta := each.delta_of_row(key)).adds_anything()
         ]
 
     def pending_breakdowns(self, key: str) -> list[PendingBreakdown]:
         """Returns what may not be in the owner's stored breakdown of `key` (its stored key) yet."""
-        owner = self._journal.state.identity.owner
+        others_from = self._journal.others_from
         return [
-            PendingBreakdown(owner, partial(getattr, each, "flush"), make)
+            PendingBreakdown(self._owner, partial(getattr, each, "flush"), make, others_from)
             for each in self.all()
             if (make := each.breakdown_maker(key)) is not None
         ]
+
+    def _owner(self) -> int:
+        return self._journal.state.identity.owner
 
     def counted_links(self) -> Iterator[dict[str, int]]:
         """Yields the links that were counted here and their hits, a link several times."""

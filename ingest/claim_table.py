@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 from ingest.batch import Batch, decode_batch
 from ingest.journal.contract import Identity
-from storage.contract import CLOSED, FINAL, OwnerRecord
+from storage.contract import CLOSED, EMPTYING, FINAL, IN_STORE, OwnerRecord
 
 if TYPE_CHECKING:  # which imports this file
     from ingest.journal.disk_journal import DiskJournal
@@ -114,7 +114,7 @@ def _action(relation: Relation, holds: Collection[Holds]) -> Action:
 
 
 def _is_free(record: OwnerRecord) -> bool:
-    return record.state == CLOSED
+    return record.state == CLOSED and record.journal not in (IN_STORE, EMPTYING)
 
 
 def name_in(record: OwnerRecord) -> str:

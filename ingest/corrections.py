@@ -11,8 +11,8 @@ A correction of a link reduces all links too, by the same counts under their own
 A row may be erased, on another machine, while its correction is made. That would then be of hits that are no more,
 and would take new ones away. So an erasure goes through the row first and then through what is called of it, and a step
 says when the latter was last erased: as the store said before anything else of the row was read. Once the step is in
-the store, this moment is compared, and again before the next step, since the process may have been killed in between.
-If it is a later one, all that is called of the row is called back: the erasure takes the effect of earlier rules along.
+the store, this moment is compared: before the next step at the latest, if the process was killed in between. If it is a
+later one, all that is called of the row is called back: the erasure takes the effect of earlier rules along.
 
 So every erasure is noticed that ends after this moment was read. What is called of the row gets its stamp last, and
 
@@ -78,6 +78,7 @@ class Corrector:
 
     def __init__(self, owner: Owner, store: Store, bounded: BoundedLadder, clock: Callable[[], float]) -> None:
         self._owner, self._store, self._bounded, self._clock = owner, store, bounded, clock
+        self._compared: int | None = None  # the last step whose moments were compared when it was in the store
 
     async def flush(self) -> None:
         """Moves what the owner has accepted into the store."""
@@ -138,6 +139,8 @@ class Corrector:
             raise ErasedAhead(detail, field="key", value=shown(stored))
 
     async def _begin(self) -> None:
+        await self._owner.claim()
+        await self._owner.source(CORRECTIONS_SOURCE)  # first: a worker that may not do this need not flush for it
         await self._owner.flush()
         await self._call_back_erased()
 
@@ -155,15 +158,19 @@ class Corrector:
 
     async def _call_back_erased(self) -> None:
         """Calls back what is called of rows that were erased while the last step was made."""
-        tail = (await self._owner.source(CORRECTIONS_SOURCE)).tail
+        step = await self._owner.source(CORRECTIONS_SOURCE)
+        if step.position == self._compared or not step.tail:
+            return
         corrections: dict[str, Correction] = {}
         seen: dict[str, int] = {}
-        for noted, erased_at in (_read_erasures(tail) if tail else {}).items():
-            if (await self._store.rows(noted)).erased_at > erased_at:
-                key = corrected_key(noted)
+        for moved, erased_at in _read_erasures(step.tail).items():
+            if (await self._store.rows(moved)).erased_at > erased_at:
+                key = corrected_key(moved)
                 read = await self._read(key)
                 corrections[key], seen[key] = call_back_all(read.link), read.erased_at
                 self._require_counting(key, read, corrections[key])
+        if not any(corrections.values()):
+            self._compared = step.position
         await self._count(corrections, seen)
 
     async def read(self, stored: str) -> CalledLink:

@@ -114,7 +114,7 @@ class Owner:
         self._stamps = stamps or Stamps(clock, [0])
         self._stamps.follow(max(buffer.until_us for buffer in self._buffers.all()))
         self._commit: GroupCommit[Hit, Batch] = GroupCommit(
-            journal.commit, clock, self._stamps.next, close_group, self._buffers.add
+            journal.commit, clock, self._stamps.next, close_group, self._buffers.add, journal.commits_at_once
         )
         self._deduplication = Deduplication(
             store, self._buffers.accepted_at, alone, ID_WINDOW_S * 1_000_000, self._stamps.next
@@ -370,7 +370,8 @@ class Owner:
     async def _take(self) -> FlushRecord | None:
         """Records the next flush and takes the buffer; returns None if there is nothing to flush."""
         assert self._held is not None
-        if self._buffers.filling.is_empty() and not self._revisit and not self._books.status.quarantined:
+        is_idle = self._buffers.filling.is_empty() and not self._revisit and not self._books.status.quarantined
+        if is_idle and not self._journal.must_flush:
             return None
         number = self.next_flush
         async with self._commit.exclusive():
@@ -382,7 +383,7 @@ class Owner:
     async def _carry_out(self, record: FlushRecord) -> None:
         held, taken, store, started = self._held, self._buffers.taken, self._store, self._clock()
         assert held is not None and taken is not None
-        if not await self._in_store_thread(lambda: store.begin(held, record.previous, record.number, int(started))):
+        if not await self._in_store_thread(lambda: self._journal.begin(store, held, record, int(started))):
             raise OwnerFenced(f"another process has taken owner {held.owner} over; restart to go on as another owner")
         if taken.undecided:
             ids = {id_: one.accepted_us for id_, one in taken.undecided.items()}
@@ -423,6 +424,7 @@ class Owner:
         self._books.completed(started, self._clock(), rows, taken.hits())
         self._given_up -= flush.given_up
         self._flushed(self.status)
+        await self._in_store_thread(self._journal.drop_completed)
         await self._in_store_thread(lambda: taken.drain(pause))
 
     def _replay_taken(self, refused: set[str], erasures: Mapping[str, int]) -> Buffer:
@@ -466,6 +468,11 @@ class Owner:
                         await self._give_back_number(self._held)
         finally:
             await self.release()
+
+    def lose(self, error: OwnerFenced) -> None:
+        """Accepts and flushes nothing more, and shows nothing of what is buffered: another process has all of it."""
+        self._closed = self._closed or error
+        self._books.lost()
 
     async def release(self) -> None:
         """Releases the journal without a flush: what it holds stays in it."""

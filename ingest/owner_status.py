@@ -53,6 +53,9 @@ class Bookkeeping:
         store_up, failed = not isinstance(error, StoreUnavailable), self.status.failed_flushes + 1
         self.status = replace(self.status, store_up=store_up, failed_flushes=failed)
 
+    def lost(self) -> None:
+        self.status = replace(self.status, state="fenced")
+
     def completed(self, started: float, now: float, rows: int, hits: int) -> None:
         self.status = replace(
             self.status,

@@ -107,7 +107,7 @@ def what_it_is(key: str, noun: str) -> tuple[str, str | None]:
 def with_pending(row: Row, pending: Sequence[Pending], marks: Mapping[int, int], ladder: Ladder) -> Row:
     """Returns the row with those pending hits added that stored rows with these marks do not include."""
     for hits in pending:
-        if hits.is_missing(marks.get(hits.owner, 0)):
+        if hits.is_missing(marks):
             row = add(row, hits.delta, ladder)
     return row
 

@@ -45,6 +45,22 @@ def adopter_lock(data: Path) -> Path:
     return data / "adopter.lock"
 
 
+def take_worker_number(data: Path, workers: int) -> int:
+    """Returns the first worker's number, from 1 on, that no process has; this one has it until it ends.
+
+    For workers without a journal in the folder. Raises JournalHeld.
+    """
+    for number in range(1, workers + 1):
+        lock = os.open(data / f"worker-{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+        else:
+            return number
+    raise JournalHeld(f"all {workers} workers of {data} are running")
+
+
 def journal_folder(data: Path, number: int) -> Path:
     """Returns the folder of journal `number`, 1 or more."""
     return data / f"{JOURNAL}{number}"

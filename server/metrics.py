@@ -138,6 +138,14 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_statsd_lines_total": Family(
         "Lines of StatsD: taken, refused (also later, by the write route), dropped, lost.", ("outcome",)
     ),
+    "clickcurve_frames_total": Family(
+        "Groups of hits sent to the cluster's journal: kept, or given up (their connections close).", ("outcome",)
+    ),
+    "clickcurve_rounds_total": Family(
+        "Rounds of 2 s in which a worker shows the cluster that it lives: counted, missed.", ("outcome",)
+    ),
+    "clickcurve_dead_owners": Family("Owners in the cluster whose processes are gone, not emptied yet."),
+    "clickcurve_adopted_owners_total": Family("Owners of processes that are gone, taken to be emptied."),
     "clickcurve_alerts_firing": Family("Alerts that fire, of those that this node keeps."),
     "clickcurve_alert_messages_total": Family(
         "Messages of alerts by outcome: delivered, failed (sent again), given up.", ("outcome",)

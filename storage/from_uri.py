@@ -75,6 +75,7 @@ def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
     address = cassandra_uri.parse(uri)
     # The driver takes a third of a second to import and our part 1 MB, which processes on other stores are spared.
     with extra_for("the store cassandra://"):
+        from storage.cassandra.node_settings import SETTINGS_QUERY, forgetful
         from storage.cassandra.requests import Requests
         from storage.cassandra.schema import open_keyspace
         from storage.cassandra.session import Session, connect
@@ -82,6 +83,7 @@ def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
         from storage.cassandra.store import CassandraStore
 
     noted: list[Ladder] = []  # the keyspace's, once it was reached
+    sessions: list[Session] = []
 
     def connect_to_keyspace() -> Session:
         session = connect(address)
@@ -91,6 +93,7 @@ def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
             session.close()
             raise
         noted.append(ladder)
+        sessions.append(session)
         for sentence in sentences:
             options.warn(sentence)
         return session
@@ -101,7 +104,11 @@ def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
         return noted[-1]
 
     requests = Requests(connect_to_keyspace, address.in_flight, options.later)
-    return CassandraStore(requests, address.row_cache_mib * 1024 * 1024, ladder)
+
+    def why_no_journals() -> str | None:
+        return forgetful(sessions[-1].on_each_node(SETTINGS_QUERY))
+
+    return CassandraStore(requests, address.row_cache_mib * 1024 * 1024, ladder, why_no_journals)
 
 
 OPENERS: dict[str, Callable[[str, str, _Options], Store]] = {

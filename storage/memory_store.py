@@ -31,6 +31,7 @@ from storage.contract import (
     StoredLink,
     StoredRow,
 )
+from storage.memory_journals import MemoryJournals
 from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
 
 
@@ -49,6 +50,7 @@ class MemoryStore:
         self._ids: dict[str, dict[tuple[int, int], int]] = {}  # id -> (owner, flush) -> accepted_us
         self._sources: dict[str, Source] = {}
         self._notes: dict[str, str] = {}
+        self._journals = MemoryJournals(self._lock, self._owners)
 
     def uuid(self) -> str:
         return self._uuid
@@ -79,6 +81,9 @@ class MemoryStore:
 
     def close_owner(self, held: Held) -> bool:
         return self._change(held.owner, lambda stored: closed(stored, held))
+
+    def journals(self) -> MemoryJournals:
+        return self._journals
 
     def _change(self, owner: int, change: Callable[[OwnerRecord | None], OwnerRecord | None]) -> bool:
         with self._lock:

@@ -1,7 +1,7 @@
 """How an owner's record may change: one set of rules for every store.
 
-`claimed`, `claimed_to_rewrite`, `begun` and `closed` return the record as it is after the change: the stored one if the
-change was made before, None if the change is refused.
+`claimed`, `claimed_to_rewrite`, `begun`, `closed`, `begun_naming` and `done_with` return the record as it is after the
+change: the stored one if the change was made before, None if the change is refused.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from clickcurve.buckets.errors import OwnerFenced
-from storage.contract import CLOSED, FINAL, OPEN, Held, OwnerRecord
+from storage.contract import CLOSED, FINAL, OPEN, Held, JournalRecord, OwnerRecord
 
 
 def claim_condition(record: OwnerRecord) -> tuple[int, str, str, int]:
@@ -40,6 +40,24 @@ def closed(stored: OwnerRecord | None, held: Held) -> OwnerRecord | None:
     if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state in FINAL:
         return None
     return replace(stored, state=CLOSED)
+
+
+def begun_naming(
+    stored: JournalRecord | None, held: Held, previous: int, flush: int, at: int, fold_day: int, frames: str
+) -> JournalRecord | None:
+    if stored is None:
+        return None
+    after = begun(stored.record, held, previous, flush, at)
+    if after is None:
+        return None
+    naming = JournalRecord(after, previous, fold_day, frames, stored.done)
+    return None if stored.record.begun == flush and stored != naming else naming
+
+
+def done_with(stored: JournalRecord | None, held: Held, flush: int) -> JournalRecord | None:
+    if stored is None or not is_open(stored.record, held) or stored.record.begun != flush:
+        return None
+    return replace(stored, done=flush)
 
 
 def is_open(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:

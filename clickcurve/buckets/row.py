@@ -53,6 +53,7 @@ from clickcurve.buckets.errors import CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, MINUTE_S, Ladder
 
 MAX_COUNT = 2**127
+NO_MARK = 2**63  # above the number of any flush
 
 
 class Row(NamedTuple):
@@ -110,18 +111,26 @@ class Delta(NamedTuple):
 class Pending:
     """Hits of an owner that may not be in its stored row yet.
 
-    flush returns the number of the flush that took them, None as long as none has. It is a function because they may be
-    taken, and stored, between the moment they were looked up and the moment the row was read.
+    flush returns the number of the flush that took them, None as long as none has, and `whose` the owner's number. They
+    are functions because between the moment they were looked up and the moment the row was read the hits may be taken,
+    and stored, and the owner may get another number by a claim. A mark from `others_from` on is of another process,
+    which has taken all that this one holds.
     """
 
-    owner: int
+    whose: Callable[[], int]
     flush: Callable[[], int | None]
     delta: Delta
+    others_from: int = NO_MARK
 
-    def is_missing(self, mark: int) -> bool:
-        """Returns whether they are missing in a row of this owner with this mark, read after they were looked up."""
-        flush = self.flush()
-        return flush is None or flush > mark
+    @property
+    def owner(self) -> int:
+        return self.whose()
+
+    def is_missing(self, marks: Mapping[int, int]) -> bool:
+        """Returns whether the stored rows lack them. marks: of the rows by owner, read after they were looked up."""
+        flush = self.flush()  # first: a flush is of the number that the owner has by then
+        mark = marks.get(self.owner, 0)
+        return mark < self.others_from and (flush is None or flush > mark)
 
 
 def add(row: Row, delta: Delta, ladder: Ladder) -> Row:

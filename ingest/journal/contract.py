@@ -8,18 +8,18 @@ A journal keeps the groups of hits that were accepted and are not in the store y
 3. `claim` makes the process the holder of an owner in the store, before the first flush and again for each new epoch.
 4. `record_flush` cuts: all groups so far belong to that flush, all later ones to none. The owner writes the rows, as
    often as it takes, and reads `frames(flush)` again if it must: they are the same each time, also after a restart.
-   `complete_flush` drops them. One flush at a time is unfinished.
+   `complete_flush` and `drop_completed` end it. One flush at a time is unfinished.
 5. `give_back` ends a clean stop, when the last flush is complete. `close` comes last in any case.
 
 Which call comes from where:
 
-- `commit` is called on the event loop and must not block for longer than a quick sync. The next one is called when the
-  one before is settled, and none while one of the calls below runs `between_commits`.
+- `commit` is called on the event loop and must not block for longer than a quick sync. At most `commits_at_once` are
+  not settled, and none while one of the calls below runs `between_commits`.
 - `state`, `bytes_held` and `check_room` are asked on the event loop, at any time: they answer from memory, or from
   calls that take microseconds.
 - `record_flush`, `complete_flush` and `close` block, in a thread of their own, between two commits. Hits wait then.
-- `claim` and `give_back` block in the thread of flushes, while groups are committed. A step that must not meet a commit
-  is handed to `between_commits`, which returns when it was done, and raises what it raised.
+- `claim`, `begin`, `drop_completed` and `give_back` block in the thread of flushes, while groups are committed. A step
+  that must not meet a commit is handed to `between_commits`, which returns when it was done, and raises what it raised.
 - `frames` is called on the loop before anything is accepted, and in the thread of flushes later, while groups are
   committed. Its frames are taken there one after the other.
 
@@ -28,7 +28,8 @@ What errors mean for the hits concerned, raised at once or by the future of a co
 - JournalFull, JournalBroken, OwnerFenced: certainly not kept, now and after any recovery. Answered 503.
 - JournalBehind: certainly not kept either. Answered 429.
 - JournalUnknown: kept whole or not at all, and nobody knows. The connection is closed without an answer. A recovery
-  decides for good: what it finds counts, and what it does not find never comes back.
+  decides for good: what it finds counts, and what it does not find never comes back. No recovery finds it beside
+  something later, which may be its repeat: an id or a piece of an import would count twice.
 - Anything else is a defect. It is answered 500, and the hits may count.
 
 Of the other calls, StoreUnavailable, JournalFull and JournalBroken mean that the call may have happened: the owner
@@ -91,6 +92,8 @@ class Frame(NamedTuple):
 class Journal(Protocol):
     """The calls of a journal; the module's text says from where, and what their errors mean."""
 
+    commits_at_once: int
+
     @property
     def state(self) -> JournalState:
         """The state as it is now: what the last call that succeeded has made of it."""
@@ -98,6 +101,14 @@ class Journal(Protocol):
     @property
     def bytes_held(self) -> int:
         """How many bytes the journal takes, for /metrics."""
+
+    @property
+    def others_from(self) -> int:
+        """The least number of a flush that only another process makes: it has taken all that is held here."""
+
+    @property
+    def must_flush(self) -> bool:
+        """Whether a flush must be recorded before anything is accepted, be it one of nothing."""
 
     def commit(self, payloads: Sequence[bytes], accepted_us: int) -> Future[None] | None:
         """Keeps these payloads as one group, all of them or none. No payloads: does nothing.
@@ -131,8 +142,14 @@ class Journal(Protocol):
         unfinished, or if the number does not rise.
         """
 
+    def begin(self, store: Store, held: Held, flush: FlushRecord, at: int) -> bool:
+        """Begins a recorded flush in the store, as `Store.begin` does, if recording it has not. False: fenced."""
+
     def complete_flush(self, number: int) -> None:
-        """Records durably that the store has the flush, and drops what it covers. May be repeated after an error."""
+        """Records durably that the store has the flush. May be repeated after an error."""
+
+    def drop_completed(self) -> None:
+        """Drops what the last complete flush covers, if `complete_flush` has not. May be repeated after an error."""
 
     def check_room(self) -> None:
         """Raises JournalFull if the next group would be refused; OSError if that cannot be told."""

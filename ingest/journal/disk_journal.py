@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Literal
 
 from clickcurve.buckets.errors import JournalBroken, JournalError, JournalFull, JournalHeld, JournalUnknown
+from clickcurve.buckets.row import NO_MARK
 from ingest import claim
 from ingest.journal.contract import BetweenCommits, FlushRecord, Frame, Identity
 from ingest.journal.disk import Disk
@@ -78,6 +79,7 @@ class DiskJournal:
     before the first group, and without a clock.
     """
 
+    commits_at_once = 1
     recovered: Recovered
 
     def __init__(self, folder: Path, disk: Disk, max_bytes: int, segment_bytes: int, chunk_bytes: int) -> None:
@@ -135,6 +137,14 @@ class DiskJournal:
     def bytes_held(self) -> int:
         """The bytes that count against `max_bytes`: all that was written to files that still exist."""
         return self._files.bytes_held
+
+    @property
+    def others_from(self) -> int:
+        return NO_MARK
+
+    @property
+    def must_flush(self) -> bool:
+        return False
 
     # --- hits ---------------------------------------------------------------------------------------------------
     def commit(self, payloads: Sequence[bytes], accepted_us: int) -> Future[None] | None:
@@ -291,6 +301,12 @@ class DiskJournal:
             flush = DiskFlushRecord(number, state.last_flush, fold_day, last_segment)
             self._record(replace(state, flush=flush), as_frame=without_hits)
             return flush
+
+    def drop_completed(self) -> None:
+        """Returns at once: `complete_flush` has removed the segments."""
+
+    def begin(self, store: Store, held: Held, flush: FlushRecord, at: int) -> bool:
+        return store.begin(held, flush.previous, flush.number, at)
 
     def complete_flush(self, number: int) -> None:
         """Records durably that the store has the flush, and removes its segments. May be repeated after an error."""

@@ -5,9 +5,10 @@ brought no new member (or after MAX_TURNS, or at GROUP_FULL members). A single r
 all requests that the loop had ready share one sync. Compared with one sync each turn, this took single POSTs from 0.47
 to 0.66 of the rate of an empty answer.
 
-A journal settles a commit at once or later; until then the next group gathers. One commit runs at a time. `exclusive`
-lets the owner do something between two commits, such as beginning a flush, when the journal and the buffer hold the
-same. A large group is counted in steps, a turn of the loop each, and the groups after it are committed meanwhile.
+A journal settles a commit at once or later; meanwhile the next group gathers. As many commits run at a time as the
+journal takes. `exclusive` lets the owner do something between commits, such as beginning a flush: none is under way,
+and the journal and the buffer hold the same. A large group is counted in steps, a turn of the loop each, and the groups
+after it are committed meanwhile.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ Closed = Callable[[Group[H, B], int], Sequence[bytes]]
 
 
 class GroupCommit(Generic[H, B]):
-    """Gathers requests into groups and commits them one after the other. `commit`: the journal's."""
+    """Gathers requests into groups and commits them, at most so many at once. `commit`: the journal's."""
 
     def __init__(
         self,
@@ -79,18 +80,20 @@ class GroupCommit(Generic[H, B]):
         stamp: Callable[[], int],
         close: Closed[H, B],
         committed: Committed[H, B],
+        most_under_way: int = 1,
     ) -> None:
         self._commit_group = commit
         self._clock = clock
         self._stamp = stamp
         self._close = close
         self._committed = committed
+        self._most = most_under_way
         self._group: Group[H, B] = Group()
         self._armed = False
         self._turns = 0
         self._seen = 0
-        self._busy = False
-        self._idle: list[asyncio.Future[None]] = []  # waiting for the commit under way, in order
+        self._busy = 0  # commits under way; `_most` also while no commit may be
+        self._idle: list[asyncio.Future[None]] = []  # waiting for the end of all commits under way, in order
         self._counting: deque[tuple[Group[H, B], Iterator[None]]] = deque()  # large groups, one after the other
         self._none_counting = asyncio.Event()
         self._none_counting.set()
@@ -127,8 +130,8 @@ class GroupCommit(Generic[H, B]):
 
     # --- committing ----------------------------------------------------------------------------------------------
     def _arm(self) -> None:
-        if self._busy:
-            return  # `_release` arms again when the commit under way ends
+        if self._busy >= self._most or self._idle:
+            return  # `_release` arms again when a commit under way ends
         self._armed = True
         self._turns = self._seen = 0
         asyncio.get_running_loop().call_soon(self._poll)
@@ -141,7 +144,7 @@ class GroupCommit(Generic[H, B]):
             asyncio.get_running_loop().call_soon(self._poll)
             return
         self._armed = False
-        if not self._busy and members:
+        if self._busy < self._most and not self._idle and members:
             self._commit()
 
     def _commit(self) -> None:
@@ -157,7 +160,7 @@ class GroupCommit(Generic[H, B]):
         if kept is None:
             self._settle(group, minute, accepted_us)
         else:
-            self._busy = True
+            self._busy += 1
             kept.add_done_callback(lambda done: self._ended(group, minute, accepted_us, done.exception()))
 
     def _ended(self, group: Group[H, B], minute: int, accepted_us: int, error: BaseException | None) -> None:
@@ -165,7 +168,7 @@ class GroupCommit(Generic[H, B]):
             self._settle(group, minute, accepted_us)
         else:
             _fail(group, error)
-        self._release()
+        self._release(1)
 
     def _settle(self, group: Group[H, B], minute: int, accepted_us: int) -> None:
         steps = self._committed(group, minute, accepted_us)
@@ -193,15 +196,15 @@ class GroupCommit(Generic[H, B]):
         else:
             self._none_counting.set()
 
-    def _release(self) -> None:
-        self._busy = False
-        while self._idle:
+    def _release(self, commits: int) -> None:
+        self._busy -= commits
+        while self._idle and not self._busy:
             turn = self._idle.pop(0)
             if not turn.done():  # else it was given up in this very step
-                self._busy = True
+                self._busy = self._most
                 turn.set_result(None)
                 return
-        if self._group.members():
+        if self._group.members() and not self._armed:
             self._arm()
 
     def after_requests(self, call: Callable[[], object]) -> None:
@@ -236,15 +239,15 @@ class GroupCommit(Generic[H, B]):
                 if turn in self._idle:
                     self._idle.remove(turn)
                 elif not turn.cancelled():
-                    self._release()  # it had come already
+                    self._release(self._most)  # it had come already
                 raise
         else:
-            self._busy = True
+            self._busy = self._most
         try:
             await self._none_counting.wait()  # for those that came meanwhile: no more can
             yield
         finally:
-            self._release()
+            self._release(self._most)
 
 
 def _answer(group: Group[H, B]) -> None:

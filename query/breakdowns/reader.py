@@ -172,7 +172,7 @@ class BreakdownReader:
                     raise _naming_breakdown(error, stored_parts.key, owner) from error
         deltas: dict[int, list[BreakdownDelta]] = {}
         for waiting in pending:
-            if waiting.is_missing(stored_parts.marks.get(waiting.owner, 0)):
+            if waiting.is_missing(stored_parts.marks):
                 values = {name: hours for name, hours in waiting.delta.values.items() if name in only}
                 deltas.setdefault(waiting.owner, []).append(replace(waiting.delta, values=values))
         for owner, of_owner in deltas.items():

@@ -123,7 +123,7 @@ class _Counter:
 
     def with_pending(self, stored: StoredCount, pending: Sequence[Pending]) -> StoredCount:
         """Returns the count with the pending hits that the stored rows do not have."""
-        missing = [each.delta for each in pending if each.is_missing(stored.marks.get(each.owner, 0))]
+        missing = [each.delta for each in pending if each.is_missing(stored.marks)]
         return stored._replace(hits=stored.hits + sum(map(self._delta, missing)))
 
     def _delta(self, delta: Delta) -> int:

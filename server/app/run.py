@@ -8,14 +8,15 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import uvicorn
 import uvloop
 
+from clickcurve.buckets.errors import OwnerFenced
 from server.app.drain import drain
-from server.app.shutdown import Signals
+from server.app.shutdown import Signals, StoppedEarly
 from server.app.startup import running
 from server.app.worker import Worker
 from server.http.address_connections import AddressConnections
@@ -25,7 +26,7 @@ from server.http.host_and_origin_guard import answering_pages
 from server.logs import log
 from server.process import systemd
 from server.process.open_files import fitting_connections
-from server.process.supervisor import ParentProcess
+from server.process.supervisor import LOST_OWNER, ParentProcess
 from server.settings.table import Settings
 
 BACKLOG = 2_048  # connections that wait to be accepted
@@ -64,8 +65,10 @@ def run(
 ) -> int:
     """Serves on the socket until a signal, or until the parent is gone, if there is one. Returns the exit code.
 
-    listening: called when it listens.
+    listening: called when it listens. Ends with LOST_OWNER, for the parent to start another worker, when another
+    process has taken this one's owner.
     """
+    lost: list[OwnerFenced] = []
 
     async def main() -> None:
         # Set before the first flush and kept until the end: a stop during the first flush ends in order too, and a
@@ -76,7 +79,7 @@ def run(
         loop = asyncio.get_running_loop()
         signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(signals.reload))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # which the command has held back
-        async with running(settings, [0] if parent is None else parent.slots) as worker:
+        async with running(settings, [0] if parent is None else parent.slots, signals.check) as worker:
             # A worker that replaces another one has the settings of its parent's start; the rules may differ by now.
             signals.take_worker(worker, reload=parent is not None and settings.config is not None)
             server = _uvicorn(worker, listener, listening)
@@ -86,7 +89,9 @@ def run(
                 signals.begin_drain = partial(loop.call_soon_threadsafe, begin)
             if parent is not None:
                 loop.add_reader(parent.gone, _orphaned, parent.gone, server)
-            if not signals.to_stop:
+            if worker.own.cluster is not None:
+                worker.own.cluster.when_lost(partial(_lost_owner, worker, server, lost))
+            if not signals.to_stop and not lost:
                 # Requests leave no cycles behind, so the collector need not look every 700 objects: some 3 % of a hit.
                 gc.freeze()
                 gc.set_threshold(20_000, 20, 100)
@@ -97,9 +102,17 @@ def run(
             if parent is None:
                 systemd.stopping()
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, suppress(StoppedEarly):
         runner.run(main())
-    return 0
+    return LOST_OWNER if lost else 0
+
+
+def _lost_owner(worker: Worker, server: Uvicorn, lost: list[OwnerFenced], error: OwnerFenced) -> None:
+    """Stops this worker because another process has taken its owner, with all that it has accepted."""
+    lost.append(error)
+    worker.owner.lose(error)
+    log.warning("owner lost", extra={"owner": worker.owner.number, "then": "another worker takes one"})
+    server.stop()
 
 
 def _orphaned(gone: int, server: Uvicorn) -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import errno
 import socket
 import sys
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.visible import visible
@@ -17,7 +21,7 @@ from server.logs import log
 from server.process import open_files, supervisor, systemd
 from server.settings.alerts import require_smtp
 from server.settings.table import Settings
-from server.settings.values import is_loopback
+from server.settings.values import ON_DISK, is_loopback
 from server.tokens.gate import check_reach
 from server.tokens.known_tokens import admin_token, mounted_tokens, read_tokens_copy
 from server.tokens.token_book import TokenBook
@@ -33,7 +37,10 @@ def serve(settings: Settings) -> int:
     in_memory = settings.store.startswith("memory:")
     if in_memory and settings.workers > 1:
         raise SettingInvalid("memory:// works in one process only: set workers to 1", field="workers")
-    with data_folder.held(settings.data, settings.store, "clickcurve serve"):
+    with (
+        with_folder(settings) as settings,
+        data_folder.held(settings.data, settings.store, "clickcurve serve"),
+    ):
         tokens = knows_tokens(settings)
         check_reach(settings.host, tokens, settings.insecure)
         listener = bind(settings.host, settings.port)
@@ -46,7 +53,7 @@ def serve(settings: Settings) -> int:
         if not tokens and not is_loopback(settings.host):
             log.warning("insecure", extra={"host": settings.host, "then": "anybody who can connect may write and read"})
         metrics.clear_samples(data_folder.samples_folder(settings.data))
-        if settings.workers == 1:
+        if settings.workers == 1 and settings.journal == ON_DISK:  # else a parent replaces one that lost its owner
             with listener:
                 return run.run(settings, listener, lambda: _ready(listener), None)
         patience_s = settings.drain_s + connection.LAST_ANSWERS_S + shutdown.LAST_FLUSH_S + 3.0
@@ -57,6 +64,16 @@ def serve(settings: Settings) -> int:
             lambda parent: _work(settings, listener, parent),
             lambda: _ready(listener),
         ).run()
+
+
+@contextmanager
+def with_folder(settings: Settings) -> Iterator[Settings]:
+    """Gives the settings, with a temporary data folder where none is named and no journal is in it."""
+    if settings.journal == ON_DISK or settings.origins["data"] != "default":
+        yield settings
+        return
+    with TemporaryDirectory(prefix="clickcurve-", ignore_cleanup_errors=True) as folder:
+        yield replace(settings, data=Path(folder))
 
 
 def knows_tokens(settings: Settings) -> bool:

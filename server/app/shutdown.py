@@ -20,6 +20,10 @@ LAST_FLUSH_S = 10
 LATER = "the next start flushes the journal"
 
 
+class StoppedEarly(Exception):
+    """The server is to stop before it has begun to serve."""
+
+
 class Signals:
     """The signals that came: to stop, or to read the settings file again. Its parts may come later than a signal."""
 
@@ -42,6 +46,11 @@ class Signals:
         self.to_stop = True
         if self.stop_serving is not None:
             self.stop_serving()
+
+    def check(self) -> None:
+        """Raises StoppedEarly if the server is to stop."""
+        if self.to_stop:
+            raise StoppedEarly
 
     def reload(self) -> None:
         """Reads the limiter's rules, those for bots and the file of countries again (SIGHUP)."""
@@ -75,6 +84,8 @@ async def shut_down(worker: Worker) -> None:
     except ClickcurveError as error:
         log.warning("last flush failed", extra={"reason": error.detail, "then": LATER})
     await worker.peers.close()
+    if worker.own.cluster is not None:
+        await worker.own.cluster.presence.end()
     worker.store.close()
     log.info("stopped", extra={"journal": worker.name, "hits_left": worker.owner.status.buffered_hits})
 

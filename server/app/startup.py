@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+import secrets
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 
 from clickcurve.buckets.errors import ClickcurveError, JournalError, JournalSuperseded, OwnerFenced
@@ -12,38 +13,32 @@ from ingest.owner import Owner
 from ingest.stamps import Slots
 from server import data_folder
 from server.app.shutdown import shut_down
-from server.app.worker import OwnJournal, Worker
+from server.app.worker import OwnJournal, Worker, today
 from server.logs import log
+from server.process.cluster_owners import ClusterOwners
 from server.process.journals import make_give_way, take_journal
+from server.process.presence import Presence
 from server.settings.table import Settings
+from server.settings.values import IN_CLUSTER
 from server.workers.orphaned_journals import log_quarantined
 from storage.contract import Store
 from storage.from_uri import open_store
 
 CLAIM_S = 20  # for a store that neither answers nor fails; longer than any store of ours takes for that
 FIRST_FLUSH_S = 3  # after the claim; then requests are answered
+CALLERS = "callers_secret"  # the note of what the limiter hashes its callers with, where no data folder keeps it
 
 
 @asynccontextmanager
-async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
+async def running(
+    settings: Settings, slots: Slots, check_stop: Callable[[], None] = lambda: None
+) -> AsyncIterator[Worker]:
     """Runs a worker with its journal and its jobs, and flushes when the block ends. `slots`: for all workers' stamps.
 
-    Raises ClickcurveError when it must not start.
+    check_stop: raises if the server is to stop before it has begun. Raises ClickcurveError when it must not start.
     """
-    number, journal = take_journal(settings)  # before it waits for the store: others adopt what nobody holds
-    try:
-        store = open_store(
-            settings.store,
-            settings.ladder,
-            warn=lambda warning: log.warning("store", extra={"reason": warning}),
-            later=lambda error: log.warning(
-                "store unavailable", extra={"reason": error.detail, "then": "hits are accepted"}
-            ),
-        )
-    except BaseException:
-        journal.close()
-        raise
-    worker = await _begin(settings, number, journal, store, slots)
+    in_cluster = settings.journal == IN_CLUSTER
+    worker = await (_begin_in_cluster(settings, slots, check_stop) if in_cluster else _begin_on_disk(settings, slots))
     await worker.attributes.begin(bool(worker.pending.status.buffered_hits), FIRST_FLUSH_S)
     await worker.tokens.begin(FIRST_FLUSH_S)
     await worker.corrections.begin(FIRST_FLUSH_S)
@@ -55,6 +50,74 @@ async def running(settings: Settings, slots: Slots) -> AsyncIterator[Worker]:
         yield worker
     finally:
         await shut_down(worker)
+
+
+def _open_store(settings: Settings, later: str) -> Store:
+    return open_store(
+        settings.store,
+        settings.ladder,
+        warn=lambda warning: log.warning("store", extra={"reason": warning}),
+        later=lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": later}),
+    )
+
+
+async def _begin_in_cluster(settings: Settings, slots: Slots, check_stop: Callable[[], None]) -> Worker:
+    """Makes a worker with an owner whose journal is in the cluster, however long it takes until it has one.
+
+    Its first flush names what the owner's last holder left. Until it has begun, nothing is accepted.
+    """
+    number = data_folder.take_worker_number(settings.data, settings.workers)
+    store = _open_store(settings, "the start waits")
+    presence = Presence(store, secrets.token_hex(8))
+    try:
+        cluster = ClusterOwners(store, presence, data_folder.journal_folder(settings.data, number).name, today)
+        own = await _own_in_cluster(settings, number, store, slots, cluster, check_stop)
+        await asyncio.to_thread(_keep_secret, settings, store)
+    except BaseException:
+        await presence.end()
+        store.close()
+        raise
+    return Worker(settings, own, store)
+
+
+async def _own_in_cluster(
+    settings: Settings,
+    number: int,
+    store: Store,
+    slots: Slots,
+    cluster: ClusterOwners,
+    check_stop: Callable[[], None],
+) -> OwnJournal:
+    while True:
+        own = OwnJournal(settings, number, await cluster.take(check_stop), store, slots, cluster)
+        try:
+            await begin_first_flush(own.owner)
+            return own
+        except JournalSuperseded as error:
+            log_quarantined(error, own.recovered, cluster.quarantine(own.owner.number))
+        except OwnerFenced as error:
+            first_flush_failed(error, "another owner is taken")
+        except ClickcurveError as error:
+            first_flush_failed(error, "hits are refused until one has begun")
+            return own
+        await own.owner.release()
+
+
+def _keep_secret(settings: Settings, store: Store) -> None:
+    """Writes what callers are hashed with into the data folder, which may be a new one at each start."""
+    file = data_folder.callers_secret(settings.data)
+    if not file.exists():
+        data_folder.replace_private(file, store.note(CALLERS, secrets.token_hex(32)))
+
+
+async def _begin_on_disk(settings: Settings, slots: Slots) -> Worker:
+    number, journal = take_journal(settings)  # before it waits for the store: others adopt what nobody holds
+    try:
+        store = _open_store(settings, "hits are accepted")
+    except BaseException:
+        journal.close()
+        raise
+    return await _begin(settings, number, journal, store, slots)
 
 
 async def _begin(settings: Settings, number: int, journal: DiskJournal, store: Store, slots: Slots) -> Worker:
@@ -79,16 +142,16 @@ async def _begin(settings: Settings, number: int, journal: DiskJournal, store: S
         except ClickcurveError as error:
             store_answers = False
             first_flush_failed(error, "hits are accepted; it is tried again")
-            if own.is_judged or not _gives_way(settings, own):
+            if own.is_judged or not _gives_way(settings, own, journal):
                 return Worker(settings, own, store)
         await own.owner.release()
         number, journal = take_journal(settings)
 
 
-def _gives_way(settings: Settings, own: OwnJournal) -> bool:
+def _gives_way(settings: Settings, own: OwnJournal, journal: DiskJournal) -> bool:
     """Puts a new journal in the place of the own one; returns False if no disk takes one."""
     try:
-        moved_to = make_give_way(settings, own.journal)
+        moved_to = make_give_way(settings, journal)
     except JournalError as error:
         log.warning("journal goes on unclaimed", extra={"reason": error.detail})
         return False

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import fold_day
+from ingest.journal.contract import Journal
 from ingest.journal.disk_journal import DiskJournal
 from ingest.journal.segment_format import NEW
+from ingest.owner import Owner
 from ingest.reading.counters import IngestCounters
 from ingest.stamps import Slots, Stamps
 from server import clock, data_folder
@@ -29,7 +31,8 @@ from server.limiter.history import LimitHistory
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics, Sample, process_samples
 from server.process import jobs
-from server.process.journals import MIB, is_alone, open_orphan, open_owner
+from server.process.cluster_owners import ClusterOwners
+from server.process.journals import MIB, is_alone, open_journal, open_orphan, open_owner, place_of
 from server.process.schedule import Schedule
 from server.settings.table import Settings
 from server.tokens.audit import AuditLog
@@ -48,20 +51,50 @@ def today() -> int:
 
 
 class OwnJournal:
-    """The journal that a worker's hits go to, and the owner over it. `listening`: requests are answered."""
+    """The journal that a worker's hits go to, and the owner over it. `listening`: requests are answered.
 
-    def __init__(self, settings: Settings, number: int, journal: DiskJournal, store: Store, slots: Slots) -> None:
-        self.number, self.journal = number, journal
+    cluster: None if the journal is on a disk.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        number: int,
+        journal: Journal,
+        store: Store,
+        slots: Slots,
+        cluster: ClusterOwners | None = None,
+    ) -> None:
+        self.number, self.journal, self.cluster = number, journal, cluster
         self.listening = False
         self.stamps = Stamps(clock.now, slots, number - 1)
-        alone = is_alone(settings, store)
-        self.owner = open_owner(settings, journal, store, alone, self.stamps, lambda: self.listening)
+        self._settings, self._store = settings, store
+        self.owner = self._own_owner()
         self.recovered = self.owner.status.buffered_hits  # that were found in it
+
+    def _own_owner(self) -> Owner:
+        settings, journal, store = self._settings, self.journal, self._store
+        rest = is_alone(settings, store), self.stamps, lambda: self.listening
+        if isinstance(journal, DiskJournal):
+            return open_owner(settings, journal, place_of(journal), store, *rest)
+        assert self.cluster is not None
+        return open_owner(settings, journal, self.cluster.place, store, *rest, token=self.cluster.token)
 
     @property
     def is_judged(self) -> bool:
         """Whether the store has said that this journal may go on, or never saw it before."""
+        if not isinstance(self.journal, DiskJournal):
+            return True
         return self.owner.status.state != "unclaimed" or self.journal.recovered.identity == NEW.identity
+
+    async def open_orphan(self, number: int) -> Owner:
+        """Opens the owner over an orphaned journal. Raises JournalHeld, JournalDamaged, StoreUnavailable."""
+        settings, rest = self._settings, (self._store, self.stamps, lambda: self.listening)
+        if self.cluster is not None:
+            taken = await self.cluster.take_orphan(number)
+            return await open_orphan(settings, taken, self.cluster.place, *rest, self.cluster.token)
+        journal = await asyncio.to_thread(open_journal, settings, number)
+        return await open_orphan(settings, journal, place_of(journal), *rest)
 
 
 class Worker:
@@ -70,25 +103,24 @@ class Worker:
     def __init__(self, settings: Settings, own: OwnJournal, store: Store) -> None:
         self.settings, self.own, self.store = settings, own, store
         self.owner, self.number = own.owner, own.number
-        number, journal = own.number, own.journal
-        self.name = journal.folder.name
+        number = own.number
+        self.name = data_folder.journal_folder(settings.data, number).name
         self.draining = self.stopping = False
         self.attributes = Attributes(settings, store, clock.now)
         self.fold = jobs.DailyFold(today)
-        self.unheld = UnheldJournals(settings.data, number, settings.workers)
-        self.orphaned = OrphanedJournals(
-            self.unheld.orphaned,
-            lambda orphan: open_orphan(settings, orphan, store, own.stamps, lambda: own.listening),
-            lambda orphan: data_folder.quarantine(data_folder.journal_folder(settings.data, orphan)),
-            lambda owner: jobs.DailyFold(today).visit(owner),
-            today,
-        )
+        self.unheld = own.cluster or UnheldJournals(settings.data, number, settings.workers)
+        self.orphaned = self._orphaned()
         self.pending = PendingHits(self.owner, self.orphaned)
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.limit_history = self._limit_history()
         self.readiness = Readiness(
-            lambda: self.pending.status, settings.flush_s, store.rows, self._ending, journal.check_room
+            lambda: self.pending.status,
+            settings.flush_s,
+            store.rows,
+            self._ending,
+            own.journal.check_room,
+            self._cluster,
         )
         self.peers = Peers(settings.data, number, settings.workers)
         self.tokens = KnownTokens(settings, TokenBook(store), clock.now, writes_copy=number == 1)
@@ -131,9 +163,25 @@ class Worker:
         self.background = BackgroundRequests(settings, number, self.owner, queries, shown, self.gateway.hits)
         self.schedule = self._schedule()
 
+    def _orphaned(self) -> OrphanedJournals:
+        async def fold(orphan: Owner) -> None:
+            await jobs.DailyFold(today).visit(orphan)
+
+        return OrphanedJournals(self.unheld.orphaned, self.own.open_orphan, self.unheld.quarantine, fold, today)
+
     def _ending(self) -> str | None:
         """Returns why no more requests should come; None while they should."""
         return "the server is stopping" if self.stopping else "draining" if self.draining else None
+
+    def _cluster(self) -> dict[str, object]:
+        """Returns what /readyz says of a journal in the cluster. Raises JournalBroken while that does not answer."""
+        cluster, owner = self.own.cluster, self.owner.status
+        if cluster is None:
+            return {}
+        cluster.check_heard()
+        adopting = sorted(each.number for each in self.orphaned.owners)
+        missed = cluster.presence.missed_in_a_row
+        return {"epoch": owner.epoch, "adopting": adopting, "rounds_missed": missed}
 
     def _samples(self) -> list[Callable[[], samples.Samples]]:
         """Returns what each part says on /metrics."""
@@ -152,7 +200,8 @@ class Worker:
             self.limiter.samples,
             lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
             lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
-            lambda: iter([Sample("clickcurve_quarantined_journals", len(self._quarantined_journals()))]),
+            lambda: iter([Sample("clickcurve_quarantined_journals", self._quarantined())]),
+            lambda: iter(()) if self.own.cluster is None else self.own.cluster.samples(),
             lambda: self.background.samples(),
             samples.of_build(),
             process_samples,
@@ -196,8 +245,9 @@ class Worker:
         if self.number == 1:
             functions["rank"] = jobs.PrefixRankings(self.store, self.tokens.prefixes, clock.now).visit
             functions["audit"] = lambda: asyncio.to_thread(self.audit.forget)
-        if self.settings.workers > 1:
+        if self.settings.workers > 1 or self.own.cluster is not None:
             functions["dead_workers"] = self._adopt
+        if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
         functions |= self.background.jobs()
         phase = (self.number - 1) / self.settings.workers
@@ -213,8 +263,15 @@ class Worker:
     def _quarantined_journals(self) -> list[Path]:
         return data_folder.quarantined_journals(self.settings.data)
 
+    def _quarantined(self) -> int:
+        return len(self._quarantined_journals()) + (0 if self.own.cluster is None else self.own.cluster.quarantined)
+
     async def _adopt(self) -> None:
         """Empties the journals of workers that have died, as soon as no other worker goes on with them."""
+        if self.own.journal.must_flush:  # nothing is accepted until a flush has begun
+            await self.owner.flush()
+        if self.own.cluster is not None:
+            await self.own.cluster.find_to_fold()
         if self.unheld.look():
             await self.orphaned.visit()
 

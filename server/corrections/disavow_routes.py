@@ -107,25 +107,33 @@ class _Rules:
 
     async def answer(self, noted: NotedRule, state: str | None = None) -> dict[str, Any]:
         """Returns a rule as it is answered, with what it has called so far and could call yet."""
+        waiting = noted.waiting(await self._open_owners([] if state else [noted]))
         if noted.rule.prefix is not None:
             walked = await self.corrections.dry_run(noted.rule) if state == "dry_run" else noted.walked
-            return await self._answer_of_many(noted, walked or Walked(), state)
-        return await self._answer_of_row(noted, await self._read(noted.rule.stored), state)
+            return _answer_of_many(noted, walked or Walked(), waiting, state)
+        return _answer_of_row(noted, await self._read(noted.rule.stored), waiting, state)
 
     async def answers(self) -> list[dict[str, Any]]:
         """Returns all rules as they are answered, oldest first. What several are of is read once."""
         found = await in_thread("reading rules", self.corrections.book.all)
+        open_owners = await self._open_owners(found)
         by_row: dict[str, list[NotedRule]] = {}
         answers: dict[str, dict[str, Any]] = {}
         for each in found:
             if each.rule.prefix is not None:
-                answers[each.rule.id] = await self.answer(each)
+                answers[each.rule.id] = _answer_of_many(each, each.walked or Walked(), each.waiting(open_owners))
             else:
                 by_row.setdefault(each.rule.stored, []).append(each)
         for stored, several in by_row.items():
             link = await self._read(stored)
-            answers |= {each.rule.id: await self._answer_of_row(each, link) for each in several}
+            answers |= {each.rule.id: _answer_of_row(each, link, each.waiting(open_owners)) for each in several}
         return [answers[each.rule.id] for each in found]
+
+    async def _open_owners(self, some: Sequence[NotedRule]) -> list[int]:
+        """Returns the owners that rules may wait for; none, without a question, if all of these are settled."""
+        if all(each.settled for each in some):
+            return []
+        return await in_thread("reading owners", self.corrections.book.open_owners)
 
     async def _read(self, stored: str) -> CalledLink:
         try:
@@ -136,37 +144,6 @@ class _Rules:
                 f"{what}, its breakdown or its correction, is damaged ({error.detail}); `clickcurve repair` says more"
             )
             raise RowCorrupt(detail, field="key", value=name) from error
-
-    async def _answer_of_row(self, noted: NotedRule, link: CalledLink, state: str | None = None) -> dict[str, Any]:
-        rule = noted.rule
-        more = disavow(link, rule.dimension, rule.value, rule.since, rule.until)
-        found = {"at_least": more.at_least, "at_most": more.at_most, "moved": called_hits(link, rule)}
-        return await self._answer(noted, found, state)
-
-    async def _answer_of_many(self, noted: NotedRule, walked: Walked, state: str | None) -> dict[str, Any]:
-        moved = 0 if state == "undone" else walked.moved
-        found = {"at_least": walked.at_least, "at_most": walked.at_most, "moved": moved}
-        answer = await self._answer(noted, found, state)
-        return {**answer, "links": walked.links, "left_out": walked.left_out}
-
-    async def _answer(self, noted: NotedRule, found: Mapping[str, int], state: str | None) -> dict[str, Any]:
-        rule = noted.rule
-        waiting = (
-            [] if noted.settled or state else await in_thread("reading owners", self.corrections.book.waiting, noted)
-        )
-        is_bounded = (rule.since, rule.until) != (0, END_OF_TIME)
-        return {
-            "id": rule.id,
-            "kind": rule.kind,
-            "key": rule.name,
-            "dimension": rule.dimension,
-            "value": rule.value,
-            "from": rule.since if is_bounded else None,
-            "to": rule.until if is_bounded else None,
-            **found,
-            "state": state or ("undoing" if noted.undo else "settled" if noted.settled else "running"),
-            "waiting": waiting,
-        }
 
     async def noted(self, rule_id: str) -> NotedRule:
         """Returns a rule as it is noted now; raises RuleUnknown."""
@@ -240,6 +217,37 @@ def disavow_routes(
         return json_answer(await rules.answer(noted, "undoing" if noted.rule.id in left else "undone"))
 
     return router
+
+
+def _answer_of_row(noted: NotedRule, link: CalledLink, waiting: list[int], state: str | None = None) -> dict[str, Any]:
+    rule = noted.rule
+    more = disavow(link, rule.dimension, rule.value, rule.since, rule.until)
+    found = {"at_least": more.at_least, "at_most": more.at_most, "moved": called_hits(link, rule)}
+    return _answer(noted, found, waiting, state)
+
+
+def _answer_of_many(noted: NotedRule, walked: Walked, waiting: list[int], state: str | None = None) -> dict[str, Any]:
+    moved = 0 if state == "undone" else walked.moved
+    found = {"at_least": walked.at_least, "at_most": walked.at_most, "moved": moved}
+    answer = _answer(noted, found, waiting, state)
+    return {**answer, "links": walked.links, "left_out": walked.left_out}
+
+
+def _answer(noted: NotedRule, found: Mapping[str, int], waiting: list[int], state: str | None) -> dict[str, Any]:
+    rule = noted.rule
+    is_bounded = (rule.since, rule.until) != (0, END_OF_TIME)
+    return {
+        "id": rule.id,
+        "kind": rule.kind,
+        "key": rule.name,
+        "dimension": rule.dimension,
+        "value": rule.value,
+        "from": rule.since if is_bounded else None,
+        "to": rule.until if is_bounded else None,
+        **found,
+        "state": state or ("undoing" if noted.undo else "settled" if noted.settled else "running"),
+        "waiting": waiting,
+    }
 
 
 def _prefix_in(given: dict[str, str]) -> str:

@@ -137,6 +137,10 @@ class NotedRule(msgspec.Struct, frozen=True):
     walked: Walked | None = None
     again: str | None = None  # another text each time that it is sent again
 
+    def waiting(self, open_owners: Iterable[int]) -> list[int]:
+        """Returns the open owners that may hold hits from before the rule was noted; none of a settled one."""
+        return [] if self.settled else [owner for owner in open_owners if owner not in self.flushed]
+
 
 _OF_RULE = DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO, DISAVOW_WALKED, DISAVOW_AGAIN
 
@@ -217,9 +221,9 @@ class DisavowBook:
         for rule in rules:
             self._store.note(f"{_flushed(rule)}{owner}", "")
 
-    def waiting(self, noted: NotedRule) -> list[int]:
-        """Returns the open owners that may hold hits from before a rule was noted."""
-        return [each.owner for each in self._store.owners() if each.state == OPEN and each.owner not in noted.flushed]
+    def open_owners(self) -> list[int]:
+        """Returns the owners that may hold hits that are not flushed."""
+        return [each.owner for each in self._store.owners() if each.state == OPEN]
 
     def settle(self, noted: NotedRule) -> None:
         """Notes that all hits that a rule means are called, unless it was sent again since it was read."""

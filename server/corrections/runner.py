@@ -46,6 +46,7 @@ class Corrections:
         self._corrected = CorrectedRows()
         self._version = self.book.followed()
         self._failed: dict[str, str] = {}  # why, by the id of a rule
+        self._carried_out: dict[str, tuple[str | None, list[int]]] = {}  # for whom a rule of one row was, by its id
         self._is_silent = False
         self._refreshing = asyncio.Lock()
 
@@ -96,6 +97,9 @@ class Corrections:
             rules = await in_thread("reading rules", self.book.all)
             self._corrected = CorrectedRows(each.rule for each in rules)
             self.rules = rules
+            known = {each.rule.id for each in rules}
+            self._failed = {id_: why for id_, why in self._failed.items() if id_ in known}
+            self._carried_out = {id_: of for id_, of in self._carried_out.items() if id_ in known}
             await self._flush_for([each.rule for each in rules if not each.settled])
             self._version.note_read()
         if any(each.undo or not each.settled for each in self.rules):
@@ -108,6 +112,8 @@ class Corrections:
 
     async def _carry_out_all(self) -> None:
         noted = await in_thread("reading rules", self.book.all)
+        # Asked before rows are read: those have what all other owners had accepted.
+        open_owners = await in_thread("reading owners", self.book.open_owners)
         undone: set[object] = set()
         for each in noted:
             try:
@@ -115,7 +121,7 @@ class Corrections:
                     undone.add(each.rule.target)
                     await self._undo(each, noted)
                 elif not (each.undo or each.settled):
-                    await self._carry_out(each)
+                    await self._carry_out(each, each.waiting(open_owners))
                 self._failed.pop(each.rule.id, None)
             except ImportElsewhere:
                 return  # another worker does it, or nobody can until that owner is closed or retired
@@ -129,17 +135,20 @@ class Corrections:
             log.warning("rule not carried out", extra={"rule": rule.id, "reason": reason, "then": "it is tried again"})
         self._failed[rule.id] = reason
 
-    async def _carry_out(self, noted: NotedRule) -> None:
+    async def _carry_out(self, noted: NotedRule, waiting: list[int]) -> None:
+        """Carries a rule out, or goes on with it; again whenever fewer owners are waited for, until there are none."""
         rule = noted.rule
-        # Asked before: what these owners had accepted is in the rows that are read after it.
-        waiting = await in_thread("reading owners", self.book.waiting, noted)
         if rule.prefix is not None:
             walked = await self._walk(noted, waiting, lambda key, link: _call(rule, link))
             is_done = walked.ended and not walked.waiting
+        elif self._carried_out.get(rule.id) == (noted.again, waiting):
+            return
         else:
             await self.corrector.carry_out(rule.stored, lambda link: _call(rule, link))
+            self._carried_out[rule.id] = noted.again, waiting
             is_done = not waiting
         if is_done:
+            self._carried_out.pop(rule.id, None)
             await in_thread("settling a rule", self.book.settle, noted)
 
     async def _undo(self, noted: NotedRule, all_noted: Sequence[NotedRule]) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from clickcurve.buckets.errors import ClickcurveError, JournalFull, StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, JournalError, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
 from ingest.owner_status import OwnerStatus
 from server.metrics import Metrics
@@ -28,7 +28,8 @@ class NotReady(ClickcurveError, status=503, title="not ready"):
 class Readiness:
     """Can hits be accepted, and can questions be answered?
 
-    ending: returns why no more requests should come, None while they should.
+    ending: returns why no more requests should come, None while they should. in_cluster: returns what there is to say
+    of a journal in the cluster, or raises ClickcurveError.
     """
 
     status: Callable[[], OwnerStatus]
@@ -36,6 +37,7 @@ class Readiness:
     rows: Callable[[str], Awaitable[StoredLink]]
     ending: Callable[[], str | None]
     check_room: Callable[[], None]
+    in_cluster: Callable[[], Mapping[str, object]] = dict
 
     def flush_state(self) -> str:
         """Returns "stuck" while the oldest hit that is not in the store waits longer than some flush intervals."""
@@ -55,10 +57,11 @@ class Readiness:
             raise NotReady(f"the buffer is full: {status.buffer_bytes:,} of {status.buffer_bytes_max:,} bytes")
         try:
             self.check_room()
-        except (JournalFull, OSError) as error:
+            in_cluster = self.in_cluster()
+        except (JournalError, OSError) as error:
             raise NotReady(str(error)) from error
         store = "up" if status.store_up else "down"
-        return {"ready": True, "store": store, "flush": self.flush_state(), "owner": status.owner}
+        return {"ready": True, "store": store, "flush": self.flush_state(), "owner": status.owner, **in_cluster}
 
     async def for_read(self) -> dict[str, Any]:
         """Asks the store. Raises NotReady with the reason."""
@@ -95,6 +98,9 @@ def router(readiness: Readiness, metrics: Metrics) -> APIRouter:
         """200 if hits are accepted. The store may be down meanwhile (`"store": "down"`): the journal keeps the hits.
 
         `"flush": "stuck"`: the oldest accepted hit waits for the store for more than four flush intervals.
+
+        With `journal = cluster` also `epoch`, `adopting` (owners that are being emptied) and `rounds_missed`: rounds of
+        2 s without an answer of the cluster. 503 without an owner, or while the cluster does not answer.
 
         503 with `"detail": "draining"` after SIGTERM, while requests are still answered for `drain_s` seconds.
 

@@ -14,6 +14,7 @@ from clickcurve.buckets.errors import ClickcurveError, JournalDamaged, JournalHe
 from clickcurve.buckets.ladder import minutes_since
 from ingest.buffer import Buffers
 from ingest.flush import Pace
+from ingest.journal.contract import Journal
 from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from ingest.owner_status import OwnerStatus
@@ -99,32 +100,49 @@ def _holds_hits(settings: Settings, number: int) -> bool:
         return journal.state.flush is not None or next(journal.frames(), None) is not None
 
 
+def random_token() -> str:
+    return secrets.token_hex(16)
+
+
 async def open_orphan(
-    settings: Settings, number: int, store: Store, stamps: Stamps, served: Callable[[], bool]
+    settings: Settings,
+    journal: Journal,
+    place: str,
+    store: Store,
+    stamps: Stamps,
+    served: Callable[[], bool],
+    token: Callable[[], str] = random_token,
 ) -> Owner:
     """Opens an owner over an orphaned journal, which is read in a thread: requests are answered meanwhile."""
-    journal = await asyncio.to_thread(open_journal, settings, number)
     try:
         read = partial(Buffers, journal, minutes_since(int(clock.now())), settings.buffer_mib * MIB)
-        return open_owner(settings, journal, store, False, stamps, served, await asyncio.to_thread(read))
+        buffers = await asyncio.to_thread(read)
+        return open_owner(settings, journal, place, store, False, stamps, served, buffers, token)
     except BaseException:
         journal.close()
         raise
 
 
+def place_of(journal: DiskJournal) -> str:
+    """Returns where a journal is, for people."""
+    return f"{socket.gethostname()}:{journal.folder.absolute()}"
+
+
 def open_owner(
     settings: Settings,
-    journal: DiskJournal,
+    journal: Journal,
+    place: str,
     store: Store,
     alone: bool,
     stamps: Stamps | None = None,
     served: Callable[[], bool] = lambda: False,
     buffers: Buffers | None = None,
+    token: Callable[[], str] = random_token,
 ) -> Owner:
     """Opens an owner over a journal, with the journal's hits in its buffer. Needs a running event loop.
 
     served: whether requests are answered meanwhile, so that flushes make room for them. buffers: the journal's hits, if
-    they are read already.
+    they are read already. token: names the claims of this process.
     """
     logged: set[str] = set()
 
@@ -138,14 +156,14 @@ def open_owner(
         journal,
         store,
         clock.now,
-        token=lambda: secrets.token_hex(16),
+        token=token,
         pace=Pace(clock.monotonic, settings.flush_s, served),
-        place=f"{socket.gethostname()}:{journal.folder.absolute()}",
+        place=place,
         alone=alone,
         buffer_bytes=settings.buffer_mib * MIB,
         buffers=buffers,
         stamps=stamps,
-        flushed=FlushLog(journal.folder.name, settings.flush_s),
+        flushed=FlushLog(Path(place).name, settings.flush_s),
         unreadable=damaged,
         bounded=settings.bounded,
         erased_words=partial(KnownWords(ErasureBook(store)).read, clock.now),
@@ -189,7 +207,8 @@ async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, 
     The caller holds the data folder. Raises ClickcurveError, StoreUnavailable too: a command accepts no hits meanwhile.
     """
     store = open_store(settings.store, settings.ladder)
-    owner = open_owner(settings, open_journal(settings, number), store, alone=False)
+    journal = open_journal(settings, number)
+    owner = open_owner(settings, journal, place_of(journal), store, alone=False)
     try:
         await owner.flush()  # claims the owner: imports ask the store for their offset
         yield owner, store

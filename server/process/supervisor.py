@@ -23,6 +23,7 @@ from server.process import systemd
 
 REFUSED = 2
 CRASHED = 1
+LOST_OWNER = 3  # to another process: the log has said so
 PAUSE_S = 1.0  # before a worker that died is replaced, so that one that cannot live does not spin
 REFUSED_PAUSE_S = 30.0  # before one that refused to start is tried again: somebody may have corrected what it names
 _STOP = (signal.SIGTERM, signal.SIGINT)
@@ -156,7 +157,8 @@ class Parent:
                 continue
             pause_s = REFUSED_PAUSE_S if code == REFUSED else PAUSE_S
             then = f"another one takes its journal in {pause_s:.0f} s"
-            log.error("worker died", extra={"worker": child, "code": code, "then": then})
+            if code != LOST_OWNER:
+                log.error("worker died", extra={"worker": child, "code": code, "then": then})
             at = clock.monotonic() + pause_s
             self._replace_at = at if self._replace_at is None else min(at, self._replace_at)
 

@@ -20,7 +20,7 @@ from clickcurve.buckets.errors import RuleInvalid, SettingInvalid
 from clickcurve.limiter.rule import Rule, parse_rules
 from server.settings.alerts import Alert, parse_alerts
 from server.settings.table import PREFIX, TABLE, Setting, Settings
-from server.settings.values import Broken
+from server.settings.values import IN_CLUSTER, Broken
 
 TABLES = ("breakdown", "bots", "page")  # of settings whose names begin so
 KEPT_TIMES = "breakdown_keep"  # may be a table
@@ -48,6 +48,10 @@ def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -
     values = {name: _parse_value(_BY_NAME[name], text, origin) for name, (text, origin) in given.items()}
     values["store"] = values["store"] or f"sqlite:///{values['data']}/clickcurve.db"
     origins = {name: origin for name, (_, origin) in given.items()}
+    if values["journal"] == IN_CLUSTER and not values["store"].startswith("cassandra://"):
+        rule = "needs a store cassandra://"
+        reason = f"journal ({origins['journal']}) is 'cluster': it {rule}, and store is {values['store']!r}"
+        raise SettingInvalid(reason, field="journal", value=IN_CLUSTER, rule=rule)
     return Settings(**values, origins=origins, rules=rules, alerts=alerts, again=lambda: read_settings(flags, environ))
 
 

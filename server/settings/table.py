@@ -97,6 +97,13 @@ class Settings:
         "disk. Default: clickcurve.db in the data folder.",
         "URI",
     )
+    journal: str = _row(
+        values.ON_DISK,
+        values.one_of(values.JOURNALS),
+        "Where hits are kept until they are in the rows: disk, in the data folder; or cluster, with cassandra:// "
+        "only, on no disk of this machine.",
+        "PLACE",
+    )
     config: Path | None = _row("", values.maybe_file_path, "TOML file with settings, by their names.", "FILE")
     workers: int = _row(
         "1", values.whole_number(1, MAX_WORKERS), "Worker processes on one port; each has its own journal.", "N"

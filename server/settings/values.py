@@ -17,6 +17,7 @@ from ingest.attributes.bot_rules import BotRuleInvalid, agent_rule, network_rule
 from ingest.attributes.dimensions import dimensions_of
 from storage.cassandra import uri
 
+ON_DISK, IN_CLUSTER = JOURNALS = "disk", "cluster"
 LEAST_TOKEN = 16  # characters of a token that people choose
 CAPS = len(BREAKDOWN.caps)
 CAPS_RULE = f"must be {CAPS} whole numbers from 1 to {CAP_MOST:,}: values a bucket keeps by hour, day, week and month"

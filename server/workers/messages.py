@@ -85,14 +85,16 @@ class PendingRows(msgspec.Struct, array_like=True):
         if attributes is not None:
             visitors = {day: set(members) for day, members in attributes.visitors.items()}
             return PendingBreakdown(
-                self.owner, lambda: self.flush, partial(BreakdownDelta, attributes.values, visitors, attributes.known)
+                lambda: self.owner,
+                lambda: self.flush,
+                partial(BreakdownDelta, attributes.values, visitors, attributes.known),
             )
         return self.counts()
 
     def counts(self) -> Pending:
         """Returns it as pending hits of a row of counts."""
         delta = Delta(self.people, self.bots, self.opening, self.erased, self.erased_bots)
-        return Pending(self.owner, lambda: self.flush, delta)
+        return Pending(lambda: self.owner, lambda: self.flush, delta)
 
 
 class PendingGroups(msgspec.Struct):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from pathlib import Path
 
 from clickcurve.buckets.errors import JournalDamaged, JournalHeld, JournalSuperseded, StoreUnavailable
 from ingest.owner import Owner
@@ -18,7 +17,7 @@ class OrphanedJournals:
     """Empties orphaned journals and folds their rows, once a day.
 
     numbers: lists them. open_owner: returns an owner for journal n, or raises JournalHeld or JournalDamaged.
-    quarantine: renames the folder of journal n, so that nothing flushes it. fold: folds an owner's rows.
+    quarantine: puts journal n where nothing flushes it, and returns where. fold: folds an owner's rows.
 
     A journal that cannot be emptied does not hold up the others; one that is damaged is logged, once a day. While the
     store does not answer their owners stay open, so that answers have what they hold. What is adopted while requests
@@ -29,7 +28,7 @@ class OrphanedJournals:
         self,
         numbers: Callable[[], list[int]],
         open_owner: Callable[[int], Awaitable[Owner]],
-        quarantine: Callable[[int], Path],
+        quarantine: Callable[[int], object],
         fold: Callable[[Owner], Awaitable[None]],
         fold_day: Callable[[], int],
     ) -> None:
@@ -84,7 +83,7 @@ class OrphanedJournals:
             await self._visit()
 
     async def _visit(self) -> None:
-        today, numbers = self._fold_day(), self._numbers()
+        today, numbers = self._fold_day(), sorted({*self._numbers(), *self._owners})
         self._done = {number: day for number, day in self._done.items() if number in numbers}
         failed: Exception | None = None
         for number in numbers:
@@ -132,6 +131,6 @@ class OrphanedJournals:
             await owner.release()
 
 
-def log_quarantined(error: JournalSuperseded, hits: int, moved_to: Path) -> None:
+def log_quarantined(error: JournalSuperseded, hits: int, moved_to: object) -> None:
     """Logs that a journal was quarantined, with how many hits that it showed."""
     log.error("journal quarantined", extra={"reason": error.detail, "hits": hits, "moved_to": str(moved_to)})

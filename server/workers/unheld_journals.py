@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from ingest.journal.disk import Disk
-from server.data_folder import adopter_lock, give_way, journal_folder, journal_numbers
+from server.data_folder import adopter_lock, give_way, journal_folder, journal_numbers, quarantine
 from server.logs import log
 
 LOOKS = 3
@@ -62,6 +62,10 @@ class UnheldJournals:
                 del self._unheld[number]
         finally:
             os.close(held)
+
+    def quarantine(self, number: int) -> Path:
+        """Renames the folder of a journal so that nothing flushes it; returns its new path."""
+        return quarantine(journal_folder(self._data, number))
 
     def close(self) -> None:
         """Lets another worker adopt."""

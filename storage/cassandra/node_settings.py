@@ -69,6 +69,18 @@ DEMANDS = (
     ),
 )
 
+
+def forgetful(settings_by_node: Mapping[str, Rows]) -> str | None:
+    """Returns why no journal may lie in the cluster, in a sentence; None if it may."""
+    periodic = [node for node, rows in sorted(settings_by_node.items()) if ("commitlog_sync", "periodic") in rows]
+    if not periodic:
+        return None
+    return (
+        f"commitlog_sync is periodic on {', '.join(periodic)}, so a power cut there loses hits that were answered: with"
+        " journal = cluster it must be group or batch"
+    )
+
+
 _NAMES = ", ".join(f"'{demand.setting}'" for demand in DEMANDS)
 SETTINGS_QUERY = f"SELECT name, value FROM system_views.settings WHERE name IN ({_NAMES})"
 

@@ -23,10 +23,11 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder
 from storage.cassandra.cql import Rows, Statement
 from storage.cassandra.node_settings import SETTINGS_QUERY, unmet
 from storage.cassandra.requests import Driver, Requests
-from storage.cassandra.statements import NOTE
+from storage.cassandra.statements import ASKED_BY_JOURNALS, NOTE, RAISE_VERSION
 from storage.cassandra.uri import Address
 
-VERSION = 1  # of the tables below
+VERSION = 2  # of the tables below
+FORMER_VERSION = 1  # without what journals in the store need: works with journals on disks
 REPLICATION = 3
 ATTEMPTS = 3  # to note something in meta
 # A quorum that has answered with a version has it: what a read returned is never missing in the next one. Where a
@@ -57,6 +58,8 @@ class Table:
     compaction: Mapping[str, str] = field(default_factory=lambda: _REWRITTEN)
     gc_grace_s: int = 10 * DAY_S
     ttl_s: int = 0
+    since: int = FORMER_VERSION  # the version that made the table
+    added: tuple[str, ...] = ()  # columns of VERSION that FORMER_VERSION has not
 
     def create(self, keyspace: str) -> str:
         columns = ",\n    ".join([*map(" ".join, self.columns.items()), f"PRIMARY KEY ({self.key})"])
@@ -108,8 +111,13 @@ TABLES = (
             "state": "text",
             "begun": "bigint",
             "begun_at": "bigint",
+            "previous": "bigint",
+            "fold_day": "int",
+            "frames": "text",
+            "done": "bigint",
         },
         "owner",
+        added=("previous", "fold_day", "frames", "done"),
     ),
     # Claims expire with a time to live of their own, which follows the window.
     Table(
@@ -150,6 +158,39 @@ TABLES = (
         _by_time(12),
         DAY_S,
         7 * DAY_S,
+    ),
+    # Nobody reads a partition twice after its flush is done, so what comes back after gc_grace_seconds is bytes only.
+    Table(
+        "frames",
+        "accepted hits that are in no row yet, deleted by the partition when they are",
+        {
+            "owner": "int",
+            "after": "bigint",
+            "piece": "int",
+            "number": "int",
+            "part": "int",
+            "parts": "int",
+            "data": "blob",
+        },
+        "(owner, after, piece), number, part",
+        {"class": "UnifiedCompactionStrategy", "scaling_parameters": "T4"},
+        DAY_S,
+        since=VERSION,
+    ),
+    Table(
+        "fences",
+        "the least epoch of an owner that may append frames",
+        {"owner": "int", "epoch": "int"},
+        "owner",
+        since=VERSION,
+    ),
+    Table(
+        "beats",
+        "which processes live, by the token of each",
+        {"shard": "int", "holder": "text", "beat": "bigint"},
+        "(shard), holder",
+        gc_grace_s=DAY_S,
+        since=VERSION,
     ),
     Table("meta", "what the tables were made for", {"name": "text", "value": "text"}, "name"),
 )
@@ -239,8 +280,9 @@ def open_keyspace(
     for finding in findings:
         if finding.fatal:
             raise StoreMismatch(finding.sentence)
-    cluster.use(statements)
-    return Ladder.parse(_noted(cluster)["ladder"]), [finding.sentence for finding in findings]
+    noted = _noted(cluster)
+    cluster.use(statements if int(noted["version"]) < VERSION else [*statements, *ASKED_BY_JOURNALS])
+    return Ladder.parse(noted["ladder"]), [finding.sentence for finding in findings]
 
 
 def _findings(cluster: Administered, ladder: Ladder | None) -> Iterator[Finding]:
@@ -251,11 +293,17 @@ def _findings(cluster: Administered, ladder: Ladder | None) -> Iterator[Finding]
         yield Finding(f"there is no keyspace {keyspace}: {remedy}", fatal=True)
         return
     columns = _columns(cluster)
+    version = int(_noted(cluster).get("version", VERSION)) if "meta" in columns else VERSION
     for table in TABLES:
         if table.name not in columns:
+            if version < table.since:
+                continue
             yield Finding(f"keyspace {keyspace} has no table {table.name}: {remedy}", fatal=True)
             return
-        if lacking := table.lacks(columns[table.name]):
+        lacking = table.lacks(columns[table.name])
+        if lacking and version < VERSION and set(lacking) <= set(table.added):
+            continue
+        if lacking:
             yield Finding(f"table {keyspace}.{table.name} lacks {', '.join(lacking)}: {remedy}", fatal=True)
             return
         if columns[table.name] != table.columns:
@@ -278,7 +326,7 @@ def _wrong_notes(cluster: Administered, ladder: Ladder | None, remedy: str) -> I
     if missing:
         yield Finding(f"keyspace {address.keyspace} does not say its {', '.join(missing)}: {remedy}", fatal=True)
         return
-    if int(noted["version"]) != VERSION:
+    if int(noted["version"]) not in (FORMER_VERSION, VERSION):
         age, then = ("older", remedy) if int(noted["version"]) < VERSION else ("newer", "use a newer Clickcurve")
         yield Finding(
             f"keyspace {address.keyspace} has the {age} schema {noted['version']}, not {VERSION}: {then}", fatal=True
@@ -350,6 +398,9 @@ def _write_notes(cluster: Administered, ladder: Ladder) -> Iterator[str]:
             raise StoreUnavailable(f"could not confirm that {name} was written to meta; run it again")
         if applied:
             yield f"{name} noted: {value or 'none'}"
+    while _noted(cluster)["version"] == str(FORMER_VERSION):  # its tables are made, so it may be said
+        if requests.apply_if(RAISE_VERSION, (str(VERSION), str(FORMER_VERSION))):
+            yield f"schema {FORMER_VERSION} raised to {VERSION}"
 
 
 def _create_keyspace(keyspace: str, replication: int, data_centres: Iterable[str]) -> str:

@@ -1,7 +1,8 @@
 """Every statement that the Cassandra store uses, by table. The module schema describes the tables.
 
 Stamps of rows and of due entries are pinned (`epoch << 32 | k`), so that a repeat changes nothing and a late write
-loses. All other writes take the cluster's clock: they write the same again, or are conditional.
+loses, and so are those of frames, fences and beats. All other writes take the cluster's clock: they write the same
+again, or are conditional.
 """
 
 from __future__ import annotations
@@ -97,6 +98,48 @@ CLOSE = Statement(
     CONDITION,
 )
 
+# What a journal in the store records with its flush. A record of an owner without one has nothing there.
+JOURNAL = Statement(
+    "JOURNAL",
+    "SELECT owner, epoch, holder, journal, place, state, begun, begun_at, previous, fold_day, frames, done"
+    " FROM owners WHERE owner = ?",
+    SERIAL_READ,
+)
+BEGIN_NAMING = Statement(
+    "BEGIN_NAMING",
+    "UPDATE owners SET begun = ?, begun_at = ?, previous = ?, fold_day = ?, frames = ?"
+    " WHERE owner = ? IF epoch = ? AND holder = ? AND state = 'open' AND begun = ?",
+    CONDITION,
+)
+DONE = Statement(
+    "DONE",
+    "UPDATE owners SET done = ? WHERE owner = ? IF epoch = ? AND holder = ? AND state = 'open' AND begun = ?",
+    CONDITION,
+)
+
+# --- frames, fences, beats ------------------------------------------------------------------------------------------
+# A frame has stamp 1, and the deletion of its piece 2: so a repeat is the same cell, and a deletion wins for ever.
+APPEND = Statement(
+    "APPEND",
+    "INSERT INTO frames (owner, after, piece, number, part, parts, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    " USING TIMESTAMP 1",
+    WRITE,
+)
+FRAMES = Statement(
+    "FRAMES", "SELECT number, part, parts, data FROM frames WHERE owner = ? AND after = ? AND piece = ?", READ
+)
+A_FRAME = Statement("A_FRAME", "SELECT number FROM frames WHERE owner = ? AND after = ? AND piece = ? LIMIT 1", READ)
+DROP_PIECE = Statement(
+    "DROP_PIECE", "DELETE FROM frames USING TIMESTAMP 2 WHERE owner = ? AND after = ? AND piece = ?", WRITE
+)
+# A fence has its epoch for a stamp, and a beat its count: so one that comes late loses, whatever clocks say.
+FENCE = Statement("FENCE", "SELECT epoch FROM fences WHERE owner = ?", READ)
+RAISE_FENCE = Statement("RAISE_FENCE", "UPDATE fences USING TIMESTAMP ? SET epoch = ? WHERE owner = ?", WRITE)
+BEAT = Statement(
+    "BEAT", "INSERT INTO beats (shard, holder, beat) VALUES (0, ?, ?) USING TIMESTAMP ? AND TTL 86400", WRITE
+)
+BEATS = Statement("BEATS", "SELECT holder, beat FROM beats WHERE shard = 0", READ)
+
 # --- ids ------------------------------------------------------------------------------------------------------------
 # claims: a list of (owner, flush, accepted_us).
 CLAIM_ID = Statement("CLAIM_ID", "INSERT INTO ids (id, claims) VALUES (?, ?) IF NOT EXISTS USING TTL ?", CONDITION)
@@ -153,8 +196,11 @@ NOTE = Statement("NOTE", "INSERT INTO meta (name, value) VALUES (?, ?) IF NOT EX
 NOTE_FOR = Statement("NOTE_FOR", "INSERT INTO meta (name, value) VALUES (?, ?) IF NOT EXISTS USING TTL ?", CONDITION)
 NOTED = Statement("NOTED", "SELECT value FROM meta WHERE name = ?", SERIAL_READ)
 DROP_NOTE = Statement("DROP_NOTE", "DELETE FROM meta WHERE name = ? IF EXISTS", CONDITION)
+RAISE_VERSION = Statement("RAISE_VERSION", "UPDATE meta SET value = ? WHERE name = 'version' IF value = ?", CONDITION)
 NOW_MS = Statement("NOW_MS", "SELECT toUnixTimestamp(now()) FROM system.local", READ)
 
 STATEMENTS = {each.name: each for each in list(globals().values()) if isinstance(each, Statement)}
 # Those that readers on an event loop ask: these must never wait until one is prepared.
 ASKED = (LINK, LINK_BY, CLAIMED)
+# The same of accepting, where journals lie in the store.
+ASKED_BY_JOURNALS = (APPEND, FENCE)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from heapq import nsmallest
 from itertools import count, islice
 
-from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
+from clickcurve.buckets.errors import OwnerFenced, SettingInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.keys import ALL_LINKS, breakdown_of, contains, counts_key, is_breakdown
 from storage.cassandra.cql import Cql
@@ -45,6 +45,7 @@ from storage.cassandra.statements import (
 from storage.cassandra.tables.day_index import DayIndex
 from storage.cassandra.tables.erasures import Erasures
 from storage.cassandra.tables.ids import REPLAY_US, IdsTable
+from storage.cassandra.tables.journals import CassandraJournals
 from storage.cassandra.tables.own_rows import OwnRows
 from storage.cassandra.tables.owners import OwnersTable
 from storage.cassandra.tables.sources import SourcesTable
@@ -56,6 +57,7 @@ IDS_PER_CLAIM = 1_000
 ROWS_PER_FENCE = 2_000  # rows and ids that a flush writes between two looks at its owner's record
 KEYS_PER_PAGE = 5_000
 NOTE_ATTEMPTS = 3
+VERSION_OF_JOURNALS = 2  # of the schema
 _NOTE = "note:"  # before the name of each note in meta
 _KEYS_OF_ALL = ALL_LINKS, breakdown_of(ALL_LINKS)
 
@@ -75,10 +77,20 @@ class CassandraStore(UnrankedStore):
     replay_us: int | None = REPLAY_US
     links_per_load = 500  # many requests at once
 
-    def __init__(self, cql: Cql, cache_bytes: int = CACHE_BYTES, ladder: Callable[[], Ladder] = lambda: CLICKS) -> None:
-        """Works on `cql`, a connection to a keyspace of this schema; `close` closes it. `ladder`: the keyspace's."""
+    def __init__(
+        self,
+        cql: Cql,
+        cache_bytes: int = CACHE_BYTES,
+        ladder: Callable[[], Ladder] = lambda: CLICKS,
+        forgetful: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """Works on `cql`, a connection to a keyspace of this schema; `close` closes it. `ladder`: the keyspace's.
+
+        forgetful: asks the nodes, and returns why no journal may lie there.
+        """
         self._cql = cql
-        self._ladder = ladder
+        self._ladder, self._forgetful = ladder, forgetful
+        self._journals: CassandraJournals | None = None
         self._owners = OwnersTable(cql)
         self._ids = IdsTable(cql)
         self._sources = SourcesTable(cql)
@@ -121,8 +133,29 @@ class CassandraStore(UnrankedStore):
         self._own_rows.flush_begins(held.owner)
         begun = self._owners.begin(held, previous, flush, at)
         if begun:
-            self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
+            self._has_begun(held, flush)
         return begun
+
+    def _has_begun(self, held: Held, flush: int) -> None:
+        self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
+
+    def journals(self) -> CassandraJournals:
+        if self._journals is None:
+            self._journals = self._open_journals()
+        return self._journals
+
+    def _open_journals(self) -> CassandraJournals:
+        noted: dict[str, str] = dict(self._cql.run(META))
+        if int(noted.get("version", VERSION_OF_JOURNALS)) < VERSION_OF_JOURNALS:
+            raise StoreMismatch(
+                f"the keyspace has schema {noted['version']}, and journals in it need {VERSION_OF_JOURNALS}:"
+                " run `clickcurve schema apply`; journals on disks work with both"
+            )
+        if sentence := self._forgetful():
+            raise SettingInvalid(
+                sentence, field="journal", value="cluster", rule="commitlog_sync must be group or batch"
+            )
+        return CassandraJournals(self._cql, self._own_rows.flush_begins, self._has_begun)
 
     def close_owner(self, held: Held) -> bool:
         self._own_rows.drop_owner(held.owner)

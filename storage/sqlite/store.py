@@ -10,9 +10,21 @@ from dataclasses import astuple, replace
 from functools import partial
 from pathlib import Path
 
+from clickcurve.buckets.errors import SettingInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import counts_key
-from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink, StoredRow
+from storage.contract import (
+    FoundLinks,
+    Held,
+    Journals,
+    OwnerRecord,
+    OwnRow,
+    Save,
+    SavedRow,
+    Source,
+    StoredLink,
+    StoredRow,
+)
 from storage.first_use import FirstUse, Later
 from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
 from storage.sqlite.candidates import COLUMNS, save_candidates
@@ -107,6 +119,11 @@ class SqliteStore(SqliteRankings):
 
     def close_owner(self, held: Held) -> bool:
         return self._change(held.owner, lambda stored: closed(stored, held))
+
+    def journals(self) -> Journals:
+        raise SettingInvalid(
+            "a SQLite store keeps no journals: they lie on this machine's disk, as the store does", field="journal"
+        )
 
     def _change(self, owner: int, change: Callable[[OwnerRecord | None], OwnerRecord | None]) -> bool:
         with self._connections.open().transaction() as db:

@@ -181,7 +181,7 @@ def test_an_erasure_waits_for_a_flush_that_the_row_does_not_have() -> None:
 
 @pytest.mark.parametrize(("flush", "missing"), [(None, True), (8, True), (7, False), (6, False)])
 def test_pending_hits_are_missing_in_rows_with_an_earlier_mark(flush: int | None, missing: bool) -> None:
-    assert Pending(1, lambda: flush, NOTHING).is_missing(7) is missing
+    assert Pending(lambda: 1, lambda: flush, NOTHING).is_missing({1: 7, 2: 9}) is missing
 
 
 @pytest.mark.parametrize(

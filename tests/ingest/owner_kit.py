@@ -21,9 +21,9 @@ async def read(store: Store, nodes: list[OwnerProcess], key: str, now: int) -> R
     rows = {row.owner: codec.decode(row.data) for row in stored.rows}
     rows = {owner: row for owner, row in rows.items() if row.erased_at >= stored.erased_at}
     merged = fold(merge(rows.values(), CLICKS), fold_day(now), CLICKS)
+    marks = {owner: row.mark for owner, row in rows.items()}
     for found in pending:
-        mark = rows[found.owner].mark if found.owner in rows else 0
-        if found.is_missing(mark):
+        if found.is_missing(marks):
             merged = add(merged, found.delta, CLICKS)
     return merged
 

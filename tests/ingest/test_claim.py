@@ -26,7 +26,7 @@ def copied(store: MemoryStore) -> MemoryStore:
     """The store as a backup of this moment."""
     copy = MemoryStore()
     for name, value in vars(store).items():
-        if name != "_lock":
+        if name not in ("_lock", "_journals"):
             setattr(copy, name, deepcopy(value))
     return copy
 

@@ -24,7 +24,7 @@ from ingest.claim_table import (
     without_name,
 )
 from ingest.journal.contract import Identity
-from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
+from storage.contract import CLOSED, COPIED, EMPTYING, IN_STORE, OPEN, RETIRED, OwnerRecord
 
 NOTHING, HITS = {Holds.NOTHING}, {Holds.HITS}
 IMPORT, FLUSH = {Holds.HITS, Holds.IMPORT}, {Holds.HITS, Holds.FLUSH}
@@ -123,6 +123,8 @@ def test_the_journals_own_claim_decides_before_its_number_and_that_before_the_ne
         ([OTHER], NOTHING, REUSE, 8),
         ([OTHER], HITS, REUSE, 8),
         ([OTHER], FLUSH, ANOTHER, None),
+        ([replace(OTHER, journal=IN_STORE)], NOTHING, ANOTHER, None),
+        ([replace(OTHER, journal=EMPTYING)], HITS, ANOTHER, None),
         ([OWN, OTHER], FLUSH, GO_ON, 3),
         ([OWN, replace(TWIN, begun=51)], HITS, GO_ON, 3),
         ([replace(OWN, begun=51), OTHER], HITS, QUARANTINE, 3),

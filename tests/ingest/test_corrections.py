@@ -142,14 +142,29 @@ async def test_one_owner_carries_out_corrections_until_it_is_closed(tmp_path: Pa
     await nodes.nodes[1].owner.close()
 
 
+async def test_what_one_owner_has_called_another_calls_back(tmp_path: Path) -> None:
+    """Its own row has then more that was called back than was called."""
+    nodes = Nodes(tmp_path, 4)
+    while not nodes.sent["a", REFS[0]]:
+        await nodes.send(nodes.nodes[0])
+    await nodes.nodes[1].owner.claim()  # so that it does not go on with the number of the first
+    await nodes.corrector(0).carry_out("a", lambda link: disavow(link, "ref", REFS[0], 0, END_OF_TIME))
+    await nodes.nodes[0].owner.close()
+    await nodes.corrector(1).carry_out("a", lambda link: call_back(link, "ref", REFS[0]))
+    read = await nodes.corrector(1).read("a")
+    assert left_of(read) == read.counts.lifetime
+    assert verify(nodes.memory, CLICKS).broken == []
+    await nodes.nodes[1].owner.close()
+
+
 async def test_what_was_called_of_a_deleted_link_goes_with_it(tmp_path: Path) -> None:
     nodes = Nodes(tmp_path, 2)
-    owner = nodes.nodes[0].owner
     for _ in range(9):
         await nodes.send(nodes.nodes[0])
     for link in LINKS:
         await nodes.until_done(link, back=False)
-    await owner.erase("a", moved_key("a"))
+    owner = nodes.nodes[0].owner
+    await owner.erase("a", last=[moved_key("a")])
     await owner.flush()
     read = await nodes.corrector().read("a")
     assert (read.counts.lifetime, read.moved.counts.lifetime, read.moved.named.dimensions) == (0, 0, {})
@@ -167,10 +182,10 @@ def test_a_correction_of_a_group_reduces_no_other_row() -> None:
 
 async def test_verify_finds_more_called_than_was_counted_and_names_the_bucket(tmp_path: Path) -> None:
     nodes = Nodes(tmp_path, 3)
-    owner = nodes.nodes[0].owner
     while not nodes.sent["a", REFS[0]]:
         await nodes.send(nodes.nodes[0])
     await nodes.until_done("a", back=False)
+    owner = nodes.nodes[0].owner
     assert verify(nodes.memory, CLICKS).broken == []
     minute = START // 3_600 * 3_600
     for number, (name, too_many) in enumerate(

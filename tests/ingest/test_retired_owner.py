@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import (
     ImportElsewhere,
     JournalSuperseded,
     OwnerFenced,
     StoreUnavailable,
 )
+from clickcurve.keys import link_key
 from storage.memory_store import MemoryStore
 from tests.ingest.claim_kit import die, hit, lifetime, retire, start
 from tests.ingest.faulty_store import FaultyStore
@@ -34,6 +36,29 @@ async def test_a_retired_owner_is_fenced_and_its_journal_counts_what_it_holds_un
     await node.owner.flush()
     assert node.owner.status.owner != number
     assert await lifetime(store) == 3
+    await node.owner.close()
+
+
+async def test_hits_count_once_where_their_owner_gets_its_number_while_they_are_read(tmp_path: Path) -> None:
+    """A read looks up pending hits, then the rows; in between the first claim may end, be it that of a new number."""
+    store = MemoryStore()
+    node = start(tmp_path / "journal", store)
+
+    async def marks() -> dict[int, int]:
+        return {row.owner: decode_header(row.data).mark for row in (await store.rows(link_key("a"))).rows}
+
+    for life in range(2):
+        await hit(node, 1)
+        (pending,) = node.owner.pending(link_key("a"))
+        before = await marks()
+        await node.owner.flush()
+        after = await marks()
+        assert (len(before), len(after)) == (life, life + 1)
+        assert pending.is_missing(before)
+        assert not pending.is_missing(after)
+        retire(store, node.owner.status.owner)
+        die(node)
+        node.start()
     await node.owner.close()
 
 

@@ -93,7 +93,7 @@ class FakeOwner:
 
     def pending(self, key: str) -> list[Pending]:
         buffers = [self._buffer] if self._taken is None else [self._taken, self._buffer]
-        return [Pending(self.number, partial(getattr, b, "flush"), b.delta(key)) for b in buffers if b.has(key)]
+        return [Pending(lambda: self.number, partial(getattr, b, "flush"), b.delta(key)) for b in buffers if b.has(key)]
 
     def buffered(self, kind: KeyKind) -> list[dict[str, int]]:
         keys = self._buffer.keys() | (self._taken.keys() if self._taken else set())

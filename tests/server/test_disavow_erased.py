@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain, combinations_with_replacement
 from pathlib import Path
@@ -15,14 +16,16 @@ import pytest
 from clickcurve.buckets.breakdowns.disavow import Correction
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import breakdown_of, moved_key
+from ingest.corrections import Corrector
 from storage.contract import Store
 from storage.tools.verify import verify
 from tests.ingest.test_corrections import START
 from tests.selection import at
 from tests.server.test_disavow_many import FINE, SPAM, Told, rule_of
+from tests.simulated.mutants import Switched, call_nothing_back, read_moment_last, replaced
 
 LINK, CALLED = "a", moved_key("a")
-CALLS = {False: 7, True: 13}  # of Watched, in a rule that is carried out, and in one that is undone
+CALLS = {False: 7, True: 11}  # of Watched, in a rule that is carried out, and in one that is undone
 BEHIND_US, AHEAD_US = START * 1_000_000 - 500_000, START * 1_000_000 + 500_000
 KEYS = {LINK, CALLED, breakdown_of(LINK), breakdown_of(CALLED)}
 
@@ -126,3 +129,26 @@ async def test_whenever_a_link_is_deleted_nothing_is_left_called_of_it(undo: boo
             error.add_note(f"the link before call {pair[0]}, what is called of it before call {pair[1]}, at {at_us}")
             raise
         await deleted.told.close()
+
+
+@pytest.mark.parametrize(
+    ("undo", "pair", "order", "off"),
+    [
+        (False, (1, 5), (CALLED, LINK), nullcontext),
+        (True, (2, 4), (LINK, CALLED), lambda: replaced(Corrector, "_joined", read_moment_last)),
+        (False, (5, 5), (LINK, CALLED), lambda: replaced(Corrector, "_call_back_erased", call_nothing_back)),
+    ],
+    ids=["what is called goes first", "moment of the last answer", "nothing is called back"],
+)
+async def test_a_rule_of_deletions_that_is_left_out_is_noticed(
+    undo: bool, pair: tuple[int, int], order: tuple[str, str], off: Callable[[], Switched], tmp_path: Path
+) -> None:
+    deleted = Deleted(tmp_path)
+    await deleted.begin(undo)
+    for moment, key in zip(pair, order, strict=True):
+        deleted.before(moment, key, BEHIND_US)
+    with off():
+        await deleted.carry_out()
+    with pytest.raises(AssertionError):
+        await deleted.judge()
+    await deleted.told.close()

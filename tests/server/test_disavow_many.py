@@ -20,7 +20,7 @@ from ingest.reading.request_sums import RequestSums
 from server.corrections import runner
 from server.corrections.rules import DisavowRule
 from server.corrections.runner import Corrections
-from storage.contract import DISAVOW_VERSION
+from storage.contract import DISAVOW_VERSION, StoredLink
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess
 from tests.ingest.faulty_store import Killed
@@ -169,6 +169,40 @@ async def test_a_dry_run_of_too_many_links_is_refused(tmp_path: Path, monkeypatc
     with pytest.raises(ParameterInvalid, match="more than 4 links"):
         await told.servers[0].dry_run(rule_of(""))
     assert (await told.servers[0].dry_run(rule_of("b/"))).links == 3
+    await told.close()
+
+
+async def test_a_rule_that_waits_for_an_owner_reads_no_row_until_that_has_flushed(tmp_path: Path) -> None:
+    told = Told(tmp_path, 6)
+    await told.hits()
+    await told.note(rule_of(None, "a"))
+    await told.servers[0].refresh()
+    read, asked = told.nodes.memory.rows, list[str]()
+
+    async def rows(key: str) -> StoredLink:
+        asked.append(key)
+        return await read(key)
+
+    told.nodes.memory.rows = rows  # type: ignore[method-assign]
+    for _ in range(3):
+        await told.servers[0].refresh()
+    assert asked == []
+    await told.settle()
+    await told.hold(told.spam("a"))
+    await told.close()
+
+
+async def test_a_worker_flushes_for_a_new_rule_once_if_another_carries_rules_out(tmp_path: Path) -> None:
+    told = Told(tmp_path, 7)
+    await told.hits()
+    await told.note(rule_of(None, "a"))
+    for server in told.servers:
+        await server.refresh()
+    await told.hit(1, "a", SPAM, 5)
+    for _ in range(3):
+        await told.servers[1].refresh()
+    assert told.nodes.nodes[1].owner.status.buffered_hits == 5
+    await told.settle()
     await told.close()
 
 

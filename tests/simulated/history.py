@@ -8,10 +8,9 @@ folded; nodes of the cluster down; days that pass; and readers in between, who a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 from clickcurve.buckets.errors import JournalSuperseded
 from clickcurve.buckets.ladder import fold_day
@@ -28,7 +27,7 @@ from tests.simulated.simulation import DAY_S, MakeCluster, Simulation
 
 MACHINES_AT_MOST = 4
 FAILING_STARTS = 0.3
-BEGINS_WITHIN = 60, 200  # events
+FOLLOWS_WITHIN, BEGINS_WITHIN = 800, (60, 200)  # events
 HITS = 3  # of which one says the referrer that is called, as a rule
 RESTARTED = 0.2  # how likely a process that was fenced is restarted, at each step
 
@@ -183,12 +182,15 @@ class History(Simulation):
             link, one = self._link(), next(filter(self._carries_out, running), running[0])
             other = self.rnd.choice([each for each in running if each is not one])
             self._hit(one, link)
-            if self.rnd.random() < 0.5:
-                await self._begin(one, self.disavow_at, link)
-            else:
-                self.spawn(one, self.disavow_at, link)
-                await self.stage.pass_turns(self.rnd.randint(200, 500))
-                await self._begin(one, self.undo_at, link)
+            work = self.disavow_at
+            if self.rnd.random() < 0.6:
+                followed = self.counted["followed"]
+                self.spawn(one, work, link)
+                await self._pass_until(lambda: self.counted["followed"] > followed, FOLLOWS_WITHIN)
+                work = self.undo_at
+            begun = one.corrections_begun
+            self.spawn(one, work, link)
+            await self._pass_until(lambda: one.corrections_begun > begun, self.rnd.randint(*BEGINS_WITHIN))
             await self.stage.pass_turns(self.rnd.randint(0, 60))
             self.spawn(other, self.erase_at, link)
             await self.stage.pass_turns(self.rnd.randint(0, 60))
@@ -200,14 +202,9 @@ class History(Simulation):
             if self.auditor.has_room(link):
                 self.spawn(process, self.send_to, self.auditor.batch([link], None, self.now))
 
-    async def _begin(
-        self, process: Process, work: Callable[[Process, str], Coroutine[Any, Any, None]], link: str
-    ) -> None:
-        """Until a correction is begun there, or some time has passed."""
-        begun = process.corrections_begun
-        self.spawn(process, work, link)
-        for _ in range(self.rnd.randint(*BEGINS_WITHIN) // 10):
-            if process.corrections_begun > begun:
+    async def _pass_until(self, condition: Callable[[], bool], turns: int) -> None:
+        for _ in range(turns // 10):
+            if condition():
                 return
             await self.stage.pass_turns(10)
 

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from clickcurve.buckets import codec
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, merge_breakdowns
-from clickcurve.buckets.breakdowns.disavow import BACK, CORRECTIONS, CalledLink, Correction, call_back, disavow
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, Breakdown, merge_breakdowns
+from clickcurve.buckets.breakdowns.check import BACK
+from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, Correction, call_back, disavow
 from clickcurve.buckets.breakdowns.parts import decode_parts, parts_due, separate_parts
 from clickcurve.buckets.errors import ImportElsewhere, JournalSuperseded, RowCorrupt
 from clickcurve.buckets.ladder import CLICKS, END_OF_TIME, fold_day
@@ -25,6 +27,7 @@ from storage.contract import Store, StoredLink, StoredRow
 from storage.tools.verify import verify
 from tests.audit.attributes import expected_values, values_of
 from tests.audit.journals import Wrong
+from tests.simulated.cluster import Cluster
 from tests.simulated.connection import Connection
 from tests.simulated.machine import Process
 from tests.simulated.simulation import CALLED, CLOCKS_APART_S, DAY_S, Simulation
@@ -102,20 +105,29 @@ def _judge_totals(simulation: Simulation, what: str) -> None:
 
 
 def _judge_words(simulation: Simulation, what: str, pair: tuple[int, ...], link: str, total: int) -> None:
-    divided = stored_link(simulation, pair, breakdown_key(link))
+    live = stored_breakdowns(simulation, what, pair, link)
+    simulation.judge_breakdown(what, stored_link(simulation, pair, link_key(link)), total, live)
+
+
+def stored_breakdowns(history: OverCluster, what: str, pair: tuple[int, ...], link: str) -> list[Breakdown]:
+    """The rows of a link's breakdown that these replicas have and that are not erased."""
+    divided = stored_link(history, pair, breakdown_key(link))
     try:
         rows = [decode_parts(separate_parts(row.data)) for row in divided.rows]
     except RowCorrupt as error:
         raise Wrong(f"{what}: {error.detail}") from error
-    live = [row for row in rows if row.erased_at >= divided.erased_at]
-    simulation.judge_breakdown(what, stored_link(simulation, pair, link_key(link)), total, live)
+    return [row for row in rows if row.erased_at >= divided.erased_at]
 
 
-def stored_link(simulation: Simulation, pair: tuple[int, ...], key: str) -> StoredLink:
+class OverCluster(Protocol):
+    cluster: Cluster
+
+
+def stored_link(history: OverCluster, pair: tuple[int, ...], key: str) -> StoredLink:
     """What these replicas have of a key."""
     if is_breakdown(key):
-        return link_of_rows(joined(simulation.cluster.at(pair, LINK_BY, (partition_of(key),))))
-    rows = simulation.cluster.at(pair, LINK, (key or "\0",))
+        return link_of_rows(joined(history.cluster.at(pair, LINK_BY, (partition_of(key),))))
+    rows = history.cluster.at(pair, LINK, (key or "\0",))
     erased_at = next((at for owner, _, at in rows if owner == 0 and at is not None), 0)
     return StoredLink(erased_at, tuple(StoredRow(owner, data) for owner, data, _ in rows if data is not None))
 

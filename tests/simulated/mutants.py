@@ -18,7 +18,7 @@ from clickcurve.buckets.breakdowns.parts import apply_parts, decode_parts, encod
 from clickcurve.buckets.row import apply
 from ingest import claim, claim_table, flush, flushed_rows, owner
 from ingest.claim_table import Claimant, Relation
-from ingest.corrections import Corrector
+from ingest.corrections import CORRECTIONS_SOURCE, Corrector
 from ingest.imports.offsets import Offsets
 from ingest.journal.contract import Identity
 from query.reader import Reader
@@ -136,8 +136,24 @@ async def no_corrections(self: Corrections, stored: Sequence[str]) -> list[str]:
     return []
 
 
+def erase_corrections_first(self: Erasures, keys: Sequence[str], at_us: int, last: Sequence[str]) -> None:
+    ERASE(self, last or keys, at_us, keys if last else ())
+
+
+ERASE = Erasures.erase
+
+
+def read_moment_last(self: Corrector, *rows: Any) -> Any:
+    """When the corrections were erased, as the last answer says."""
+    read = READ_ROWS(self, *rows)
+    return read._replace(erased_at=read.newest_erased_at)
+
+
+READ_ROWS = Corrector._joined
+
+
 async def call_nothing_back(self: Corrector) -> None:
-    return None
+    self._compared = (await self._owner.source(CORRECTIONS_SOURCE)).position
 
 
 async def _answered(answer: Any) -> Any:
@@ -334,6 +350,8 @@ MUTANTS = [
     Mutant("corrections carried out by anybody", lambda: replaced(Offsets, "_adopt", adopt_from_anybody), DISAVOWED),
     Mutant("a link deleted without its corrections", lambda: replaced(
         Corrections, "_moved_of", no_corrections), DISAVOWED),
+    Mutant("corrections erased before their link", lambda: replaced(
+        Erasures, "erase", erase_corrections_first), CROSSED, first=10),
     Mutant("nothing called back of erased links", lambda: replaced(
-        Corrector, "_call_back_erased", call_nothing_back), CROSSED),
+        Corrector, "_call_back_erased", call_nothing_back), CROSSED, first=20),
 ]  # fmt: skip

@@ -101,6 +101,7 @@ class Stage:
     def __init__(self, rnd: Random, late_share: float = 0.02) -> None:
         self.rnd = rnd
         self.late_share = late_share
+        self.journals_block = False  # as those that lie in the store
         self.turns = 0
         self.thread: Thread | None = None  # the one that runs now; None: the loop
         self.back = threading.Semaphore(0)
@@ -324,7 +325,7 @@ def _task_of_a_life(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) ->
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop whose executors are threads of the stage. A journal's calls do not block, so they are events."""
+    """An event loop whose executors are threads of the stage. Calls of a disk's journal are events: they are quick."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -340,5 +341,6 @@ class Loop(asyncio.SelectorEventLoop):
         life = LIFE.get()
         life.check()
         name = getattr(executor, "_thread_name_prefix", "")
-        run = self._stage.on_loop if name.startswith("journal") else self._stage.in_thread
+        quick = name.startswith("journal") and not self._stage.journals_block
+        run = self._stage.on_loop if quick else self._stage.in_thread
         return run(life, lambda: func(*args))

@@ -32,6 +32,7 @@ from typing import NamedTuple
 from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.breakdowns.visitors import NO_VISITORS, OpenDay, VisitorDays
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S, Ladder
+from clickcurve.buckets.row import NO_MARK
 
 NOT_GIVEN = ""
 CUT_OFF, CUT_SLACK = "\0other", "\0slack"  # no value has a zero byte
@@ -140,23 +141,29 @@ class BreakdownDelta:
 
 @dataclass(frozen=True)
 class PendingBreakdown:
-    """What an owner's hits said that may not be in its stored breakdown yet; `flush` as in `row.Pending`.
+    """What an owner's hits said that may not be in its stored breakdown yet; other fields as in `row.Pending`.
 
     make: makes the delta of a copy of what the owner holds, so that this may be done in a thread.
     """
 
-    owner: int
+    whose: Callable[[], int]
     flush: Callable[[], int | None]
     make: Callable[[], BreakdownDelta]
+    others_from: int = NO_MARK
 
     @cached_property
     def delta(self) -> BreakdownDelta:
         return self.make()
 
-    def is_missing(self, mark: int) -> bool:
-        """Returns whether it is missing in a breakdown of this owner with this mark, read after it was looked up."""
-        flush = self.flush()
-        return flush is None or flush > mark
+    @property
+    def owner(self) -> int:
+        return self.whose()
+
+    def is_missing(self, marks: Mapping[int, int]) -> bool:
+        """Returns whether the stored breakdowns lack it. marks: of these by owner, read after it was looked up."""
+        flush = self.flush()  # as `row.Pending`
+        mark = marks.get(self.owner, 0)
+        return mark < self.others_from and (flush is None or flush > mark)
 
 
 def landing(values: Mapping[str, int]) -> ValueCounts:

@@ -10,6 +10,7 @@ from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Row, fold
 
 BOT = "bot"  # the dimension of bots' names: it divides the hits of bots, the others those of people
+BACK = "-"  # before a dimension of a correction: hits that were called back, which its row counts as bots
 
 
 def check_breakdown(row: Breakdown, bounded: BoundedLadder) -> list[str]:
@@ -85,7 +86,7 @@ def check_against_counts(breakdown: Breakdown, row: Row, bounded: BoundedLadder,
     breakdown, row = fold_breakdown(breakdown, day, bounded), fold(row, day, ladder)
     broken = []
     for name, tiers in breakdown.dimensions.items():
-        series = Bots.only if name == BOT else Bots.exclude
+        series = Bots.only if name == BOT or name.startswith(BACK) else Bots.exclude
         for (start, end), recorded in _recorded_between_edges(tiers, day, bounded, ladder).items():
             counted = sum(between(row, (start, end), series))
             if recorded > counted:

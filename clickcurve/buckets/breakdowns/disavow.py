@@ -29,14 +29,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, WIDEST, Breakdown, BreakdownDelta, ValueCounts
-from clickcurve.buckets.breakdowns.check import BOT
+from clickcurve.buckets.breakdowns.check import BACK, BOT
 from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import EMPTY, Delta, Row
 
-BACK = "-"  # before a dimension in `named`: hits that were called back
 CORRECTIONS = WIDEST  # of `named`: a bucket with more called values than that forgets which they were
 
 

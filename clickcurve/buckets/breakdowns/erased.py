@@ -29,7 +29,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
     Tiers,
     ValueCounts,
 )
-from clickcurve.buckets.breakdowns.disavow import BACK
+from clickcurve.buckets.breakdowns.check import BACK
 from clickcurve.buckets.breakdowns.parts import Parts, decode_parts, encode_parts
 
 ERASED = "erased:"  # before the id of an erasure: the name of its value in corrections and rules

@@ -20,7 +20,7 @@ from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
 from server.cli.store.inspect import opened, reading
 from server.settings.table import Settings
-from storage.contract import OPEN, RETIRED, OwnerRecord, StoredLink
+from storage.contract import EMPTYING, IN_STORE, OPEN, RETIRED, OwnerRecord, StoredLink
 
 ALIVE_S = 600  # an owner that flushed since then may be alive
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -107,6 +107,11 @@ def _check_retirable(owner: int, record: OwnerRecord | None, now: int, disk_is_l
         raise Failed(f"owner {owner} is retired already")
     if record.state != OPEN:
         raise Failed(f"owner {owner} is {record.state}: it holds nothing that could be lost")
+    if record.journal in (IN_STORE, EMPTYING) and not disk_is_lost:
+        raise Failed(
+            f"the journal of owner {owner} is in the cluster, and another server empties it when this one is gone; to"
+            " give up what it holds all the same, say so with --disk-is-lost"
+        )
     ago_s = now - record.begun_at
     if ago_s < ALIVE_S and not disk_is_lost:
         raise Failed(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import astuple
+from typing import TypeVar
 
 from clickcurve.buckets.errors import StoreUnavailable
 from storage.cassandra.cql import Cql, Statement, Values
@@ -18,6 +19,7 @@ from storage.owners import begun, check_fence, claim_condition, claimed, claimed
 
 ATTEMPTS = 5  # of an update that changed nothing though it could have
 
+R = TypeVar("R")
 Change = Callable[[OwnerRecord | None], OwnerRecord | None]  # see storage.owners
 
 
@@ -73,22 +75,39 @@ class OwnersTable:
         return self._change(held.owner, lambda stored: closed(stored, held), CLOSE, values)
 
     def _change(self, owner: int, change: Change, update: Statement, values: Values, read_first: bool = False) -> bool:
-        def is_done() -> bool | None:
-            """Returns False if it is refused, None if it is still to be made."""
-            stored = self.get(owner)
-            after = change(stored)
-            return False if after is None else True if after == stored else None
+        return change_record(self._cql, update, values, owner, lambda: self.get(owner), change, read_first)
 
-        for attempt in range(ATTEMPTS):
-            done = is_done() if attempt or read_first else None
-            if done is not None:
-                return done
-            if self._cql.apply_if(update, values, attempt):
-                return True
-        done = is_done()
-        if done is None:
-            raise StoreUnavailable(f"the record of owner {owner} could not be changed in {ATTEMPTS} attempts")
-        return done
+
+def change_record(
+    cql: Cql,
+    update: Statement,
+    values: Values,
+    owner: int,
+    look: Callable[[], R | None],
+    change: Callable[[R | None], R | None],
+    read_first: bool = False,
+) -> bool:
+    """Tries the update until it is made or refused, by what `change` makes of the record that `look` returns.
+
+    Returns whether it is made. Raises StoreUnavailable.
+    """
+
+    def is_done() -> bool | None:
+        """Returns False if it is refused, None if it is still to be made."""
+        stored = look()
+        after = change(stored)
+        return False if after is None else True if after == stored else None
+
+    for attempt in range(ATTEMPTS):
+        done = is_done() if attempt or read_first else None
+        if done is not None:
+            return done
+        if cql.apply_if(update, values, attempt):
+            return True
+    done = is_done()
+    if done is None:
+        raise StoreUnavailable(f"the record of owner {owner} could not be changed in {ATTEMPTS} attempts")
+    return done
 
 
 def _claimed_values(after: OwnerRecord) -> Values:

@@ -1,4 +1,4 @@
-"""What every journal keeps of its contract, whatever keeps it: on a disk, or on one that is slow.
+"""What every journal keeps of its contract, whatever keeps it: a disk, one that is slow, or the cluster.
 
 A driver that loses power at a crash, and whose answers get lost, must find each group that was acknowledged, none that
 was refused, and of the others whole ones, for good.
@@ -21,13 +21,23 @@ from ingest.owner import Owner
 from storage.contract import CLOSED, Held
 from storage.memory_store import MemoryStore
 from tests.ingest.claim_kit import NOW, lifetime
-from tests.ingest.journal.drivers import DRIVERS, Driver
+from tests.ingest.journal.drivers import DISKS, DRIVERS, Driver
 from tests.ingest.owner_kit import counts, minute_of
 
 
 @pytest.fixture(params=sorted(DRIVERS))
 def driver(request: pytest.FixtureRequest) -> Driver:
     return DRIVERS[request.param]()
+
+
+async def opened(driver: Driver) -> tuple[Journal, Held]:
+    """A journal that accepts groups: as an owner makes it ready."""
+    journal = driver.open()
+    held = await claimed(journal, driver.store)
+    if journal.must_flush:
+        number = max(journal.state.last_flush, held.epoch << 20) + 1
+        journal.complete_flush(journal.record_flush(number, 20_000).number)
+    return journal, held
 
 
 async def commit(journal: Journal, payloads: Sequence[bytes], accepted_us: int = 1) -> None:
@@ -57,8 +67,7 @@ def at_once(call: Callable[[], None]) -> None:
 
 
 async def test_what_was_acknowledged_is_found_whole_by_the_next_process(driver: Driver) -> None:
-    journal = driver.open()
-    await claimed(journal, MemoryStore())
+    journal, _ = await opened(driver)
     await commit(journal, [b"one", b"", b"two"], 17)
     await commit(journal, [], 18)
     await commit(journal, [b"#" * 1_000], 19)
@@ -70,8 +79,7 @@ async def test_what_was_acknowledged_is_found_whole_by_the_next_process(driver: 
 
 
 async def test_a_group_that_was_refused_never_comes_back(driver: Driver) -> None:
-    journal = driver.open()
-    await claimed(journal, MemoryStore())
+    journal, _ = await opened(driver)
     await commit(journal, [b"before"])
     driver.refuse()
     with pytest.raises((JournalFull, JournalBroken)):
@@ -87,8 +95,7 @@ async def test_a_group_that_was_refused_never_comes_back(driver: Driver) -> None
 async def test_a_group_whose_answer_was_lost_is_there_whole_or_not_at_all_and_stays_so(
     driver: Driver, kept: bool
 ) -> None:
-    journal = driver.open()
-    await claimed(journal, MemoryStore())
+    journal, _ = await opened(driver)
     await commit(journal, [b"before"])
     driver.lose_answers(kept=kept)
     with pytest.raises(JournalUnknown):
@@ -102,7 +109,10 @@ async def test_a_group_whose_answer_was_lost_is_there_whole_or_not_at_all_and_st
         assert found(driver.open()) == first
 
 
-async def test_one_process_at_a_time_holds_it(driver: Driver) -> None:
+@pytest.mark.parametrize("make", DISKS.values(), ids=DISKS.keys())
+async def test_one_process_at_a_time_holds_it(make: Callable[[], Driver]) -> None:
+    """A journal in the cluster is taken instead, and its holder hears of it before the next answer."""
+    driver = make()
     journal = driver.open()
     with pytest.raises(JournalHeld):
         driver.open()
@@ -111,13 +121,13 @@ async def test_one_process_at_a_time_holds_it(driver: Driver) -> None:
 
 
 async def test_a_flush_covers_what_came_before_it_also_after_crashes_until_it_is_complete(driver: Driver) -> None:
-    journal = driver.open()
-    held = await claimed(journal, MemoryStore())
-    number = held.epoch << 20
+    journal, held = await opened(driver)
+    before = journal.state.last_flush
+    number = max(before, held.epoch << 20)
     await commit(journal, [b"before"])
     flush = journal.record_flush(number + 1, 20_000)
     await commit(journal, [b"after"], 2)
-    assert (flush.number, flush.previous, flush.fold_day) == (number + 1, 0, 20_000)
+    assert (flush.number, flush.previous, flush.fold_day) == (number + 1, before, 20_000)
     with pytest.raises(ValueError, match="not complete"):
         journal.record_flush(number + 2, 20_000)
     for _ in range(2):
@@ -140,7 +150,7 @@ async def test_a_flush_covers_what_came_before_it_also_after_crashes_until_it_is
 
 
 async def test_each_process_claims_one_epoch_later_and_gives_the_number_back_at_its_end(driver: Driver) -> None:
-    store = MemoryStore()
+    store = driver.store
     journal = driver.open()
     before = await claimed(journal, store)
     driver.crash()
@@ -156,7 +166,7 @@ async def test_each_process_claims_one_epoch_later_and_gives_the_number_back_at_
 @pytest.mark.parametrize("seed", range(20))
 def test_an_owner_counts_each_hit_once_whatever_keeps_its_journal(driver: Driver, seed: int) -> None:
     """Random histories of hits, faults, flushes and crashes; a hit whose answer was lost may count or not."""
-    chance, store = random.Random(seed), MemoryStore()
+    chance, store = random.Random(seed), driver.store
     acknowledged = unknown = 0
 
     def started() -> Owner:

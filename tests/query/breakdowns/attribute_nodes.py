@@ -124,12 +124,17 @@ class AttributeOwner:
         return [self._waiting] if self._taken is None else [self._taken, self._waiting]
 
     def pending(self, stored: str) -> list[Pending]:
-        return [Pending(self.number, partial(getattr, each, "flush"), each.counts(stored)) for each in self._buffers()]
+        return [
+            Pending(lambda: self.number, partial(getattr, each, "flush"), each.counts(stored))
+            for each in self._buffers()
+        ]
 
     def pending_breakdowns(self, stored: str) -> list[PendingBreakdown]:
         counts_key = stored.removeprefix(breakdown_key(""))
         return [
-            PendingBreakdown(self.number, partial(getattr, each, "flush"), partial(words_of, list(each.of(counts_key))))
+            PendingBreakdown(
+                lambda: self.number, partial(getattr, each, "flush"), partial(words_of, list(each.of(counts_key)))
+            )
             for each in self._buffers()
         ]
 

@@ -58,7 +58,7 @@ class Neighbour:
 
     def numbered_breakdowns(self, key: str) -> Sequence[tuple[PendingBreakdown, int]]:
         delta = BreakdownDelta({"ref": {0: {"a.example": 3}}}, {0: {7, 8}}, {0: 2})
-        return [(PendingBreakdown(1, lambda: 5, lambda: delta), 5)]
+        return [(PendingBreakdown(lambda: 1, lambda: 5, lambda: delta), 5)]
 
     async def hide_erased(self, *keys: str) -> None:
         self.erased += keys
@@ -150,7 +150,9 @@ def test_an_answer_is_bounded() -> None:
         def numbered(self, key: str) -> Sequence[tuple[Pending, int]]:
             opening = 2**70 if key == "opening" else 0
             minutes = NUMBERS_MOST if key == "minutes" else 1
-            return [(Pending(1, lambda: 7, Delta(dict.fromkeys(range(0, 60 * minutes, 60), 1), {}, opening)), 7)]
+            return [
+                (Pending(lambda: 1, lambda: 7, Delta(dict.fromkeys(range(0, 60 * minutes, 60), 1), {}, opening)), 7)
+            ]
 
     owner = Large(QueriedNodes(now=NOW).owners[0])
     assert [answer is None for answer in said(owner, "one", "opening", "two", "minutes", "three")] == [

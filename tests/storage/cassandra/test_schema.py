@@ -21,7 +21,7 @@ from storage.cassandra.uri import parse
 from storage.from_uri import open_store
 from testing.cassandra.node import Node
 from testing.server import run
-from tests.storage.stores import LADDER
+from tests.storage.stores import LADDER, in_flush, saved
 
 
 class Changed:
@@ -113,6 +113,49 @@ def test_a_missing_table_and_other_options_are_mended(cluster: Session) -> None:
     assert sentences(cluster) == []
 
 
+def as_former_version(cluster: Session) -> None:
+    """Makes of the keyspace what a program of the schema before would have made."""
+    schema.apply_schema(cluster, LADDER, replication=1)
+    for table in TABLES:
+        if table.since > schema.FORMER_VERSION:
+            change(cluster, f"DROP TABLE {{keyspace}}.{table.name}")
+        for column in table.added:
+            change(cluster, f"ALTER TABLE {{keyspace}}.{table.name} DROP {column}")
+    change(cluster, "UPDATE {keyspace}.meta SET value = '1' WHERE name = 'version' IF EXISTS")
+
+
+def test_the_former_schema_works_but_for_journals_and_is_raised_by_apply(cluster: Session) -> None:
+    as_former_version(cluster)
+    assert sentences(cluster) == []
+    said: list[str] = []
+    with closing(open_store(cluster.address.uri, LADDER, warn=said.append)) as store:
+        held = in_flush(store)
+        store.save_own(held, 1, saved("a"), {})
+        assert not [sentence for sentence in said if "replica" not in sentence]
+        with pytest.raises(StoreMismatch, match="has schema 1, and journals in it need 2: run `clickcurve schema"):
+            store.journals()
+        done = schema.apply_schema(cluster, LADDER, replication=1)
+        assert sorted(done) == [
+            "schema 1 raised to 2",
+            "table beats made",
+            "table fences made",
+            "table frames made",
+            "table owners: previous, fold_day, frames, done added",
+        ]
+        assert schema.apply_schema(cluster, LADDER, replication=1) == []
+        assert sentences(cluster) == []
+        found = store.journals().record(1)
+        assert found is not None and (found.record.begun, found.previous, found.frames, found.done) == (1, 0, "", 0)
+        assert store.begin(held, 1, 2, 1_700_000_000)
+
+
+def test_an_apply_that_was_cut_short_leaves_the_former_schema_working(cluster: Session) -> None:
+    as_former_version(cluster)
+    change(cluster, "ALTER TABLE {keyspace}.owners ADD previous bigint")
+    assert sentences(cluster) == []
+    assert "schema 1 raised to 2" in schema.apply_schema(cluster, LADDER, replication=1)
+
+
 @pytest.mark.parametrize("lacking", [["by_closed"], ["by_open", "by_closed"]], ids=["one", "two"])
 def test_columns_that_an_older_program_did_not_know_are_added(cluster: Session, lacking: list[str]) -> None:
     schema.apply_schema(cluster, LADDER, replication=1)
@@ -133,8 +176,8 @@ def test_tables_of_something_else_are_left_alone(cluster: Session) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("version", "0", "has the older schema 0, not 1: run `clickcurve schema apply"),
-        ("version", "2", "has the newer schema 2, not 1: use a newer Clickcurve"),
+        ("version", "0", "has the older schema 0, not 2: run `clickcurve schema apply"),
+        ("version", "3", "has the newer schema 3, not 2: use a newer Clickcurve"),
         ("ladder", "60:1,month", f"holds rows of the ladder 60:1,month, not {LADDER}: set"),
         ("dc", "DC1", "is used with ?dc=DC1 in the store's address, and all nodes must use it like that"),
     ],

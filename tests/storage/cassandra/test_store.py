@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
 from clickcurve.buckets.errors import OwnerFenced, StoreUnavailable
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
-from storage.cassandra.cql import Rows, Statement, StatementKind
+from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 from storage.cassandra.session import Session
 from storage.cassandra.statements import ADD_ERASURE, DUE_DAYS, NOW_MS, SAVE
 from storage.cassandra.store import CassandraStore, pinned_stamp
@@ -191,6 +192,21 @@ def test_a_process_that_did_not_look_for_long_drops_its_whole_cache(store: Cassa
     asked(faulty)
     store.load_own(1, ["a", "b"])
     assert asked(faulty)["LOAD_OWN"] == 2
+
+
+def test_what_goes_last_is_erased_when_all_others_are(store: CassandraStore, faulty: Faulty) -> None:
+    eraser, together = Faulty(faulty._cql), list[list[object]]()
+    run_each = eraser.run_each
+
+    def noted(statement: Statement, many: Sequence[Values]) -> list[Rows]:
+        if statement.name == "ERASE":
+            together.append([key for _, _, key in many])
+        return run_each(statement, many)
+
+    eraser.run_each = noted  # type: ignore[method-assign]
+    CassandraStore(eraser).erase(["a", "b"], 500, ["c"])
+    assert together == [["a", "b"], ["c"]]
+    assert [rows(store, key).erased_at for key in "abc"] == [500, 500, 500]
 
 
 @pytest.mark.parametrize(("clock_ms", "logged"), [((0, 3_600_000, 3_600_000, 3_600_100), 2), ((0, 301_000), 1)])

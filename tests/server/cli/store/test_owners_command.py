@@ -11,7 +11,7 @@ import pytest
 
 from clickcurve.buckets.ladder import CLICKS
 from server import clock
-from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
+from storage.contract import CLOSED, COPIED, IN_STORE, OPEN, RETIRED, OwnerRecord
 from storage.from_uri import open_store
 from storage.sqlite.store import SqliteStore
 from testing.client import Clickcurve
@@ -122,6 +122,17 @@ def test_an_owner_that_is_not_lost_is_not_retired(store: str, owner: str, flags:
 def test_retiring_twice_says_so(store: str) -> None:
     said("owners", "retire", "1", "--disk-is-lost", "--store", store)
     assert said("owners", "retire", "1", "--store", store, code=1) == "Error: owner 1 is retired already\n"
+
+
+def test_an_owner_whose_journal_is_in_the_cluster_is_given_up_on_purpose_only(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path / 'clickcurve.db'}"
+    with closing(open_store(uri, CLICKS)) as made:
+        made.create_owner(OwnerRecord(1, 4, "h1", IN_STORE, "alpha:41/journal-1", OPEN, 4 << 20, 0))
+    text = said("owners", "retire", "1", "--store", uri, code=1)
+    assert text.startswith(
+        "Error: the journal of owner 1 is in the cluster, and another server empties it when this one"
+    )
+    assert "is retired" in said("owners", "retire", "1", "--disk-is-lost", "--store", uri)
 
 
 def test_an_owner_that_goes_on_meanwhile_is_not_retired(store: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,158 @@
+"""Takes an owner whose journal lies in the store: as a process's own identity, or beside that to empty it.
+
+The order is what exactness rests on:
+
+1. The claim: a conditional update to the next epoch, with a token that is of this claim alone.
+2. The fence is raised to that epoch, and a quorum has it.
+3. The record is read **again**: until the claim its holder may have begun or done a flush.
+4. Only then frames are read: those that the begun flush names, if it is not done, and those behind it.
+
+A fence is no epoch in the record itself: what a conditional update of unknown outcome leaves at a plain read is not
+promised, and a writer would have to read what other processes agree on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from clickcurve.buckets.errors import JournalDamaged, OwnerFenced
+from ingest.journal.frame_numbers import numbers_in
+from ingest.journal.rounds import process_of
+from storage.contract import CLOSED, EMPTYING, FINAL, IN_STORE, OPEN, Held, JournalRecord, Journals, OwnerRecord, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """This owner is free to be taken."""
+
+    before: JournalRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """An owner is being emptied, and free soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """No owner is free: one of this number is to be made."""
+
+    owner: int
+
+
+Choice: TypeAlias = Take | Wait | Make
+
+
+def choose_identity(
+    journals: Sequence[JournalRecord], owners: Iterable[int], dead: Collection[str], process: str
+) -> Choice:
+    """Chooses an identity for a start: a closed owner, else a dead one; waits for one that is being emptied.
+
+    So owners stay as many as processes ever ran at once. owners: the numbers of all, those of disks too, read before
+    `journals`: else one that was just made could be in the numbers only. dead: the processes that are gone. process:
+    this one. What an earlier attempt of it has claimed for nobody comes first.
+    """
+    closed = [each for each in journals if each.record.state == CLOSED]
+    if free := [*_abandoned(journals, {process}), *closed, *_abandoned(journals, dead)]:
+        return Take(free[0])
+    if any(each.record.journal == EMPTYING and each.record.state == OPEN for each in journals):
+        return Wait()
+    return Make(max(owners, default=0) + 1)
+
+
+def to_adopt(
+    journals: Sequence[JournalRecord], dead: Collection[str], process: str, in_hand: Collection[int]
+) -> list[JournalRecord]:
+    """Returns the owners that nobody holds: this process is to empty and to close them beside its own.
+
+    Their processes are gone, or they are this one's, from an attempt that failed. in_hand: the owners that it works on.
+    One of these that a process has taken which is gone now is among them: it was taken from this one unheard.
+    """
+    left_over = [each for each in _abandoned(journals, {process}) if each.record.owner not in in_hand]
+    return [*left_over, *_abandoned(journals, dead)]
+
+
+def has_lost(journals: Sequence[JournalRecord], held: Held) -> bool:
+    """Returns whether another process has taken this owner: one that accepts nothing would not hear of it.
+
+    journals: as they were read at any time, also before `held` took it.
+    """
+    own = process_of(held.holder)
+    return any(
+        each.record.owner == held.owner and each.record.epoch > held.epoch and process_of(each.record.holder) != own
+        for each in journals
+    )
+
+
+def _abandoned(journals: Sequence[JournalRecord], dead: Collection[str]) -> list[JournalRecord]:
+    return [each for each in journals if each.record.state == OPEN and process_of(each.record.holder) in dead]
+
+
+def made(owner: int, token: str, place: str, now: int) -> OwnerRecord:
+    """Returns the record of a new owner, as `Store.create_owner` takes it."""
+    return OwnerRecord(owner, 1, token, IN_STORE, place, OPEN, 0, now)
+
+
+def claimed_record(before: JournalRecord, token: str, place: str, now: int, emptying: bool) -> OwnerRecord:
+    """Returns the record that a claim makes of this one."""
+    record = before.record
+    return replace(
+        record,
+        epoch=record.epoch + 1,
+        holder=token,
+        journal=EMPTYING if emptying else IN_STORE,
+        place=place,
+        state=OPEN,
+    )
+
+
+def take(store: Store, journals: Journals, before: JournalRecord, after: OwnerRecord) -> JournalRecord | None:
+    """Claims the owner, and fences everybody else; returns its record as it is then, None if another process won.
+
+    Raises StoreUnavailable: the owner may be claimed for nobody, until it is taken once more.
+    """
+    if before.record.state in FINAL or not store.claim(before.record, after):
+        return None
+    journals.raise_fence(after.owner, after.epoch)
+    taken = journals.record(after.owner)
+    if taken is None or (taken.record.epoch, taken.record.holder) != (after.epoch, after.holder):
+        return None
+    return taken
+
+
+def is_unfinished(record: JournalRecord) -> bool:
+    """Returns whether the flush that began last may be in the rows in part, or not at all."""
+    return record.record.begun > record.done
+
+
+def frames_named(journals: Journals, record: JournalRecord) -> dict[int, bytes]:
+    """Returns the frames that the begun flush counts.
+
+    Each was on a quorum when it was named, and stays until the flush is done. Raises JournalDamaged if one is missing
+    all the same; OwnerFenced if another process has taken the owner, and may have finished the flush.
+    """
+    owner, flush = record.record.owner, record.record.begun
+    found = journals.frames(owner, record.previous)
+    named = numbers_in(record.frames)
+    missing = [number for number in named if number not in found]
+    if missing:
+        check_holder(journals, Held(owner, record.record.epoch, record.record.holder))
+        raise JournalDamaged(
+            f"frames {missing[:5]} of flush {flush} of owner {owner} are gone: {len(missing)} of {len(named)}",
+            field="journal",
+            value=owner,
+        )
+    return {number: found[number] for number in named}
+
+
+def check_holder(journals: Journals, held: Held) -> None:
+    """Raises OwnerFenced unless `held` is the owner's holder now."""
+    now = journals.record(held.owner)
+    if now is None or (now.record.epoch, now.record.holder) != (held.epoch, held.holder):
+        raise taken_over(held.owner)
+
+
+def taken_over(owner: int) -> OwnerFenced:
+    return OwnerFenced(f"another process has taken owner {owner} over; restart to go on as another owner")

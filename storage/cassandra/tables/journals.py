@@ -1,0 +1,121 @@
+"""Journals in the cluster: the tables frames, fences and beats, and what a begin records in owners."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+
+from storage.cassandra.cql import Cql
+from storage.cassandra.statements import (
+    A_FRAME,
+    APPEND,
+    BEAT,
+    BEATS,
+    BEGIN_NAMING,
+    DONE,
+    DROP_PIECE,
+    FENCE,
+    FRAMES,
+    JOURNAL,
+    OWNER_NUMBERS,
+    RAISE_FENCE,
+)
+from storage.cassandra.tables.owners import change_record
+from storage.contract import EMPTYING, IN_STORE, FramePlace, Held, JournalRecord, OwnerRecord
+from storage.owners import begun_naming, done_with
+
+PART_BYTES = 64 * 1024  # of a frame in one request
+PARTS_PER_PAGE = 64  # that a read of frames asks for at once, 4 MiB
+_OF_OWNER = 8  # columns of JOURNAL that are those of any owner
+
+
+class CassandraJournals:
+    """Implements `Journals`. `begins` and `has_begun` are called around the begin of each flush."""
+
+    def __init__(self, cql: Cql, begins: Callable[[int], object], has_begun: Callable[[Held, int], object]) -> None:
+        self._cql = cql
+        self._begins = begins
+        self._has_begun = has_begun
+
+    # --- frames ---------------------------------------------------------------------------------------------------
+    async def append(self, place: FramePlace, frame: bytes) -> None:
+        parts = [frame[at : at + PART_BYTES] for at in range(0, len(frame), PART_BYTES)] or [b""]
+        writes = [self._cql.ask(APPEND, (*place, n, len(parts), part)) for n, part in enumerate(parts)]
+        if len(writes) == 1:
+            await writes[0]
+            return
+        for outcome in await asyncio.gather(*writes, return_exceptions=True):  # none is under way after an error
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def fence(self, owner: int) -> int:
+        rows = await self._cql.ask(FENCE, (owner,))
+        return int(rows[0][0]) if rows else 0
+
+    def raise_fence(self, owner: int, epoch: int) -> None:
+        self._cql.run(RAISE_FENCE, (epoch, epoch, owner))
+
+    def frames(self, owner: int, after: int) -> dict[int, bytes]:
+        found: dict[int, dict[int, bytes]] = {}
+        lengths: dict[int, int] = {}
+        for piece in count():
+            rows = [row for page in self._cql.pages(FRAMES, (owner, after, piece), PARTS_PER_PAGE) for row in page]
+            if not rows:
+                break
+            for number, part, parts, data in rows:
+                found.setdefault(number, {})[part] = data
+                lengths[number] = parts
+        whole = (number for number in sorted(found) if len(found[number]) == lengths[number])
+        return {number: b"".join(found[number][part] for part in range(lengths[number])) for number in whole}
+
+    def drop(self, owner: int, after: int) -> None:
+        pieces = next(piece for piece in count() if not self._cql.run(A_FRAME, (owner, after, piece)))
+        # The last one first: after a fault the next call finds those that are left. And one more, where a frame that
+        # never counted may lie.
+        for piece in range(pieces, -1, -1):
+            self._cql.run(DROP_PIECE, (owner, after, piece))
+
+    # --- owners' records --------------------------------------------------------------------------------------------
+    def record(self, owner: int) -> JournalRecord | None:
+        rows = self._cql.run(JOURNAL, (owner,))
+        if not rows:
+            return None
+        previous, fold_day, frames, done = rows[0][_OF_OWNER:]
+        return JournalRecord(OwnerRecord(*rows[0][:_OF_OWNER]), previous or 0, fold_day or 0, frames or "", done or 0)
+
+    def records(self) -> list[JournalRecord]:
+        found = [self.record(owner) for (owner,) in sorted(self._cql.run(OWNER_NUMBERS))]
+        return [each for each in found if each is not None and each.record.journal in (IN_STORE, EMPTYING)]
+
+    def begin(self, held: Held, previous: int, flush: int, at: int, fold_day: int, frames: str) -> bool:
+        owner = held.owner
+        self._begins(owner)
+        begun = change_record(
+            self._cql,
+            BEGIN_NAMING,
+            (flush, at, previous, fold_day, frames, owner, held.epoch, held.holder, previous),
+            owner,
+            lambda: self.record(owner),
+            lambda stored: begun_naming(stored, held, previous, flush, at, fold_day, frames),
+        )
+        if begun:
+            self._has_begun(held, flush)
+        return begun
+
+    def done(self, held: Held, flush: int) -> bool:
+        return change_record(
+            self._cql,
+            DONE,
+            (flush, held.owner, held.epoch, held.holder, flush),
+            held.owner,
+            lambda: self.record(held.owner),
+            lambda stored: done_with(stored, held, flush),
+        )
+
+    # --- beats ------------------------------------------------------------------------------------------------------
+    def beat(self, holder: str, count: int) -> None:
+        self._cql.run(BEAT, (holder, count, count))
+
+    def beats(self) -> dict[str, int]:
+        return dict(self._cql.run(BEATS))
