@@ -54,10 +54,10 @@ SINCE, SALT, SHARE, TOKEN, TOKEN_USED, AUDIT = "since:", "salt:", "share:", "tok
 KEPT_TIMES = "kept-times:"
 # LIMITS: a digest of the limiter's rules, to tell whether they have changed.
 SHARE_SECRET, TOKENS_VERSION, LIMITS = "share-secret", "tokens-version", "limits"
-# DISAVOW, then the id of a rule: which counted hits it calls bots. DISAVOW_SETTLED, DISAVOW_UNDO, then its id: it is
-# settled, or to be undone. DISAVOW_FLUSHED, then its id and an owner: this has flushed since. DISAVOW_WALKED, then its
-# id: which links it was carried out for. DISAVOW_AGAIN, then its id: another text each time it is sent
-# again. DISAVOW_VERSION is another one after each change of these.
+# DISAVOW, then the id of a rule: which counted hits it calls bots. DISAVOW_AGAIN, then its id: another text each time
+# that it is sent again. DISAVOW_SETTLED, then its id: that text, of the time for which it is settled. DISAVOW_UNDO,
+# then its id: it is to be undone. DISAVOW_FLUSHED, then its id and an owner: this has flushed since. DISAVOW_WALKED,
+# then its id: which links it was carried out for. DISAVOW_VERSION is another one after each change of these.
 DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO = "disavow:", "disavow-settled:", "disavow-undo:"
 DISAVOW_FLUSHED, DISAVOW_WALKED, DISAVOW_VERSION = "disavow-flushed:", "disavow-walked:", "disavow-version"
 DISAVOW_AGAIN = "disavow-again:"

@@ -173,9 +173,10 @@ class DisavowBook:
             try:
                 rule = _read_rule(value)
                 of_rule = walked.get(DISAVOW_WALKED + rule.id)
-                noted = NotedRule(rule, DISAVOW_SETTLED + rule.id in settled, DISAVOW_UNDO + rule.id in undo)
-                owners = frozenset(flushed.get(rule.id, ()))
-                noted = replace(noted, flushed=owners, again=again.get(DISAVOW_AGAIN + rule.id))
+                sent = again.get(DISAVOW_AGAIN + rule.id)
+                is_settled = settled.get(DISAVOW_SETTLED + rule.id) == _settled_for(sent)
+                noted = NotedRule(rule, is_settled, DISAVOW_UNDO + rule.id in undo)
+                noted = replace(noted, flushed=frozenset(flushed.get(rule.id, ())), again=sent)
                 found.append(replace(noted, walked=None if of_rule is None else _read_walked(of_rule)))
             except msgspec.DecodeError as error:
                 log.error("rule unreadable", extra={"note": name, "reason": str(error), "then": "it is left out"})
@@ -226,11 +227,13 @@ class DisavowBook:
         return [each.owner for each in self._store.owners() if each.state == OPEN]
 
     def settle(self, noted: NotedRule) -> None:
-        """Notes that all hits that a rule means are called, unless it was sent again since it was read."""
-        self._store.note(DISAVOW_SETTLED + noted.rule.id, "")
+        """Notes that all hits that a rule means are called, as it was sent when it was read."""
+        settled, sent = DISAVOW_SETTLED + noted.rule.id, _settled_for(noted.again)
+        if self._store.note(settled, sent) != sent:  # of a time that it was sent before
+            self._store.drop_notes([settled])
+            self._store.note(settled, sent)
         if self._store.noted(DISAVOW_AGAIN + noted.rule.id) != noted.again:
-            self._store.drop_notes([DISAVOW_SETTLED + noted.rule.id])
-            return
+            return  # it was sent again meanwhile: owners flush for that
         self._store.drop_notes([f"{_flushed(noted.rule)}{owner}" for owner in noted.flushed])
         self._change()
 
@@ -255,7 +258,7 @@ class DisavowBook:
         """Forgets that a rule is settled and who has flushed for it: all do once more."""
         again = DISAVOW_AGAIN + noted.rule.id
         self._store.drop_notes([again])
-        self._store.note(again, secrets.token_hex(4))  # before: one that settles it looks at this afterwards
+        self._store.note(again, secrets.token_hex(4))  # it is not settled from here on
         flushed = (f"{_flushed(noted.rule)}{owner}" for owner in noted.flushed)
         self._store.drop_notes([DISAVOW_SETTLED + noted.rule.id, DISAVOW_WALKED + noted.rule.id, *flushed])
         self._change()
@@ -270,6 +273,11 @@ class DisavowBook:
 
     def _change(self) -> None:
         renew_version(self._store, DISAVOW_VERSION)
+
+
+def _settled_for(again: str | None) -> str:
+    """Returns what is noted of a rule that is settled: which time it was sent. Any other text is of a time before."""
+    return again or ""
 
 
 def _flushed(rule: DisavowRule) -> str:

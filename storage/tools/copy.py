@@ -39,6 +39,7 @@ from clickcurve.times import SECOND_US
 from storage.contract import (
     AUDIT,
     DISAVOW,
+    DISAVOW_AGAIN,
     DISAVOW_SETTLED,
     DISAVOW_UNDO,
     DISAVOW_VERSION,
@@ -314,7 +315,7 @@ class _Copying:
 
     def _note_disavowed(self, ours: Notes, theirs: Notes) -> None:
         """Makes the target know the rules whose corrections come with the rows."""
-        of_rules = DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO
+        of_rules = DISAVOW, DISAVOW_SETTLED, DISAVOW_AGAIN, DISAVOW_UNDO
         new = {name: value for name, value in ours.items() if name.startswith(of_rules) and name not in theirs}
         for name, value in new.items():
             self.target.note(name, value)

@@ -13,7 +13,7 @@ from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, END_OF_TIME
 from clickcurve.keys import breakdown_key
-from server.corrections.rules import DisavowBook, DisavowRule, NotedRule
+from server.corrections.rules import DisavowBook, DisavowRule
 from server.tokens.audit import AuditLog
 from server.tokens.token import Scope, TokenRequest
 from server.tokens.token_book import TokenBook
@@ -291,7 +291,10 @@ def test_a_copy_is_divided_since_no_earlier_than_either_and_has_no_salts(make: M
 def test_rules_that_call_hits_bots_come_along(make: Make, kind: str) -> None:
     source, target = filled(make("memory")), make(kind)
     books = DisavowBook(source), DisavowBook(target)
-    books[0].settle(NotedRule(books[0].add(DisavowRule("a", "ref", "spam.example", 0, END_OF_TIME, 1))))
+    for _ in range(2):  # sent again, it is settled for that time
+        books[0].add(DisavowRule("a", "ref", "spam.example", 0, END_OF_TIME, 1))
+    books[0].settle(books[0].all()[0])
+    assert books[0].all()[0].settled
     copied(source, target)
     assert books[1].all() == books[0].all()
     assert books[1].version() is not None, "servers of the target read the rules only if there is a version of them"
