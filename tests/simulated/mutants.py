@@ -325,7 +325,7 @@ MUTANTS = [
     Mutant("a journal not asked for the last flush", lambda: replaced(
         Claimant, "_lacks_a_flush_of", lambda *_: False), RESTORED),
     Mutant("journals that gave a number back not named in its record", lambda: replaced(
-        claim, "with_name", lambda name, stored: name), RESTORED_LATER, first=1000),
+        claim, "with_name", lambda name, stored: name), RESTORED_LATER, first=100),
     Mutant("flush numbers without the epoch", lambda: replaced(
         owner, "first_flush", lambda epoch: 0), TAKEN_OVER),
     Mutant("a number taken that was not closed", lambda: replaced(

