@@ -16,22 +16,38 @@ from server.app.drain import EMPTYING_S
 from server.app.limits import LIMITS
 from server.process.journals import MIB
 from server.settings.table import TABLE
+from server.settings.values import IN_CLUSTER
 from storage.cassandra.uri import parse
 from testing.server import ROOT, run
 from tests.install.environments import Environment, project
 
 DEPLOY = ROOT / "deploy"
-KINDS = ("one-machine", "cluster")
+KINDS = {"one-machine": "StatefulSet", "cluster": "StatefulSet", "without-volumes": "Deployment"}
+WITH_VOLUMES = [kind for kind, server in KINDS.items() if server == "StatefulSet"]
 VALIDATOR, KUBERNETES = "kubernetes-validate==1.37.0", "1.37"
 PROGRAM_MIB = 100  # of a worker at rest: docs/measurements.md has 73 MB
 SETTINGS = {setting.variable: setting for setting in TABLE}
 
 
 def manifests(kind: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Each file that the kustomization names, with what is in it."""
+    """Each file that the kustomization names and does not delete, with what is in it."""
     folder = DEPLOY / "kubernetes" / kind
-    for name in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
-        yield folder / name, yaml.safe_load((folder / name).read_text())
+    found = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    deleted = [deleted_by(each["patch"]) for each in found.get("patches", ())]
+    for name in found["resources"]:
+        if (folder / name).is_dir():
+            others = dict(manifests(Path(name).name))
+        else:
+            others = {folder / name: yaml.safe_load((folder / name).read_text())}
+        for file, document in others.items():
+            if (document["kind"], document["metadata"]["name"]) not in deleted:
+                yield file, document
+
+
+def deleted_by(patch: str) -> tuple[str, str]:
+    read = yaml.safe_load(patch)
+    assert read["$patch"] == "delete"
+    return read["kind"], read["metadata"]["name"]
 
 
 def of_kind(kind: str, name: str) -> dict[str, Any]:
@@ -39,8 +55,8 @@ def of_kind(kind: str, name: str) -> dict[str, Any]:
     return found
 
 
-def container(kind: str, of: str = "StatefulSet") -> dict[str, Any]:
-    (found,) = of_kind(kind, of)["spec"]["template"]["spec"]["containers"]
+def container(kind: str, of: str = "") -> dict[str, Any]:
+    (found,) = of_kind(kind, of or KINDS[kind])["spec"]["template"]["spec"]["containers"]
     assert isinstance(found, dict)
     return found
 
@@ -63,7 +79,7 @@ def compose() -> dict[str, Any]:
 def test_the_published_schemas_know_every_field(tmp_path: Path) -> None:
     environment = Environment.made(tmp_path / "venv")
     environment.pip("install", "--only-binary", ":all:", VALIDATOR)
-    files = [str(file) for kind in KINDS for file, _ in manifests(kind)]
+    files = sorted({str(file) for kind in KINDS for file, _ in manifests(kind)})
     command = [str(environment.python.parent / "kubernetes-validate"), "-k", KUBERNETES, "--strict", *files]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -72,10 +88,12 @@ def test_the_published_schemas_know_every_field(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_file_of_a_folder_is_in_its_kustomization(kind: str) -> None:
-    files = {file.name for file, _ in manifests(kind)}
-    assert {file.name for file in (DEPLOY / "kubernetes" / kind).iterdir()} == files | {"kustomization.yaml"}
-    (image,) = yaml.safe_load((DEPLOY / "kubernetes" / kind / "kustomization.yaml").read_text())["images"]
-    assert image == {"name": container(kind)["image"], "newTag": project()["project"]["version"]}
+    folder = DEPLOY / "kubernetes" / kind
+    files = {file.name for file, _ in manifests(kind) if file.parent == folder}
+    assert {file.name for file in folder.iterdir()} == files | {"kustomization.yaml"}
+    images = [yaml.safe_load(file.read_text()).get("images") for file in DEPLOY.glob("kubernetes/*/kustomization.yaml")]
+    for (image,) in filter(None, images):
+        assert image == {"name": container(kind)["image"], "newTag": project()["project"]["version"]}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -111,7 +129,7 @@ def test_the_tables_are_made_by_a_command_that_there_is(words: list[str]) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_pod_may_take_as_long_as_a_stop_does(kind: str) -> None:
-    pod, environ = of_kind(kind, "StatefulSet")["spec"]["template"]["spec"], variables(kind)
+    pod, environ = of_kind(kind, KINDS[kind])["spec"]["template"]["spec"], variables(kind)
     stop_s = LIMITS["last_answers_s"].value + LIMITS["last_flush_s"].value + 3
     drain_s = int(environ["CLICKCURVE_DRAIN_S"])
     assert pod["terminationGracePeriodSeconds"] > drain_s + EMPTYING_S + stop_s
@@ -122,7 +140,11 @@ def test_a_pod_may_take_as_long_as_a_stop_does(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "rows_mib"), [("one-machine", 0), ("cluster", parse("cassandra://h1/clicks").row_cache_mib)]
+    ("kind", "rows_mib"),
+    [
+        ("one-machine", 0),
+        *((kind, parse("cassandra://h1/clicks").row_cache_mib) for kind in ("cluster", "without-volumes")),
+    ],
 )
 def test_a_pod_has_the_memory_that_the_program_may_take(kind: str, rows_mib: int) -> None:
     needed = PROGRAM_MIB + WAITING_BYTES // MIB + int(variables(kind)["CLICKCURVE_BUFFER_MIB"]) + rows_mib
@@ -131,7 +153,16 @@ def test_a_pod_has_the_memory_that_the_program_may_take(kind: str, rows_mib: int
         assert mebibytes(compose()["services"]["clickcurve"]["mem_limit"]) > needed
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def test_a_pod_without_volumes_writes_into_a_temporary_folder_alone() -> None:
+    pod = of_kind("without-volumes", "Deployment")["spec"]["template"]["spec"]
+    assert [(each["name"], list(each)) for each in pod["volumes"]] == [("tmp", ["name", "emptyDir"])]
+    assert container("without-volumes")["volumeMounts"] == [{"name": "tmp", "mountPath": "/tmp"}]
+    environ = variables("without-volumes")
+    assert environ["CLICKCURVE_JOURNAL"] == IN_CLUSTER
+    assert Path(environ["CLICKCURVE_DATA"]).parent == Path("/tmp")
+
+
+@pytest.mark.parametrize("kind", WITH_VOLUMES)
 def test_a_volume_holds_the_journal_and_its_database(kind: str) -> None:
     (claim,) = of_kind(kind, "StatefulSet")["spec"]["volumeClaimTemplates"]
     assert mebibytes(claim["spec"]["resources"]["requests"]["storage"]) > int(variables(kind)["CLICKCURVE_JOURNAL_MIB"])
@@ -156,13 +187,13 @@ def test_probes_ask_open_paths_on_the_port_that_is_served(kind: str) -> None:
 
 def test_the_policies_choose_the_pods_of_the_servers() -> None:
     for kind in KINDS:
-        labels = of_kind(kind, "StatefulSet")["spec"]["template"]["metadata"]["labels"]
+        labels = of_kind(kind, KINDS[kind])["spec"]["template"]["metadata"]["labels"]
         assert of_kind(kind, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"] == labels
         assert of_kind(kind, "Service")["spec"]["selector"] == labels
         policy = of_kind(kind, "NetworkPolicy")["spec"]
         assert [rule["ports"] for rule in policy["ingress"]] == [[{"port": container(kind)["ports"][0]["name"]}]]
         leaves = {each["port"] for rule in policy["egress"] for each in rule["ports"]}
-        assert leaves == ({53, parse("cassandra://h1/clicks").port} if kind == "cluster" else {53})
+        assert leaves == ({53} if kind == "one-machine" else {53, parse("cassandra://h1/clicks").port})
     assert of_kind("cluster", "PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == labels
 
 
