@@ -96,6 +96,7 @@ async def _close_owners(worker: Worker) -> None:
         await worker.limit_history.hand_over()
     except ClickcurveError as error:
         log.warning("limiter's last counts lost", extra={"reason": error.detail})
-    await worker.orphaned.release()
-    worker.unheld.close()
+    for unheld, journals in worker.orphaned:
+        await journals.release()
+        unheld.close()
     await worker.owner.close()
