@@ -10,8 +10,9 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
-from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from server import clock
 from server.app.worker import Worker
 from server.logs import log
@@ -100,3 +101,5 @@ async def _close_owners(worker: Worker) -> None:
         await journals.release()
         unheld.close()
     await worker.owner.close()
+    with suppress(StoreUnavailable):  # then others take its duties after some looks
+        await worker.background.give_back()

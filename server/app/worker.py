@@ -164,7 +164,7 @@ class Worker:
             ),
         )
         shown = application.make_breakdowns(counted, settings.page_least)
-        self.background = BackgroundRequests(settings, number, self.owner, queries, shown, self.gateway.hits)
+        self.background = BackgroundRequests(settings, number, store, queries, shown, self.gateway.hits)
         self.schedule = self._schedule()
 
     def _orphaned(self) -> Iterator[tuple[ClusterOwners | UnheldJournals, OrphanedJournals]]:
@@ -264,9 +264,15 @@ class Worker:
             functions["dead_workers"] = self._adopt
         if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
+        if self.background.has_duties:
+            functions["duties"] = self._look_after_duties
         functions |= self.background.jobs()
         phase = (self.number - 1) / self.settings.workers
         return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
+
+    async def _look_after_duties(self) -> None:
+        for taken in await self.background.look():
+            self.schedule.begin(taken)
 
     async def _follow_store(self) -> None:
         """Knows the tokens of the store, and the store the limits of the file."""
