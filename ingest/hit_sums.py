@@ -48,8 +48,8 @@ def count_hits(
     start = end = 0
     cell: dict[str, int] = {}
     if counts is None and len(times) >= COUNTED_BY_C:
-        start = minute_start(min(times))
-        if max(times) < start + MINUTE_S:
+        start = minute_start(times[0])
+        if start <= times[-1] < start + MINUTE_S and start <= min(times) and max(times) < start + MINUTE_S:
             _counter_of(by_minute, start).update(keys)
             return
         start = 0
@@ -57,7 +57,7 @@ def count_hits(
         if not start <= t < end:
             start = t - t % MINUTE_S
             end = start + MINUTE_S
-            cell = by_minute.setdefault(start, {})
+            cell = by_minute[start]
         cell[key] = cell.get(key, 0) + count
 
 
@@ -78,8 +78,8 @@ class KeyedSums:
 
     def __init__(self, profiles: NumberedProfiles) -> None:
         self.profiles = profiles
-        self.people: Counts = {}
-        self.bots: Counts = {}
+        self.people: Counts = defaultdict(dict)
+        self.bots: Counts = defaultdict(dict)
         self.hours: defaultdict[int, HourProfiles] = defaultdict(HourProfiles)
         self.visitors: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(_no_visitors)
 
@@ -88,7 +88,7 @@ class KeyedSums:
 
     def add(self, key: str, hit: Hit, visitors: Sequence[tuple[str, int]]) -> None:
         """Adds a hit to this key; visitors: of the hit's those of this key, one or none."""
-        cell = (self.bots if hit.bot else self.people).setdefault(hit.minute, {})
+        cell = (self.bots if hit.bot else self.people)[hit.minute]
         cell[key] = cell.get(key, 0) + hit.count
         if hit.profile is not None:
             self.add_profile(hour_start(hit.minute), key, hit.profile, hit.count)
@@ -292,14 +292,15 @@ class HitSums:
                 append(hit.key)
                 continue
             if cell is None:
-                cell = people.setdefault(minute, {})
+                cell = people[minute]
             cell[hit.key] = cell.get(hit.key, 0) + hit.count
         return refused
 
     def sum_keys(self) -> None:
         """Sums the hits that are not summed yet."""
         for minute, keys in self.keys.items():
-            _counter_of(self.links.people, minute).update(keys)
+            if keys:  # of a minute whose hits all say a count there are none
+                _counter_of(self.links.people, minute).update(keys)
         self.keys.clear()
 
     def counts(self, repeated: bool) -> int:

@@ -146,6 +146,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "clickcurve_dead_owners": Family("Owners in the cluster whose processes are gone, not emptied yet."),
     "clickcurve_adopted_owners_total": Family("Owners of processes that are gone, taken to be emptied."),
+    "clickcurve_duty_held": Family("1 if this worker does the job for all servers of the store.", ("duty",)),
     "clickcurve_alerts_firing": Family("Alerts that fire, of those that this node keeps."),
     "clickcurve_alert_messages_total": Family(
         "Messages of alerts by outcome: delivered, failed (sent again), given up.", ("outcome",)

@@ -66,6 +66,9 @@ DISAVOW_AGAIN = "disavow-again:"
 # ERASE_SECRET is what digests are made with. ERASE_VERSION is another one after each change of these.
 ERASE, ERASE_CONFIRMED, ERASE_REFUSED, ERASE_DONE = "erase:", "erase-confirmed:", "erase-refused:", "erase-done:"
 ERASE_SECRET, ERASE_VERSION = "erase-secret", "erase-version"
+# LEDGER, then the name of an alert or of the weekly report: its state, and what is still to be sent. DUTY, then a job:
+# which process of all that share the store does it (`server.process.duty`).
+LEDGER, DUTY = "ledger:", "duty:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,6 +454,12 @@ class Store(Protocol):
         """Notes a value under a name, unless the name has one; returns the one that it has then. Durable.
 
         All processes get the same one. kept_s: it is gone by itself after so many seconds, or by `drop_notes`.
+        """
+
+    def change_note(self, name: str, before: str, after: str) -> str | None:
+        """Notes `after` if `before` is noted under the name; returns what is noted then, None if nothing is. Durable.
+
+        Of several processes that replace the same `before` by texts of their own, at most one gets its own back.
         """
 
     def drop_notes(self, names: Sequence[str]) -> None:

@@ -155,6 +155,12 @@ class MemoryStore:
         with self._lock:
             return self._notes.setdefault(name, value)
 
+    def change_note(self, name: str, before: str, after: str) -> str | None:
+        with self._lock:
+            if self._notes.get(name) == before:
+                self._notes[name] = after
+            return self._notes.get(name)
+
     def drop_notes(self, names: Sequence[str]) -> None:
         with self._lock:
             for name in names:

@@ -150,15 +150,22 @@ def _serve(connection: socket.socket) -> dict[str, object] | None:
         _, status = os.waitpid(int(str(request["ended"])), 0)
         connection.send(b"%d" % status)
         return {}
+    begun, begins = os.pipe()
     pid = os.fork()
     if pid == 0:
         connection.close()
+        os.close(begun)
+        if request["new_session"]:
+            os.setsid()
+        os.close(begins)
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
         return request
-    for file in files:
+    for file in (*files, begins):
         os.close(file)
+    os.read(begun, 1)  # its end: the fork has the group by which it may be killed from now on
+    os.close(begun)
     connection.send(b"%d" % pid)
     return {}
 
@@ -168,8 +175,6 @@ def _become(wanted: Mapping[str, object]) -> None:
     environment, arguments = wanted["environment"], wanted["arguments"]
     assert isinstance(environment, dict)
     assert isinstance(arguments, list)
-    if wanted["new_session"]:
-        os.setsid()
     os.chdir(str(wanted["folder"]))
     os.environ.clear()
     os.environ.update(environment)

@@ -1,4 +1,4 @@
-"""The second run of `make test-all`: tests that failed beside others run again, alone, and are named."""
+"""The second run of `make test` and `make test-all`: what failed beside others runs again, alone, and is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make test-all` runs what failed beside others again, alone."""
+"""What failed beside others runs again, alone."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 condition  when an alert fires, judged on bounds of totals: pure
 alert      the tables `[[alerts]]` of the settings file
 cause      the value that brought most of the hits that made an alert fire
-ledger     which alerts fire and what is still to be said, kept with the hits
+ledger     which alerts fire and what is still to be said, kept in the store
 message    what is said, as JSON and as text
 webhook, mail  the ways on which it is said
 watch      the job: judges, notes, sends, tries again

@@ -1,31 +1,27 @@
-"""Which alerts fire, and what is still to be said: kept in the journal and the store, as the offset of an import is.
+"""Which alerts fire, and what is still to be sent: kept in the store, where the next process that judges finds it.
 
-An alert's states are the steps of a source: step n moves its offset from n - 1 to n, with the state as its tail. So a
-step is durable before anything is said, a restart goes on where it was, a backup has it, and of several nodes of one
-cluster only that says something which keeps the source.
+Each alert has one note. A change of it names the text that it replaces, so of two processes that judge at the same time
+one changes it, and only this one sends. A change is stored before anything is sent.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
-from ingest.batch import Batch, SourceStep
+from clickcurve.buckets.errors import ClickcurveError
 from server.alerts.cause import AlertCause
-from storage.contract import Source
+from storage.contract import LEDGER, Store
 
 
-class Steps(Protocol):
-    """What a ledger needs of the owner."""
-
-    async def accept(self, batch: Batch) -> frozenset[str]: ...
-    async def source(self, source: str) -> Source: ...
+class ChangedElsewhere(ClickcurveError, title="changed elsewhere"):
+    """Another process has changed the state that this one has read; it sends what there is to send."""
 
 
 class Noted(msgspec.Struct, array_like=True, frozen=True):
-    """What a tail holds. due: the ways on which the last change is still to be said. counted: bounds of the totals.
+    """A state. due: the ways on which the last change is still to be sent. counted: bounds of the totals.
 
     cause: the value that brought most of the hits. It is kept so that a message is the same when it is sent again, and
     forgotten when nothing is due any more.
@@ -41,34 +37,49 @@ class Noted(msgspec.Struct, array_like=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """A state, and the step that it is."""
+    """A state, and the text that is stored of it; None: none is."""
 
-    step: int
+    text: str | None
     noted: Noted
 
 
 class Ledger:
-    """Reads and writes the states of alerts."""
+    """Reads and writes the states of alerts. All methods raise StoreUnavailable."""
 
-    def __init__(self, steps: Steps) -> None:
-        self._steps = steps
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
-    async def read(self, source: str) -> LedgerEntry:
-        """Returns the state of an alert; raises StoreUnavailable, and ImportElsewhere if another node keeps it."""
-        kept = await self._steps.source(source)
-        return LedgerEntry(kept.position, msgspec.json.decode(kept.tail, type=Noted) if kept.tail else Noted())
+    async def read(self, name: str) -> LedgerEntry:
+        """Returns the state of an alert."""
+        return await asyncio.to_thread(self._read, name)
 
-    async def write(self, source: str, before: LedgerEntry, noted: Noted) -> LedgerEntry:
-        """Makes a state durable and returns it; raises ImportOutOfStep if it is not the one that was read."""
-        tail = msgspec.json.encode(noted).decode()
-        await self._steps.accept(Batch(source=SourceStep(source, before.step, before.step + 1, tail)))
-        return LedgerEntry(before.step + 1, noted)
+    def _read(self, name: str) -> LedgerEntry:
+        text = self._store.noted(LEDGER + name)
+        if text is None and (former := self._store.source(name)) is not None and former.tail:
+            return LedgerEntry(None, _decode(former.tail))  # version 0.2.0 kept it as the offset of an import
+        return LedgerEntry(text, Noted() if text is None else _decode(text))
 
-    async def note_sent(self, source: str, before: LedgerEntry, way: str) -> LedgerEntry:
+    async def write(self, name: str, before: LedgerEntry, noted: Noted) -> LedgerEntry:
+        """Makes a state durable and returns it; raises ChangedElsewhere if `before` is no longer the state.
+
+        noted: must never have been the state before.
+        """
+        text = msgspec.json.encode(noted).decode()
+        kept = await asyncio.to_thread(self._replace, LEDGER + name, before.text, text)
+        if kept != text:
+            raise ChangedElsewhere(f"another process has changed the state of {name}")
+        return LedgerEntry(text, noted)
+
+    def _replace(self, name: str, before: str | None, after: str) -> str | None:
+        if before is None:
+            return self._store.note(name, after)
+        return self._store.change_note(name, before, after)
+
+    async def note_sent(self, name: str, before: LedgerEntry, way: str) -> LedgerEntry:
         """Notes that the last change was sent by this way."""
         due = tuple(each for each in before.noted.due if each != way)
-        return await self.write(source, before, replace_due(before.noted, due))
+        noted = msgspec.structs.replace(before.noted, due=due, cause=before.noted.cause if due else None)
+        return await self.write(name, before, noted)
 
 
-def replace_due(noted: Noted, due: tuple[str, ...]) -> Noted:
-    return msgspec.structs.replace(noted, due=due, cause=noted.cause if due else None)
+_decode = msgspec.json.Decoder(Noted).decode

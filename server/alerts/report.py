@@ -8,7 +8,6 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers import WhyAnswer
-from clickcurve.buckets.errors import ImportElsewhere, ImportOutOfStep
 from clickcurve.buckets.ladder import HOUR_S
 from clickcurve.keys import ALL, ALL_LINKS, Subject, link_key
 from clickcurve.visible import visible
@@ -17,7 +16,7 @@ from dashboard.page.view import PageView
 from query.parameters import Parameters
 from query.queries import Queries
 from query.zones import UTC_ZONE, WEEK
-from server.alerts.ledger import Ledger, Noted
+from server.alerts.ledger import ChangedElsewhere, Ledger, Noted
 from server.alerts.mail import Mail
 from server.alerts.watch import Mailer
 
@@ -30,8 +29,9 @@ UTC = ZoneInfo("UTC")
 
 @dataclass(eq=False)
 class WeeklyReport:
-    """Sends each week's report once. The first one is of the week in which the server begins to send them.
+    """Sends each week's report once; a kill or a pause meanwhile may repeat it, with the same id.
 
+    The first one is of the week in which the server begins to send them.
     why: the question why a total changed, None where hits are not broken down.
     """
 
@@ -50,11 +50,11 @@ class WeeklyReport:
             entry = await self.ledger.read(SOURCE)
             if entry.noted.at >= week:
                 return
-            if entry.step:
+            if entry.noted.at:
                 await self.mails.send(await self._report(week))
             await self.ledger.write(SOURCE, entry, Noted(at=week))
-        except (ImportElsewhere, ImportOutOfStep):
-            return  # another node sends them
+        except ChangedElsewhere:
+            return  # another process has sent it meanwhile, too
 
     async def _report(self, end: int) -> Mail:
         start, before = WEEK.back(end - 1, 0, UTC_ZONE), WEEK.back(end - 1, 1, UTC_ZONE)

@@ -1,7 +1,9 @@
 """The job that judges alerts, notes what changed, says it, and says it again until it arrives.
 
-A change is noted durably before it is said. So a kill in between repeats a message, with the same id, and never makes
-two of one change; and no change is lost. One message of an alert is under way at a time, in the order of the changes.
+A change is noted in the store before it is said. So a kill in between repeats a message, with the same id, and never
+makes two of one change; and no change is lost. One message of an alert is under way at a time, in the order of the
+changes. The process that has the duty of alerts does all that. One that was suspended and has lost the duty since can
+do no more than repeat a message: the state that it read is no longer the one that is stored.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, ImportOutOfStep
+from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ranges import Span
 from query.queries import Queries
 from server.alerts.cause import AlertCause, CauseFinder
 from server.alerts.condition import Counted, is_met
-from server.alerts.ledger import Ledger, LedgerEntry, Noted
+from server.alerts.ledger import ChangedElsewhere, Ledger, LedgerEntry, Noted
 from server.alerts.mail import Mail
 from server.alerts.message import FIRED, OVER, AlertMessage, span_end
 from server.alerts.webhook import NotDelivered
@@ -41,10 +43,11 @@ class Mailer(Protocol):
 
 @dataclass(slots=True)
 class _Retry:
-    """How often a message failed, and when it is tried again."""
+    """How often a message failed, and when it is tried again. arrived: it is only to be noted that it was sent."""
 
     failures: int = 0
     at: float = 0.0
+    arrived: bool = False
 
 
 @dataclass(eq=False)
@@ -81,11 +84,13 @@ class AlertWatch:
             raise errors[0]
 
     async def close(self) -> None:
-        """Ends what is under way; the next start says it again."""
+        """Ends what is under way; the next process that has the duty says it again."""
         under_way = list(self._under_way.values())
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
+        self.firing.clear()
+        self._retries.clear()
 
     async def _visit_one(self, alert: Alert) -> None:
         if alert.name in self._under_way:
@@ -98,8 +103,8 @@ class AlertWatch:
                 self.firing[alert.name] = entry.noted.firing
                 if entry.noted.due:
                     self._under_way[alert.name] = asyncio.create_task(self._say_last(alert, entry))
-            except (ImportElsewhere, ImportOutOfStep):
-                self.firing.pop(alert.name, None)  # another node keeps this alert, and says what there is to say
+            except ChangedElsewhere:
+                self.firing.pop(alert.name, None)
 
     async def _judge(self, alert: Alert, entry: LedgerEntry) -> LedgerEntry:
         """Returns the state after a look at the counts, noted if it is another one."""
@@ -137,7 +142,7 @@ class AlertWatch:
         """Says the last change of an alert. What fails here, the next visit tries again."""
         try:
             await self._say(alert, entry)
-        except (ImportElsewhere, ImportOutOfStep):
+        except ChangedElsewhere:
             self.firing.pop(alert.name, None)
         except ClickcurveError as error:
             log.warning("alert not noted as delivered", extra={"alert": alert.name, "reason": error.detail})
@@ -155,14 +160,15 @@ class AlertWatch:
             if self.clock() < retry.at:
                 continue
             try:
-                if way in alert.ways:  # the settings may have changed since
+                if way in alert.ways and not retry.arrived:  # the settings may have changed since
                     await self._send(alert, way, message)
-                self.messages["delivered"] += 1
+                    retry.arrived = True
+                    self.messages["delivered"] += 1
             except NotDelivered as error:
                 if not self._gives_up(alert, way, noted, retry, error):
                     continue
-            del self._retries[f"{noted.id} {way}"]
             entry = await self.ledger.note_sent(alert.source, entry, way)
+            del self._retries[f"{noted.id} {way}"]
 
     async def _send(self, alert: Alert, way: str, message: AlertMessage) -> None:
         if way == "url":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 
-from ingest.owner import Owner
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.why import ChangeQueries
 from query.queries import Queries
@@ -18,6 +17,7 @@ from server.alerts.watch import AlertWatch
 from server.alerts.webhook import Webhooks, webhook_client
 from server.metrics import Sample
 from server.settings.table import Settings
+from storage.contract import Store
 
 
 def new_message_id() -> str:
@@ -29,7 +29,7 @@ def mail_server(settings: Settings) -> MailServer:
 
 
 def make_watch(
-    settings: Settings, owner: Owner, queries: Queries, breakdowns: BreakdownQueries | None
+    settings: Settings, store: Store, queries: Queries, breakdowns: BreakdownQueries | None
 ) -> tuple[AlertWatch, WeeklyReport]:
     """Returns the watch over the alerts, and the weekly report; each is idle where the settings name none.
 
@@ -37,7 +37,7 @@ def make_watch(
     """
     changes = None if breakdowns is None else ChangeQueries(queries, breakdowns)
     causes = None if changes is None or breakdowns is None else CauseFinder(changes, breakdowns, settings.page_least)
-    ledger, mails = Ledger(owner), mail_server(settings)
+    ledger, mails = Ledger(store), mail_server(settings)
     webhooks = Webhooks(webhook_client, clock.now)
     watch = AlertWatch(settings.alerts, queries, ledger, webhooks, mails, causes, clock.now, new_message_id)
     why = None if changes is None else changes.why

@@ -1,12 +1,17 @@
-"""What a server's first worker does beside answering requests: alerts, the weekly report, StatsD's packets."""
+"""What a server does beside answering requests: alerts, the weekly report, StatsD's packets.
+
+Alerts and the weekly report are duties (`server.process.duty`): one worker of all servers of a store does each. The
+first worker of each server takes StatsD's packets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import partial
 
 from clickcurve.asgi import Application
-from clickcurve.buckets.errors import SettingInvalid
-from ingest.owner import Owner
+from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from query.breakdowns.queries import BreakdownQueries
 from query.queries import Queries
 from server.alerts.watching import make_watch, samples_of_alerts
@@ -14,12 +19,14 @@ from server.compat.hit_sender import HitSender
 from server.compat.statsd import StatsdReceiver
 from server.logs import log
 from server.metrics import Sample
+from server.process.duty import Duty
 from server.settings.table import Settings
 from server.settings.values import is_loopback
+from storage.contract import Store
 
 
 class BackgroundRequests:
-    """Idle where the settings ask for nothing, and in all workers but the first. hits: the write routes.
+    """Idle where the settings ask for nothing. hits: the write routes.
 
     breakdowns: with the names that strangers may see, for alerts and the weekly report.
     """
@@ -28,29 +35,56 @@ class BackgroundRequests:
         self,
         settings: Settings,
         number: int,
-        owner: Owner,
+        store: Store,
         queries: Queries,
         breakdowns: BreakdownQueries | None,
         hits: Application,
     ) -> None:
         self._settings = settings
         self._is_first = number == 1
-        self._watch, self._report = make_watch(settings, owner, queries, breakdowns)
+        self._watch, self._report = make_watch(settings, store, queries, breakdowns)
         self._statsd = StatsdReceiver(HitSender(hits))
+        self._duties: dict[str, tuple[Duty, Callable[[], Awaitable[None]]]] = {}
+        if settings.alerts:
+            work = [f"{each.source} {each.url} {each.mail}" for each in settings.alerts]
+            self._duties["alerts"] = Duty(store, "alerts", work, self._watch.close), self._watch.visit
+        if settings.weekly_report:
+            self._duties["weekly_report"] = Duty(store, "weekly_report", settings.weekly_report), self._report.visit
 
     def jobs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Returns the jobs that are to run, by name."""
-        settings = self._settings
-        jobs: dict[str, tuple[bool, Callable[[], Awaitable[None]]]] = {
-            "alerts": (bool(settings.alerts), self._watch.visit),
-            "weekly_report": (bool(settings.weekly_report), self._report.visit),
-            "statsd": (bool(settings.statsd), self._statsd.hand_over),
+        jobs: dict[str, Callable[[], Awaitable[None]]] = {
+            name: partial(self._visit, duty, visit) for name, (duty, visit) in self._duties.items()
         }
-        return {name: job for name, (wanted, job) in jobs.items() if wanted and self._is_first}
+        if self._settings.statsd and self._is_first:
+            jobs["statsd"] = self._statsd.hand_over
+        return jobs
+
+    @property
+    def has_duties(self) -> bool:
+        """Whether there is anything for `look` to look after."""
+        return bool(self._duties)
+
+    async def _visit(self, duty: Duty, visit: Callable[[], Awaitable[None]]) -> None:
+        """Calls `visit` if this process has the duty, as the store says now."""
+        if duty.is_held and await duty.look():
+            await visit()
+
+    async def look(self) -> list[str]:
+        """Looks after all duties; returns the names of those that this process has just taken."""
+        taken = []
+        for name, (duty, _) in self._duties.items():
+            was_held = duty.is_held
+            with suppress(StoreUnavailable):  # the next look is soon
+                if await duty.look() and not was_held:
+                    taken.append(name)
+        return taken
 
     def samples(self) -> Iterator[Sample]:
         """Yields what there is to say on /metrics."""
         yield from samples_of_alerts(self._watch)
+        for name, (duty, _) in self._duties.items():
+            yield Sample("clickcurve_duty_held", duty.is_held, (name,))
         for outcome, many in self._statsd.lines.items():
             yield Sample("clickcurve_statsd_lines_total", many, (outcome,))
 
@@ -79,3 +113,8 @@ class BackgroundRequests:
         await self._watch.close()
         self._statsd.close()
         await self._statsd.hand_over()
+
+    async def give_back(self) -> None:
+        """Lets other processes take the duties at once. Raises StoreUnavailable: they take them after some looks."""
+        for duty, _ in self._duties.values():
+            await duty.give_back()

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
-from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from server import clock
 from server.app.worker import Worker
 from server.logs import log
@@ -96,6 +97,9 @@ async def _close_owners(worker: Worker) -> None:
         await worker.limit_history.hand_over()
     except ClickcurveError as error:
         log.warning("limiter's last counts lost", extra={"reason": error.detail})
-    await worker.orphaned.release()
-    worker.unheld.close()
+    for unheld, journals in worker.orphaned:
+        await journals.release()
+        unheld.close()
     await worker.owner.close()
+    with suppress(StoreUnavailable):  # then others take its duties after some looks
+        await worker.background.give_back()

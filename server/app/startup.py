@@ -42,7 +42,8 @@ async def running(
     await worker.attributes.begin(bool(worker.pending.status.buffered_hits), FIRST_FLUSH_S)
     await worker.tokens.begin(FIRST_FLUSH_S)
     await worker.corrections.begin(FIRST_FLUSH_S)
-    await worker.orphaned.take_up()
+    for _, journals in worker.orphaned:
+        await journals.take_up()
     await worker.background.start()
     worker.schedule.start()
     await worker.peers.listen(worker.pending)

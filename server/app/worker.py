@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from clickcurve.buckets.errors import StoreUnavailable
@@ -32,7 +33,7 @@ from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics, Sample, process_samples
 from server.process import jobs
 from server.process.cluster_owners import ClusterOwners
-from server.process.journals import MIB, is_alone, open_journal, open_orphan, open_owner, place_of
+from server.process.journals import MIB, is_alone, open_journal, open_orphan, open_owner, place_of, random_token
 from server.process.schedule import Schedule
 from server.settings.table import Settings
 from server.tokens.audit import AuditLog
@@ -87,14 +88,18 @@ class OwnJournal:
             return True
         return self.owner.status.state != "unclaimed" or self.journal.recovered.identity == NEW.identity
 
-    async def open_orphan(self, number: int) -> Owner:
-        """Opens the owner over an orphaned journal. Raises JournalHeld, JournalDamaged, StoreUnavailable."""
-        settings, rest = self._settings, (self._store, self.stamps, lambda: self.listening)
-        if self.cluster is not None:
-            taken = await self.cluster.take_orphan(number)
-            return await open_orphan(settings, taken, self.cluster.place, *rest, self.cluster.token)
-        journal = await asyncio.to_thread(open_journal, settings, number)
-        return await open_orphan(settings, journal, place_of(journal), *rest)
+    async def open_on_disk(self, number: int) -> Owner:
+        """Opens the owner over orphaned journal `number` of the data folder. Raises JournalHeld, JournalDamaged."""
+        journal = await asyncio.to_thread(open_journal, self._settings, number)
+        return await self._open_orphan(journal, place_of(journal))
+
+    async def take_in_cluster(self, cluster: ClusterOwners, number: int) -> Owner:
+        """Takes owner `number`, which nobody holds. Raises JournalHeld, JournalDamaged, StoreUnavailable."""
+        return await self._open_orphan(await cluster.take_orphan(number), cluster.place, cluster.token)
+
+    async def _open_orphan(self, journal: Journal, place: str, token: Callable[[], str] = random_token) -> Owner:
+        rest = self._store, self.stamps, lambda: self.listening
+        return await open_orphan(self._settings, journal, place, *rest, token)
 
 
 class Worker:
@@ -108,9 +113,8 @@ class Worker:
         self.draining = self.stopping = False
         self.attributes = Attributes(settings, store, clock.now)
         self.fold = jobs.DailyFold(today)
-        self.unheld = own.cluster or UnheldJournals(settings.data, number, settings.workers)
-        self.orphaned = self._orphaned()
-        self.pending = PendingHits(self.owner, self.orphaned)
+        self.orphaned = [*self._orphaned()]
+        self.pending = PendingHits(self.owner, [journals for _, journals in self.orphaned])
         self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.limit_history = self._limit_history()
@@ -160,14 +164,25 @@ class Worker:
             ),
         )
         shown = application.make_breakdowns(counted, settings.page_least)
-        self.background = BackgroundRequests(settings, number, self.owner, queries, shown, self.gateway.hits)
+        self.background = BackgroundRequests(settings, number, store, queries, shown, self.gateway.hits)
         self.schedule = self._schedule()
 
-    def _orphaned(self) -> OrphanedJournals:
+    def _orphaned(self) -> Iterator[tuple[ClusterOwners | UnheldJournals, OrphanedJournals]]:
+        """Yields what finds orphaned journals in the cluster and on the disk, each with what empties them.
+
+        Where the worker's own is in the cluster, all on the disk are orphaned: the server had its journals there once.
+        """
+
         async def fold(orphan: Owner) -> None:
             await jobs.DailyFold(today).visit(orphan)
 
-        return OrphanedJournals(self.unheld.orphaned, self.own.open_orphan, self.unheld.quarantine, fold, today)
+        own, workers = self.own, self.settings.workers
+        if own.cluster is not None:
+            take = partial(own.take_in_cluster, own.cluster)
+            yield own.cluster, OrphanedJournals(own.cluster.orphaned, take, own.cluster.quarantine, fold, today)
+            workers = 0
+        on_disk = UnheldJournals(self.settings.data, self.number, workers)
+        yield on_disk, OrphanedJournals(on_disk.orphaned, own.open_on_disk, on_disk.quarantine, fold, today)
 
     def _ending(self) -> str | None:
         """Returns why no more requests should come; None while they should."""
@@ -179,7 +194,7 @@ class Worker:
         if cluster is None:
             return {}
         cluster.check_heard()
-        adopting = sorted(each.number for each in self.orphaned.owners)
+        adopting = sorted(owner.number for _, journals in self.orphaned for owner in journals.owners)
         missed = cluster.presence.missed_in_a_row
         return {"epoch": owner.epoch, "adopting": adopting, "rounds_missed": missed}
 
@@ -240,7 +255,7 @@ class Worker:
             "tokens": self._follow_store,
             "disavow": self.corrections.refresh,
             "erase": self._erasing().refresh,
-            "orphaned_journals": self.orphaned.visit,
+            "orphaned_journals": self._empty_orphaned,
         }
         if self.number == 1:
             functions["rank"] = jobs.PrefixRankings(self.store, self.tokens.prefixes, clock.now).visit
@@ -249,9 +264,15 @@ class Worker:
             functions["dead_workers"] = self._adopt
         if self.settings.workers > 1:
             functions["publish_metrics"] = self._publish
+        if self.background.has_duties:
+            functions["duties"] = self._look_after_duties
         functions |= self.background.jobs()
         phase = (self.number - 1) / self.settings.workers
         return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
+
+    async def _look_after_duties(self) -> None:
+        for taken in await self.background.look():
+            self.schedule.begin(taken)
 
     async def _follow_store(self) -> None:
         """Knows the tokens of the store, and the store the limits of the file."""
@@ -272,8 +293,13 @@ class Worker:
             await self.owner.flush()
         if self.own.cluster is not None:
             await self.own.cluster.find_to_fold()
-        if self.unheld.look():
-            await self.orphaned.visit()
+        for unheld, journals in self.orphaned:
+            if unheld.look():
+                await journals.visit()
+
+    async def _empty_orphaned(self) -> None:
+        for _, journals in self.orphaned:
+            await journals.visit()
 
     async def _publish(self) -> None:
         self.metrics.publish()

@@ -19,6 +19,7 @@ PUBLISH_S = 5
 TOKENS_S = 2  # all workers and nodes know of a new or revoked token within 5 s
 HAND_OVER_S = 1
 DEAD_WORKERS_S = 2
+DUTIES_S = 5
 ALERTS_S = 20
 REPORT_S = 600
 RANK_S = 60
@@ -114,6 +115,7 @@ def job_table(
         "limit_history": (HAND_OVER_S, now, False),
         "statsd": (HAND_OVER_S, now, False),
         "dimensions": (flush_s, now, False),  # a server that began while the store was away agrees soon after
+        "duties": (DUTIES_S, now, True),
         "alerts": (ALERTS_S, now, False),
         "weekly_report": (REPORT_S, now, False),  # sent once a week; looks more often, to go on where it failed
     }

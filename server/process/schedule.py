@@ -74,6 +74,10 @@ class Schedule:
         self.status[job.name].lag_s = (self._clock() - job.since_s) % job.period_s
         self._begin(job)
 
+    def begin(self, name: str) -> None:
+        """Begins a run now, before it is due, unless one is going."""
+        self._begin(self.jobs[name])
+
     def _begin(self, job: Job) -> None:
         """Starts a run unless one is going. It is a task of our own, since the scheduler would cut it off at a stop."""
         if self._stopping:

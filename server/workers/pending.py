@@ -16,18 +16,25 @@ from server.workers.orphaned_journals import OrphanedJournals
 class PendingHits:
     """Joins the owners of one worker for its readers: `own` accepts, those of `orphaned` journals are being emptied."""
 
-    def __init__(self, own: Owner, orphaned: OrphanedJournals) -> None:
+    def __init__(self, own: Owner, orphaned: Sequence[OrphanedJournals]) -> None:
         self._own = own
         self._orphaned = orphaned
 
+    def _shown(self) -> list[Owner]:
+        return [owner for journals in self._orphaned for owner in journals.shown]
+
+    def _adopted(self) -> list[Owner]:
+        return [owner for journals in self._orphaned for owner in journals.owners]
+
     def _owners(self) -> list[Owner]:
-        return [self._own, *self._orphaned.shown]
+        return [self._own, *self._shown()]
 
     def pending(self, key: str) -> Sequence[Pending]:
         """Returns what may not be in the stored rows of `key` (a stored key) yet. Raises RowCorrupt as `Owner`."""
-        if not self._orphaned.shown:
+        shown = self._shown()
+        if not shown:
             return self._own.pending(key)
-        return [each for owner in self._owners() for each in owner.pending(key)]
+        return [each for owner in (self._own, *shown) for each in owner.pending(key)]
 
     def numbered(self, key: str) -> Sequence[tuple[Pending, int]]:
         """Returns the same, each with the least number that the flush which moves it can get.
@@ -57,16 +64,16 @@ class PendingHits:
     @property
     def adopted(self) -> set[int]:
         """The numbers of the owners whose journals were orphaned."""
-        return {owner.number for owner in self._orphaned.shown}
+        return {owner.number for owner in self._shown()}
 
     @property
     def flushes(self) -> int:
         """A number that rises whenever a flush is complete."""
-        return self._own.status.flushes + self._orphaned.flushes
+        return self._own.status.flushes + sum(journals.flushes for journals in self._orphaned)
 
     async def erased_here(self, *keys: str) -> None:
         """Hides what orphaned journals hold of rows (stored keys) that the own owner has erased."""
-        for owner in self._orphaned.owners:
+        for owner in self._adopted():
             await owner.hide_erased(*keys)
 
     async def hide_erased(self, *keys: str) -> None:
@@ -78,9 +85,9 @@ class PendingHits:
     def status(self) -> OwnerStatus:
         """The own owner's status, in which the hits of orphaned journals wait too."""
         status = self._own.status
-        if not self._orphaned.owners:
+        others = [owner.status for owner in self._adopted()]
+        if not others:
             return status
-        others = [owner.status for owner in self._orphaned.owners]
         return replace(
             status,
             buffered_hits=status.buffered_hits + sum(each.buffered_hits for each in others),

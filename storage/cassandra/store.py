@@ -28,6 +28,7 @@ from storage.cassandra.partitions import (
     stored_key_of,
 )
 from storage.cassandra.statements import (
+    CHANGE_NOTE,
     DROP_NOTE,
     KEYS,
     LINK,
@@ -252,6 +253,15 @@ class CassandraStore(UnrankedStore):
             for (noted,) in self._cql.run(NOTED, (_NOTE + name,)):
                 return str(noted)
         raise StoreUnavailable(f"could not confirm that {name} was written; try again")
+
+    def change_note(self, name: str, before: str, after: str) -> str | None:
+        for attempt in range(NOTE_ATTEMPTS):
+            if self._cql.apply_if(CHANGE_NOTE, (after, _NOTE + name, before), attempt):
+                return after
+            found = self.noted(name)  # a serial read: it ends an update whose outcome is unknown
+            if found != before:
+                return found
+        raise StoreUnavailable(f"could not confirm that {name} was changed; try again")
 
     def drop_notes(self, names: Sequence[str]) -> None:
         self._cql.apply_each_if(DROP_NOTE, [(_NOTE + name,) for name in names])

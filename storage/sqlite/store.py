@@ -217,6 +217,11 @@ class SqliteStore(SqliteRankings):
             db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (NOTE + name, value))
             return str(db.execute("SELECT value FROM meta WHERE name = ?", (NOTE + name,)).fetchone()[0])
 
+    def change_note(self, name: str, before: str, after: str) -> str | None:
+        with self._connections.open().transaction() as db:
+            db.execute("UPDATE meta SET value = ? WHERE name = ? AND value = ?", (after, NOTE + name, before))
+            return _noted(db, name)
+
     def drop_notes(self, names: Sequence[str]) -> None:
         with self._connections.open().transaction() as db:
             db.executemany("DELETE FROM meta WHERE name = ?", [(NOTE + name,) for name in names])
@@ -227,8 +232,7 @@ class SqliteStore(SqliteRankings):
 
     def noted(self, name: str) -> str | None:
         with self._connections.open().on_worker() as db:
-            (value,) = db.execute("SELECT value FROM meta WHERE name = ?", (NOTE + name,)).fetchone() or (None,)
-            return value
+            return _noted(db, name)
 
     def source(self, source: str) -> Source | None:
         with self._connections.open().on_worker() as db:
@@ -319,3 +323,8 @@ class SqliteStore(SqliteRankings):
 
     def close(self) -> None:
         self._connections.close()
+
+
+def _noted(db: sqlite3.Connection, name: str) -> str | None:
+    (value,) = db.execute("SELECT value FROM meta WHERE name = ?", (NOTE + name,)).fetchone() or (None,)
+    return value

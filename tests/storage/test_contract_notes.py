@@ -14,7 +14,7 @@ from server.tokens.known_tokens import KnownTokens
 from server.tokens.token import Scope, TokenRequest
 from server.tokens.token_book import TokenBook
 from storage.contract import Store
-from tests.storage.stores import StoreFactory
+from tests.storage.stores import StoreFactory, in_threads
 
 NOW = 1_767_225_600  # 2026-01-01
 KNOWN_WITHIN_S = 5
@@ -38,6 +38,26 @@ def test_one_note_is_found_by_its_name(store_factory: StoreFactory) -> None:
     assert other.noted("token:1") == "new"
     one.note("kept for a time", "", 3_600)
     assert other.noted("kept for a time") == ""
+
+
+def test_a_note_is_changed_by_one_of_those_that_read_the_same(store_factory: StoreFactory) -> None:
+    one, other = store_factory(), store_factory()
+    assert one.change_note("duty:x", "", "mine") is None, "nothing is noted yet"
+    one.note("duty:x", "")
+    assert one.change_note("duty:x", "", "mine") == "mine"
+    assert other.change_note("duty:x", "", "other's") == "mine"
+    assert other.change_note("duty:x", "mine", "other's") == "other's"
+    assert one.noted("duty:x") == one.change_note("duty:x", "mine", "again") == "other's"
+    got: list[str | None] = []
+    names = [f"process {number}" for number in range(4)]
+    stores = [store_factory() for _ in names]
+    in_threads(
+        [
+            lambda store=store, name=name: got.append(store.change_note("duty:x", "other's", name))  # type: ignore[misc]
+            for store, name in zip(stores, names, strict=True)
+        ]
+    )
+    assert set(got) == {one.noted("duty:x")}, "all hear who has won"
 
 
 class TokenNode:

@@ -80,10 +80,15 @@ class Sources(NamedTuple):
 
 
 class Increases:
-    """Evaluates one expression. `warnings` say what an answer cannot tell."""
+    """Evaluates one expression. `warnings` say what an answer cannot tell.
 
-    def __init__(self, sources: Sources, moments: Moments) -> None:
+    now: epoch seconds. It stands still for all of a request: a bucket that is open would else end after a moment of now
+    whenever a second begins meanwhile.
+    """
+
+    def __init__(self, sources: Sources, moments: Moments, now: int) -> None:
         self._queries = sources.queries
+        self._now = now
         self._breakdowns = sources.breakdowns
         self._dimensions = sources.dimensions()
         self._moments = moments
@@ -210,13 +215,13 @@ class Increases:
                 f"{detail}; in Grafana set the interval of the data source to 60s", field="query", rule="from 60s"
             )
         # So that the minute of now is in it from its first second.
-        end = moments.end + (moments.end == self._queries.now())
+        end = moments.end + (moments.end == self._now)
         start = max(0, moments.start - over_s)
         return Window(start, end, STEPS["native"], UTC_ZONE) if start < end else None
 
     async def _gathered(self, grid: Grid, counts: Sequence[int], first: int | None) -> dict[int, int]:
         """Returns the counts by moment: that of a bucket belongs to the first moment at or after its end."""
-        now, edges = self._queries.now(), grid.edges
+        now, edges = self._now, grid.edges
         by_moment: dict[int, int] = {}
         if first is None:
             return by_moment
@@ -230,7 +235,7 @@ class Increases:
     def _warn(self, grid: Grid, over_s: int, ladder: Ladder) -> None:
         if grid.edges and grid.edges[0] < grid.window.start:
             self._say(f"the range begins inside a kept bucket, which counts whole from {iso(grid.edges[0])}")
-        start, end = ladder.kept(grid.window.start, fold_day(self._queries.now()))
+        start, end = ladder.kept(grid.window.start, fold_day(self._now))
         if end - start > over_s:
             self._say(
                 f"at {iso(grid.window.start)} buckets of {(end - start) // MINUTE_S} minutes are kept: each is "

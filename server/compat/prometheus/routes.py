@@ -114,11 +114,12 @@ async def _selectors_in(form: Form) -> list[tuple[Matcher, ...]]:
 
 
 async def _at_one_moment(sources: Sources, form: Form, name: str) -> Answer:
-    t = _moment(form, "time", sources.queries.now())
+    now = sources.queries.now()
+    t = _moment(form, "time", now)
     vector = await _expression_in(form)
     if isinstance(vector, float):
         return {"resultType": "scalar", "result": [t, _number_text(vector)]}, []
-    evaluated = Increases(sources, Moments(t, t, 1))
+    evaluated = Increases(sources, Moments(t, t, 1), now)
     series = await evaluated.series(vector)
     result = [{"metric": one.labels, "value": [t, str(one.samples[0])]} for one in series if 0 in one.samples]
     return {"resultType": "vector", "result": result}, evaluated.warnings
@@ -130,7 +131,7 @@ async def _along_moments(sources: Sources, form: Form, name: str) -> Answer:
     if isinstance(vector, float):
         values = [[moments.at(i), _number_text(vector)] for i in range(len(moments))]
         return {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}, []
-    evaluated = Increases(sources, moments)
+    evaluated = Increases(sources, moments, sources.queries.now())
     series = await evaluated.series(vector)
     if sum(len(one.samples) for one in series) > MOST_SAMPLES:
         rule = f"at most {MOST_SAMPLES:,} samples"
@@ -213,7 +214,7 @@ class _Pickers:
         now = sources.queries.now()
         self._sources = sources
         self._form = form
-        self._wanted = Increases(sources, Moments(now, now, 1))
+        self._wanted = Increases(sources, Moments(now, now, 1), now)
         self.most = form.number("limit", MOST_LINKS, 0, 1_000_000) or MOST_LINKS
         self.warnings: list[str] = []
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from tests.server.alerts.receivers import Hooks, MailBox, served_by
 from tests.server.alerts.watched import NOW, SECRET
 from tests.server.commands import said
 from tests.server.conftest import events, wait_until
+from tests.server.process.test_dead_workers import without_parent
 
 MAIL = Mail("msg_7", ("a@example.org", "b@example.org"), "Clickcurve: ü fires", "It fires.\n.\n", NOW)
 
@@ -69,6 +72,26 @@ def test_an_alert_is_said_once_through_a_kill(tmp_path: Path, hooks: Hooks) -> N
     failed = events(server, "alert not delivered")[0]
     assert (failed["id"], failed["reason"]) == (headers["webhook-id"], "the answer was 503")
     assert len(events(server, "alert")) == 1
+
+
+def test_a_message_that_a_dead_worker_had_to_send_is_sent_by_a_sibling(tmp_path: Path, hooks: Hooks) -> None:
+    file = settings_file(tmp_path, hooks)
+    flags = ("--config", str(file), "--workers", "2", "--flush-s", "1")
+    server = RunningServer(tmp_path / "data", *flags, module="tests.server.alerts.quick")
+    hooks.refusing = 1_000_000
+    with server, Clickcurve(server.url) as client:
+        client.send({"key": "launch", "count": 3})
+        wait_until(lambda: bool(events(server, "alert not delivered")))
+        with without_parent(server):
+            holder = int(events(server, "duty taken")[0]["held_by"].rpartition(":")[2])
+            os.kill(holder, signal.SIGKILL)
+            wait_until(lambda: len(events(server, "duty taken")) == 2)
+            assert not hooks.got
+            hooks.refusing = 0
+            wait_until(lambda: bool(hooks.got))
+    ((headers, _),) = hooks.got
+    assert {event["id"] for event in events(server, "alert not delivered")} == {headers["webhook-id"]}
+    assert len(events(server, "alert")) == 1, "it was judged once"
 
 
 def test_a_wrong_alert_stops_the_start_in_a_sentence(tmp_path: Path, hooks: Hooks) -> None:

@@ -125,7 +125,7 @@ def test_a_message_is_the_same_after_a_restart_and_falls_have_no_cause() -> None
     first, again = node.receiver.posts
     assert first == again
     assert json.loads(first[1])["data"]["cause"]["value"] == "x.com"
-    assert not [source for source in node.steps.kept.values() if "x.com" in source.tail], "it is delivered: forgotten"
+    assert not [text for text in node.store.notes().values() if "x.com" in text], "it is delivered: forgotten"
     node.visit(HOUR_S)
     over = json.loads(node.receiver.posts[-1][1])
     assert over["type"] == "alert.over" and "cause" not in over["data"]

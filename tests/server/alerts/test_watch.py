@@ -11,14 +11,16 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from query.breakdowns.why import ChangeQueries
-from server.alerts.ledger import Ledger
+from server.alerts.ledger import ChangedElsewhere, Ledger
 from server.alerts.report import WeeklyReport
 from server.alerts.watch import GIVE_UP_S
 from server.alerts.webhook import NotDelivered, signature
 from server.clock import now
 from server.settings.alerts import parse_alerts
+from storage.contract import Source
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
-from tests.server.alerts.watched import NOW, SECRET, MemorySteps, Receiver, WatchedNode, elsewhere, unavailable
+from tests.server.alerts.watched import NOW, SECRET, LedgerStore, Receiver, WatchedNode, unavailable
+from tests.storage.stores import in_flush
 
 OVER = {"link": "launch", "when": "over 10 in 1h"}
 HOUR, DAY = 3_600, 86_400
@@ -62,7 +64,7 @@ def test_a_restart_neither_forgets_nor_repeats() -> None:
     assert node.visit(20) == ["msg_1"]
     node.restart()
     assert node.visit(HOUR) == ["msg_1", "msg_2"]
-    assert node.steps.steps == 4, "fired, said, over, said"
+    assert node.store.changes == 4, "fired, said, over, said"
 
 
 def test_what_was_noted_and_not_said_is_said_after_a_restart_with_the_same_id() -> None:
@@ -151,21 +153,60 @@ def test_nothing_is_decided_where_a_bucket_is_cut() -> None:
     assert node.visit() == ["msg_1"], "eleven are certain still"
 
 
-def test_another_node_that_keeps_an_alert_says_it() -> None:
+def test_of_two_nodes_that_judge_at_the_same_time_one_says_it() -> None:
+    """As when one was suspended, lost the duty and woke: the other one has changed the state that it read."""
+    one = hot()
+    other = WatchedNode(OVER, store=one.store)
+    other.nodes.hit("launch", NOW - 60, 11)
+
+    async def both() -> None:
+        alert = one.alerts[0]
+        entry = await one.watch.ledger.read(alert.source)
+        await other.watch.visit()
+        with pytest.raises(ChangedElsewhere):
+            await one.watch._judge(alert, entry)
+        await asyncio.gather(*other.watch._under_way.values())
+
+    asyncio.run(both())
+    assert (one.visit(20), other.visit(20)) == ([], ["msg_1"])
+
+
+def test_a_state_that_was_stored_and_not_confirmed_is_found_at_the_next_visit() -> None:
     node = hot()
-    node.steps.failure = elsewhere()
-    assert node.visit() == []
-    assert node.watch.firing == {}
-    node.steps.failure = None
+    node.store.after = unavailable()
+    with pytest.raises(StoreUnavailable):
+        node.visit()
+    node.store.after = None
     assert node.visit(20) == ["msg_1"]
+    assert node.store.changes == 2, "fired, said"
+
+
+def test_a_message_that_arrived_is_not_sent_again_while_that_cannot_be_noted() -> None:
+    node = hot()
+    node.receiver.faults = ["then the store is down"]
+    assert node.visit() == ["msg_1"]
+    node.store.failure = None
+    assert node.visit(20) == ["msg_1"]
+    assert not json.loads(node.store.noted(f"ledger:{node.alerts[0].source}") or "")[3], "nothing is due"
+
+
+def test_the_state_of_version_0_2_0_goes_on() -> None:
+    """It was the offset of an import."""
+    node = hot()
+    held = in_flush(node.store)
+    source = Source(held.owner, 2, json.dumps([True, NOW - 60, "msg_0", [], [11, 11]]))
+    node.store.save_own(held, 1, {}, {node.alerts[0].source: source})
+    assert node.visit() == []
+    assert node.visit(HOUR) == ["msg_1"]
+    assert json.loads(node.receiver.posts[0][1])["type"] == "alert.over"
 
 
 def test_a_store_that_is_down_makes_the_job_fail_and_loses_nothing() -> None:
     node = hot()
-    node.steps.failure = unavailable()
+    node.store.failure = unavailable()
     with pytest.raises(StoreUnavailable):
         node.visit()
-    node.steps.failure = None
+    node.store.failure = None
     assert node.visit(20) == ["msg_1"]
 
 
@@ -232,7 +273,7 @@ def test_each_weeks_report_is_sent_once_and_the_first_one_a_week_after_the_start
     node.nodes.hit("a\nb", NOW - DAY, 2)
 
     def report() -> WeeklyReport:
-        ledger = Ledger(node.steps)
+        ledger = Ledger(node.store)
         return WeeklyReport(
             ("a@example.org",), node.nodes.queries, None, ledger, node.receiver, lambda: float(node.nodes.now)
         )
@@ -264,7 +305,7 @@ def test_the_weekly_report_says_what_changed_where_hits_are_broken_down() -> Non
     why = ChangeQueries(nodes.queries, nodes.breakdowns).why
     told = []
     for asked in (why, None):
-        nodes.now, ledger, receiver = NOW, Ledger(MemorySteps()), Receiver()
+        nodes.now, ledger, receiver = NOW, Ledger(LedgerStore()), Receiver()
         report = WeeklyReport(("a@b.example",), nodes.queries, asked, ledger, receiver, lambda: float(nodes.now))
         asyncio.run(report.visit())
         nodes.now = NOW + 7 * HOUR

@@ -1,51 +1,58 @@
-"""What the tests of alerts share: a store in memory, ledgers that survive a restart, receivers that fail."""
+"""What the tests of alerts share: a store that fails, nodes that are restarted, receivers that fail."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
-from clickcurve.buckets.errors import ImportElsewhere, ImportOutOfStep, StoreUnavailable
-from ingest.batch import Batch
+from clickcurve.buckets.errors import StoreUnavailable
 from server.alerts.cause import CauseFinder
 from server.alerts.ledger import Ledger
 from server.alerts.mail import Mail
 from server.alerts.watch import AlertWatch
 from server.alerts.webhook import NotDelivered
 from server.settings.alerts import parse_alerts
-from storage.contract import Source
+from storage.memory_store import MemoryStore
 from tests.query.queried_nodes import QueriedNodes
 
 NOW = 1_772_407_710  # 2026-03-01T23:28:30Z, a Sunday
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
+Noted = TypeVar("Noted", str, str | None)
 
-class MemorySteps:
-    """Keeps sources as an owner does. `failure` is raised instead."""
+
+class LedgerStore(MemoryStore):
+    """Keeps the states of alerts. `failure` is raised in place of an answer; `after`, when a change was stored."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, Source] = {}
+        super().__init__()
         self.failure: Exception | None = None
-        self.steps = 0
+        self.after: Exception | None = None
+        self.changes = 0
 
-    async def source(self, source: str) -> Source:
-        if self.failure is not None:
-            raise self.failure
-        return self.kept.get(source, Source(1, 0, ""))
+    def noted(self, name: str) -> str | None:
+        self._fail(self.failure)
+        return super().noted(name)
 
-    async def accept(self, batch: Batch) -> frozenset[str]:
-        if self.failure is not None:
-            raise self.failure
-        step = batch.source
-        assert step is not None
-        if self.kept.get(step.source, Source(1, 0, "")).position != step.start:
-            raise ImportOutOfStep("elsewhere", value=0)
-        self.kept[step.source] = Source(1, step.end, step.tail)
-        self.steps += 1
-        return frozenset()
+    def note(self, name: str, value: str, kept_s: int | None = None) -> str:
+        self._fail(self.failure)
+        return self._changed(super().note(name, value, kept_s))
+
+    def change_note(self, name: str, before: str, after: str) -> str | None:
+        self._fail(self.failure)
+        return self._changed(super().change_note(name, before, after))
+
+    def _changed(self, noted: Noted) -> Noted:
+        self.changes += 1
+        self._fail(self.after)
+        return noted
+
+    def _fail(self, failure: Exception | None) -> None:
+        if failure is not None:
+            raise failure
 
 
 @dataclass
@@ -55,6 +62,7 @@ class Receiver:
     posts: list[tuple[str, bytes]] = field(default_factory=list)  # id, body
     mails: list[Mail] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    store_fails: Callable[[], object] = lambda: None
 
     async def send(self, *given: Any) -> None:
         fault = self.faults.pop(0) if self.faults else ""
@@ -65,17 +73,19 @@ class Receiver:
         else:
             _, _, message_id, body = given
             self.posts.append((message_id, body))
+        if fault == "then the store is down":
+            self.store_fails()
         if fault == "killed after":
             raise asyncio.CancelledError  # the process was killed here
 
 
 class WatchedNode:
-    """One node with alerts. `restart` forgets all that is not kept."""
+    """One node with alerts. `restart` forgets all that is not stored. store: the one that keeps their states."""
 
-    def __init__(self, *tables: dict[str, Any], steps: MemorySteps | None = None) -> None:
+    def __init__(self, *tables: dict[str, Any], store: LedgerStore | None = None) -> None:
         self.nodes = QueriedNodes(now=NOW)
-        self.steps = steps or MemorySteps()
-        self.receiver = Receiver()
+        self.store = store or LedgerStore()
+        self.receiver = Receiver(store_fails=lambda: setattr(self.store, "failure", unavailable()))
         self.causes: CauseFinder | None = None
         self.tables: Iterable[dict[str, Any]] = tables
         self._ids = count(1)
@@ -88,7 +98,7 @@ class WatchedNode:
         self.watch = AlertWatch(
             self.alerts,
             self.nodes.queries,
-            Ledger(self.steps),
+            Ledger(self.store),
             self.receiver,
             self.receiver,
             self.causes,
@@ -106,10 +116,6 @@ class WatchedNode:
 
         asyncio.run(judge_and_say())
         return [message_id for message_id, _ in self.receiver.posts]
-
-
-def elsewhere() -> ImportElsewhere:
-    return ImportElsewhere("another owner keeps it")
 
 
 def unavailable() -> StoreUnavailable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from typing import Any
 
@@ -11,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from server.compat.expressions import Expression, literals_of
 from server.compat.prometheus.promql import UNDERSTOOD, parse_promql
-from tests.server.compat.compat_node import DAY, HOUR, MINUTE, NOW, CompatNode
+from tests.server.compat.compat_node import DAY, HOUR, MINUTE, NOW, Asked, CompatNode
 
 EDGE = NOW - NOW % HOUR  # the last whole hour
 
@@ -59,6 +60,14 @@ def test_a_moment_of_now_has_the_open_minute(node: CompatNode) -> None:
     assert at(node, 'increase(clicks{key="launch"}[1h])') == {"launch": "6"}
     assert at(node, 'increase(clicks{key="launch"}[1d])') == {"launch": "11"}
     assert at(node, "sum(increase(clicks[1d]))") == {"": "21"}
+
+
+def test_a_second_that_begins_during_a_request_takes_no_hit_away(node: CompatNode) -> None:
+    seconds = itertools.count(NOW)
+    queries = node.nodes.queries
+    queries._clock = lambda: next(seconds)
+    answer = Asked(queries).post("/api/v1/query", query='increase(clicks{key="launch"}[1h])').json()
+    assert [one["value"] for one in answer["data"]["result"]] == [[NOW, "6"]]
 
 
 @pytest.mark.parametrize("step", [60, 120, 300, 420, HOUR, 5 * HOUR])

@@ -71,9 +71,12 @@ class Server:
 
     def __init__(self, worker: Worker, store: Cluster) -> None:
         self.worker, self.store = worker, store
-        assert worker.own.cluster is not None
-        self.cluster = worker.own.cluster
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app=worker.gateway), base_url="http://localhost")
+
+    @property
+    def cluster(self) -> cluster_owners.ClusterOwners:
+        assert self.worker.own.cluster is not None
+        return self.worker.own.cluster
 
     async def get(self, path: str) -> Any:
         return (await self._client.get(path)).json()
@@ -102,6 +105,14 @@ class Server:
         """Does what is due every other second."""
         await self.worker.schedule.jobs["dead_workers"].function()
 
+    async def empty(self) -> None:
+        """Does what is due after the start, and then with each flush."""
+        await self.worker.schedule.jobs["orphaned_journals"].function()
+
+    def keep_journal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Leaves the journal as it is when the server ends, as a kill does."""
+        monkeypatch.setattr(self.worker.owner, "close", self.worker.owner.release)
+
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
@@ -114,21 +125,21 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return store
 
 
-Start = Callable[[], Any]
+Start = Callable[..., Any]
 
 
 @pytest.fixture
 def start(cluster: Cluster, tmp_path: Path) -> Start:
-    """Starts a server with a folder of its own; it ends with the block."""
+    """Starts a server with a folder of its own, or with this one; it ends with the block."""
     many = 0
 
     @asynccontextmanager
-    async def begin() -> AsyncIterator[Server]:
+    async def begin(folder: Path | None = None, journal: str = "cluster") -> AsyncIterator[Server]:
         nonlocal many
         many += 1
-        folder = tmp_path / str(many)
-        folder.mkdir()
-        flags = {"data": str(folder), "store": "cassandra://h1/clicks", "journal": "cluster", "flush_s": "3600"}
+        folder = folder or tmp_path / str(many)
+        folder.mkdir(exist_ok=True)
+        flags = {"data": str(folder), "store": "cassandra://h1/clicks", "journal": journal, "flush_s": "3600"}
         async with startup.running(read_settings(flags, {}), [0]) as worker:
             await worker.schedule.stop(10.0)  # of what is due at the start; the test says what comes then
             yield Server(worker, cluster)
@@ -249,6 +260,46 @@ async def test_a_start_waits_for_the_cluster_and_ends_when_it_is_told(cluster: C
         await owners.take(check)
     await owners.presence.end()
     assert not cluster.owners()
+
+
+async def test_a_server_with_its_journal_in_the_cluster_now_empties_those_on_its_disk(
+    cluster: Cluster, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start(tmp_path, "disk") as server:
+        await server.post("launch")
+        await server.worker.owner.flush()
+        await server.post("launch", "other")
+        server.keep_journal(monkeypatch)
+    assert [each.state for each in cluster.owners()] == [OPEN]
+    async with start(tmp_path) as server:
+        assert [await server.total(key) for key in ("launch", "other")] == [2, 1]
+        await server.post("launch")
+        for _ in range(2):
+            await server.empty()
+            assert [await server.total(key) for key in ("launch", "other")] == [3, 1]
+        assert (await server.get("/readyz"))["adopting"] == []
+        assert {each.owner: each.state for each in cluster.owners()} == {1: CLOSED, 2: OPEN}
+    async with start(tmp_path, "disk") as server:
+        assert (server.worker.own.recovered, server.worker.owner.number, await server.total("launch")) == (0, 1, 3)
+    assert {each.owner: each.state for each in cluster.owners()} == {1: CLOSED, 2: CLOSED}
+
+
+async def test_what_the_last_server_held_in_the_cluster_waits_there_for_one_that_has_its_journal_there(
+    cluster: Cluster, start: Start, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as stack:
+        last = await stack.enter_async_context(start(tmp_path / "last"))
+        await last.post("launch")
+        await last.die()
+        disk = await stack.enter_async_context(start(tmp_path, "disk"))
+        await disk.post("launch")
+        await disk.empty()
+        assert await disk.total("launch") == 1
+        assert {each.owner: each.state for each in cluster.owners()} == {1: OPEN, 2: OPEN}
+        async with start() as helper:
+            assert (helper.worker.owner.number, await helper.total("launch")) == (1, 1)
+        assert await disk.total("launch") == 2
+        assert {each.owner: each.state for each in cluster.owners()} == {1: CLOSED, 2: OPEN}
 
 
 async def test_two_that_take_the_same_owner_get_one_each(cluster: Cluster, start: Start) -> None:

@@ -53,6 +53,7 @@ def test_a_sibling_empties_the_journal_of_a_dead_worker_without_a_restart(serve:
     assert total(serve(data=data)) == 40 + 2 + 3 + 5
 
 
+@pytest.mark.needs("minutes")
 def test_a_sibling_that_is_killed_while_it_adopts_leaves_the_rest_to_the_next(serve: Serve, data: Path) -> None:
     server = serve("--workers", "3", "--flush-s", "3600", data=data)
     all_listen(server, {"journal-1", "journal-2", "journal-3"})

@@ -86,7 +86,7 @@ def test_hits_of_a_former_journal_show_until_they_are_in_the_store(tmp_path: Pat
         own = start(tmp_path / "journal-1", store)
         former = former_of({}, tmp_path, store)
         await former.take_up()
-        unstored = PendingHits(own.owner, former)
+        unstored = PendingHits(own.owner, [former])
         reader = Reader(store.rows, unstored.pending, own.owner.revisit, lambda: CLICKS)
 
         async def total() -> int:
@@ -120,7 +120,7 @@ def test_a_link_that_is_erased_here_goes_from_former_journals_too(tmp_path: Path
         own = start(tmp_path / "journal-1", store, stamps)
         former = former_of({}, tmp_path, store, stamps)
         await former.take_up()
-        unstored = PendingHits(own.owner, former)
+        unstored = PendingHits(own.owner, [former])
         reader = Reader(store.rows, unstored.pending, own.owner.revisit, lambda: CLICKS)
         await own.owner.erase("a")
         await unstored.erased_here("a")
@@ -141,7 +141,7 @@ def test_a_link_that_was_erased_before_the_adoption_does_not_come_back(tmp_path:
         await killed_with_hits(tmp_path, store)
         own = start(tmp_path / "journal-1", store)
         former = former_of({}, tmp_path, store)
-        unstored = PendingHits(own.owner, former)
+        unstored = PendingHits(own.owner, [former])
 
         async def total() -> int:
             reader = Reader(store.rows, unstored.pending, own.owner.revisit, lambda: CLICKS)

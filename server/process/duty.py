@@ -1,0 +1,106 @@
+"""Duties: jobs that one process does for all that share a store, such as judging alerts.
+
+The note of a duty names the process that has it, and the number of that process's last look. Every process looks every
+few seconds. The holder raises its number. Another one takes the duty if the note is free, or stood still in GONE_LOOKS
+looks in a row. A look counts only if the store answered. So neither an outage of the store nor clocks that differ make
+a holder look gone.
+
+Each change of the note says what it replaces (`Store.change_note`), so of several takers one wins. A holder that was
+suspended for longer finds at its next look that another one has the duty. What it was doing meanwhile must do no harm:
+what a duty does must be noted first, by changes that say what they replace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from hashlib import blake2b
+
+import msgspec
+
+from server.logs import log
+from storage.contract import DUTY, Store
+
+GONE_LOOKS = 3
+_FREE = ""
+
+
+class DutyNote(msgspec.Struct, array_like=True, frozen=True):
+    """Who has a duty. process: its random name. place: where it runs, for people. work: what it does, as a digest."""
+
+    process: str
+    place: str
+    look: int
+    work: str
+
+
+class Duty:
+    """A duty, as one process knows it. work: what its settings say is to be done. lost: ends what it was doing.
+
+    is_held: whether it had the duty at its last look that the store answered.
+    """
+
+    def __init__(
+        self, store: Store, name: str, work: Iterable[str], lost: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self.name = name
+        self.is_held = False
+        self._store, self._note, self._lost = store, DUTY + name, lost
+        self._work = blake2b("\n".join(sorted(work)).encode(), digest_size=8).hexdigest()
+        self._process, self._place = secrets.token_hex(8), f"{socket.gethostname()}:{os.getpid()}"
+        self._number = 0
+        self._own: str | None = None  # what is noted while it has the duty; None: unknown
+        self._seen: str | None = None
+        self._stood_still = 0
+        self._told_of = ""  # the process whose other settings were logged
+        self._looking = asyncio.Lock()
+
+    async def look(self) -> bool:
+        """Goes on with the duty, or takes it if nobody has it; returns `is_held`. Raises StoreUnavailable."""
+        async with self._looking:
+            was_held, self.is_held = self.is_held, await asyncio.to_thread(self._look)
+            if self.is_held and not was_held:
+                log.info("duty taken", extra={"duty": self.name, "held_by": self._place})
+            if was_held and not self.is_held:
+                log.warning("duty lost", extra={"duty": self.name, "then": "another process does it"})
+                if self._lost is not None:
+                    await self._lost()
+            return self.is_held
+
+    def _look(self) -> bool:
+        found, self._own = self._own, None  # after an error nobody knows what is noted
+        if found is None:
+            found = self._store.noted(self._note)
+        self._number += 1
+        own = msgspec.json.encode(DutyNote(self._process, self._place, self._number, self._work)).decode()
+        if found is None:
+            found = self._store.note(self._note, own)
+        elif self._is_free(found):
+            found = self._store.change_note(self._note, found, own)
+        if found == own:
+            self._own, self._seen = own, None
+        return found == own
+
+    def _is_free(self, found: str) -> bool:
+        """Returns whether this process may replace what is noted. Call it once for each look."""
+        if found == _FREE:
+            return True
+        holder = msgspec.json.decode(found, type=DutyNote)
+        if holder.process == self._process:
+            return True
+        if holder.work != self._work and holder.process != self._told_of:
+            self._told_of = holder.process
+            then = "what only this server's settings name is not done"
+            log.warning("other settings", extra={"duty": self.name, "held_by": holder.place, "then": then})
+        self._stood_still = self._stood_still + 1 if found == self._seen else 0
+        self._seen = found
+        return self._stood_still >= GONE_LOOKS
+
+    async def give_back(self) -> None:
+        """Lets another process take the duty at its next look; this one looks no more. Raises StoreUnavailable."""
+        own, self._own, self.is_held = self._own, None, False
+        if own is not None:
+            await asyncio.to_thread(self._store.change_note, self._note, own, _FREE)
