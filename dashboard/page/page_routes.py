@@ -15,10 +15,10 @@ from clickcurve.answers import CSV, as_csv
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from clickcurve.csv_file import disposition
-from clickcurve.routes import RawPathRoute, raw_query
+from clickcurve.routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from dashboard.page.pages import Pages
 from dashboard.page.responses import HTML, as_sent
-from dashboard.page.subject import subject_in_path
+from dashboard.page.subject import GROUP, LINK, PageSubject, link_or_group
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
 
@@ -88,6 +88,13 @@ def page_routes(
     _add_csv(router, pages, clock)
     _add_files(router, templates)
     return router
+
+
+def subject_in_path(request: Request) -> PageSubject:
+    """Returns the link or the group that the path names; raises ParameterInvalid."""
+    if "key" in request.path_params:
+        return link_or_group(LINK, key_of_path(request))
+    return link_or_group(GROUP, group_of_path(request))
 
 
 def _add_csv(router: APIRouter, pages: Pages, clock: Clock) -> None:

@@ -22,8 +22,8 @@ from clickcurve.routes import raw_query
 from clickcurve.visible import visible
 from dashboard.page.chart import in_path
 from dashboard.page.login_routes import read_form
-from dashboard.page.page_routes import html, page_route
-from dashboard.page.subject import PageSubject, subject_in_path
+from dashboard.page.page_routes import html, page_route, subject_in_path
+from dashboard.page.subject import PageSubject
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
 

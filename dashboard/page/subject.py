@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastapi import Request
-
 from clickcurve.keys import ALL, Subject, group_subject, link_subject
-from clickcurve.routes import group_of_path, key_of_path
 
 LINK, GROUP = "link", "group"
 
@@ -30,10 +27,3 @@ ALL_LINKS = PageSubject("", ALL)
 def link_or_group(kind: str, name: str) -> PageSubject:
     """Returns a link or a group by its name."""
     return PageSubject(kind, link_subject(name) if kind == LINK else group_subject(name))
-
-
-def subject_in_path(request: Request) -> PageSubject:
-    """Returns the link or the group that the path names; raises ParameterInvalid."""
-    if "key" in request.path_params:
-        return link_or_group(LINK, key_of_path(request))
-    return link_or_group(GROUP, group_of_path(request))
