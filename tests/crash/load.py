@@ -142,16 +142,27 @@ async def pause(chance: random.Random) -> None:
 
 
 class Load:
-    """`clients` connections that post until `stop`. While the server is down they wait for `up`."""
+    """`clients` connections that post until `stop`. While the server is down they wait for `up`.
+
+    pace_s: how long each rests after a request, about.
+    """
 
     def __init__(
-        self, port: int, auditor: Auditor[Sent], source: HitSource, chance: random.Random, clients: int = 8
+        self,
+        port: int,
+        auditor: Auditor[Sent],
+        source: HitSource,
+        chance: random.Random,
+        clients: int = 8,
+        mix: Mix | None = None,
+        pace_s: float = 0.0,
     ) -> None:
         self.up = asyncio.Event()
         self.repeats = 0
         self._chance = chance
         self._auditor = auditor
-        self._requests = Requests(source, chance)
+        self._requests = Requests(source, chance, mix)
+        self._pace_s = pace_s
         self._stopping = False
         self.tasks = [asyncio.create_task(self._client(Wire(port))) for _ in range(clients)]
 
@@ -178,6 +189,7 @@ class Load:
                     if not request.repeatable:
                         break
                     self.repeats += 1
+                await asyncio.sleep(2 * self._pace_s * self._chance.random())
         finally:
             wire.close()
 

@@ -152,20 +152,27 @@ def values_of(link: dict[str, Any]) -> Values:
 
 def audit(campaign: Campaign, *flags: str) -> None:
     """Holds every answer against the store, and the store against its own laws."""
-    found = exported(campaign.server.data, *flags)
+    stored = audit_stored(campaign.auditor, campaign.kills, campaign.server.data, *flags)
+    assert campaign.groups == stored
+
+
+def audit_stored(auditor: Auditor[Sent], least_words: int, data: Path, *flags: str) -> dict[str, int]:
+    """Holds what the store has, now that nobody writes, against every answer and its own laws; gives the groups."""
+    found = exported(data, *flags)
     links = [line for line in found if "key" in line]
     totals = {link["key"]: link["total"] + link["bots"] for link in links}
-    wrong = campaign.auditor.judge(totals) + campaign.auditor.judge_whole(totals)
+    wrong = auditor.judge(totals) + auditor.judge_whole(totals)
     wrong += [each for link in links for each in judge_words(link["key"], link["total"], values_of(link))]
-    assert sum("by" in link for link in links) > campaign.kills, "too few said anything"
-    wrong += [f"{key}: was never sent" for key in totals if key not in campaign.auditor.by_key]
+    assert sum("by" in link for link in links) > least_words, "too few said anything"
+    wrong += [f"{key}: was never sent" for key in totals if key not in auditor.by_key]
     assert not wrong, "\n".join([f"{len(wrong)} wrong:", *wrong[:20]])
     grouped = {group: total for key, total in totals.items() if (group := group_of_key(key)) is not None and total}
     assert grouped, "no hit named a group"
-    assert campaign.groups == {**grouped, EVERY: sum(grouped.values())}
-    assert campaign.groups == {line["group"]: line["total"] + line["bots"] for line in found if "group" in line}
-    verified = run("verify", "--data", str(campaign.server.data), *flags)
+    groups = {line["group"]: line["total"] + line["bots"] for line in found if "group" in line}
+    assert groups == {**grouped, EVERY: sum(grouped.values())}
+    verified = run("verify", "--data", str(data), *flags)
     assert verified.returncode == 0, verified.stdout + verified.stderr
+    return groups
 
 
 @pytest.fixture
