@@ -5,22 +5,25 @@ python -m bench.cassandra flush hot_link --rounds 3
 
 from __future__ import annotations
 
-from bench.cassandra.flush import attributes, flush, ring
+from bench.cassandra.flush import attributes, flush
 from bench.cassandra.hot_link import hot_link
+from bench.cassandra.journals import journals
 from bench.cassandra.month import month
-from bench.cassandra.node import on_one_node
+from bench.cassandra.node import on_nodes, on_one_node
 from bench.cassandra.reads import reads
 from bench.cassandra.writes import writes
 from bench.command import Part, run
 
 PARTS: dict[str, Part] = {
-    "flush": on_one_node(flush),
+    "flush": on_nodes(1, flush),
     "hot_link": on_one_node(hot_link),
     "attributes": on_one_node(attributes),
     "reads": on_one_node(reads),
     "writes": writes,
     "month": on_one_node(month),
-    "ring": ring,
+    "ring": on_nodes(3, flush),
+    "journals": on_nodes(1, journals),
+    "journals_ring": on_nodes(3, journals),
 }
 
 if __name__ == "__main__":

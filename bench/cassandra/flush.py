@@ -20,7 +20,7 @@ from typing import NamedTuple
 from cassandra import ConsistencyLevel
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 
-from bench.cassandra.node import make_keyspace, three_nodes
+from bench.cassandra.node import make_keyspace
 from bench.command import Options
 from bench.measure import Line, in_turn, spread, times
 from bench.micro.attributes import ALL, DIMENSIONS, NOW, link_batches, reader_of
@@ -95,19 +95,9 @@ class Flusher:
         return Spent.until_now(self._nodes, self._store.measures()["store_requests_total"])
 
 
-def flush(node: Node, options: Options) -> Iterator[Line]:
-    """30,000 links on one node."""
-    return _flushes([node], options, KEYS)
-
-
-def ring(options: Options) -> Iterator[Line]:
-    """6,000 links on three nodes, a replica on each."""
-    with three_nodes(options.folder / "ring") as nodes:
-        yield from _flushes(nodes, options, KEYS_OF_RING)
-
-
-def _flushes(nodes: Sequence[Node], options: Options, keys: int) -> Iterator[Line]:
-    """The bare driver, a flush with its rows in memory, and one without, in turn."""
+def flush(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
+    """30,000 links on one node, 6,000 on three: the bare driver, a flush with rows in memory, one without, in turn."""
+    keys = KEYS if len(nodes) == 1 else KEYS_OF_RING
     uri = make_keyspace(nodes[0], "flushes", nodes)
     now = int(time()) // 60 * 60
     rows = _rows(now, options.of(keys))

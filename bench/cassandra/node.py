@@ -25,29 +25,27 @@ POOLS = {"concurrent_writes": "128", "native_transport_max_threads": "128"}
 
 
 @contextmanager
-def one_node(folder: Path) -> Iterator[Node]:
-    """A node whose commit log is synced in groups of 5 ms, with pools that set no result. Raises Missing."""
+def started(folder: Path, count: int = 1) -> Iterator[Sequence[Node]]:
+    """One node or three as a cluster: commit logs synced every 5 ms, pools that set no result. Raises Missing."""
     prepare()
-    with running([place_one(folder, "group", settings=POOLS)]) as ring:
-        yield ring.nodes[0]
+    places = [place_one(folder, "group")] if count == 1 else place_three(folder)
+    with running([replace(place, settings=POOLS) for place in places]) as ring:
+        yield ring.nodes
 
 
 def on_one_node(measured: Callable[[Node, Options], Iterable[Line]]) -> Part:
     """Returns a part that starts a node for what it measures."""
+    return on_nodes(1, lambda nodes, options: measured(nodes[0], options))
+
+
+def on_nodes(count: int, measured: Callable[[Sequence[Node], Options], Iterable[Line]]) -> Part:
+    """Returns a part that starts one node or three."""
 
     def part(options: Options) -> Iterator[Line]:
-        with one_node(options.folder / "node") as node:
-            yield from measured(node, options)
+        with started(options.folder / "nodes", count) as nodes:
+            yield from measured(nodes, options)
 
     return part
-
-
-@contextmanager
-def three_nodes(folder: Path) -> Iterator[Sequence[Node]]:
-    """Three such nodes as one cluster. Raises Missing."""
-    prepare()
-    with running([replace(place, settings=POOLS) for place in place_three(folder)]) as ring:
-        yield ring.nodes
 
 
 def make_keyspace(node: Node, name: str, replicas: Sequence[Node] = ()) -> str:

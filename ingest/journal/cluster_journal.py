@@ -30,7 +30,7 @@ from ingest.journal.taking import claimed_record, frames_named, is_unfinished, m
 from ingest.journal.window import Window
 from storage.contract import EMPTYING, FramePlace, Held, JournalRecord, Journals, Store
 
-OVERDUE_S = 1.0  # after that a frame without an answer makes the server not ready
+OVERDUE_S = 1.0  # after that a frame without an answer makes the server not ready, and hits are refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,11 @@ class ClusterJournal:
 
     def check_room(self) -> None:
         self._check_accepts()
-        overdue_s = self._clock() - min(self._sent_at.values(), default=self._clock())
+        self.check_timely()
+
+    def check_timely(self) -> None:
+        sent_at = next(iter(self._sent_at.values()), None)  # of the oldest
+        overdue_s = 0.0 if sent_at is None else self._clock() - sent_at
         if overdue_s > OVERDUE_S:
             raise JournalFull(f"the cluster has not acknowledged a frame for {overdue_s:.1f} s")
 

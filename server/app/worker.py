@@ -201,10 +201,11 @@ class Worker:
     def _samples(self) -> list[Callable[[], samples.Samples]]:
         """Returns what each part says on /metrics."""
         settings, store = self.settings, self.store
+        journal_limit_bytes = settings.journal_mib * MIB if self.own.cluster is None else None
         return [
             lambda: samples.of_ingest(self.counting.ingest),
             lambda: samples.of_owner(
-                self.pending.status, settings.journal_mib * MIB, self.readiness.flush_state(), settings.flush_s
+                self.pending.status, journal_limit_bytes, self.readiness.flush_state(), settings.flush_s
             ),
             lambda: samples.of_store(store.measures()),
             lambda: samples.of_jobs(self.schedule.status),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 import ssl
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
@@ -257,6 +258,9 @@ def _cluster(address: Address, execution_profiles: Mapping[object, ExecutionProf
         # 10 s with each statement.
         prepare_on_all_hosts=False,
         monitor_reporting_enabled=False,
+        # The driver sends a request in pieces of 4 KiB. Each waited until the node had acknowledged the piece before
+        # it, for 40 ms.
+        sockopts=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
     )
     cluster.protocol_version = ProtocolVersion.V5  # set here, not in the call, it falls back for an older cluster
     return cluster

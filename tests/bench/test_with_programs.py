@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from bench.__main__ import PARTS
+from bench.cassandra import journals
 from bench.cassandra.__main__ import PARTS as OF_CASSANDRA
 from bench.command import run
 from bench.micro.__main__ import PARTS as OF_ONE_PROCESS
@@ -87,3 +88,17 @@ def test_flushes_to_cassandra_are_measured_beside_the_bare_driver(capsys: pytest
         ratio = r"\d+\.\d\d times the bare driver, \d+ requests, rounds within"
         assert re.search(rf"flush of 60 links of \d+ B, {memory} +\S+ s +{ratio}", printed), printed
         assert re.search(rf"flush of 20 links with 3 dimensions, {memory} +\S+ s", printed), printed
+
+
+@pytest.mark.needs("cassandra", "wrk")
+def test_both_journals_are_measured_side_by_side(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "CONNECTIONS", (2,))  # a second each
+    run("", OF_CASSANDRA, ["journals", *SMALL, "--scale", "0.03"])
+    printed = capsys.readouterr().out
+    group = r"group of [\d,.]+ hits: \d+\.\d requests, [\d,]+ B"
+    for what in ("hits, c2", "in batches of 1,000, c2"):
+        assert re.search(rf"{what}, one node +[\d,]+ /s .* of the disk's .*; {group}; processor ", printed), printed
+    for journal in ("on a disk", "in the cluster"):
+        assert re.search(rf"60 hits/s, one node, journal {journal} +p50 \S+ p99 \S+ ms", printed), printed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -229,6 +230,13 @@ def test_a_connection_that_fails_leaves_nothing_behind(one_node: Node) -> None:
         for thread in set(threading.enumerate()) - before:
             thread.join(10)
             assert not thread.is_alive()
+
+
+def test_a_request_of_several_pieces_is_sent_at_once(emptied: Keyspace) -> None:
+    """The driver sends pieces of 4 KiB, and by default a kernel keeps the second until the first was acknowledged."""
+    connections = [each for pool in emptied.session._session.get_pools() for each in pool.get_connections()]
+    assert connections
+    assert all(each._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for each in connections)
 
 
 def test_files_that_the_address_names_must_be_readable(tmp_path: Path) -> None:

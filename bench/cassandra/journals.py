@@ -1,0 +1,142 @@
+"""Hits over HTTP with the journal on a disk and in the cluster, side by side: two servers over the same nodes, in turn.
+
+Rates first, from servers that do not flush, so that all requests to the cluster are those of hits. Then hits at moments
+of their own, from servers that flush as they do by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import cycle
+from statistics import median
+from time import time
+from typing import NamedTuple
+
+from bench import servers
+from bench.cassandra.node import make_keyspace
+from bench.command import Options
+from bench.connection import Sample, open_loop, request
+from bench.ingest import JSON, by_path, drive_counted, timed
+from bench.measure import Line, Percentiles, in_turn, rate, spread, times
+from bench.reads import Flush
+from bench.workload import batch
+from bench.wrk import Requests, Round
+from testing.cassandra.node import Node
+from testing.client import Clickcurve
+from testing.server import RunningServer
+
+CONNECTIONS = (1, 32, 256)
+BATCH = 1_000
+HITS_PER_S, SECONDS = 2_000, 30
+# On three nodes that share two cores with all else.
+RATE_AIM, BATCHES_AIM, P99_AIM_MS = 15_000, 0.5, 100
+
+
+class Served(NamedTuple):
+    """A server with its journal in one of the two places."""
+
+    server: RunningServer
+    client: Clickcurve
+
+    def counts(self) -> tuple[float, ...]:
+        """Returns how many requests it has sent, how many frames it has kept, and the bytes that it holds."""
+        names = ("clickcurve_store_requests_total", "clickcurve_frames_total", "clickcurve_journal_bytes")
+        return tuple(map(self.client.metric, names))
+
+
+class Driven(NamedTuple):
+    """A round, the processor time of a request in the server, and how far the counts have come."""
+
+    round: Round
+    request_s: float
+    requests: float
+    frames: float
+    bytes: float
+
+
+def journals(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
+    """Single hits and batches in a closed loop, then single hits in an open one."""
+    where = "one node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+    keys = options.workload().draw(20_000, seed=1)
+    texts = [batch(options.workload().draw(BATCH, seed=10 + number), int(time()) - 60) for number in range(20)]
+    bodies = Requests.bodies("/v1/hits", JSON, options.folder / "batch", [f"[{','.join(text)}]" for text in texts])
+    with ExitStack() as closing:
+        both = _served(nodes, "rates", {"CLICKCURVE_FLUSH_S": "3600"}, options, closing)
+        for what, requests, hits in (
+            ("hits", by_path(options.folder, keys), 1),
+            ("in batches of 1,000", bodies, BATCH),
+        ):
+            for connections in CONNECTIONS:
+                turns = [partial(_drive, each, requests, connections, options.seconds, hits) for each in both]
+                disk, cluster = in_turn(options.rounds, *turns)
+                yield _rates(f"{what}, c{connections}, {where}", disk, cluster, hits)
+    with ExitStack() as closing:
+        both = _served(nodes, "moments", {}, options, closing)
+        seconds, hits_per_s = options.of(SECONDS), options.of(HITS_PER_S)
+        rounds = in_turn(options.rounds, *(partial(_moments, each, keys, hits_per_s, seconds) for each in both))
+        for journal, runs in zip(("on a disk", "in the cluster"), rounds, strict=True):
+            yield _percentiles(f"{hits_per_s:,} hits/s, {where}, journal {journal}", runs)
+
+
+def _served(
+    nodes: Sequence[Node], name: str, settings: dict[str, str], options: Options, closing: ExitStack
+) -> list[Served]:
+    """Starts a server with its journal on a disk, and one with it in the cluster."""
+    both = []
+    for journal in ("disk", "cluster"):
+        store = make_keyspace(nodes[0], f"{name}_{journal}", nodes)
+        environment = {"CLICKCURVE_STORE": store, "CLICKCURVE_JOURNAL": journal, **settings}
+        server = closing.enter_context(servers.clickcurve(options.folder / f"{name}-{journal}", environment))
+        both.append(Served(server, closing.enter_context(Clickcurve(server.url))))
+    return both
+
+
+def _drive(served: Served, requests: Requests, connections: int, seconds: float, hits: int) -> Driven:
+    before = served.counts()
+    drive_it = partial(drive_counted, served.client, served.server.url, requests, connections, seconds, hits)
+    run, request_s = timed(served.server.pid, drive_it)
+    return Driven(run, request_s, *(now - then for now, then in zip(served.counts(), before, strict=True)))
+
+
+def _rates(what: str, disk: Sequence[Driven], cluster: Sequence[Driven], hits: int) -> Line:
+    theirs, mine = ([run.round.per_s * hits for run in runs] for runs in (disk, cluster))
+    beside, took = (Percentiles.middle(run.round.took for run in runs) for runs in (disk, cluster))
+    ratio = f"{times(mine, theirs):.2f} of the disk's {rate(median(theirs))} ({beside})"
+    requests, size, members = (
+        median(run.requests / run.frames for run in cluster),
+        median(run.bytes / run.frames for run in cluster),
+        median(run.round.requests * hits / run.frames for run in cluster),
+    )
+    group = f"group of {members:,.1f} hits: {requests:.1f} requests, {size:,.0f} B"
+    us = [median(run.request_s / hits for run in runs) * 1e6 for runs in (cluster, disk)]
+    processor = f"processor {us[0]:.1f} us a hit, {us[1]:.1f} with the disk"
+    aim = f">= {BATCHES_AIM} of it" if hits > 1 else f">= {rate(RATE_AIM)}" if "c256, 3" in what else ""
+    return Line(what, rate(median(mine)), f"{took}; {ratio}; {group}; {processor}; within {spread(mine)}", aim)
+
+
+def _moments(served: Served, keys: Sequence[str], per_s: float, seconds: float) -> tuple[list[Sample], list[float]]:
+    """Sends hits for so long; returns them, and when flushes began meanwhile."""
+    samples: list[Sample] = []
+    begun_at: list[float] = []
+    requests = cycle([request("POST", f"/v1/hits/{key}") for key in keys])
+    for _ in range(max(1, round(seconds / 5))):
+        samples += open_loop("hit", served.server.port, requests, per_s, min(5, seconds))
+        begun_at.append(Flush.last(served.client).begun_at)
+    return samples, sorted(set(begun_at))
+
+
+def _percentiles(what: str, runs: Sequence[tuple[list[Sample], list[float]]]) -> Line:
+    """The second before a flush's begin was known is the one that it happened in: its rows are written later."""
+    took = [Percentiles.of([sample.took_ms for sample in samples]) for samples, _ in runs]
+    parted: dict[bool, list[float]] = {True: [], False: []}
+    for samples, begun_at in runs:
+        for sample in samples:
+            parted[any(at - 1 <= sample.at < at for at in begun_at)].append(sample.took_ms)
+    begins = sum(len(begun_at) for _, begun_at in runs)
+    compared = f"rounds' p99 within {spread([each.p99_ms for each in took])}"
+    if parted[True] and parted[False]:
+        of_begins, others = (Percentiles.of(parted[which]) for which in (True, False))
+        compared += f"; in the second before each of {begins} flushes has begun {of_begins}, else {others}"
+    return Line(what, str(Percentiles.middle(took)), compared, f"p99 < {P99_AIM_MS} ms")
