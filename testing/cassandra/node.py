@@ -16,6 +16,7 @@ from typing import NoReturn, Self
 from testing.cassandra import jvm, question
 from testing.cassandra.jars import Missing
 from testing.lifeline import spawn
+from testing.server import wait_until
 
 TEMPLATE = Path(__file__).parent / "cassandra.yaml"
 DATA_CENTRE = "datacenter1"  # as Cassandra calls its only one unless it is named
@@ -101,20 +102,15 @@ class Node:
     def until(self, happened: Callable[[], bool]) -> None:
         """Wait for something; waiting for the process to end paces the tries and shows its death. Raises NodeFailed."""
         assert self._process is not None, f"node {self.address} is not running"
-        for _ in range(TRIES):
-            if happened():
-                return
-            try:
-                status = self._process.wait(TRY_EVERY_S)
-            except subprocess.TimeoutExpired:
-                continue
-            raise NodeFailed(f"node {self.address} ended with {status}:\n{self.log_tail()}")
-        raise NodeFailed(f"node {self.address}: waited in vain:\n{self.log_tail()}")
+        wait_until(happened, self._process, self._failed, TRIES, TRY_EVERY_S)
 
     def until_it_ends(self) -> NoReturn:
         """Wait for as long as it runs. Raises NodeFailed when it has ended."""
         assert self._process is not None, f"node {self.address} is not running"
-        raise NodeFailed(f"node {self.address} ended with {self._process.wait()}:\n{self.log_tail()}")
+        raise self._failed(f"ended with {self._process.wait()}")
+
+    def _failed(self, why: str) -> NodeFailed:
+        return NodeFailed(f"node {self.address} {why}:\n{self.log_tail()}")
 
     def _serves(self) -> bool:
         """Both, since it listens a little before it answers, and a query alone might be answered by somebody else."""

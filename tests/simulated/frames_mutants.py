@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 from clickcurve.buckets.errors import JournalBroken, StoreUnavailable
+from ingest.imports.offsets import Offsets
 from ingest.journal import cluster_journal
 from ingest.journal.cluster_journal import ClusterJournal
 from ingest.journal.group_commit import GroupCommit
@@ -28,10 +29,11 @@ from storage.cassandra.tables.journals import CassandraJournals
 from storage.contract import JournalRecord, OwnerRecord
 from tests.simulated import cluster, frames_history
 from tests.simulated.cluster import Cluster, Exchange, Faults
-from tests.simulated.frames_history import REPEATING
+from tests.simulated.frames_history import IMPORTING, REPEATING
 from tests.simulated.history import Plot
 from tests.simulated.mutants import (
     Switched,
+    adopt_from_anybody,
     apply_without_mark,
     replaced,
     stamp_without_epoch,
@@ -215,7 +217,7 @@ def unrepaired(faults: Faults, repair: bool) -> Faults:
     return replace(faults, repair=False)
 
 
-def make_always(records: Sequence[JournalRecord], owners: Sequence[int], dead: Any, process: str) -> Make:
+def make_always(records: Sequence[JournalRecord], owners: Sequence[int], *rest: object) -> Make:
     return Make(max(owners, default=0) + 1)
 
 
@@ -253,5 +255,7 @@ MUTANTS = [
     Mutant("mark", lambda: mock.patch("ingest.flushed_rows.apply", apply_without_mark)),
     Mutant("redo_first", lambda: replaced(cluster_journal, "is_unfinished", lambda record: False)),
     Mutant("unknown", lambda: replaced(ClusterJournal, "_give_up", refuse_what_is_unknown), seeds=200),
+    Mutant("keeper", plot=IMPORTING, off=lambda: replaced(Offsets, "_adopt", adopt_from_anybody), seeds=200),
+    Mutant("offsets", plot=IMPORTING, off=lambda: replaced(Offsets, "buffered", lambda self, steps: None), seeds=200),
     Mutant("slots", lambda: replaced(frames_history, "choose_identity", make_always)),
 ]

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 from zoneinfo import ZoneInfo
 
-import httpx
 import msgspec
 import pytest
 from fastapi import FastAPI
@@ -28,6 +27,7 @@ from dashboard.page.templates import Templates
 from dashboard.page.view import EVER, PageView, view_of
 from dashboard.questions import BrokenDown, Questions
 from query.breakdowns.why import ChangeQueries
+from testing.asgi import ask_app
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import QueriedNodes
 
@@ -313,12 +313,8 @@ def test_a_page_that_cannot_be_answered_now_says_so_and_tries_again() -> None:
     app = FastAPI()
     app.include_router(page_routes(pages, Templates(), lambda: NOW, lambda scope: False, lambda: 0))
 
-    async def asked(path: str) -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://node") as client:
-            return await client.get(path)
-
     for path in ("/", "/links/a%2Fb", "/groups/g"):
-        answer = run(asked(path))
+        answer = ask_app(app, "GET", path)
         assert answer.status_code == 503 and answer.headers["content-type"].startswith("text/html")
         assert "the store does not answer" in answer.text and 'data-live="5"' in answer.text
         assert "Trying again" in answer.text and 'href="system"' in answer.text.replace("../", "")

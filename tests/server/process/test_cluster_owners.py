@@ -18,6 +18,7 @@ from clickcurve.buckets.errors import (
     StoreUnavailable,
 )
 from ingest.batch import Batch, SourceStep
+from ingest.journal.cluster_journal import ClusterJournal
 from ingest.journal.rounds import DEAD_FOR_ADOPTERS
 from server.app import serve, startup
 from server.app.shutdown import Signals, StoppedEarly
@@ -27,7 +28,7 @@ from server.settings.reading import read_settings
 from storage.cassandra.cql import Cql
 from storage.cassandra.node_settings import forgetful
 from storage.cassandra.store import CassandraStore
-from storage.contract import CLOSED, OPEN, JournalRecord
+from storage.contract import CLOSED, OPEN, JournalRecord, OwnerRecord
 from storage.memory_journals import MemoryJournals
 from storage.memory_store import MemoryStore
 
@@ -300,6 +301,26 @@ async def test_what_the_last_server_held_in_the_cluster_waits_there_for_one_that
             assert (helper.worker.owner.number, await helper.total("launch")) == (1, 1)
         assert await disk.total("launch") == 2
         assert {each.owner: each.state for each in cluster.owners()} == {1: CLOSED, 2: OPEN}
+
+
+async def test_a_start_whose_claim_has_no_answer_repeats_it_and_holds_one_owner(
+    cluster: Cluster, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed: list[int] = []
+
+    def claim(before: OwnerRecord, after: OwnerRecord) -> bool:
+        claimed.append(before.owner)
+        if len(claimed) == 1:
+            cluster.close_owner(held)  # another one is free now, and comes first
+            raise StoreUnavailable("no answer")
+        return MemoryStore.claim(cluster, before, after)
+
+    async with start() as first:
+        async with start():
+            held = cast(ClusterJournal, first.cluster.own).held
+        monkeypatch.setattr(cluster, "claim", claim)
+        async with start() as second:
+            assert (claimed, second.worker.owner.number) == ([2, 2], 2)
 
 
 async def test_two_that_take_the_same_owner_get_one_each(cluster: Cluster, start: Start) -> None:
