@@ -116,10 +116,11 @@ class AlertWatch:
         bounds = (counted.last.at_least, counted.last.at_most)
         if alert.condition.compares:
             bounds = (*bounds, counted.before.at_least, counted.before.at_most)  # type: ignore[assignment]
-        log.info("alert", extra={"alert": alert.name, "firing": met, "at_least": bounds[0], "at_most": bounds[1]})
         cause = await self._cause(alert, now) if met else None
         noted = Noted(met, now, self.new_id(), alert.ways, tuple(bounds), cause)
-        return await self.ledger.write(alert.source, entry, noted)
+        entry = await self.ledger.write(alert.source, entry, noted)
+        log.info("alert", extra={"alert": alert.name, "firing": met, "at_least": bounds[0], "at_most": bounds[1]})
+        return entry
 
     async def _cause(self, alert: Alert, now: int) -> AlertCause | None:
         if self.causes is None or not alert.condition.rises:

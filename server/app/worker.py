@@ -88,6 +88,11 @@ class OwnJournal:
             return True
         return self.owner.status.state != "unclaimed" or self.journal.recovered.identity == NEW.identity
 
+    def in_cluster(self) -> dict[str, int]:
+        """Returns which owner of the cluster it is, and in which epoch; nothing of a journal on a disk."""
+        held = None if self.cluster is None or self.cluster.own is None else self.cluster.own.held
+        return {} if held is None else {"owner": held.owner, "epoch": held.epoch}
+
     async def open_on_disk(self, number: int) -> Owner:
         """Opens the owner over orphaned journal `number` of the data folder. Raises JournalHeld, JournalDamaged."""
         journal = await asyncio.to_thread(open_journal, self._settings, number)
