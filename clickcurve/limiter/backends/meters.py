@@ -47,7 +47,7 @@ class Meter(Protocol):
         ...
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
-        """Returns the quota with the pieces that it was summed from, if there are any, and the callers of a list."""
+        """Returns the quota with the pieces that it was summed from, if any, and the callers of a list."""
         return quota
 
     def is_idle(self, at_us: int) -> bool:
