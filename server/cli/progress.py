@@ -13,7 +13,7 @@ BAR = 25  # characters
 
 
 class ProgressLine:
-    """Shows how far a command is, on a terminal only, and at most every EVERY_S; removed when its block is left.
+    """Shows how far a command is, on a terminal only, and at most every EVERY_S. It is removed when its block is left.
 
     name: what is worked on. unit: what is counted, in the plural.
     """
