@@ -18,6 +18,7 @@ from clickcurve.buckets.ladder import CLICKS
 from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import connect
 from storage.cassandra.uri import parse
+from testing.cassandra.question import ask
 from tests.audit.hit_source import HitSource
 from tests.audit.several_nodes import NodesAuditor
 from tests.cassandra.front import Front, fronted
@@ -101,7 +102,7 @@ class Outcomes:
 
     def wrong(self) -> list[str]:
         """Every sentence that must not be."""
-        return [*self.troubles, *self.readers.wrong, *self.verdict.wrong]
+        return [*self.troubles, *self.lost.never_shown(), *self.readers.wrong, *self.verdict.wrong]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,12 @@ class Stage:
     front: Front | None
     owners: Sequence[Owner]
     store: str
+
+    def owner_states(self) -> dict[int, str]:
+        """The state of each owner in the store, as a quorum of the nodes has it."""
+        address = parse(self.store)
+        rows = ask(address.hosts[0], address.port, f"SELECT owner, state FROM {address.keyspace}.owners", "QUORUM")
+        return {int.from_bytes(owner or b""): (state or b"").decode() for owner, state in rows}
 
 
 @contextmanager
@@ -211,7 +218,7 @@ class Campaign:
         verdict = await judge(owners, self._auditor)
         most = most_at_once(owners)
         if plan.journal == "cluster":
-            await asyncio.to_thread(judge_owners, self._stage.store, most, verdict)
+            judge_owners(len(self._stage.owner_states()), most, verdict)
         for owner in owners:
             await owner.stop()
         await asyncio.to_thread(verify, self._stage.store, verdict)
@@ -260,7 +267,7 @@ class Campaign:
         await owner_faults.end()
         await writers.stop()
         if self._plan.journal == "cluster":
-            await until_adopted(self._stage.owners, self._stage.store)
+            await until_adopted(self._stage.owners, self._stage.owner_states)
         for owner in self._stage.owners:
             await owner.calm()
         return time.monotonic() - begun

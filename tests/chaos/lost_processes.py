@@ -15,6 +15,7 @@ from tests.crash.wire import Wire
 
 LOOK_EVERY_S = 0.25
 ANSWERED_WITHIN_S = 5.0
+LAST_LOOK_S = 60.0
 SETTLED_S = 0.5  # until the clients have read every answer that came before the end
 
 
@@ -48,9 +49,18 @@ class LostProcesses:
             self._tasks.append(self._group.create_task(self._follow(lost, holder, how, time.monotonic())))
 
     async def end(self) -> None:
-        """Returns when all of every loss has shown."""
+        """Looks for the last time: everything is flushed, so what does not show soon never does."""
         if self._tasks:
-            await asyncio.wait(self._tasks)
+            _, vain = await asyncio.wait(self._tasks, timeout=LAST_LOOK_S)
+            for task in vain:
+                task.cancel()
+
+    def never_shown(self) -> list[str]:
+        """Returns a sentence for each loss of which something has not shown."""
+        lost = [each for each in self.all if each.shown_s is None]
+        return [
+            f"of {each.hits} hits of server {each.server}, which was {each.how}, some never showed" for each in lost
+        ]
 
     async def _follow(self, lost: Owner, holder: Holder, how: str, since: float) -> None:
         await asyncio.sleep(SETTLED_S)

@@ -45,11 +45,11 @@ SHORT = Plan(
 # Processes come and go: of two that start, and of one that wakes, several may want one owner.
 SHORT_IN_CLUSTER = replace(
     SHORT,
-    seconds=20.0,
+    seconds=16.0,
     journal="cluster",
     rates=replace(
         SHORT.rates,
-        owner_kill_every_s=5.0,
+        owner_kill_every_s=4.0,
         owner_away_s=(0.0, 0.0, 20.0),
         owner_pause_every_s=4.0,
         owner_paused_s=(12.0,),

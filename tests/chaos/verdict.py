@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from storage.contract import OPEN
 from testing.server import run
 from tests.audit.attributes import DIVIDED, judge_given
 from tests.audit.auditor import Auditor, Sent
@@ -127,17 +128,16 @@ async def all_links_at(owner: Owner) -> int | None:
         wire.close()
 
 
-async def until_adopted(owners: Sequence[Owner], store: str) -> None:
-    """Wait until every server has an owner, and nobody holds any other."""
+async def until_adopted(owners: Sequence[Owner], states: Callable[[], Mapping[int, str]]) -> None:
+    """Wait until every server has an owner, and nobody holds any other. states: those of all owners."""
     late = time.monotonic() + ADOPTED_WITHIN_S
     while True:
         held = {await owner_at(owner) for owner in owners}
-        records = await asyncio.to_thread(owners_in, store)
-        left = [record for record in records if record["state"] == "open" and record["owner"] not in held]
+        left = {owner for owner, state in states().items() if state == OPEN} - held
         if None not in held and not left:
             return
         assert time.monotonic() < late, f"servers hold {held}, and these are not empty: {left}"
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(0.5)
 
 
 async def owner_at(owner: Owner) -> int | None:
@@ -152,18 +152,11 @@ async def owner_at(owner: Owner) -> int | None:
         wire.close()
 
 
-def owners_in(store: str) -> list[dict[str, Any]]:
-    """What `clickcurve owners list` tells of them."""
-    output = run("owners", "list", "--store", store, "--json")
-    assert output.returncode == 0, output.stderr
-    return [json.loads(line) for line in output.stdout.splitlines()]
-
-
-def judge_owners(store: str, most: int, verdict: Verdict) -> None:
+def judge_owners(owners: int, most: int, verdict: Verdict) -> None:
     """Add how many owners there are: not more than processes that ever ran at once."""
-    verdict.owners = len(owners_in(store))
-    if verdict.owners > most:
-        verdict.wrong.append(f"{verdict.owners} owners, though at most {most} processes ran at one time")
+    verdict.owners = owners
+    if owners > most:
+        verdict.wrong.append(f"{owners} owners, though at most {most} processes ran at one time")
 
 
 def verify(store: str, verdict: Verdict) -> None:

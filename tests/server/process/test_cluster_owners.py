@@ -89,9 +89,15 @@ class Server:
         return int((await self.get(f"/v1/links/{key}/total"))["total"])
 
     async def metric(self, name: str) -> float:
-        lines = (await self._client.get("/metrics")).text.splitlines()
-        (line,) = [each for each in lines if each.startswith(f"clickcurve_{name}{{")]
+        (line,) = await self._samples(name)
         return float(line.rpartition(" ")[2])
+
+    async def has_metric(self, name: str) -> bool:
+        return bool(await self._samples(name))
+
+    async def _samples(self, name: str) -> list[str]:
+        lines = (await self._client.get("/metrics")).text.splitlines()
+        return [each for each in lines if each.startswith(f"clickcurve_{name}{{")]
 
     async def die(self) -> None:
         """Does nothing more by itself, as a process that is killed, or suspended."""
@@ -160,6 +166,8 @@ async def test_hits_of_a_server_that_is_gone_are_emptied_by_another(cluster: Clu
         assert await second.metric("dead_owners") == 1
         await second.look()
         assert await second.metric("adopted_owners_total") == 1
+        assert await second.metric("journal_bytes") <= await second.metric("buffer_limit_bytes")
+        assert not await second.has_metric("journal_limit_bytes"), "that of a disk"
         assert [await second.total(key) for key in ("launch", "other")] == [3, 1]
         assert (cluster.record(1).record.state, cluster.record(1).record.epoch) == (CLOSED, 2)
 
