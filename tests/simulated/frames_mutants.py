@@ -1,10 +1,19 @@
 """The journal in the cluster with one rule of its protocol switched off, and the histories that notice.
 
-Rules that hardly any history is about have tests of their own: in `tests/storage/test_contract_journals.py` that a
-fence is waited for and only rises, and that a late `done` is refused; in `tests/ingest/journal/test_cluster_journal.py`
-that a claim belongs to a token, and that a begin is repeated as it was; in `test_frame_protocol.py` beside it that a
-read confirms only what came before it; in `test_frames_mutants.py` that a fence is read from a quorum. That a redone
-flush writes all rows again is in `mutants.py`.
+Rules that hardly any history is about have tests of their own, which fail when the rule is switched off:
+
+    rule | test
+    ---- | ----
+    a read of the fence settles frames acknowledged before it began | tests/ingest/journal/test_frame_protocol.py
+    a quorum has a taker's fence before it reads on | tests/storage/test_contract_journals.py: "a store that is down"
+    a taker reads the record again after the fence, and then frames | tests/ingest/journal/test_cluster_journal.py
+    a fence only rises, whichever taker's write is late | test_contract_journals.py: "a fence only rises"
+    a fence is read from a quorum | test_frames_mutants.py
+    `done` is of the holder, and names the flush begun last | test_contract_journals.py: "late done", "anybody else"
+    a claim belongs to a token, not to an epoch | test_cluster_journal.py: "the same epoch"
+    a begin of unknown outcome is repeated as it was | test_cluster_journal.py
+    a choice of unknown outcome is repeated, so a start holds one owner | test_frame_protocol.py
+    a flush that is carried out again writes all its rows | mutants.py: with journals on disks, by the same code
 """
 
 from __future__ import annotations
