@@ -232,7 +232,7 @@ def make_always(records: Sequence[JournalRecord], owners: Sequence[int], *rest: 
 
 MUTANTS = [
     Mutant("order", plot=DUELS, off=lambda: replaced(ClusterJournal, "_send", read_before_append)),
-    Mutant("fence_read", lambda: replaced(CassandraJournals, "fence", no_fence)),
+    Mutant("fence_read", plot=DUELS, off=lambda: replaced(CassandraJournals, "fence", no_fence)),
     Mutant("lease", plot=DUELS, off=lambda: replaced(CassandraJournals, "fence", fence_lately), first=130),
     Mutant("frame_quorum", lambda: fewer("write", "frames"), seeds=200),
     Mutant("taken_quorum", plot=DUELS, off=lambda: fewer("read", "frames"), seeds=200),
@@ -259,7 +259,7 @@ MUTANTS = [
     Mutant("cut", plot=REPEATING, off=lambda: replaced(Window, "give_up", go_on_without_a_cut), seeds=60),
     Mutant("whole", lambda: replaced(CassandraJournals, "frames", frames_in_part), seeds=200),
     Mutant("done_first", lambda: replaced(ClusterJournal, "complete_flush", drop_before_done)),
-    Mutant("reread", plot=DUELS, off=lambda: replaced(cluster_journal, "take", take_without_looking_again), seeds=600),
+    Mutant("reread", plot=DUELS, off=lambda: replaced(cluster_journal, "take", take_without_looking_again), first=130),
     Mutant("epoch_stamp", lambda: replaced(store, "pinned_stamp", stamp_without_epoch), seeds=200),
     Mutant("mark", lambda: mock.patch("ingest.flushed_rows.apply", apply_without_mark)),
     Mutant("redo_first", lambda: replaced(cluster_journal, "is_unfinished", lambda record: False)),
