@@ -18,7 +18,7 @@ help:
 	@echo "make cassandra a throw-away Cassandra to try the server on; Ctrl-C ends it and removes its data"
 	@echo "make test      the tests that need Python alone                                 (ARGS='tests/storage -x')"
 	@echo "make test-all  every test at full power, with real programs, which it installs where it may"
-	@echo "make chaos     fifty kills of one server; then a campaign of faults on three Cassandra nodes, twelve minutes, with a report"
+	@echo "make chaos     fifty kills of one server; then two campaigns of faults on three Cassandra nodes, twelve minutes each, with reports"
 	@echo "make check     formatting, lint, types, layout"
 	@echo "make bench     the measurements, one table at the end"
 	@echo "make bench-peers   Clickcurve beside other stores, into a file of figures         (ARGS='--links 1000 --hits 100000')"

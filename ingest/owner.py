@@ -114,7 +114,13 @@ class Owner:
         self._stamps = stamps or Stamps(clock, [0])
         self._stamps.follow(max(buffer.until_us for buffer in self._buffers.all()))
         self._commit: GroupCommit[Hit, Batch] = GroupCommit(
-            journal.commit, clock, self._stamps.next, close_group, self._buffers.add, journal.commits_at_once
+            journal.commit,
+            clock,
+            self._stamps.next,
+            close_group,
+            self._buffers.add,
+            journal.commits_at_once,
+            journal.check_timely,
         )
         self._deduplication = Deduplication(
             store, self._buffers.accepted_at, alone, ID_WINDOW_S * 1_000_000, self._stamps.next

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from clickcurve.buckets import codec
@@ -125,7 +125,7 @@ async def _visit(
     return PassReport(fold_day, steps, rows)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Preview:
     """What folding everything to `fold_day` would do, all owners' rows together.
 
@@ -134,14 +134,14 @@ class Preview:
     """
 
     fold_day: int
-    rows: int
-    due_rows: int
-    bytes_before: int
-    bytes_after: int
-    hits_before: int
-    hits_after: int
-    tiers: Sequence[TierSummary]
-    changed_totals: Sequence[str]
+    rows: int = 0
+    due_rows: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    hits_before: int = 0
+    hits_after: int = 0
+    tiers: Sequence[TierSummary] = ()
+    changed_totals: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
         """Writes it for people: a line per tier, the bytes, and that the total stays."""
@@ -158,51 +158,31 @@ class Preview:
         else:
             yield f"the total stays: {self.hits_before:,} hits in those rows before, {self.hits_after:,} after"
 
-
-def preview(walk: Walk, fold_day: int, ladder: Ladder) -> Preview:
-    """Makes a dry run: reads every row, changes nothing. Raises StoreUnavailable and RowCorrupt."""
-    seen = _Seen()
-    tiers = summarize(seen.plans(walk, fold_day, ladder), ladder)
-    return Preview(
-        fold_day,
-        seen.rows,
-        seen.due_rows,
-        seen.bytes_before,
-        seen.bytes_after,
-        seen.hits_before,
-        seen.hits_after,
-        tiers,
-        seen.changed,
-    )
-
-
-class _Seen:
-    """Sums over the rows of a walk."""
-
-    def __init__(self) -> None:
-        self.rows = self.due_rows = 0
-        self.bytes_before = self.bytes_after = 0
-        self.hits_before = self.hits_after = 0
-        self.changed: list[str] = []
-
-    def plans(self, walk: Walk, fold_day: int, ladder: Ladder) -> Iterator[Sequence[Fold]]:
-        """Returns the plan of each row that is due, one at a time."""
+    def plans(self, walk: Walk, ladder: Ladder) -> Iterator[Sequence[Fold]]:
+        """Adds every row up; yields the plan of each that is due, one at a time."""
         for key, data, row in _rows(walk):
             self.rows += 1
             self.bytes_before += len(data)
-            folds = plan(row, fold_day, ladder)
+            folds = plan(row, self.fold_day, ladder)
             if not folds:
                 self.bytes_after += len(data)
                 continue
-            folded = fold(row, fold_day, ladder)
+            folded = fold(row, self.fold_day, ladder)
             before, after = _hits(row), _hits(folded)
             self.due_rows += 1
             self.bytes_after += len(codec.encode(folded))
             self.hits_before += before
             self.hits_after += after
             if before != after:
-                self.changed.append(key)
+                self.changed_totals.append(key)
             yield folds
+
+
+def preview(walk: Walk, fold_day: int, ladder: Ladder) -> Preview:
+    """Makes a dry run: reads every row, changes nothing. Raises StoreUnavailable and RowCorrupt."""
+    seen = Preview(fold_day)
+    seen.tiers = summarize(seen.plans(walk, ladder), ladder)
+    return seen
 
 
 def _rows(walk: Walk) -> Iterator[tuple[str, bytes, Row]]:

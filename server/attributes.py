@@ -11,7 +11,8 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 
-from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreUnavailable
+from clickcurve.buckets.codec import decode_header
+from clickcurve.buckets.errors import ClickcurveError, RowCorrupt, SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.hosts import IN_KEY, Hosts
 from clickcurve.keys import ALL_LINKS
@@ -23,7 +24,7 @@ from ingest.hit import FUTURE_S
 from ingest.reading.bots import bot_namer
 from server.logs import log
 from server.settings.table import Settings
-from storage.contract import SALT, SINCE, Store
+from storage.contract import SALT, SINCE, Store, StoredRow
 
 SALT_BYTES = 32
 SALT_KEPT_S = 48 * HOUR_S  # from the beginning of its day
@@ -130,7 +131,7 @@ class Attributes:
 
     async def _renew(self, holds_hits: bool) -> None:
         now = int(self._clock())
-        is_new = not holds_hits and not (await self._store.rows(ALL_LINKS)).rows
+        is_new = not holds_hits and not any(map(_has_hits, (await self._store.rows(ALL_LINKS)).rows))
         since = 0 if is_new else (now + SINCE_LATER_S) // MINUTE_S * MINUTE_S
         await asyncio.to_thread(self._agree, now, since)
 
@@ -160,3 +161,12 @@ class Attributes:
             name, kept_s = f"{SALT}{day}", day + SALT_KEPT_S - now
             salt = noted.get(name) or self._store.note(name, secrets.token_hex(SALT_BYTES), kept_s)
             self._salts[day] = bytes.fromhex(salt)
+
+
+def _has_hits(row: StoredRow) -> bool:
+    """Returns whether anything is counted in a row: an owner's first flush may write one without a hit."""
+    try:
+        header = decode_header(row.data)
+    except RowCorrupt:
+        return True
+    return header.lifetime + header.bots > 0

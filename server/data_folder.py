@@ -161,11 +161,16 @@ def _locked(path: Path, refusal: str, purpose: str) -> Iterator[None]:
 def replace_private(path: Path, text: str) -> None:
     """Replaces the file's content; a crash leaves the old one or the new one, and nobody else can read it."""
     fresh = path.with_suffix(".new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    write_private(fresh, text.encode())
+    fresh.replace(path)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Writes a file that nobody else can read; returns when it is on the disk."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.fchmod(handle, 0o600)
-        os.write(handle, text.encode())
+        os.write(handle, data)
         os.fsync(handle)
     finally:
         os.close(handle)
-    fresh.replace(path)

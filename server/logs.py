@@ -10,6 +10,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from clickcurve.buckets.errors import JournalUnknown
 from clickcurve.visible import json_line, visible
 
 log = logging.getLogger("clickcurve")
@@ -45,6 +46,20 @@ class Sentence(logging.Formatter):
         return sentence
 
 
+def without_traceback(record: logging.LogRecord) -> bool:
+    """Makes a warning of what uvicorn says when a request is left unanswered because nobody knows whether it counts.
+
+    The exception is how the connection is closed then; where the journal is in a cluster that happens now and then.
+    Returns True: the record is logged.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, JournalUnknown):
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg, record.args, record.exc_info = "request unanswered", (), None
+        record.__dict__["reason"] = error.detail
+    return True
+
+
 def start(stream: TextIO | None = None) -> None:
     """Sends all logs to the stream (standard error). Libraries are heard from warnings on, on a terminal all are."""
     stream = stream or sys.stderr
@@ -55,5 +70,6 @@ def start(stream: TextIO | None = None) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     log.setLevel(logging.WARNING if people else logging.INFO)
+    logging.getLogger("uvicorn.error").addFilter(without_traceback)
     # It reports each skipped run of a job; the schedule counts those itself.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)

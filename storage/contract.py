@@ -313,7 +313,10 @@ class Journals(Protocol):
         """Returns the record, linearizable."""
 
     def records(self) -> list[JournalRecord]:
-        """Returns the records of all owners whose journals lie in the store, by number."""
+        """Returns the records of all owners whose journals lie in the store, by number; cheap.
+
+        They may be older than what `record` returns: a claim by one of them fails then, and the next call knows more.
+        """
 
     def begin(self, held: Held, previous: int, flush: int, at: int, fold_day: int, frames: str) -> bool:
         """Begins a flush as `Store.begin` does, and records with it which frames behind `previous` it counts.

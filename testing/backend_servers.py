@@ -28,8 +28,7 @@ from threading import Event
 from typing import TypeVar
 
 from testing.lifeline import spawn
-from testing.program import TRIES
-from testing.server import TRY_EVERY_S, free_port, plain_environment
+from testing.server import TRIES, TRY_EVERY_S, free_port, plain_environment, wait_until
 
 Command = Callable[[Path, int], list[str]]
 ASK_WITHIN_S = 5.0
@@ -53,15 +52,11 @@ class Served:
     def start(self) -> None:
         """Start it, on the same port as before, and wait until it answers."""
         self._process = spawn(self._command, self._log, plain_environment())
-        for _ in range(TRIES):
-            if self._answers():
-                return
-            try:
-                status = self._process.wait(TRY_EVERY_S)
-            except subprocess.TimeoutExpired:
-                continue
-            raise AssertionError(f"{self._command[0]} ended with {status}:\n{self._log.read_text()[-4000:]}")
-        raise AssertionError(f"{self._command[0]} never answered:\n{self._log.read_text()[-4000:]}")
+        wait_until(
+            self._answers,
+            self._process,
+            lambda why: AssertionError(f"{self._command[0]} {why}:\n{self._log.read_text()[-4000:]}"),
+        )
 
     def kill(self) -> None:
         """kill -9, if it still runs; it is gone when this returns."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from testing.server import ROOT, TRY_EVERY_S, plain_environment, spawn
-
-TRIES = 1500
+from testing.server import ROOT, TRIES, plain_environment, spawn, wait_until
 
 
 class Program:
@@ -24,16 +21,8 @@ class Program:
             self._process = spawn(command, plain_environment(settings), ROOT, files, new_session=True)
 
     def until(self, happened: Callable[[], bool], tries: int = TRIES) -> None:
-        """Wait for something; waiting for the process to end paces the tries and notices its death."""
-        for _ in range(tries):
-            if happened():
-                return
-            try:
-                status = self._process.wait(TRY_EVERY_S)
-            except subprocess.TimeoutExpired:
-                continue
-            raise AssertionError(f"it ended with {status}:\n{self.output()}")
-        raise AssertionError(f"it never happened:\n{self.output()}")
+        """Wait for something, unless the process ends before."""
+        wait_until(happened, self._process, lambda why: AssertionError(f"it {why}:\n{self.output()}"), tries)
 
     def output(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]

@@ -28,6 +28,25 @@ STOP_WITHIN_S = 20.0
 Process: TypeAlias = Forked | subprocess.Popen[bytes]
 
 
+def wait_until(
+    happened: Callable[[], bool],
+    process: Process,
+    failed: Callable[[str], Exception],
+    tries: int = TRIES,
+    every_s: float = TRY_EVERY_S,
+) -> None:
+    """Wait for something; waiting for the process to end paces the tries and notices its death. Raises `failed`."""
+    for _ in range(tries):
+        if happened():
+            return
+        try:
+            status = process.wait(every_s)
+        except subprocess.TimeoutExpired:
+            continue
+        raise failed(f"ended with {status}")
+    raise failed("was waited for in vain")
+
+
 class ServerDied(AssertionError):
     """The process ended, or never became ready; the message holds its output."""
 

@@ -18,7 +18,7 @@ from clickcurve.csv_file import disposition
 from clickcurve.routes import RawPathRoute, group_of_path, key_of_path, raw_query
 from dashboard.page.pages import Pages
 from dashboard.page.responses import HTML, as_sent
-from dashboard.page.subject import GROUP, LINK, link_or_group
+from dashboard.page.subject import GROUP, LINK, PageSubject, link_or_group
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
 
@@ -66,15 +66,10 @@ def page_routes(
         return page(request, "table.html", "", view=view, **await pages.table(view, int(clock())))
 
     @router.get("/links/{key}", include_in_schema=False)
-    async def link(request: Request) -> Response:
-        view = view_of(raw_query(request))
-        values = await pages.one(link_or_group(LINK, key_of_path(request)), view, int(clock()))
-        return page(request, "one.html", "../", view=view, **values)
-
     @router.get("/groups/{name}", include_in_schema=False)
-    async def group(request: Request) -> Response:
+    async def one(request: Request) -> Response:
         view = view_of(raw_query(request))
-        values = await pages.one(link_or_group(GROUP, group_of_path(request)), view, int(clock()))
+        values = await pages.one(subject_in_path(request), view, int(clock()))
         return page(request, "one.html", "../", view=view, **values)
 
     @router.get("/limits", include_in_schema=False)
@@ -93,6 +88,13 @@ def page_routes(
     _add_csv(router, pages, clock)
     _add_files(router, templates)
     return router
+
+
+def subject_in_path(request: Request) -> PageSubject:
+    """Returns the link or the group that the path names; raises ParameterInvalid."""
+    if "key" in request.path_params:
+        return link_or_group(LINK, key_of_path(request))
+    return link_or_group(GROUP, group_of_path(request))
 
 
 def _add_csv(router: APIRouter, pages: Pages, clock: Clock) -> None:

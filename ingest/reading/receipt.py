@@ -9,10 +9,10 @@ order of the body, at most 1,000, then `items_omitted` says how many more there 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.problem import shown
@@ -23,11 +23,10 @@ RECEIPT_ITEMS = 1000
 Shown = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One hit that was not counted; `index` counts the hits of the body from 0."""
+class Item(msgspec.Struct, frozen=True):
+    """One hit that was not counted."""
 
-    index: int
+    index: Annotated[int, Meta(description="Place in the body, from 0.")]
     status: Literal["duplicate", "refused"]
     field: str | None
     value: Shown
@@ -43,14 +42,17 @@ class Item:
         return cls(index, "duplicate", field, shown(value), f"this {field} was counted before")
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    counted: int
-    duplicate: int
-    late: int
-    refused: int
-    items: tuple[Item, ...] = ()
-    items_omitted: int = 0
+class Receipt(msgspec.Struct, frozen=True):
+    """The answer as it is sent."""
+
+    counted: Annotated[int, Meta(description="Hits accepted; each id counts at most once.")]
+    duplicate: Annotated[int, Meta(description="Hits whose id was counted before.")]
+    late: Annotated[int, Meta(description="Those of counted whose minute is no longer kept as a minute.")]
+    refused: Annotated[int, Meta(description="Hits that break a rule.")]
+    items: Annotated[
+        tuple[Item, ...], Meta(description=f"The refused and the duplicate hits, {RECEIPT_ITEMS:,} at most.")
+    ]
+    items_omitted: Annotated[int | UnsetType, Meta(description="How many more there were.")] = UNSET
 
     @property
     def status(self) -> int:
@@ -59,13 +61,10 @@ class Receipt:
 
     def encode(self) -> bytes:
         """Returns the JSON body."""
-        items = msgspec.json.encode(self.items)
-        omitted = b',"items_omitted":%d' % self.items_omitted if self.items_omitted else b""
-        numbers = (self.counted, self.duplicate, self.late, self.refused)
-        return b'{"counted":%d,"duplicate":%d,"late":%d,"refused":%d,"items":' % numbers + items + omitted + b"}"
+        return msgspec.json.encode(self)
 
 
-ONE_COUNTED = Receipt(counted=1, duplicate=0, late=0, refused=0).encode()
+ONE_COUNTED = Receipt(counted=1, duplicate=0, late=0, refused=0, items=()).encode()
 
 
 class Refusals:

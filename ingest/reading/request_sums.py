@@ -11,6 +11,8 @@ from itertools import compress, islice
 from operator import attrgetter, itemgetter
 from typing import cast
 
+from msgspec import UNSET
+
 from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
 from clickcurve.problem import shown
@@ -348,9 +350,9 @@ class RequestSums:
         duplicate += sum(hit.count for hit in duplicates.values())
         refused = sum(self.refusals.sums.values())
         if not (refused or duplicate):
-            return Receipt(counted, 0, late, 0)
+            return Receipt(counted, 0, late, 0, ())
         items, omitted = self._items(duplicates, whole_again)
-        return Receipt(counted, duplicate, late, refused, items, omitted)
+        return Receipt(counted, duplicate, late, refused, items, omitted or UNSET)
 
     def count_into(self, counters: IngestCounters, receipt: Receipt) -> None:
         """Adds this request, as its receipt has it, to the counters."""

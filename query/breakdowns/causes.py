@@ -15,6 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import UNSET
+
+from clickcurve.answers import CauseAnswer, DimensionAnswer, HiddenChange
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, BoundedLadder
 from clickcurve.buckets.ranges import between
@@ -22,7 +25,7 @@ from query.breakdowns.unrecorded import BreakdownRow, series_of
 
 TimeSpan = tuple[int, int]  # [start, end), epoch seconds
 
-_GREATEST = 3  # values whose part of the change a dimension explains
+_GREATEST = 3  # values whose part of the change a dimension explains, as far as it is certain; 0 where there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,35 +36,6 @@ class ComparedSpans:
     after: TimeSpan
     only_before: Sequence[TimeSpan]
     only_after: Sequence[TimeSpan]
-
-
-class Cause(NamedTuple):
-    """The change of one value. change: after - before, of certain counts; the true change is within the bounds."""
-
-    value: str
-    change: int
-    at_least: int
-    at_most: int
-    before: int
-    after: int
-
-
-@dataclass(frozen=True, slots=True)
-class DimensionCauses:
-    """How the change of a total divides by one dimension.
-
-    explains  the part of the change, 0 to 1, that is certainly of its three greatest causes; 0 where there is none.
-    causes  the greatest first. hidden, hidden_change: how many other values there are, and their change.
-    The law: changes of the causes + hidden_change + other + unrecorded == the change of the total.
-    """
-
-    dimension: str
-    explains: float
-    causes: list[Cause]
-    hidden: int
-    hidden_change: int
-    other: int
-    unrecorded: int
 
 
 def compare_spans(row: BreakdownRow, before: TimeSpan, after: TimeSpan) -> ComparedSpans:
@@ -113,7 +87,7 @@ def count_spans(row: BreakdownRow, spans: Sequence[TimeSpan], dimension: str) ->
 
 def find_causes(
     row: BreakdownRow, dimension: str, spans: ComparedSpans, since: int, limit: int, ladder: BoundedLadder
-) -> DimensionCauses:
+) -> DimensionAnswer:
     """Divides the change of the total between two spans by a dimension that was switched on at `since`."""
     old = _sum_values(row, dimension, spans.only_before, since, ladder)
     new = _sum_values(row, dimension, spans.only_after, since, ladder)
@@ -129,14 +103,15 @@ def find_causes(
     changed = sum(cause.change for _, cause in judged)
     parts = sorted((beyond / total for beyond, _ in judged), reverse=True) if total else []
     explains = min(1.0, sum(part for part in parts[:_GREATEST] if part > 0))
-    return DimensionCauses(
+    kept_since = ladder.kept_since(dimension, row.counts.fold_day)
+    return DimensionAnswer(
         dimension,
         round(explains, 3),
         causes,
-        len(judged) - len(causes),
-        changed - sum(cause.change for cause in causes),
+        HiddenChange(len(judged) - len(causes), changed - sum(cause.change for cause in causes)),
         other,
         total - changed - other,  # what rows of different moments lack is not recorded either
+        UNSET if kept_since is None else kept_since,
     )
 
 
@@ -172,14 +147,15 @@ def _sum_values(
     return _Values(counts, other, slack, unsure)
 
 
-def _judged(value: str, old: _Values, new: _Values, shared: int, growth: float) -> tuple[float, Cause]:
+def _judged(value: str, old: _Values, new: _Values, shared: int, growth: float) -> tuple[float, CauseAnswer]:
     """Returns by how much a value's change certainly exceeds the common change, and the change itself.
 
     shared: the value's hits in buckets that both spans hold.
     """
     before, after = old.counts[value], new.counts[value]
     less, more = old.more(value), new.more(value)
-    cause = Cause(value, after - before, after - before - less, after - before + more, before + shared, after + shared)
+    change = after - before
+    cause = CauseAnswer(value, change, change - less, change + more, before + shared, after + shared)
     beyond = 0.0
     if cause.at_least > 0:
         beyond = max(0.0, after - (before + less) * growth)

@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET
-
-from clickcurve.answers import (
-    CauseAnswer,
-    DimensionAnswer,
-    HiddenChange,
-    LinkChange,
-    TimeRange,
-    TotalChange,
-    WhyAnswer,
-)
+from clickcurve.answers import DimensionAnswer, LinkChange, TimeRange, TotalChange, WhyAnswer
 from clickcurve.buckets.breakdowns.check import BOT
 from clickcurve.budget import ROWS, spend
 from clickcurve.keys import ALL, Subject, link_subject
-from query.breakdowns.causes import (
-    ComparedSpans,
-    DimensionCauses,
-    TimeSpan,
-    align_spans,
-    count_spans,
-    find_causes,
-    spans_around,
-)
+from query.breakdowns.causes import ComparedSpans, TimeSpan, align_spans, count_spans, find_causes, spans_around
 from query.breakdowns.queries import BreakdownQueries
 from query.parameters import WHY, Parameters, parse_before, parse_parameters, parse_query, resolve_range
 from query.queries import Queries
@@ -54,7 +36,7 @@ class ChangeQueries:
         spans = spans_around(row, asked, now) if given_before is None else align_spans(row, given_before, asked)
         since = [self._breakdowns.since(name) for name in dimensions]
 
-        def causes_by_dimension() -> list[DimensionCauses]:
+        def causes_by_dimension() -> list[DimensionAnswer]:
             return [
                 find_causes(row, name, spans, moment, parameters.limit, self._breakdowns.bounded)
                 for name, moment in zip(dimensions, since, strict=True)
@@ -72,10 +54,7 @@ class ChangeQueries:
             TimeRange(*spans.before),
             TotalChange(before, after, after - before),
             same_length,
-            [
-                _answer(each, self._breakdowns.bounded.kept_since(each.dimension, row.counts.fold_day))
-                for each in explained
-            ],
+            explained,
             await self._by_link(spans, parameters.limit) if subject == ALL else [],
             is_whole and all(cause.at_least == cause.at_most for each in explained for cause in each.causes),
         )
@@ -105,15 +84,3 @@ class ChangeQueries:
     async def _count(self, key: str, span: TimeSpan) -> int:
         await spend(ROWS)
         return (await self._queries.total_in(link_subject(key).stored, *span)).total
-
-
-def _answer(explained: DimensionCauses, kept_since: int | None) -> DimensionAnswer:
-    return DimensionAnswer(
-        explained.dimension,
-        explained.explains,
-        [CauseAnswer(*cause) for cause in explained.causes],
-        HiddenChange(explained.hidden, explained.hidden_change),
-        explained.other,
-        explained.unrecorded,
-        UNSET if kept_since is None else kept_since,
-    )

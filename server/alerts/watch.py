@@ -29,6 +29,7 @@ from server.settings.alerts import Alert
 # After each failure, as the Standard Webhooks specification has it; a restart begins again with the first.
 PAUSES_S = (5, 60, 300, 1_800, 7_200, 18_000, 36_000)
 GIVE_UP_S = 3 * 86_400
+SKEW_S = 600  # by which clocks of servers may differ and make no change of an alert that is none
 AT_ONCE = 10  # alerts that are judged side by side
 _NOTHING = Span(0, 0, 0)
 
@@ -109,6 +110,8 @@ class AlertWatch:
     async def _judge(self, alert: Alert, entry: LedgerEntry) -> LedgerEntry:
         """Returns the state after a look at the counts, noted if it is another one."""
         now = int(self.clock())
+        if now < entry.noted.at <= now + SKEW_S:  # noted by a clock that is ahead: the hits that it saw count here, too
+            now = entry.noted.at
         counted = await self._counted(alert, now)
         met = is_met(alert.condition, counted, now)
         if met is None or met == entry.noted.firing:
@@ -116,10 +119,11 @@ class AlertWatch:
         bounds = (counted.last.at_least, counted.last.at_most)
         if alert.condition.compares:
             bounds = (*bounds, counted.before.at_least, counted.before.at_most)  # type: ignore[assignment]
-        log.info("alert", extra={"alert": alert.name, "firing": met, "at_least": bounds[0], "at_most": bounds[1]})
         cause = await self._cause(alert, now) if met else None
         noted = Noted(met, now, self.new_id(), alert.ways, tuple(bounds), cause)
-        return await self.ledger.write(alert.source, entry, noted)
+        entry = await self.ledger.write(alert.source, entry, noted)
+        log.info("alert", extra={"alert": alert.name, "firing": met, "at_least": bounds[0], "at_most": bounds[1]})
+        return entry
 
     async def _cause(self, alert: Alert, now: int) -> AlertCause | None:
         if self.causes is None or not alert.condition.rises:

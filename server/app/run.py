@@ -154,7 +154,7 @@ def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], No
 
     def started() -> None:
         worker.own.listening = True
-        log.info("listening", extra=listens)
+        log.info("listening", extra={**listens, **worker.own.in_cluster()})
         listening()
 
     return Uvicorn(config, fast_path, started)

@@ -37,7 +37,10 @@ def of_ingest(counters: IngestCounters) -> Iterator[Sample]:
     yield Sample("clickcurve_abandoned_writes_total", counters.disconnected)
 
 
-def of_owner(status: OwnerStatus, journal_limit_bytes: int, flush_state: str, flush_s: float) -> Iterator[Sample]:
+def of_owner(
+    status: OwnerStatus, journal_limit_bytes: int | None, flush_state: str, flush_s: float
+) -> Iterator[Sample]:
+    """Yields what there is to say of an owner. journal_limit_bytes: None where the buffer alone bounds the journal."""
     yield Sample("clickcurve_owner_info", 1, (str(status.owner), status.state))
     yield Sample("clickcurve_store_up", status.store_up)
     yield Sample("clickcurve_buffered_hits", status.buffered_hits)
@@ -45,7 +48,8 @@ def of_owner(status: OwnerStatus, journal_limit_bytes: int, flush_state: str, fl
     yield Sample("clickcurve_buffer_bytes", status.buffer_bytes)
     yield Sample("clickcurve_buffer_limit_bytes", status.buffer_bytes_max)
     yield Sample("clickcurve_journal_bytes", status.journal_bytes)
-    yield Sample("clickcurve_journal_limit_bytes", journal_limit_bytes)
+    if journal_limit_bytes is not None:
+        yield Sample("clickcurve_journal_limit_bytes", journal_limit_bytes)
     yield Sample("clickcurve_flushes_total", status.flushes)
     yield Sample("clickcurve_failed_flushes_total", status.failed_flushes)
     yield Sample("clickcurve_flush_at_seconds", status.last_flush_at)

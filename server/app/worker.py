@@ -88,6 +88,11 @@ class OwnJournal:
             return True
         return self.owner.status.state != "unclaimed" or self.journal.recovered.identity == NEW.identity
 
+    def in_cluster(self) -> dict[str, int]:
+        """Returns which owner of the cluster it is, and in which epoch; nothing of a journal on a disk."""
+        held = None if self.cluster is None or self.cluster.own is None else self.cluster.own.held
+        return {} if held is None else {"owner": held.owner, "epoch": held.epoch}
+
     async def open_on_disk(self, number: int) -> Owner:
         """Opens the owner over orphaned journal `number` of the data folder. Raises JournalHeld, JournalDamaged."""
         journal = await asyncio.to_thread(open_journal, self._settings, number)
@@ -201,10 +206,11 @@ class Worker:
     def _samples(self) -> list[Callable[[], samples.Samples]]:
         """Returns what each part says on /metrics."""
         settings, store = self.settings, self.store
+        journal_limit_bytes = settings.journal_mib * MIB if self.own.cluster is None else None
         return [
             lambda: samples.of_ingest(self.counting.ingest),
             lambda: samples.of_owner(
-                self.pending.status, settings.journal_mib * MIB, self.readiness.flush_state(), settings.flush_s
+                self.pending.status, journal_limit_bytes, self.readiness.flush_state(), settings.flush_s
             ),
             lambda: samples.of_store(store.measures()),
             lambda: samples.of_jobs(self.schedule.status),

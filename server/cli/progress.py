@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Self
 
 from server import clock
 from server.cli.output import on_screen, progress
@@ -12,7 +13,7 @@ BAR = 25  # characters
 
 
 class ProgressLine:
-    """Shows how far a command is, on a terminal only, and at most every EVERY_S.
+    """Shows how far a command is, on a terminal only, and at most every EVERY_S. It is removed when its block is left.
 
     name: what is worked on. unit: what is counted, in the plural.
     """
@@ -36,7 +37,10 @@ class ProgressLine:
             units = done if count is None else count
             progress(progress_text(self._name, self._unit, done, total, units, now - self._begun_at, self._first))
 
-    def clear(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self._is_shown:
             progress("")
 

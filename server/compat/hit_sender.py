@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from fastapi import Response
 
 from clickcurve.asgi import Application, Headers, Message
+from clickcurve.problem import MEDIA_TYPE
 from ingest.reading.hit_endpoint import HITS
 
 
@@ -25,6 +27,11 @@ class SentHits:
         """The receipt, where the answer is one."""
         receipt: dict[str, Any] = msgspec.json.decode(self.body)
         return receipt
+
+    def passed_on(self) -> Response:
+        """Returns the answer as it is, where it is no receipt."""
+        headers = {name.decode(): value.decode() for name, value in self.headers if name != b"content-length"}
+        return Response(self.body, self.status, headers={"content-type": MEDIA_TYPE, **headers})
 
     def first_reason(self) -> str:
         """Returns why nothing or not all of it counted."""

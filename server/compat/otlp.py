@@ -20,7 +20,7 @@ from msgspec.json import Decoder
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported
 from clickcurve.budget import Cost, spend
-from clickcurve.problem import MEDIA_TYPE, shown
+from clickcurve.problem import shown
 from clickcurve.routes import json_answer
 from server.compat.hit_sender import HitSender, SentHits
 
@@ -123,8 +123,7 @@ def otlp_routes(sender: HitSender) -> APIRouter:
         for at in range(0, len(export.hits), PIECE_HITS):
             sent = await sender.send(export.hits[at : at + PIECE_HITS])
             if sent.status not in (200, 422):
-                headers = {name.decode(): value.decode() for name, value in sent.headers if name != b"content-length"}
-                return Response(sent.body, sent.status, headers={"content-type": MEDIA_TYPE, **headers})
+                return sent.passed_on()
             _add_refusals(export, sent)
         return _otlp_answer(export)
 

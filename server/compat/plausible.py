@@ -15,7 +15,6 @@ from fastapi import APIRouter, Request, Response
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
-from clickcurve.problem import MEDIA_TYPE
 from ingest.attributes.campaign import campaign_of_query
 from server.compat.hit_sender import HitSender
 
@@ -38,8 +37,7 @@ def plausible_routes(sender: HitSender, hosts: Hosts = HOSTS_IGNORED) -> APIRout
             return Response("ok", 202, headers={"content-type": "text/plain; charset=utf-8"})
         if sent.status == 422:
             raise BodyUnreadable(sent.first_reason())
-        headers = {name.decode(): value.decode() for name, value in sent.headers if name != b"content-length"}
-        return Response(sent.body, sent.status, headers={"content-type": MEDIA_TYPE, **headers})
+        return sent.passed_on()
 
     return router
 

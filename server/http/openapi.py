@@ -20,7 +20,7 @@ from ingest.attributes.campaign import UTM
 from ingest.attributes.profile import TAGS
 from ingest.hit import ID_CHARACTERS, JsonHit
 from ingest.reading.content_encoding import BODY_BYTES
-from ingest.reading.receipt import RECEIPT_ITEMS
+from ingest.reading.receipt import Receipt
 from query.http.openapi import TEXT, Schema, path_parameter
 from query.http.openapi import schemas as answer_schemas
 from server.tokens.route_access import scope_of
@@ -28,32 +28,6 @@ from server.tokens.token import Scope
 from server.workers.unreachable import HEADER
 
 _PROBLEM_REF: Schema = {"$ref": "#/components/schemas/Problem"}
-_RECEIPT: Schema = {
-    "title": "Receipt",
-    "type": "object",
-    "required": ["counted", "duplicate", "late", "refused", "items"],
-    "properties": {
-        "counted": {"type": "integer", "description": "Hits accepted; each id counts at most once."},
-        "duplicate": {"type": "integer", "description": "Hits whose id was counted before."},
-        "late": {"type": "integer", "description": "Those of counted whose minute is no longer kept as a minute."},
-        "refused": {"type": "integer", "description": "Hits that break a rule."},
-        "items": {
-            "type": "array",
-            "description": f"The refused and the duplicate hits, {RECEIPT_ITEMS:,} at most.",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "index": {"type": "integer", "description": "Place in the body, from 0."},
-                    "status": {"type": "string", "enum": ["refused", "duplicate"]},
-                    "field": {"type": ["string", "null"]},
-                    "value": {},
-                    "reason": TEXT,
-                },
-            },
-        },
-        "items_omitted": {"type": "integer", "description": "How many more there were."},
-    },
-}
 _GROUP_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": GROUP_BYTES}
 # What the type of a field does not say; and the real rule, where the type has the one of ASCII, which is checked first.
 _HIT_FIELDS: Mapping[str, Schema] = {
@@ -257,7 +231,8 @@ def _completed(document: Schema, questions: Mapping[str, Schema]) -> Schema:
     schemas = components.setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    schemas.update({**answer_schemas(), "Receipt": _RECEIPT, "Hit": _hit_schema()})
+    _, of_receipts = msgspec.json.schema_components([Receipt], ref_template="#/components/schemas/{name}")
+    schemas.update({**answer_schemas(), **of_receipts, "Hit": _hit_schema()})
     document["paths"]["/v1/import/{source}"]["post"]["requestBody"] = _CHUNK
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, methods in document["paths"].items():

@@ -18,6 +18,7 @@ from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.history import DecisionSums, asked_in, digest_of, parse_caller
 from clickcurve.limiter.key import identity_of
 from ingest.batch import Batch
+from server.data_folder import write_private
 from server.logs import log
 
 SECRET_BYTES = 32
@@ -103,12 +104,7 @@ def secret_in(file: Path) -> bytes:
     with suppress(FileNotFoundError):
         return _read_secret(file)
     fresh = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(handle, secrets.token_bytes(SECRET_BYTES))
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    write_private(fresh, secrets.token_bytes(SECRET_BYTES))
     try:
         with suppress(FileExistsError):
             os.link(fresh, file)  # unless another process was quicker

@@ -12,13 +12,13 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Iterator
-from itertools import count
+from functools import partial
 
 from clickcurve.buckets.errors import JournalBroken, JournalDamaged, JournalHeld, OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S
 from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_journal
 from ingest.journal.rounds import DEAD_FOR_A_START, DEAD_FOR_ADOPTERS, ROUND_S
-from ingest.journal.taking import Take, Wait, choose_identity, has_lost, taken_over, to_adopt
+from ingest.journal.taking import Choice, Make, Take, Wait, choose_identity, has_lost, taken_over, to_adopt
 from server import clock
 from server.logs import log
 from server.metrics import Sample
@@ -36,6 +36,7 @@ class ClusterOwners:
         self.store, self.presence = store, presence
         self.place = f"{socket.gethostname()}:{os.getpid()}/{name}"
         self.own: ClusterJournal | None = None
+        self._tried: Choice | None = None  # to take or to make it had no answer
         self._lost: Callable[[OwnerFenced], object] | None = None
         self._is_lost: OwnerFenced | None = None
         self._fold_day = fold_day
@@ -81,13 +82,16 @@ class ClusterOwners:
         records = await asyncio.to_thread(lambda: self.store.journals().records())
         usable = [each for each in records if each.record.owner not in self._set_aside]
         dead = self.presence.rounds.dead(DEAD_FOR_A_START)
-        choice = choose_identity(usable, owners, dead, self.presence.process)
-        if isinstance(choice, Take):
-            return await self._take_own(choice.before)
-        least = WAIT_ROUNDS if isinstance(choice, Wait) else DEAD_FOR_A_START
-        if rounds <= least and any(each.record.state == OPEN for each in usable):
-            return None  # the process of one may be gone
-        return await asyncio.to_thread(self._make, max(owners, default=0) + 1)
+        choice = choose_identity(usable, owners, dead, self.presence.process, self._tried)
+        if not isinstance(choice, Take):
+            least = WAIT_ROUNDS if isinstance(choice, Wait) else DEAD_FOR_A_START
+            if rounds <= least and any(each.record.state == OPEN for each in usable):
+                return None  # the process of one may be gone
+            return await self._make(choice.owner if isinstance(choice, Make) else max(owners) + 1)
+        self._tried = choice
+        journal = await self._take_own(choice.before)
+        self._tried = None
+        return journal
 
     async def _take_own(self, before: JournalRecord) -> ClusterJournal | None:
         try:
@@ -100,10 +104,16 @@ class ClusterOwners:
     def _take(self, before: JournalRecord, emptying: bool) -> ClusterJournal | None:
         return take_journal(self.store, before, self.token(), self.place, clock.now, emptying)
 
-    def _make(self, least: int) -> ClusterJournal | None:
+    async def _make(self, least: int) -> ClusterJournal:
         """Makes an owner of the least number that no other process makes at the same time."""
-        made = (make_journal(self.store, number, self.token(), self.place, clock.now) for number in count(least))
-        return next(each for each in made if each is not None)
+        number = least
+        while True:
+            self._tried = Make(number)
+            make = partial(make_journal, self.store, number, self.token(), self.place, clock.now)
+            if (made := await asyncio.to_thread(make)) is not None:
+                self._tried = None
+                return made
+            number += 1
 
     def _look_at_own(self) -> None:
         """Looks whether another process has taken the own owner: a worker without hits would not hear of it."""

@@ -105,6 +105,11 @@ JOURNAL = Statement(
     " FROM owners WHERE owner = ?",
     SERIAL_READ,
 )
+JOURNALS = Statement(
+    "JOURNALS",
+    "SELECT owner, epoch, holder, journal, place, state, begun, begun_at, previous, fold_day, frames, done FROM owners",
+    READ,
+)
 BEGIN_NAMING = Statement(
     "BEGIN_NAMING",
     "UPDATE owners SET begun = ?, begun_at = ?, previous = ?, fold_day = ?, frames = ?"

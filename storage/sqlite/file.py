@@ -18,7 +18,7 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, StoreMismatch, StoreUnavailable
@@ -144,13 +144,8 @@ class SqliteFile:
             raise
         return db
 
-    @contextmanager
-    def opened(self, *, read_only: bool) -> Iterator[sqlite3.Connection]:
-        db = self.connect(read_only=read_only)
-        try:
-            yield db
-        finally:
-            db.close()
+    def opened(self, *, read_only: bool) -> AbstractContextManager[sqlite3.Connection]:
+        return closing(self.connect(read_only=read_only))
 
     def check_in_place(self) -> None:
         """Raises StoreUnavailable if the file is gone or another file has its name."""
@@ -205,8 +200,7 @@ def _inode(path: Path) -> tuple[int, int]:
 def _make(path: Path, ladder: Ladder) -> None:
     draft = new_draft(path)
     try:
-        db = sqlite3.connect(draft, isolation_level=None)
-        try:
+        with closing(sqlite3.connect(draft, isolation_level=None)) as db:
             db.execute("PRAGMA synchronous = OFF")  # it is synced as a whole at the end
             db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             db.execute("PRAGMA journal_mode = WAL")
@@ -216,8 +210,6 @@ def _make(path: Path, ladder: Ladder) -> None:
             meta = {"schema": SCHEMA_VERSION, "ladder": str(ladder), "uuid": str(uuid.uuid4())}
             db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             sign(db, meta["uuid"])
-        finally:
-            db.close()
         put_in_place(draft, path)
     except FileExistsError:
         pass  # another process was quicker; its database is as good

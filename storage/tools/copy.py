@@ -46,6 +46,7 @@ from storage.contract import (
     ERASE,
     ERASE_SECRET,
     ERASE_VERSION,
+    LEDGER,
     SHARE,
     SHARE_SECRET,
     SINCE,
@@ -295,6 +296,7 @@ class _Copying:
         self._note_since(ours, theirs)
         self._note_shares(ours)
         self._note_disavowed(ours, theirs)
+        self._note_new(ours, theirs, LEDGER)  # what has been sent is not sent again
         return self._note_tokens(ours, theirs)
 
     def _note_since(self, ours: Notes, theirs: Notes) -> None:
@@ -316,10 +318,7 @@ class _Copying:
     def _note_disavowed(self, ours: Notes, theirs: Notes) -> None:
         """Makes the target know the rules whose corrections come with the rows."""
         of_rules = DISAVOW, DISAVOW_SETTLED, DISAVOW_AGAIN, DISAVOW_UNDO
-        new = {name: value for name, value in ours.items() if name.startswith(of_rules) and name not in theirs}
-        for name, value in new.items():
-            self.target.note(name, value)
-        if new:
+        if self._note_new(ours, theirs, *of_rules):
             renew_version(self.target, DISAVOW_VERSION)
 
     def _note_erasures(self) -> Iterator[str]:
@@ -340,13 +339,18 @@ class _Copying:
 
     def _note_tokens(self, ours: Notes, theirs: Notes) -> int:
         """Makes the target know the source's tokens, and keep its audit log; returns how many tokens are new there."""
-        for name, value in ours.items():
-            if name.startswith((TOKEN, TOKEN_USED, AUDIT)) and name not in theirs:
-                self.target.note(name, value)
-        new = sum(name.startswith(TOKEN) for name in ours.keys() - theirs.keys())
+        self._note_new(ours, theirs, TOKEN_USED, AUDIT)
+        new = self._note_new(ours, theirs, TOKEN)
         if new:
             renew_version(self.target, TOKENS_VERSION)
         return new
+
+    def _note_new(self, ours: Notes, theirs: Notes, *prefixes: str) -> int:
+        """Notes in the target what it has not noted under names that begin so; returns how many these are."""
+        new = {name: value for name, value in ours.items() if name.startswith(prefixes) and name not in theirs}
+        for name, value in new.items():
+            self.target.note(name, value)
+        return len(new)
 
     # --- ids and reading back ---------------------------------------------------------------------------------------
     def _claim_ids(self, part: Part, since_us: int, window_us: int) -> int:

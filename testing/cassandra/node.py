@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from string import Template
 from typing import NoReturn, Self
@@ -16,6 +17,7 @@ from typing import NoReturn, Self
 from testing.cassandra import jvm, question
 from testing.cassandra.jars import Missing
 from testing.lifeline import spawn
+from testing.server import wait_until
 
 TEMPLATE = Path(__file__).parent / "cassandra.yaml"
 DATA_CENTRE = "datacenter1"  # as Cassandra calls its only one unless it is named
@@ -101,20 +103,15 @@ class Node:
     def until(self, happened: Callable[[], bool]) -> None:
         """Wait for something; waiting for the process to end paces the tries and shows its death. Raises NodeFailed."""
         assert self._process is not None, f"node {self.address} is not running"
-        for _ in range(TRIES):
-            if happened():
-                return
-            try:
-                status = self._process.wait(TRY_EVERY_S)
-            except subprocess.TimeoutExpired:
-                continue
-            raise NodeFailed(f"node {self.address} ended with {status}:\n{self.log_tail()}")
-        raise NodeFailed(f"node {self.address}: waited in vain:\n{self.log_tail()}")
+        wait_until(happened, self._process, self._failed, TRIES, TRY_EVERY_S)
 
     def until_it_ends(self) -> NoReturn:
         """Wait for as long as it runs. Raises NodeFailed when it has ended."""
         assert self._process is not None, f"node {self.address} is not running"
-        raise NodeFailed(f"node {self.address} ended with {self._process.wait()}:\n{self.log_tail()}")
+        raise self._failed(f"ended with {self._process.wait()}")
+
+    def _failed(self, why: str) -> NodeFailed:
+        return NodeFailed(f"node {self.address} {why}:\n{self.log_tail()}")
 
     def _serves(self) -> bool:
         """Both, since it listens a little before it answers, and a query alone might be answered by somebody else."""
@@ -217,12 +214,18 @@ def _environment(clock_skew_s: int) -> dict[str, str]:
     return environment
 
 
+@cache
 def faketime_library() -> str:
-    """What the faketime program preloads into programs with threads. Raises Missing."""
+    """What the faketime program preloads into programs with threads. Raises Missing.
+
+    It fails if a process with its number was killed while its clock was wrong: what that shared in memory is still
+    there. A next try has another number.
+    """
     program = shutil.which("faketime")
     if program is None:
         raise Missing("A node with a wrong clock needs libfaketime: install it (Debian: faketime).")
-    shown = subprocess.run(
-        [program, "-m", "-f", "+0s", "printenv", "LD_PRELOAD"], capture_output=True, text=True, timeout=60, check=True
-    )
+    command = [program, "-m", "-f", "+0s", "printenv", "LD_PRELOAD"]
+    tries = (subprocess.run(command, capture_output=True, text=True, timeout=60, check=False) for _ in range(5))
+    shown = next((each for each in tries if each.returncode == 0), None)
+    assert shown is not None, f"{' '.join(command)} fails"
     return shown.stdout.strip()

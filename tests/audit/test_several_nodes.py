@@ -7,18 +7,32 @@ from collections.abc import Sequence
 
 from tests.audit.auditor import Hit, Outcome, Sent
 from tests.audit.hit_source import HitSource
-from tests.audit.several_nodes import NodesAuditor
+from tests.audit.several_nodes import Holder, NodesAuditor
 
 HERE, THERE = 0, 1
 
 
 class TwoNodes:
-    """Two nodes whose flushes are set by hand."""
+    """Two nodes whose holders and flushes are set by hand."""
 
     def __init__(self) -> None:
-        self.flushes = [0, 0]
+        self.reported = [0, 0]  # by owner
+        self.held = [[Holder(HERE)], [Holder(THERE)]]
+        self.gone: set[int] = set()  # nodes that nothing accepts at
         self.source = HitSource("k", random.Random(1), open_keys=1)
-        self.auditor = NodesAuditor(lambda: self.flushes)
+        self.auditor = NodesAuditor(self)
+
+    def look(self) -> None:
+        pass
+
+    def current(self, node: int) -> Holder | None:
+        return None if node in self.gone else self.held[node][-1]
+
+    def past(self, node: int) -> Sequence[Holder]:
+        return self.held[node]
+
+    def flushes(self, holder: Holder) -> int:
+        return self.reported[holder.owner]
 
     def request(self, hits: int = 1, with_id: bool = False) -> Sent:
         return self.auditor.enter(Sent([self.source.weighted() for _ in range(hits)], with_id))
@@ -28,7 +42,8 @@ class TwoNodes:
 
     def judged(self, total: int, node: int) -> Sequence[str]:
         """What is wrong with a read of k0 that is sent and answered now."""
-        return [str(misfit) for misfit in self.auditor.judge_read("k0", total, self.auditor.certain("k0", node))]
+        must = self.auditor.certain("k0", node).after(self.current(node))
+        return [str(misfit) for misfit in self.auditor.judge_read("k0", total, must)]
 
 
 def test_an_acknowledged_hit_shows_here_at_once_and_elsewhere_after_two_flushes() -> None:
@@ -37,9 +52,9 @@ def test_an_acknowledged_hit_shows_here_at_once_and_elsewhere_after_two_flushes(
     missing = ["k0: hit 0 was acknowledged and counted 0 times (total 0)"]
     assert nodes.judged(0, HERE) == missing
     assert nodes.judged(0, THERE) == nodes.judged(1, THERE) == nodes.judged(1, HERE) == []
-    nodes.flushes = [1, 9]
+    nodes.reported = [1, 9]
     assert nodes.judged(0, THERE) == []
-    nodes.flushes = [2, 9]
+    nodes.reported = [2, 9]
     assert nodes.judged(0, THERE) == missing
 
 
@@ -48,11 +63,11 @@ def test_a_hit_with_an_id_must_show_once_all_nodes_it_went_to_have_flushed() -> 
     sent = nodes.request(with_id=True)
     nodes.tried(sent, HERE, Outcome.acknowledged)
     second = nodes.auditor.begin(sent, THERE)
-    nodes.flushes = [2, 2]
+    nodes.reported = [2, 2]
     assert nodes.judged(0, HERE) == []
     nodes.auditor.end(second, Outcome.unknown)
     assert nodes.judged(0, HERE) == []
-    nodes.flushes = [2, 4]
+    nodes.reported = [2, 4]
     assert len(nodes.judged(0, HERE)) == 1
     nodes.auditor.begin(sent, THERE)  # a repeat of what is in the store changes nothing
     assert len(nodes.judged(0, HERE)) == 1
@@ -84,7 +99,7 @@ def test_what_became_certain_while_a_read_was_under_way_may_be_missing_in_it() -
     nodes = TwoNodes()
     asked = nodes.auditor.certain("k0", HERE)
     nodes.tried(nodes.request(), HERE, Outcome.acknowledged)
-    assert nodes.auditor.judge_read("k0", 0, asked) == []
+    assert nodes.auditor.judge_read("k0", 0, asked.after(nodes.current(HERE))) == []
 
 
 def test_all_links_together_have_their_bounds() -> None:
@@ -96,10 +111,10 @@ def test_all_links_together_have_their_bounds() -> None:
     nodes.tried(unknown, HERE, Outcome.unknown)
     for sent in (mine, theirs, refused, unknown):
         nodes.auditor.settle(sent)
-    assert (nodes.auditor.all_least(HERE), nodes.auditor.all_least(THERE)) == (1, 4)
+    assert (nodes.auditor.all_least(HERE), nodes.auditor.all_least(THERE)) == ((0, 1), (0, 4))
     assert nodes.auditor.all_most() == 1 + 4 + 64
-    nodes.flushes = [2, 2]
-    assert nodes.auditor.all_least(HERE) == nodes.auditor.all_least(THERE) == 1 + 4
+    nodes.reported = [2, 2]
+    assert nodes.auditor.all_least(HERE) == nodes.auditor.all_least(THERE) == (1 + 4, 1 + 4)
     assert [sent.outcome for sent in nodes.auditor.by_key["k0"]] == [
         Outcome.acknowledged,
         Outcome.acknowledged,
@@ -114,3 +129,45 @@ def test_a_batch_is_one_request() -> None:
     assert batch.hits == [Hit("k0", 0), Hit("k0", 1), Hit("k0", 2)]
     nodes.tried(batch, HERE, Outcome.acknowledged)
     assert len(nodes.judged(0, HERE)) == 3
+
+
+def test_a_hit_whose_holder_is_gone_must_show_when_its_owner_has_flushed_anywhere() -> None:
+    nodes = TwoNodes()
+    sent = nodes.request()
+    nodes.tried(sent, HERE, Outcome.acknowledged)
+    asked = nodes.auditor.certain("k0", HERE)
+    elsewhere = nodes.request(with_id=True)
+    for node in (HERE, THERE):
+        nodes.tried(elsewhere, node, Outcome.acknowledged)
+    assert nodes.auditor.only_at(Holder(HERE)) == [sent]
+    nodes.held[HERE].append(Holder(THERE, 2))  # another process, as another owner
+    assert asked.after(nodes.current(HERE)) == []
+    assert nodes.judged(0, HERE) == nodes.judged(1, HERE) == []
+    nodes.reported = [2, 0]
+    assert len(nodes.judged(0, HERE)) == len(nodes.judged(0, THERE)) == 1
+    assert nodes.auditor.only_at(Holder(HERE)) == []
+
+
+def test_a_request_that_met_two_holders_may_lie_with_either() -> None:
+    nodes = TwoNodes()
+    sent = nodes.request()
+    nodes.gone = {HERE}
+    begun = nodes.auditor.begin(sent, HERE)
+    nodes.held[HERE] += [Holder(THERE, 2), Holder(HERE, 2)]
+    nodes.gone = set()
+    nodes.auditor.end(begun, Outcome.acknowledged)
+    assert nodes.judged(0, HERE) == []
+    nodes.reported = [2, 0]
+    assert nodes.judged(0, HERE) == []
+    nodes.reported = [2, 2]
+    assert len(nodes.judged(0, HERE)) == 1
+
+
+def test_no_flush_tells_of_a_request_that_its_client_has_given_up() -> None:
+    nodes = TwoNodes()
+    sent = nodes.request(with_id=True)
+    nodes.tried(sent, HERE, Outcome.acknowledged)
+    nodes.auditor.give_up(nodes.auditor.begin(sent, THERE))
+    nodes.reported = [9, 9]
+    assert nodes.judged(0, HERE) == []
+    assert nodes.auditor.judge({"k0": 0}) == ["k0: hit 0 was acknowledged and counted 0 times (total 0)"]

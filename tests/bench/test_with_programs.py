@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
+from bench import servers
 from bench.__main__ import PARTS
 from bench.cassandra import journals
 from bench.cassandra.__main__ import PARTS as OF_CASSANDRA
 from bench.command import run
 from bench.micro.__main__ import PARTS as OF_ONE_PROCESS
-from testing.server import ROOT
+from testing.server import ROOT, RunningServer
 
 
 @pytest.mark.needs("redis", "memcached")
@@ -95,6 +97,7 @@ def test_both_journals_are_measured_side_by_side(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journals, "CONNECTIONS", (2,))  # a second each
+    monkeypatch.setattr(servers, "RunningServer", partial(RunningServer, module="tests.bench.patient"))
     run("", OF_CASSANDRA, ["journals", *SMALL, "--scale", "0.03"])
     printed = capsys.readouterr().out
     group = r"group of [\d,.]+ hits: \d+\.\d requests, [\d,]+ B"

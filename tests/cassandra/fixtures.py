@@ -11,11 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from clickcurve.buckets.ladder import CLICKS
 from testing.cassandra.jars import Missing
 from testing.cassandra.node import Node
 from testing.cassandra.prepare import prepare
 from testing.cassandra.ring import Ring, place_one, place_three, running
 from tests.cassandra.front import Front, fronted
+from tests.storage.cassandra.cassandra_kit import Keyspace
 
 
 @pytest.fixture(scope="session")
@@ -73,3 +75,11 @@ def breakable_proxied_nodes(proxied_nodes: Front) -> Iterator[Front]:
 def keyspace() -> str:
     """A name that no other keyspace has."""
     return f"test_{secrets.token_hex(6)}"
+
+
+@pytest.fixture(scope="session")
+def cassandra_keyspace(one_node: Node) -> Iterator[Keyspace]:
+    """On a real node; tests that use it empty it first."""
+    keyspace = Keyspace(one_node, f"test_{secrets.token_hex(6)}", CLICKS)
+    yield keyspace
+    keyspace.close()

@@ -10,37 +10,40 @@ import asyncio
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clickcurve.buckets.ladder import CLICKS
 from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import connect
 from storage.cassandra.uri import parse
+from testing.cassandra.question import ask
 from tests.audit.hit_source import HitSource
 from tests.audit.several_nodes import NodesAuditor
 from tests.cassandra.front import Front, fronted
 from tests.chaos.faults import Done, OwnerFaults, Rates, RingFaults
-from tests.chaos.owners import Owner, certain_flushes_of
+from tests.chaos.holders import HoldersInCluster, HoldersOnDisks
+from tests.chaos.lost_processes import LostProcesses
+from tests.chaos.owners import Owner, most_at_once
 from tests.chaos.traffic import Readers, Writers
-from tests.chaos.verdict import Verdict, judge, verify
+from tests.chaos.verdict import Verdict, judge, judge_owners, until_adopted, verify
 from tests.crash.load import Mix, Requests
 
 OWNERS = 3
 AHEAD_S = 300
 NODE_AHEAD, OWNER_AHEAD = 1, 2  # whose clocks are wrong
 PATIENCE_S = 900.0  # for everything before and after the faults
-KEYSPACE = "chaos"
 # Few rows with one hit only, and ids in measure: each is a conditional update of its own.
 MIX = Mix(by_path=1, one=6, one_with_id=4, batch=4, batch_with_id=4, batch_of_ids=1, batch_hits=(3, 30), ids_in_batch=8)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long a campaign lasts and how hard it is."""
+    """How long a campaign lasts and how hard it is. With the journal in the cluster each start has a new folder."""
 
     seconds: float
+    journal: str = "disk"  # or cluster
     rates: Rates = field(default_factory=Rates)
     flush_s: float = 1.0
     timeout_s: float = 4.0  # of a request to the ring, with its repeats
@@ -49,14 +52,33 @@ class Plan:
     read_pace_s: float = 0.02
     open_keys: int = 60
     # Where these are not reached in time, a campaign goes on for up to as long again.
-    least_dropped: int = 2_000
-    least_dropped_conditional: int = 200
+    least_dropped: int = 0
+    least_dropped_conditional: int = 0
     least_reads: int = 0
     least_certain: int = 0  # hits that reads had to show
 
     def settings(self) -> dict[str, str]:
         """The settings of the owners, as environment variables."""
-        return {"CLICKCURVE_FLUSH_S": f"{self.flush_s:g}", "CLICKCURVE_BREAKDOWN_DIMENSIONS": "ref,source"}
+        return {
+            "CLICKCURVE_FLUSH_S": f"{self.flush_s:g}",
+            "CLICKCURVE_JOURNAL": self.journal,
+            "CLICKCURVE_BREAKDOWN_DIMENSIONS": "ref,source",
+        }
+
+
+def long_plan(journal: str, seconds: float) -> Plan:
+    """The campaign of `make chaos`, with journals on disks or in the cluster."""
+    least = Plan(seconds, least_dropped=int(2.5 * seconds), least_dropped_conditional=int(0.25 * seconds))
+    if journal == "disk":
+        return least
+    # Away for so long that a start and the servers that go on want the owner at the same time, or longer.
+    rates = Rates(
+        owner_kill_every_s=30.0,
+        owner_away_s=(0.0, 24.0, 40.0),
+        owner_pause_every_s=15.0,
+        owner_paused_s=(3.0, 66.0),
+    )
+    return replace(least, journal=journal, rates=rates, flush_s=3.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +96,13 @@ class Outcomes:
     recovered_s: float  # from the last fault until everything was up and flushed
     flushes: Sequence[int]  # of each owner
     verdict: Verdict
+    lost: LostProcesses
+    most_at_once: int  # processes
     troubles: Sequence[str]  # what owners said or did that they never may
 
     def wrong(self) -> list[str]:
         """Every sentence that must not be."""
-        return [*self.troubles, *self.readers.wrong, *self.verdict.wrong]
+        return [*self.troubles, *self.lost.never_shown(), *self.readers.wrong, *self.verdict.wrong]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +114,45 @@ class Stage:
     owners: Sequence[Owner]
     store: str
 
+    def owner_states(self) -> dict[int, str]:
+        """The state of each owner in the store, as a quorum of the nodes has it."""
+        address = parse(self.store)
+        rows = ask(address.hosts[0], address.port, f"SELECT owner, state FROM {address.keyspace}.owners", "QUORUM")
+        return {int.from_bytes(owner or b""): (state or b"").decode() for owner, state in rows}
+
 
 @contextmanager
 def stage(folder: Path, plan: Plan, chance: random.Random) -> Iterator[Stage]:
     """Everything that a campaign needs; nothing of it runs any more when the block ends."""
-    with fronted(folder / "ring", {NODE_AHEAD: AHEAD_S}) as front:
-        store = f"cassandra://{','.join(front.addresses)}:{front.port}/{KEYSPACE}?timeout_s={plan.timeout_s:g}"
-        make_tables(store)
-        owners = [
-            Owner(
-                number,
-                folder / f"owner{number}" / "data",
-                store,
-                random.Random(chance.random()),
-                plan.settings(),
-                ahead_s=AHEAD_S if number == OWNER_AHEAD else 0,
-            )
-            for number in range(OWNERS)
-        ]
-        with ended(owners):
-            yield Stage(front, owners, store)
+    with ring(folder) as front, stage_on(front, folder, plan, chance) as on:
+        yield on
+
+
+def ring(folder: Path) -> AbstractContextManager[Front]:
+    """Three nodes behind proxies, one of which has a wrong clock."""
+    return fronted(folder / "ring", {NODE_AHEAD: AHEAD_S})
+
+
+@contextmanager
+def stage_on(front: Front, folder: Path, plan: Plan, chance: random.Random) -> Iterator[Stage]:
+    """Owners on a ring, in a keyspace of the plan's journal."""
+    keyspace = f"chaos_{plan.journal}"
+    store = f"cassandra://{','.join(front.addresses)}:{front.port}/{keyspace}?timeout_s={plan.timeout_s:g}"
+    make_tables(store)
+    owners = [
+        Owner(
+            number,
+            folder / f"owner{number}" / "data",
+            store,
+            random.Random(chance.random()),
+            plan.settings(),
+            ahead_s=AHEAD_S if number == OWNER_AHEAD else 0,
+            keeps_folder=plan.journal == "disk",
+        )
+        for number in range(OWNERS)
+    ]
+    with ended(owners):
+        yield Stage(front, owners, store)
 
 
 @contextmanager
@@ -140,8 +183,7 @@ class Campaign:
         self._seed = seed
         self._chance = chance
         self._source = HitSource(f"{seed:x}-", self._fork(), plan.open_keys)
-        self._auditor = NodesAuditor(lambda: certain_flushes_of(stage.owners))
-        self._owner_faults = OwnerFaults(stage.owners, plan.rates, self._fork())
+        self._auditor = NodesAuditor((HoldersOnDisks if plan.journal == "disk" else HoldersInCluster)(stage.owners))
         self._ring_faults = RingFaults(stage.front, plan.rates, self._fork()) if stage.front else None
 
     def _fork(self) -> random.Random:
@@ -162,15 +204,21 @@ class Campaign:
         requests = Requests(self._source, self._fork(), MIX)
         writers = Writers(group, owners, self._auditor, requests, self._fork(), plan.writers, plan.write_pace_s)
         readers = Readers(group, owners, self._auditor, self._fork(), plan.read_pace_s)
+        lost = LostProcesses(group, owners, self._auditor)
+        owner_faults = OwnerFaults(owners, plan.rates, self._fork(), lost.follow)
         begun = time.monotonic()
-        for faults in filter(None, (self._owner_faults, self._ring_faults)):
+        for faults in filter(None, (owner_faults, self._ring_faults)):
             faults.begin(group)
         await self._suffer(readers)
         seconds = time.monotonic() - begun
         down = writers.available.end(), readers.available.end()
-        recovered_s = await self._recover(writers)
+        recovered_s = await self._recover(owner_faults, writers)
         await readers.stop()
+        await lost.end()
         verdict = await judge(owners, self._auditor)
+        most = most_at_once(owners)
+        if plan.journal == "cluster":
+            judge_owners(len(self._stage.owner_states()), most, verdict)
         for owner in owners:
             await owner.stop()
         await asyncio.to_thread(verify, self._stage.store, verdict)
@@ -185,6 +233,8 @@ class Campaign:
             recovered_s,
             [owner.flushes for owner in owners],
             verdict,
+            lost,
+            most,
             [*self._too_few_dropped(), *(trouble for owner in owners for trouble in owner.troubles())],
         )
 
@@ -209,22 +259,22 @@ class Campaign:
         }
         return [f"only {n} {what} were dropped, not {wanted}" for what, (n, wanted) in least.items() if n < wanted]
 
-    async def _recover(self, writers: Writers) -> float:
+    async def _recover(self, owner_faults: OwnerFaults, writers: Writers) -> float:
         """No further faults; how long it took until everything was up and flushed, in seconds."""
         begun = time.monotonic()
         if self._ring_faults is not None:
             await self._ring_faults.end()
-        await self._owner_faults.end()
+        await owner_faults.end()
         await writers.stop()
+        if self._plan.journal == "cluster":
+            await until_adopted(self._stage.owners, self._stage.owner_states)
         for owner in self._stage.owners:
             await owner.calm()
         return time.monotonic() - begun
 
     def _done(self) -> Done:
         owners = self._stage.owners
-        done = Done(
-            owners_killed=sum(owner.kills for owner in owners), owners_paused=sum(owner.pauses for owner in owners)
-        )
-        if self._ring_faults is not None:
-            self._ring_faults.sum_up(done)
+        done = Done() if self._ring_faults is None else self._ring_faults.done()
+        done.owners_killed = sum(owner.kills for owner in owners)
+        done.owners_paused = sum(owner.pauses for owner in owners)
         return done

@@ -6,8 +6,9 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from testing.cassandra.node import Node
@@ -15,7 +16,9 @@ from tests.cassandra.front import Front
 from tests.cassandra.proxy import conditional
 from tests.chaos.owners import Owner
 
-_OURS = re.compile(r"\b(FROM|INTO|UPDATE)\s+(\w+\.)?(rows|owners|ids|sources|due|due_days|touched|erasures|meta)\b")
+_TABLES = "rows|owners|ids|sources|due|due_days|touched|erasures|frames|fences|beats|meta"
+_OURS = re.compile(rf"\b(FROM|INTO|UPDATE)\s+(\w+\.)?({_TABLES})\b")
+LONG_S = 45.0  # a process that stands still for so long is taken for lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +30,9 @@ class Rates:
     node_suspended_s: float = 15.0
     overlap_s: float = 4.0  # how long two nodes are away at once, now and then
     owner_kill_every_s: float = 20.0
+    owner_away_s: tuple[float, ...] = (0.0,)  # before a killed one starts again, beside a moment: one of these
     owner_pause_every_s: float = 25.0
-    owner_paused_s: float = 4.0
+    owner_paused_s: tuple[float, ...] = (4.0,)  # one of these
     reset_every_s: float = 8.0
     stall_every_s: float = 30.0
     stalled_s: float = 5.0
@@ -106,11 +110,21 @@ class Faults:
 
 
 class OwnerFaults(Faults):
-    """Owners die, and are started again by their supervisors; owners stand still."""
+    """Owners die, and are started again by their supervisors; owners stand still. One of them goes on at any time.
 
-    def __init__(self, owners: Sequence[Owner], rates: Rates, chance: random.Random) -> None:
+    lost: called when one is gone, or stands still for so long that it may be taken for gone, just before it is.
+    """
+
+    def __init__(
+        self,
+        owners: Sequence[Owner],
+        rates: Rates,
+        chance: random.Random,
+        lost: Callable[[Owner, str], object] = lambda owner, how: None,
+    ) -> None:
         super().__init__(rates, chance)
         self._owners = owners
+        self._lost = lost
 
     def _kinds(self) -> Sequence[Coroutine[Any, Any, None]]:
         return self._kills(), self._pauses()
@@ -118,19 +132,48 @@ class OwnerFaults(Faults):
     async def end(self) -> None:
         await super().end()
         for owner in self._owners:
+            owner.returns.set()
+        for owner in self._owners:
             await owner.up.wait()
 
     async def _kills(self) -> None:
-        """Mostly of one that serves; one in six may as well be in the middle of its start."""
-        while not await self._pass(self._some(self._rates.owner_kill_every_s)):
+        """Mostly of one that serves; one in six may as well be in the middle of its start.
+
+        One that is away starts at the same moment, half of the time: then two processes may want one owner.
+        """
+        rates = self._rates
+        while not await self._pass(self._some(rates.owner_kill_every_s)):
             serving = [owner for owner in self._owners if owner.up.is_set()]
             if self._chance.random() < 1 / 6 or not serving:
-                serving = list(self._owners)
-            self._chance.choice(serving).kill()
+                serving = self._running()
+            dies = self._chance.choice(serving)
+            away_s = self._some(self._chance.choice(rates.owner_away_s))
+            others_start = self._chance.random() < 0.5
+            if self._leaves_one(dies):
+                self._lost(dies, "killed")
+                dies.kill(away_s)
+            for owner in self._owners:
+                if others_start and owner is not dies:
+                    owner.returns.set()
+
+    def _running(self) -> list[Owner]:
+        return [owner for owner in self._owners if owner.server.running] or list(self._owners)
+
+    def _leaves_one(self, goes: Owner) -> bool:
+        return any(owner.up.is_set() and not owner.suspended for owner in self._owners if owner is not goes)
 
     async def _pauses(self) -> None:
-        while not await self._pass(self._some(self._rates.owner_pause_every_s)):
-            await self._chance.choice(self._owners).pause(self._some(self._rates.owner_paused_s))
+        rates = self._rates
+        while not await self._pass(self._some(rates.owner_pause_every_s)):
+            stands = self._chance.choice(self._running())
+            seconds = self._some(self._chance.choice(rates.owner_paused_s))
+            if not self._leaves_one(stands):
+                continue
+            if seconds >= LONG_S:
+                self._lost(stands, "suspended")
+            stands.suspend()
+            await self._pass(seconds)
+            stands.resume()
 
 
 class RingFaults(Faults):
@@ -140,8 +183,8 @@ class RingFaults(Faults):
         super().__init__(rates, chance)
         self._front = front
         self._losses = [Losses(rates, chance.randrange(2**32)) for _ in front.proxies]
-        self.nodes_killed = 0
-        self.nodes_suspended = 0
+        self._done = Done()
+        self._before = self._done_by_proxies()
 
     def begin(self, group: asyncio.TaskGroup) -> None:
         for proxy, losses in zip(self._front.proxies, self._losses, strict=True):
@@ -182,13 +225,13 @@ class RingFaults(Faults):
 
     async def _kill(self, node: Node) -> None:
         await asyncio.to_thread(node.kill)
-        self.nodes_killed += 1
+        self._done.nodes_killed += 1
         await asyncio.sleep(self._rates.node_down_s)
         await asyncio.to_thread(node.start)
 
     async def _suspend(self, node: Node) -> None:
         await asyncio.to_thread(node.suspend)
-        self.nodes_suspended += 1
+        self._done.nodes_suspended += 1
         await self._pass(self._rates.node_suspended_s)
         node.resume()
 
@@ -200,11 +243,15 @@ class RingFaults(Faults):
         while not await self._pass(self._some(self._rates.stall_every_s)):
             self._chance.choice(self._front.proxies).stall(self._some(self._rates.stalled_s))
 
-    def sum_up(self, into: Done) -> None:
-        """Write down how many there were."""
+    def _done_by_proxies(self) -> Counter[str]:
         total = self._front.total
-        into.nodes_killed, into.nodes_suspended = self.nodes_killed, self.nodes_suspended
-        into.answers_dropped = total(lambda proxy: proxy.counts.dropped)
-        into.conditional_answers_dropped = total(lambda proxy: proxy.counts.dropped_conditional)
-        into.connections_reset = total(lambda proxy: proxy.counts.resets)
-        into.stalls = total(lambda proxy: proxy.counts.stalls)
+        return Counter(
+            answers_dropped=total(lambda proxy: proxy.counts.dropped),
+            conditional_answers_dropped=total(lambda proxy: proxy.counts.dropped_conditional),
+            connections_reset=total(lambda proxy: proxy.counts.resets),
+            stalls=total(lambda proxy: proxy.counts.stalls),
+        )
+
+    def done(self) -> Done:
+        """Returns how many there were."""
+        return replace(self._done, **(self._done_by_proxies() - self._before))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from testing.cassandra.node import faketime_library
 from testing.lifeline import spawn
@@ -20,8 +23,11 @@ from tests.crash.wire import Unanswered, Unreachable, Wire
 
 CLOCK_IS_WRONG = "tests.chaos.ahead"
 LOOK_EVERY_S = 0.1
-READY_WITHIN_S = 120.0
-CALM_WITHIN_S = 120.0
+READY_WITHIN_S = 300.0  # a start may stand still for two minutes
+CALM_WITHIN_S = 180.0
+ENDED = "process ended"  # the event of each end, which no log tells
+
+Event: TypeAlias = dict[str, Any]  # a line of a log
 
 
 def wrong_clock(ahead_s: int) -> dict[str, str]:
@@ -40,7 +46,10 @@ class Bound(RunningServer):
 
 
 class Owner:
-    """One node of Clickcurve. `number` is its place among the others, from 0."""
+    """One node of Clickcurve. `number` is its place among the others, from 0.
+
+    keeps_folder: its machine comes back with its disk. Else all of it is deleted whenever the process has ended.
+    """
 
     def __init__(
         self,
@@ -51,9 +60,11 @@ class Owner:
         settings: Mapping[str, str],
         ahead_s: int = 0,
         module: str = PROGRAM,
+        keeps_folder: bool = True,
     ) -> None:
         self.number = number
         self.ahead_s = ahead_s
+        self.keeps_folder = keeps_folder
         self.server = Bound(
             data,
             "--store",
@@ -62,24 +73,39 @@ class Owner:
             module=CLOCK_IS_WRONG if ahead_s else module,
         )
         self.up = asyncio.Event()
+        self.returns = asyncio.Event()  # it need not stay away any longer
+        self.suspended = False
         self.kills = 0
         self.pauses = 0
+        self.starts_and_ends: list[tuple[float, int]] = []  # when a process began to run (+1), and when it ended (-1)
+        self.flushes = 0  # that its log has told of, since its very first start
         self._chance = chance
         self._stopping = False
-        self.flushes = 0  # that its log has told of, since its very first start
-        self._certain_flushes = 0
-        self._orphaned_journals = 0
+        self._away_s = 0.0
         self._log_read = 0
         self._line = b""
+        self._unread: list[Event] = []
 
     # --- the supervisor ---------------------------------------------------------------------------------------------
     async def supervise(self) -> None:
         """Start it, again and again, until `stop`. AssertionError if it ends though nobody killed it."""
         while not self._stopping:
+            self.starts_and_ends.append((time.monotonic(), +1))
             self.server.launch()
             await self._follow()
-            self.up.clear()
-            await asyncio.sleep(0.1 + 0.4 * self._chance.random())
+            self._end()
+            if not self.keeps_folder and self.server.data.exists():
+                await asyncio.to_thread(shutil.rmtree, self.server.data)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.returns.wait(), self._away_s)
+
+    def _end(self) -> None:
+        """Note that no process runs any more, once for each."""
+        self.up.clear()
+        self.suspended = False
+        if self.starts_and_ends[-1][1] > 0:
+            self._unread += [*self._logged_since(), {"event": ENDED}]
+            self.starts_and_ends.append((time.monotonic(), -1))
 
     async def _follow(self) -> None:
         """From its start to its end."""
@@ -100,23 +126,27 @@ class Owner:
     def _last_words(self) -> str:
         return f"owner {self.number}:\n{self.server.output()[-4000:]}"
 
-    def kill(self) -> None:
-        """kill -9; the supervisor starts it again."""
+    def kill(self, away_s: float = 0.0) -> None:
+        """kill -9; the supervisor starts it again, after so long or when it `returns`."""
         if self.server.running:
-            self.up.clear()
+            self._away_s = away_s + 0.1 + 0.4 * self._chance.random()
+            self.returns.clear()
             self.server.kill()
             self.kills += 1
+            self._end()
 
-    async def pause(self, seconds: float) -> None:
-        """Suspend the process for a while, if nobody kills it meanwhile."""
-        if not self.server.running:
-            return
-        pid = self.server.pid
-        self.server.signal(signal.SIGSTOP)
-        self.pauses += 1
-        await asyncio.sleep(seconds)
-        if self.server.running and self.server.pid == pid:
-            self.server.signal(signal.SIGCONT)
+    def suspend(self) -> None:
+        """Let all its processes stand still."""
+        if self.server.running:
+            os.killpg(self.server.pid, signal.SIGSTOP)
+            self.suspended = True
+            self.pauses += 1
+
+    def resume(self) -> None:
+        """Let them go on, if nobody has killed them meanwhile."""
+        if self.suspended:
+            os.killpg(self.server.pid, signal.SIGCONT)
+            self.suspended = False
 
     async def stop(self) -> None:
         """End it cleanly: all it has accepted is in the store afterwards."""
@@ -125,35 +155,25 @@ class Owner:
         assert status == 0, f"ended with {status}: {self._last_words()}"
 
     # --- what it tells of itself --------------------------------------------------------------------------------------
-    def certain_flushes(self) -> int:
-        """How many flushes its log has told of by now, but for those while a former journal of its has hits.
-
-        A journal gives way at a start where the store cannot judge it. From then on two journals flush, and the flushes
-        of one say nothing of the hits of the other: the count waits until the former one is empty.
-        """
-        self._line += self._news()
-        told, _, self._line = self._line.rpartition(b"\n")
-        for line in logged(told.decode()):
-            event = line.get("event")
-            if event == "journal gives way":
-                self._orphaned_journals += 1
-            elif event == "orphaned journal emptied":
-                self._orphaned_journals -= 1
-            elif event == "flush":
-                self.flushes += 1
-                self._certain_flushes += not self._orphaned_journals
-        return self._certain_flushes
-
-    def _news(self) -> bytes:
-        if not self.server.log.exists():
-            return b""
-        with self.server.log.open("rb") as log:
-            log.seek(self._log_read)
-            news = log.read()
-        self._log_read += len(news)
+    def news(self) -> list[Event]:
+        """The lines of its log since the last call, and each end of its process after what that has logged."""
+        news = [*self._unread, *self._logged_since()]
+        self._unread.clear()
         return news
 
-    def events(self, name: str) -> list[dict[str, Any]]:
+    def _logged_since(self) -> list[Event]:
+        if not self.server.log.exists():
+            return []
+        with self.server.log.open("rb") as log:
+            log.seek(self._log_read)
+            told = log.read()
+        self._log_read += len(told)
+        whole, _, self._line = (self._line + told).rpartition(b"\n")
+        news = [*logged(whole.decode())]
+        self.flushes += sum(line.get("event") == "flush" for line in news)
+        return news
+
+    def events(self, name: str) -> list[Event]:
         """The lines of its log that tell of this event."""
         return [line for line in logged(self.server.output().rpartition("\n")[0]) if line.get("event") == name]
 
@@ -174,7 +194,7 @@ class Owner:
         wire.close()
 
 
-def logged(output: str) -> Iterator[dict[str, Any]]:
+def logged(output: str) -> Iterator[Event]:
     """The lines of a log; one that a kill has cut short is none."""
     for line in output.splitlines():
         with suppress(json.JSONDecodeError):
@@ -200,5 +220,7 @@ async def is_ready(wire: Wire) -> bool:
     return status == 200
 
 
-def certain_flushes_of(owners: Sequence[Owner]) -> list[int]:
-    return [owner.certain_flushes() for owner in owners]
+def most_at_once(owners: Iterable[Owner]) -> int:
+    """How many processes ran at one time at most, those that stood still included."""
+    changes = sorted(change for owner in owners for change in owner.starts_and_ends)
+    return max(accumulate(change for _, change in changes), default=0)

@@ -11,13 +11,14 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from tests.audit.auditor import Outcome, Sent
-from tests.audit.several_nodes import NodesAuditor
+from tests.audit.several_nodes import Holder, NodesAuditor
 from tests.chaos.availability import Availability
 from tests.chaos.owners import Owner
 from tests.crash.load import Request, Requests, pause, send
 from tests.crash.wire import Unanswered, Unreachable, Wire
 
 RECENT_KEYS = 300
+PATIENCE_S = 10.0  # of a writer: then it closes its connection
 REPEAT_S = 0.2  # until the next try to deliver what no node has acknowledged
 UNANSWERED_S = 0.2  # until the next read after one that could not be answered
 OLD_READS = 0.15  # share of the reads that ask for any key, however old
@@ -110,8 +111,16 @@ class Writers(Clients):
 
     async def _try(self, wires: Sequence[Wire], request: Request, sent: Sent, owner: Owner) -> None:
         one = self.auditor.begin(sent, owner.number)
-        outcome = await send(wires[owner.number], request)
-        self.auditor.end(one, outcome)
+        wire = wires[owner.number]
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                outcome = await send(wire, request)
+        except TimeoutError:
+            wire.close()
+            outcome = Outcome.unknown
+            self.auditor.give_up(one)
+        else:
+            self.auditor.end(one, outcome)
         self.outcomes[outcome] += 1
         if outcome is Outcome.acknowledged:
             self.available.succeeded(owner.number)
@@ -174,17 +183,24 @@ class Readers(Clients):
         total = await ask_total(wire, f"/v1/links/{key}/total")
         if total is None:
             return False
+        must = certain.after(self._holder_now(owner))
         self.reads += 1
-        self.certain += len(certain)
-        for misfit in self.auditor.judge_read(key, total, certain):
+        self.certain += len(must)
+        for misfit in self.auditor.judge_read(key, total, must):
             self.wrong.append(f"read {self.reads}, at node {owner.number}: {misfit}")
         return True
 
+    def _holder_now(self, owner: Owner) -> Holder | None:
+        self.auditor.holders.look()
+        return self.auditor.holders.current(owner.number)
+
     async def _read_all(self, wire: Wire, owner: Owner) -> bool:
-        least = self.auditor.all_least(owner.number)
+        holder = self._holder_now(owner)
+        least_anywhere, least_here = self.auditor.all_least(owner.number)
         total = await ask_total(wire, "/v1/total")
         if total is None:
             return False
+        least = least_here if self._holder_now(owner) == holder else least_anywhere
         self.reads += 1
         self.all_links_reads += 1
         most = self.auditor.all_most()

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from storage.contract import OPEN
 from testing.server import run
 from tests.audit.attributes import DIVIDED, judge_given
 from tests.audit.auditor import Auditor, Sent
 from tests.chaos.owners import Owner
 from tests.chaos.traffic import ask_total
-from tests.crash.wire import Wire
+from tests.crash.wire import Unanswered, Unreachable, Wire
 
 READ_AT_ONCE = 8
 AGREED_WITHIN_S = 30.0
+ADOPTED_WITHIN_S = 180.0
 
 
 @dataclass(slots=True)
@@ -28,6 +30,7 @@ class Verdict:
     doubled: int = 0
     keys: int = 0
     people_and_bots: int = 0  # the sum of all keys
+    owners: int | None = None  # that the cluster has, where journals lie there
     verified: str = ""
     wrong: list[str] = field(default_factory=list)
 
@@ -123,6 +126,37 @@ async def all_links_at(owner: Owner) -> int | None:
         return await ask_total(wire, "/v1/total")
     finally:
         wire.close()
+
+
+async def until_adopted(owners: Sequence[Owner], states: Callable[[], Mapping[int, str]]) -> None:
+    """Wait until every server has an owner, and nobody holds any other. states: those of all owners."""
+    late = time.monotonic() + ADOPTED_WITHIN_S
+    while True:
+        held = {await owner_at(owner) for owner in owners}
+        left = {owner for owner, state in states().items() if state == OPEN} - held
+        if None not in held and not left:
+            return
+        assert time.monotonic() < late, f"servers hold {held}, and these are not empty: {left}"
+        await asyncio.sleep(0.5)
+
+
+async def owner_at(owner: Owner) -> int | None:
+    """The owner that a server accepts hits as; None if it does not now."""
+    wire = Wire(owner.server.port)
+    try:
+        status, body = await wire.get("/readyz")
+        return int(json.loads(body)["owner"]) if status == 200 else None
+    except (Unreachable, Unanswered):
+        return None
+    finally:
+        wire.close()
+
+
+def judge_owners(owners: int, most: int, verdict: Verdict) -> None:
+    """Add how many owners there are: not more than processes that ever ran at once."""
+    verdict.owners = owners
+    if owners > most:
+        verdict.wrong.append(f"{owners} owners, though at most {most} processes ran at one time")
 
 
 def verify(store: str, verdict: Verdict) -> None:

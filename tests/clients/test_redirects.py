@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
@@ -15,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from clickcurve.client import AsyncClient, Client, RedirectCounter
 from clickcurve.client.asgi import ClickMiddleware
 from clickcurve.client.wsgi import ClickWsgi
+from testing.asgi import ask_app
 from testing.client import Clickcurve
 from testing.server import RunningServer
 
@@ -47,13 +47,8 @@ def shortener() -> FastAPI:
 
 
 def visit(app: Any, path: str, method: str = "GET", peer: str = "203.0.113.7", **headers: str) -> int:
-    async def ask() -> int:
-        transport = httpx.ASGITransport(app, client=(peer, 1234))
-        async with httpx.AsyncClient(transport=transport, base_url="http://short.example") as browser:
-            answer = await browser.request(method, path, headers={**BROWSER, **headers})
-        return answer.status_code
-
-    return asyncio.run(ask())
+    named = {**BROWSER, **headers}
+    return ask_app(app, method, path, url="http://short.example", peer=peer, headers=named).status_code
 
 
 def test_a_redirect_is_a_hit_with_what_the_browser_says() -> None:

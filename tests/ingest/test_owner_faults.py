@@ -15,6 +15,9 @@ import pytest
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, StoreUnavailable
 from clickcurve.keys import ALL_LINKS, group_key, link_key
 from ingest.batch import Batch, SourceStep
+from ingest.flush import Pace
+from ingest.journal.cluster_journal import make_journal, take_journal
+from ingest.owner import Owner
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.audit.attributes import batch_of, judge_words
@@ -69,15 +72,48 @@ def killed(name: str) -> None:
     raise Killed(name)
 
 
-class Story:
-    """Posts of every kind around three flushes. A kill restarts the process; whatever it was doing is unknown."""
+class ClusterProcess:
+    """One owner process whose journal is in the cluster: each takes the owner of the one before."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, store: FaultyStore) -> None:
+        self.store: Any = store
+        self.tokens = 0
+        self.start()
+
+    def start(self) -> None:
+        self.store.killed = False
+        before = self.store.journals().record(1)
+        token = self._token()
+        if before is None:
+            journal = make_journal(self.store, 1, token, "here", lambda: NOW)
+        else:
+            journal = take_journal(self.store, before, token, "here", lambda: NOW, False)
+        assert journal is not None
+        self.journal = journal
+        pace = Pace(lambda: 0.0, 15.0, lambda: False)
+        self.owner = Owner(journal, self.store, lambda: NOW, self._token, pace, "here", alone=True)
+
+    def _token(self) -> str:
+        self.tokens += 1
+        return f"process {self.tokens}"
+
+
+class Story:
+    """Posts of every kind around three flushes. A kill restarts the process; whatever it was doing is unknown.
+
+    folder: of the journal; None: it is in the cluster.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
         self.store = FaultyStore(MemoryStore())
         self.disk = FaultyDisk()
         self.auditor: Auditor[Sent] = Auditor()
         self.with_id: dict[str, Sent] = {}
-        self.node = OwnerProcess(folder, self.store, lambda: NOW, alone=True, disk=self.disk)
+        self.node: OwnerProcess | ClusterProcess = (
+            ClusterProcess(self.store)
+            if folder is None
+            else OwnerProcess(folder, self.store, lambda: NOW, alone=True, disk=self.disk)
+        )
         self.position = 0
 
     async def tell(self) -> None:
@@ -117,13 +153,22 @@ class Story:
     async def again(self, id_: str) -> None:
         await self.send(self.with_id[id_], id_)
 
+    async def go_on(self) -> None:
+        """What a process does by itself: start after a kill, and flush where nothing is accepted before."""
+        if self.store.killed:
+            self.restart()
+        if self.node.journal.must_flush:
+            await self.flush()
+
     async def send(self, sent: Sent, id_: str | None) -> None:
+        await self.go_on()
         await self.answer(batch_of(sent, minute_of(NOW), id_), sent)
 
     async def step(self) -> None:
         """A piece of an import, repeated until it is known to be in: it counts once."""
         sent = self.auditor.enter(Sent(self.auditor.next_hits("a"), repeatable=True))
         while True:
+            await self.go_on()
             try:
                 position = (await self.node.owner.source("log")).position
             except StoreUnavailable:
@@ -162,19 +207,21 @@ class Story:
             return
 
     def restart(self) -> None:
-        while True:
+        """Starts it again, twice if a call of the start is the one that fails."""
+        self.disk.kill()
+        try:
+            self.node.start()
+        except (Killed, ClickcurveError):
             self.disk.kill()
-            try:
-                return self.node.start()
-            except (Killed, ClickcurveError):
-                continue
+            self.node.start()
 
     async def until_flushed(self) -> None:
         for _ in range(5):
+            await self.go_on()
             await self.flush()
 
 
-def tell(folder: Path, prepare: Callable[[Story], None]) -> Story:
+def tell(folder: Path | None, prepare: Callable[[Story], None]) -> Story:
     story = Story(folder)
     prepare(story)
     asyncio.run(story.tell())
@@ -183,15 +230,16 @@ def tell(folder: Path, prepare: Callable[[Story], None]) -> Story:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("error", [StoreUnavailable, Killed])
+@pytest.mark.parametrize("journal", ["disk", "cluster"])
 def test_any_failing_call_of_the_store_loses_and_doubles_nothing(
-    when: str, error: type[BaseException], tmp_path: Path
+    when: str, error: type[BaseException], journal: str, tmp_path: Path
 ) -> None:
-    for n in sweep(f"{error.__name__} {when}"):
+    for n in sweep(f"{error.__name__} {when} {journal}"):
 
         def fail(story: Story, n: int = n) -> None:
-            story.store.fail_at[n] = (when, error)
+            story.store.fail_at[story.store.calls + n] = (when, error)
 
-        if tell(tmp_path / str(n), fail).store.fail_at:
+        if tell(tmp_path / str(n) if journal == "disk" else None, fail).store.fail_at:
             break
     assert n > 30, "the story must reach the store often enough to mean something"
 

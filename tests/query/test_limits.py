@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import httpx
@@ -14,6 +13,7 @@ from clickcurve.keys import caller_key, limit_key
 from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
 from query.http.routes import routes
+from testing.asgi import ask_app
 from tests.query.queried_nodes import Limits, QueriedNodes, unnoted
 from tests.query.test_routes import refuse
 
@@ -41,12 +41,7 @@ class Node:
                 self.nodes.owners[0].other(limit_key(event, outcome), t, count)
 
     def get(self, path: str, **options: Any) -> httpx.Response:
-        async def asked() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://node") as client:
-                return await client.get(path, **options)
-
-        return asyncio.run(asked())
+        return ask_app(self.app, "GET", path, **options)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
 from query.http.routes import routes
 from storage.contract import StoredLink
+from testing.asgi import ask_app
 from tests.query.queried_nodes import Limits, QueriedNodes, unnoted
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
@@ -57,12 +58,7 @@ class Node:
         self.endpoint = QueryEndpoint(self.questions, refuse, self.app)
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        async def asked() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.endpoint)
-            async with httpx.AsyncClient(transport=transport, base_url="http://node") as client:
-                return await client.request(method, path, **options)
-
-        return asyncio.run(asked())
+        return ask_app(self.endpoint, method, path, **options)
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         return self.ask("GET", path, **options)

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from clickcurve.buckets.codec import encode
 from clickcurve.buckets.errors import StoreUnavailable
+from clickcurve.buckets.row import EMPTY, Row
 from server.attributes import SALT_KEPT_S, SINCE_LATER_S, Attributes
 from server.settings.reading import read_settings
 from storage.memory_store import MemoryStore
@@ -40,6 +42,15 @@ def test_in_a_store_without_hits_hits_are_divided_since_ever() -> None:
         server.dividing.since("ref")
     server.begin()
     assert (server.dividing.since("ref"), server.dividing.since("source")) == (0, 0)
+
+
+@pytest.mark.parametrize(("hits", "since"), [(EMPTY, 0), (EMPTY._replace(bots=1), NOON + SINCE_LATER_S)])
+def test_a_row_of_all_links_that_counts_nothing_is_no_hit(hits: Row, since: int) -> None:
+    store = MemoryStore()
+    store.save_own(in_flush(store), 1, saved("", data=encode(hits._replace(mark=1))), {})
+    server = Server(store)
+    server.begin()
+    assert server.dividing.since("ref") == since
 
 
 @pytest.mark.parametrize("stored", [True, False])

@@ -1,8 +1,8 @@
 """Random histories of processes whose journals lie in the simulated cluster: owners taken, adopted, fenced, given back.
 
-What may happen: groups of hits that say something, some with ids, which are sent again; links erased; flushes whose
-n-th call fails, ends the process or puts it to sleep; kills, pauses, clean stops, starts; owners taken from processes
-that are gone, or that live; nodes down; and every fault of a network.
+What may happen: groups of hits that say something, some with ids, which are sent again; pieces of imports, at any
+process; links erased; flushes whose n-th call fails, ends the process or puts it to sleep; kills, pauses, clean stops,
+starts; owners taken from processes that are gone, or that live; nodes down; and every fault of a network.
 
 Laws: a group that was answered counts once, one that was refused never, one of unknown outcome at most once and whole.
 Breakdowns are those of the totals, and all links together the sum of the links, unless some were erased. Owners are at
@@ -27,7 +27,7 @@ from clickcurve.keys import ALL_LINKS, link_key
 from ingest.flush import Pace
 from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_journal
 from ingest.journal.rounds import process_of
-from ingest.journal.taking import Make, Take, choose_identity, has_lost, to_adopt
+from ingest.journal.taking import Choice, Make, Take, choose_identity, has_lost, to_adopt
 from ingest.owner import Owner
 from query.reader import stored
 from storage.contract import JournalRecord, OwnerRecord, Store
@@ -38,6 +38,7 @@ from tests.ingest.journal.faulty_disk import Stopped
 from tests.ingest.owner_kit import minute_of
 from tests.simulated.cluster import REPLICAS
 from tests.simulated.connection import Connection, Fault
+from tests.simulated.frames_imports import Imports
 from tests.simulated.history import Plot
 from tests.simulated.judgement import stored_breakdowns, stored_link
 from tests.simulated.product import make_cluster, open_store
@@ -52,10 +53,11 @@ ROUNDS = 60
 USUAL = {
     "post": 40.0, "flush": 10.0, "faulty_flush": 4.0, "kill": 4.0, "start": 8.0, "pause": 3.0, "wake": 4.0,
     "close": 2.0, "adopt": 6.0, "node_down": 1.0, "node_up": 2.0, "fault": 3.0,
-    "again": 0.0, "erase": 0.0,
+    "again": 0.0, "erase": 0.0, "import_piece": 0.0,
 }  # fmt: skip
 
 REPEATING = Plot(steps=110, weights={"again": 5.0, "erase": 1.5})  # with ids, and links erased
+IMPORTING = Plot(steps=110, weights={"post": 12.0, "import_piece": 30.0, "adopt": 6.0})
 
 
 class Process:
@@ -67,6 +69,7 @@ class Process:
         self.store: Store = open_store(self.connection, history.clock)
         self.owner: Owner | None = None
         self.journal: ClusterJournal | None = None
+        self.tried: Choice | None = None  # to take or to make it had no answer
         self.adopting: set[int] = set()
         self.fenced = self.closing = False
         self.flushing = 0  # flushes under way
@@ -109,6 +112,7 @@ class FramesHistory:
         self.is_calm = False
         weights = {**USUAL, **({"adopt": 20.0, "pause": 6.0, "kill": 1.0} if self.duel else {}), **plot.weights}
         self.repeats = weights["again"] > 0
+        self.imports = Imports(self.counted)
         self._actions = [getattr(self, name) for name in weights]
         self._weights = list(weights.values())
         self._started = 0
@@ -200,27 +204,19 @@ class FramesHistory:
         store, name, token = process.store, process.life.name, process.token()
         numbers = [each.owner for each in await process.thread(self, store.owners)]
         records = await process.thread(self, store.journals().records)
-        choice = choose_identity(records, numbers, self._dead(records), name)
+        choice = choose_identity(records, numbers, self._dead(records), name, process.tried)
         self.stage.note(name, "chooses", choice)
+        process.tried = choice
         made: ClusterJournal | None = None
         if isinstance(choice, Take):
-            made = await process.thread(
-                self, partial(take_journal, store, choice.before, token, name, self.clock, False)
-            )
+            take = partial(take_journal, store, choice.before, token, name, self.clock, False)
+            made = await process.thread(self, take)
             self.counted["taken"] += made is not None
         elif isinstance(choice, Make):
-            made = await self._made(process, choice.owner, token)
+            make = partial(make_journal, store, choice.owner, token, name, self.clock)
+            made = await process.thread(self, make)
+        process.tried = None
         return made
-
-    async def _made(self, process: Process, owner: int, token: str) -> ClusterJournal | None:
-        """Makes an owner, however often: one that is made for nobody would be one too many."""
-        while True:
-            try:
-                make = partial(make_journal, process.store, owner, token, process.life.name, self.clock)
-                made: ClusterJournal | None = await process.thread(self, make)
-                return made
-            except StoreUnavailable:
-                await self.stage.pass_turns(self.rnd.randint(1, 30))
 
     async def _flush(self, process: Process) -> None:
         assert process.owner is not None
@@ -254,6 +250,11 @@ class FramesHistory:
             self.auditor.end(one, outcome)
             self.counted[outcome.name] += 1
             self.stage.note(process.life.name, outcome.name, sent.counts)
+
+    async def _import(self, process: Process) -> None:
+        assert process.owner is not None
+        with suppress(ClickcurveError):
+            await self.imports.piece(process.owner, minute_of(self.now))
 
     async def _erase(self, process: Process, link: str) -> None:
         """Erases a link. What was under way meanwhile, or may be sent again, may count or not.
@@ -335,6 +336,14 @@ class FramesHistory:
         if serving and self.repeatable:
             self.counted["repeats"] += 1
             self._spawn(self.rnd.choice(serving), self._post, *self.rnd.choice(self.repeatable[-10:]))
+
+    async def import_piece(self) -> None:
+        """One client, or two at once, sends the next piece of an import to some process."""
+        serving = self._serving()
+        if keepers := [each for each in serving if each.owner is self.imports.keeper and self.rnd.random() < 0.6]:
+            serving = keepers
+        for process in self.rnd.sample(serving, min(len(serving), self.rnd.choice([1, 1, 2]))):
+            self._spawn(process, self._import)
 
     async def erase(self) -> None:
         if serving := self._serving():
@@ -485,9 +494,17 @@ class FramesHistory:
                 rows = stored_breakdowns(self, what, pair, link)
                 if wrong := judge_words(f"{what}, {link}", total, values_of(merge_breakdowns(rows, 0, BREAKDOWN))):
                     raise Wrong(f"{what}, replicas {pair}", *wrong)
+            imported = {link: self._total(pair, link_key(link)) for link in self.imports.links()}
+            if wrong := [*self.imports.judge(imported, self._offsets())]:
+                raise Wrong(f"{what}, replicas {pair}", *wrong)
+            totals |= imported
             everything = self._total(pair, ALL_LINKS)
             if everything != sum(totals.values()) and not self.counted["erasures"]:
                 raise Wrong(f"{what}, replicas {pair}: all links have {everything:#x}, not {sum(totals.values()):#x}")
+
+    def _offsets(self) -> dict[str, int]:
+        stored = self.cluster.everything("sources").items()
+        return {str(key[0]): int(columns["position"]) for key, columns in stored}  # type: ignore[call-overload]
 
     def _total(self, pair: tuple[int, ...], key: str) -> int:
         return stored(stored_link(self, pair, key), int(self.now), CLICKS).row.lifetime

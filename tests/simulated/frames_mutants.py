@@ -1,10 +1,19 @@
 """The journal in the cluster with one rule of its protocol switched off, and the histories that notice.
 
-Rules that hardly any history is about have tests of their own: in `tests/storage/test_contract_journals.py` that a
-fence is waited for and only rises, and that a late `done` is refused; in `tests/ingest/journal/test_cluster_journal.py`
-that a claim belongs to a token, and that a begin is repeated as it was; in `test_frame_protocol.py` beside it that a
-read confirms only what came before it; in `test_frames_mutants.py` that a fence is read from a quorum. That a redone
-flush writes all rows again is in `mutants.py`.
+Rules that hardly any history is about have tests of their own, which fail when the rule is switched off:
+
+    rule | test
+    ---- | ----
+    a read of the fence settles frames acknowledged before it began | tests/ingest/journal/test_frame_protocol.py
+    a quorum has a taker's fence before it reads on | tests/storage/test_contract_journals.py: "a store that is down"
+    a taker reads the record again after the fence, and then frames | tests/ingest/journal/test_cluster_journal.py
+    a fence only rises, whichever taker's write is late | test_contract_journals.py: "a fence only rises"
+    a fence is read from a quorum | test_frames_mutants.py
+    `done` is of the holder, and names the flush begun last | test_contract_journals.py: "late done", "anybody else"
+    a claim belongs to a token, not to an epoch | test_cluster_journal.py: "the same epoch"
+    a begin of unknown outcome is repeated as it was | test_cluster_journal.py
+    a choice of unknown outcome is repeated, so a start holds one owner | test_frame_protocol.py
+    a flush that is carried out again writes all its rows | mutants.py: with journals on disks, by the same code
 """
 
 from __future__ import annotations
@@ -17,6 +26,7 @@ from typing import Any
 from unittest import mock
 
 from clickcurve.buckets.errors import JournalBroken, StoreUnavailable
+from ingest.imports.offsets import Offsets
 from ingest.journal import cluster_journal
 from ingest.journal.cluster_journal import ClusterJournal
 from ingest.journal.group_commit import GroupCommit
@@ -28,10 +38,11 @@ from storage.cassandra.tables.journals import CassandraJournals
 from storage.contract import JournalRecord, OwnerRecord
 from tests.simulated import cluster, frames_history
 from tests.simulated.cluster import Cluster, Exchange, Faults
-from tests.simulated.frames_history import REPEATING
+from tests.simulated.frames_history import IMPORTING, REPEATING
 from tests.simulated.history import Plot
 from tests.simulated.mutants import (
     Switched,
+    adopt_from_anybody,
     apply_without_mark,
     replaced,
     stamp_without_epoch,
@@ -215,13 +226,13 @@ def unrepaired(faults: Faults, repair: bool) -> Faults:
     return replace(faults, repair=False)
 
 
-def make_always(records: Sequence[JournalRecord], owners: Sequence[int], dead: Any, process: str) -> Make:
+def make_always(records: Sequence[JournalRecord], owners: Sequence[int], *rest: object) -> Make:
     return Make(max(owners, default=0) + 1)
 
 
 MUTANTS = [
     Mutant("order", plot=DUELS, off=lambda: replaced(ClusterJournal, "_send", read_before_append)),
-    Mutant("fence_read", lambda: replaced(CassandraJournals, "fence", no_fence)),
+    Mutant("fence_read", plot=DUELS, off=lambda: replaced(CassandraJournals, "fence", no_fence)),
     Mutant("lease", plot=DUELS, off=lambda: replaced(CassandraJournals, "fence", fence_lately), first=130),
     Mutant("frame_quorum", lambda: fewer("write", "frames"), seeds=200),
     Mutant("taken_quorum", plot=DUELS, off=lambda: fewer("read", "frames"), seeds=200),
@@ -248,10 +259,12 @@ MUTANTS = [
     Mutant("cut", plot=REPEATING, off=lambda: replaced(Window, "give_up", go_on_without_a_cut), seeds=60),
     Mutant("whole", lambda: replaced(CassandraJournals, "frames", frames_in_part), seeds=200),
     Mutant("done_first", lambda: replaced(ClusterJournal, "complete_flush", drop_before_done)),
-    Mutant("reread", plot=DUELS, off=lambda: replaced(cluster_journal, "take", take_without_looking_again), seeds=600),
+    Mutant("reread", plot=DUELS, off=lambda: replaced(cluster_journal, "take", take_without_looking_again), first=130),
     Mutant("epoch_stamp", lambda: replaced(store, "pinned_stamp", stamp_without_epoch), seeds=200),
     Mutant("mark", lambda: mock.patch("ingest.flushed_rows.apply", apply_without_mark)),
     Mutant("redo_first", lambda: replaced(cluster_journal, "is_unfinished", lambda record: False)),
     Mutant("unknown", lambda: replaced(ClusterJournal, "_give_up", refuse_what_is_unknown), seeds=200),
+    Mutant("keeper", plot=IMPORTING, off=lambda: replaced(Offsets, "_adopt", adopt_from_anybody), seeds=200),
+    Mutant("offsets", plot=IMPORTING, off=lambda: replaced(Offsets, "buffered", lambda self, steps: None), seeds=200),
     Mutant("slots", lambda: replaced(frames_history, "choose_identity", make_always)),
 ]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 
 import pytest
 
+from ingest.journal.cluster_journal import make_journal
+from server.process.presence import Presence
 from tests.audit.journals import Wrong
 from tests.selection import at
 from tests.simulated.adopting import ADOPTIONS, AdoptingHistory
 from tests.simulated.mutants import MUTANTS, Switched
 from tests.simulated.product import make_cluster, open_store, tell
+from tests.simulated.threaded import SimulatedFactory
 
 SEEDS = at(quick=20, full=80)
 # Rules that an adoption needs, each with the first history that notices when it is switched off.
@@ -62,3 +65,18 @@ def first_caught(off: Switched, seeds: range) -> int | None:
             except Wrong:
                 return seed
     return None
+
+
+def test_a_round_costs_the_same_requests_however_many_owners_there_are() -> None:
+    """Each worker takes one every other second."""
+    with closing(SimulatedFactory()) as factory:
+        store, requests = factory(), []
+        for owners in (2, 50):
+            for number in range(1, owners + 1):
+                make_journal(store, number, f"process.{number}", "here", lambda: 0.0)
+            before = factory.cluster.requests
+            presence = Presence(store, "other")
+            presence._look(owners)
+            requests.append(factory.cluster.requests - before)
+            assert [each.record.owner for each in store.journals().records()] == [*range(1, owners + 1)]
+    assert requests[0] == requests[1] == 3, "the own beat, those of all, their records"

@@ -11,13 +11,14 @@ import pytest
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.tables import journals
 from tests.selection import at
-from tests.simulated.frames_history import REPEATING, FramesHistory
+from tests.simulated.frames_history import IMPORTING, REPEATING, FramesHistory
 from tests.simulated.history import Plot
 from tests.simulated.product import LINKS_PER_PIECE, WritesOfEachLife
 
 SEEDS = at(quick=20, full=240)
 CHUNK = 20
 PLOT = Plot(steps=90)
+PLOTS = (PLOT, REPEATING, IMPORTING)
 
 
 def asked_for() -> range:
@@ -52,8 +53,10 @@ def test_what_was_answered_counts_once(first: int) -> None:
     seeds = range(first, min(first + CHUNK, asked_for().stop))
     counted: Counter[str] = Counter()
     for seed in seeds:
-        history = told(seed, REPEATING if seed % 2 else PLOT)
+        history = told(seed, PLOTS[seed % len(PLOTS)])
         counted.update(history.counted)
     print(f"seeds {first} to {seeds[-1]}: {dict(counted)}")
+    if "FRAMES_SEEDS" in os.environ:  # any seeds: some twenty may lack an action
+        return
     assert min(counted["acknowledged"], counted["flushes"], counted["taken"], counted["adopted"]) > len(seeds) / 4
-    assert counted["erasures"] and counted["repeats"]
+    assert counted["erasures"] and counted["repeats"] and counted["pieces"]

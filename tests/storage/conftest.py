@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,19 +7,9 @@ from pathlib import Path
 import pytest
 
 from storage.contract import Store
-from testing.cassandra.node import Node
-from tests.storage.cassandra.cassandra_kit import Keyspace
 from tests.storage.processes import Other, Start
-from tests.storage.stores import LADDER, OUTAGES, STORES, Outage, StoreFactory
+from tests.storage.stores import OUTAGES, STORES, Outage, StoreFactory
 from tests.storage.tools.copies import Make
-
-
-@pytest.fixture(scope="session")
-def cassandra_keyspace(one_node: Node) -> Iterator[Keyspace]:
-    """On a real node; tests that use it empty it first."""
-    keyspace = Keyspace(one_node, f"test_{secrets.token_hex(6)}", LADDER)
-    yield keyspace
-    keyspace.close()
 
 
 @pytest.fixture(params=STORES)

@@ -25,13 +25,18 @@ CALLER_BYTES = 64
 class Meter(Protocol):
     """One key's state."""
 
+    __slots__ = ()
+
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
         """Returns the key's quota, after a hit of this cost if it fits and is taken. Changes nothing."""
         ...
 
     def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
         """Returns the key's quota after a hit of this cost, which it counts if it fits."""
-        ...
+        quota = self.weigh(rule, at_us, cost, True)
+        if quota[0]:
+            self.charge(rule, at_us, cost, caller, False)
+        return quota
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
         """Counts a hit that fits. Returns the handle by which, if it is held, it can be taken back."""
@@ -42,8 +47,8 @@ class Meter(Protocol):
         ...
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
-        """Returns the quota with the pieces that it was summed from, and the callers of a list."""
-        ...
+        """Returns the quota with the pieces that it was summed from, if any, and the callers of a list."""
+        return quota
 
     def is_idle(self, at_us: int) -> bool:
         """Returns whether nothing counts any more, so that a new meter would answer the same."""
@@ -51,10 +56,10 @@ class Meter(Protocol):
 
     def size_bytes(self) -> int:
         """Returns what it took from the budget since it was made, without its share of a key."""
-        ...
+        return 0
 
 
-class Windows:
+class Windows(Meter):
     """`fixed` and `per_second`: for each rate a count, and the second at which its window ends.
 
     All times before that end are taken for times in that window, so a clock that steps back opens no other.
@@ -104,10 +109,7 @@ class Windows:
             if used < limit:
                 self.counts[0], self.rule = used, rule
                 return new(Quota, (True, limit, window_s, limit - used, 0.0, end, used, used, (), (), False, 0))
-        quota = self.weigh(rule, at_us, cost, True)
-        if quota[0]:
-            self.charge(rule, at_us, cost, caller, False)
-        return quota
+        return super().hit(rule, at_us, cost, caller)
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
         second = at_us // SECOND_US
@@ -138,11 +140,8 @@ class Windows:
     def is_idle(self, at_us: int) -> bool:
         return at_us // SECOND_US >= max(self.ends)
 
-    def size_bytes(self) -> int:
-        return 0
 
-
-class Opened:
+class Opened(Meter):
     """`single_counter` and `list`: a count, and for a list its callers, in a window that a hit opened."""
 
     __slots__ = ("budget", "callers", "count", "opened_us", "rule")
@@ -163,12 +162,6 @@ class Opened:
     def _counts(self, rule: Rule, at_us: int) -> bool:
         """Returns whether it holds hits that still count."""
         return self.count > 0 and at_us < closes_us(self.opened_us, rule.reaches[0].window_s)
-
-    def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
-        quota = self.weigh(rule, at_us, cost, True)
-        if quota[0]:
-            self.charge(rule, at_us, cost, caller, False)
-        return quota
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
         self.rule = rule
@@ -204,7 +197,7 @@ class Opened:
         return CALLER_BYTES * len(self.callers)
 
 
-class Tokens:
+class Tokens(Meter):
     """`token_bucket`: the levels of all rates' buckets as of a microsecond, and the claims of open reservations.
 
     The levels are in drops of the flows of the rule that it was last charged for. claims: by handle, oldest first, one
@@ -254,10 +247,7 @@ class Tokens:
                 reset_at = -((at_us // tick_us - (levels[tight] - full) // gain) * -tick_us // SECOND_US)
                 used = limit - least
                 return new(Quota, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False, 0))
-        quota = self.weigh(rule, at_us, cost, True)
-        if quota[0]:
-            self.charge(rule, at_us, cost, caller, False)
-        return quota
+        return super().hit(rule, at_us, cost, caller)
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
         levels = self._levels(rule, at_us)
@@ -298,14 +288,8 @@ class Tokens:
         self.levels, self.seen_us = levels, max(self.seen_us, at_us)
         self._keep(by_rate)
 
-    def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
-        return quota
-
     def is_idle(self, at_us: int) -> bool:
         return self._levels(self.rule, at_us) == [flow.full for flow in self.rule.flows]
-
-    def size_bytes(self) -> int:
-        return 0
 
 
 METERS: Mapping[str, Callable[[Rule, int, MemoryBudget], Meter]] = {

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from server.cli.client import draw_breakdown
-from server.cli.client.api import NamedServer, segment_of
-from server.cli.client.read import csv_result, parameters_of, subject_path, with_parameters
+from server.cli.client.api import segment_of
+from server.cli.client.read import answer_of, csv_result, question_of, with_parameters
 from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, lacks_unicode, reports, screen
@@ -37,13 +37,10 @@ def by_command(settings: Settings, names: tuple[str, ...], as_csv: bool, **flags
     if len(names) > 2:
         raise Failed(f"by takes a KEY and a DIMENSION, and {len(names)} names were given", USAGE)
     *keys, dimension = names
-    query = parameters_of(flags)
-    group = query.pop("group")
-    path = subject_path(keys[0] if keys else None, group, f"by/{segment_of(dimension)}")
+    path, query = question_of(keys[0] if keys else None, f"by/{segment_of(dimension)}", flags)
     if as_csv:
         return csv_result(settings, path, query, "values are")
-    with NamedServer(settings) as client:
-        answer = client.ask(path, query)
+    answer = answer_of(settings, path, query)
     return Result(draw_breakdown.value_lines(answer, query["tz"], screen().columns, lacks_unicode()), [answer])
 
 
@@ -61,10 +58,7 @@ def visitors_command(settings: Settings, key: str | None, **flags: Any) -> Resul
       clickcurve visitors launch --last 30d
       clickcurve visitors --group spring
     """
-    query = parameters_of(flags)
-    group = query.pop("group")
-    if key is None and group is None:
+    if key is None and flags["group_"] is None:
         raise Failed("visitors takes a KEY or a --group: those of all links together are not counted", USAGE)
-    with NamedServer(settings) as client:
-        answer = client.ask(subject_path(key, group, "visitors"), query)
+    answer = answer_of(settings, *question_of(key, "visitors", flags))
     return Result(draw_breakdown.visitor_lines(answer, screen().columns, lacks_unicode()), [answer])

@@ -101,9 +101,8 @@ def _delete_several(client: NamedServer, prefix: str | None, group: str | None, 
 
 def _under_prefix(client: NamedServer, prefix: str) -> _UnderPrefix:
     """Returns what there is under a prefix, page by page."""
-    line = ProgressLine("counting", "links")
     links, hits, first, after = 0, 0, "", None
-    try:
+    with ProgressLine("counting", "links") as line:
         while True:
             page = client.ask(
                 "/v1/links",
@@ -115,21 +114,16 @@ def _under_prefix(client: NamedServer, prefix: str) -> _UnderPrefix:
             line.show(links, None)
             if after is None:
                 return _UnderPrefix(links, hits, first, last)
-    finally:
-        line.clear()
 
 
 def _delete_links(client: NamedServer, prefix: str, expected: int | None) -> int:
     """Deletes all links of a prefix; returns how many."""
-    line = ProgressLine("delete", "links")
     deleted, more = 0, True
-    try:
+    with ProgressLine("delete", "links") as line:
         while more:
             answer = client.delete("/v1/links", {"prefix": prefix, "limit": DELETED}).json()
             deleted, more = deleted + answer["deleted"], answer["more"]
             line.show(deleted, None if expected is None else max(expected, deleted))
-    finally:
-        line.clear()
     return deleted
 
 

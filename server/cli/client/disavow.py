@@ -12,7 +12,7 @@ from clickcurve.visible import visible
 from ingest.attributes.dimensions import BOT, DIMENSIONS, TAG
 from server.cli.client.api import NamedServer, group_path, link_path, segment_of
 from server.cli.client.draw import range_text
-from server.cli.client.read import with_parameters
+from server.cli.client.read import answer_of, with_parameters
 from server.cli.main import USAGE, Failed
 from server.cli.options import Command, with_settings
 from server.cli.output import Result, ShorthandGroup
@@ -132,8 +132,7 @@ def list_rules(settings: Settings) -> Result:
     Examples:
       clickcurve disavow list
     """
-    with NamedServer(settings) as client:
-        rules = client.ask("/v1/disavow", {})["rules"]
+    rules = answer_of(settings, "/v1/disavow", {})["rules"]
     lines = (
         f"{rule['id']}  {rule['state']:<8}  {rule['moved']:>10,}  {_what(rule, None)}"
         + (f" ({waiting})" if (waiting := _waiting(rule)) else "")

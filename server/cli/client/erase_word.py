@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from server.cli.client.api import NamedServer, segment_of
+from server.cli.client.read import answer_of
 from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, ShorthandGroup
@@ -78,8 +79,7 @@ def show_erasure(settings: Settings, erasure_id: str) -> Result:
     Examples:
       clickcurve erase-word show 1f2e3d4c5b6a7988
     """
-    with NamedServer(settings) as client:
-        erasure = client.ask(f"{_PATH}/{segment_of(erasure_id)}", {})
+    erasure = answer_of(settings, f"{_PATH}/{segment_of(erasure_id)}", {})
     return Result(_lines(erasure), [erasure])
 
 

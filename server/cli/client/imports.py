@@ -194,16 +194,14 @@ async def _import_file(
     importer = Importer(sender, log, interruption.wait, kind, label, chunk_counted)
     opened: Openable = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
     try:
-        await importer.run(opened, summary)
+        with line:
+            await importer.run(opened, summary)
     except ClickcurveError as error:
-        line.clear()
         note(error.detail if error.detail.startswith(f"{file}:") else f"{file}: {error.detail}")
         return False
     except (Interrupted, asyncio.CancelledError):
-        line.clear()
         _show_receipt(file, summary, hint)
         raise
-    line.clear()
     return _show_receipt(file, summary, hint)
 
 

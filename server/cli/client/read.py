@@ -42,13 +42,21 @@ def parameters_of(flags: dict[str, Any]) -> dict[str, Any]:
     return {name.rstrip("_"): value for name, value in flags.items()}
 
 
-def subject_path(key: str | None, group: str | None, question: str = "") -> str:
-    """Returns the path of a question about a link, a group, or (neither given) all links together."""
+def question_of(key: str | None, question: str, flags: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Returns path and parameters of a question about a link, a group of --group, or (neither given) all links."""
+    query = parameters_of(flags)
+    group = query.pop("group")
     if group is None:
-        return link_path(key, question)
+        return link_path(key, question), query
     if key is not None:
         raise Failed("a question is about one KEY or one --group, not both", USAGE)
-    return group_path(group, question)
+    return group_path(group, question), query
+
+
+def answer_of(settings: Settings, path: str, query: dict[str, Any]) -> Any:
+    """Returns the server's answer to one question."""
+    with NamedServer(settings) as client:
+        return client.ask(path, query)
 
 
 def csv_result(settings: Settings, path: str, query: dict[str, Any], what: str) -> Result:
@@ -76,12 +84,10 @@ def total_command(settings: Settings, key: str | None, **flags: Any) -> Result:
       clickcurve total launch --last 7d --tz Europe/Vienna
       clickcurve total --from 2026-01-01 --to 2026-02-01
     """
-    query = parameters_of(flags)
-    group = query.pop("group")
-    ranged = any(query[name] is not None for name in ("from", "to", "last"))
-    summary = (key is not None or group is not None) and not ranged
-    with NamedServer(settings) as client:
-        answer = client.ask(subject_path(key, group, "" if summary else "total"), query)
+    ranged = any(flags[name] is not None for name in ("from_", "to_", "last_"))
+    summary = (key is not None or flags["group_"] is not None) and not ranged
+    path, query = question_of(key, "" if summary else "total", flags)
+    answer = answer_of(settings, path, query)
     if summary:
         return Result(draw.link_lines(answer, query["tz"] or "UTC", query["bots"]), [answer])
     return Result(draw.total_lines(answer, query["tz"], query["bots"]), [answer])
@@ -105,9 +111,7 @@ def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: An
       clickcurve curve launch --last 30d --tz Asia/Kolkata
       clickcurve curve --from 2026-01-01 --step 1w --csv
     """
-    query = parameters_of(flags)
-    group = query.pop("group")
-    path = subject_path(key, group, "curve")
+    path, query = question_of(key, "curve", flags)
     if as_csv:
         return csv_result(settings, path, query, "a curve is")
     with NamedServer(settings) as client:
@@ -115,7 +119,7 @@ def curve_command(settings: Settings, key: str | None, as_csv: bool, **flags: An
         if wants_json():
             return Result((), [answer])
         if answer["key"] is not None and answer["first_hit"] is None:
-            return Result(draw.undated_lines(client.ask(subject_path(key, group), {})), ())
+            return Result(draw.undated_lines(client.ask(question_of(key, "", flags)[0], {})), ())
         lines = _drawn(answer)
         step = draw.step_that_fits(answer, screen().lines) if query["step"] is None else None
         if step is not None and len(lines) >= screen().lines:
@@ -160,7 +164,6 @@ def groups_command(settings: Settings, **flags: Any) -> Result:
 
 def _ranking(settings: Settings, what: str, flags: dict[str, Any]) -> Result:
     query = parameters_of(flags)
-    with NamedServer(settings) as client:
-        answer = client.ask(f"/v1/{what}", {"sort": "hits", **query})
+    answer = answer_of(settings, f"/v1/{what}", {"sort": "hits", **query})
     lines = draw.ranking_lines(answer, what, query["tz"], query["bots"], screen().columns, lacks_unicode())
     return Result(lines, [answer])

@@ -11,7 +11,7 @@ import click
 from server import clock
 from server.cli.client import draw
 from server.cli.client.api import NamedServer
-from server.cli.client.read import with_parameters
+from server.cli.client.read import parameters_of, with_parameters
 from server.cli.main import Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, lacks_unicode, live_screen, reports, screen, show
@@ -38,7 +38,7 @@ def watch_command(settings: Settings, every: int, times: int | None, **flags: An
       clickcurve watch
       clickcurve watch --last 7d --limit 30 --every 10
     """
-    query = {name.rstrip("_"): value for name, value in flags.items()}
+    query = parameters_of(flags)
     query["last"] = query["last"] or "60m"
     with NamedServer(settings) as client:
         first = _look(client, query)

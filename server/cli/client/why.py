@@ -10,9 +10,8 @@ from zoneinfo import ZoneInfo
 import click
 
 from clickcurve.visible import visible
-from server.cli.client.api import NamedServer
 from server.cli.client.draw_breakdown import NOT_GIVEN
-from server.cli.client.read import csv_result, parameters_of, subject_path, with_parameters
+from server.cli.client.read import answer_of, csv_result, question_of, with_parameters
 from server.cli.options import with_settings
 from server.cli.output import Result, reports
 from server.settings.table import Settings
@@ -38,13 +37,10 @@ def why_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any)
       clickcurve why --group spring --from 2026-02-01 --to 2026-03-01
       clickcurve why --csv
     """
-    query = parameters_of(flags)
-    group = query.pop("group")
-    path = subject_path(key, group, "why")
+    path, query = question_of(key, "why", flags)
     if as_csv:
         return csv_result(settings, path, query, "causes are")
-    with NamedServer(settings) as client:
-        answer = client.ask(path, query)
+    answer = answer_of(settings, path, query)
     return Result(list(_lines(answer, ZoneInfo(query["tz"] or "UTC"))), [answer])
 
 

@@ -49,16 +49,8 @@ def backup_command(settings: Settings, file: Path, partial: bool) -> Result:
     path = _database(settings, "backup")
     require_database(settings.store)
     waiting = FlushWait(clock.monotonic, clock.pause)
-    try:
-        included = backup(
-            path,
-            file,
-            partial=partial,
-            look_again=waiting.look_again,
-            on_progress=_show_part("copied"),
-        )
-    finally:
-        _clear_screen()
+    with ProgressLine("copied", "pages") as line:
+        included = backup(path, file, partial=partial, look_again=waiting.look_again, on_progress=line.show)
     size = file.stat().st_size
     owners = f"{len(included)} owner{'' if len(included) == 1 else 's'}"
     object_ = {"file": str(file), "bytes": size, "owners": [asdict(owner) for owner in included]}
@@ -108,10 +100,8 @@ def restore_command(settings: Settings, file: Path) -> Result:
     """
     path = _database(settings, "restore")
     with data_folder.held(settings.data, settings.store, "clickcurve restore"):
-        try:
-            restored = restore(file, path, settings.ladder, _show_part("copied"))
-        finally:
-            _clear_screen()
+        with ProgressLine("copied", "pages") as line:
+            restored = restore(file, path, settings.ladder, line.show)
         with closing(open_store(settings.store, settings.ladder)) as store:
             owners = store.owners()
             AuditLog(store, clock.now).note(PROMPT, "restored", str(file))
@@ -134,16 +124,6 @@ def _database(settings: Settings, what: str) -> Path:
             f"{what} is for SQLite databases; {settings.store} is something else", field="store", value=settings.store
         )
     return Path(path)
-
-
-def _show_part(what: str) -> Callable[[int, int], None]:
-    """Returns a callback that shows on a terminal how much of a whole is done."""
-    return ProgressLine(what, "pages").show
-
-
-def _clear_screen() -> None:
-    if on_screen():
-        progress("")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict
 
 import click
@@ -45,9 +44,10 @@ def copy_command(settings: Settings, source: str, target: str) -> Result:
     """
     window_us = ID_WINDOW_S * 1_000_000
     since_us = int(clock.now() * 1e6) - window_us
-    line = ProgressLine("copy", "rows written or read back")
-    with ExitStack() as ending, opened(source, settings.ladder, read_only=True, may_be_new=True) as here:
-        ending.callback(line.clear)
+    with (
+        ProgressLine("copy", "rows written or read back") as line,
+        opened(source, settings.ladder, read_only=True, may_be_new=True) as here,
+    ):
         refuse_open(here.owners())  # before a target is made
         ladder = here.ladder()
         with opened(target, ladder, may_be_new=True) as there:

@@ -76,12 +76,8 @@ def verify_command(settings: Settings) -> Result:
       clickcurve verify
       clickcurve verify --store sqlite:////backup/clickcurve.db
     """
-    line = ProgressLine("verify", "rows")
-    try:
-        with reading(settings) as (store, ladder):
-            report = verify(store, ladder, line.show)
-    finally:
-        line.clear()
+    with ProgressLine("verify", "rows") as line, reading(settings) as (store, ladder):
+        report = verify(store, ladder, line.show)
     return Result(_verified_lines(report), [asdict(report)], FAILED if report.broken_rows else 0)
 
 
@@ -152,16 +148,14 @@ def export_command(settings: Settings, out: TextIO | None) -> Result:
     if out.name != "-":
         os.fchmod(out.fileno(), 0o600)  # keys of links may be secrets
     links, groups, left_out = 0, 0, ""
-    progress_line = ProgressLine("export", "rows")
     try:
-        for line in _exported(settings, progress_line.show):
-            out.write(json_line(line) + "\n")
-            links, groups = links + ("key" in line), groups + ("group" in line)
+        with ProgressLine("export", "rows") as progress_line:
+            for line in _exported(settings, progress_line.show):
+                out.write(json_line(line) + "\n")
+                links, groups = links + ("key" in line), groups + ("group" in line)
     except LeftOut as error:
         left_out = error.message
         note(left_out)
-    finally:
-        progress_line.clear()
     return Result((), [{"file": out.name, "links": links, "groups": groups}], FAILED if left_out else 0)
 
 

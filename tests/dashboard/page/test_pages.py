@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 from zoneinfo import ZoneInfo
 
-import httpx
 import msgspec
 import pytest
 from fastapi import FastAPI
@@ -28,6 +27,7 @@ from dashboard.page.templates import Templates
 from dashboard.page.view import EVER, PageView, view_of
 from dashboard.questions import BrokenDown, Questions
 from query.breakdowns.why import ChangeQueries
+from testing.asgi import ask_app
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import QueriedNodes
 
@@ -313,12 +313,8 @@ def test_a_page_that_cannot_be_answered_now_says_so_and_tries_again() -> None:
     app = FastAPI()
     app.include_router(page_routes(pages, Templates(), lambda: NOW, lambda scope: False, lambda: 0))
 
-    async def asked(path: str) -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://node") as client:
-            return await client.get(path)
-
     for path in ("/", "/links/a%2Fb", "/groups/g"):
-        answer = run(asked(path))
+        answer = ask_app(app, "GET", path)
         assert answer.status_code == 503 and answer.headers["content-type"].startswith("text/html")
         assert "the store does not answer" in answer.text and 'data-live="5"' in answer.text
         assert "Trying again" in answer.text and 'href="system"' in answer.text.replace("../", "")
@@ -332,12 +328,13 @@ def test_each_worker_says_how_it_is_and_what_is_wrong_stands_out() -> None:
         "journal_limit_bytes": 1 << 30, "buffer_bytes": 9 << 20, "buffer_limit_bytes": 1 << 29, "damaged_rows": 0,
     }  # fmt: skip
     ill = {**well, "store_up": 0, "flush_stuck": 1, "damaged_rows": 2, "flushes_total": 7, "failed_flushes_total": 3}
-    workers = {"journal-1": well, "journal-2": ill}
-    states = {"journal-1": "open", "journal-2": "fenced"}
+    in_cluster = {name: value for name, value in well.items() if name != "journal_limit_bytes"}
+    workers = {"journal-1": well, "journal-2": ill, "journal-3": in_cluster}
+    states = {"journal-1": "open", "journal-2": "fenced", "journal-3": "open"}
     facts = NodeFacts(workers, states, "sqlite", "1")
     pages = Pages(cast(Questions, Down()), Down().limit_curve, dict, lambda: facts, float)
     text = Templates().render("system.html", root="", view=PageView(), signed_in=False, shared=False, **pages.node())
-    first, second = (re.sub(r"\s+", " ", part) for part in text.split("journal-2"))
+    first, second, third = (re.sub(r"\s+", " ", part) for part in re.split("journal-[23]", text))
     for words in (
         '"good">yes</dd>',
         '"good">up</dd>',
@@ -349,6 +346,7 @@ def test_each_worker_says_how_it_is_and_what_is_wrong_stands_out() -> None:
         assert words in first, words
     for words in ("no: fenced", '"bad">down', "3 s: stuck", "7, 3 failed", '"bad">2</dd>', "0 hits into 0 rows"):
         assert words in second, words
+    assert "Journal in the cluster</dt><dd>3 KiB</dd>" in third, "no disk's limit holds for it"
 
 
 # --- groups and what hits said ------------------------------------------------------------------------------------

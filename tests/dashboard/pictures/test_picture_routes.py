@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from io import BytesIO
 from typing import Any
@@ -19,6 +18,7 @@ from dashboard.pictures.axes import count_words
 from dashboard.pictures.picture_routes import picture_routes
 from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
+from testing.asgi import ask_app
 from tests.query.queried_nodes import Limits, QueriedNodes
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
@@ -51,11 +51,7 @@ def node() -> QueryEndpoint:
 
 
 def get(node: QueryEndpoint, path: str) -> httpx.Response:
-    async def asked() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=node), base_url="http://node") as client:
-            return await client.get(path)
-
-    return asyncio.run(asked())
+    return ask_app(node, "GET", path)
 
 
 @pytest.mark.parametrize("query", ["", "?last=30d&step=1h&tz=Asia/Kathmandu", "?from=0&step=1mo", "?step=1m&last=1h"])

@@ -35,6 +35,7 @@ from ingest.reading.body_budget import BodyBudget
 from ingest.reading.counters import IngestCounters
 from server.http.problems import Problems
 from storage.contract import Source
+from testing.asgi import ask_app
 from tests.ingest.imports.import_kit import NOW, expected, log_lines, no_wait
 
 TODAY = fold_day(NOW) * DAY_S
@@ -85,11 +86,7 @@ class Imports:
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://host")
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> httpx.Response:
-        async def asking() -> httpx.Response:
-            async with self.client() as client:
-                return await client.request(method, path, content=body, headers=headers)
-
-        return asyncio.run(asking())
+        return ask_app(self.app, method, path, content=body, headers=headers)
 
     def post(self, body: bytes, query: str = "from=0&to=10", media: str = LINES, **headers: str) -> httpx.Response:
         return self.ask("POST", f"/v1/import/s?{query}", body, **{"Content-Type": media, **headers})

@@ -1,20 +1,20 @@
-"""The drivers of the journal's contract, as its suite meets them: what outlives a process, and faults in it."""
+"""The drivers of the journal's contract over each store, as its suite meets them: what outlives a process, faults."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from clickcurve.buckets.errors import StoreUnavailable
 from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_journal
 from ingest.journal.contract import Journal
 from ingest.journal.disk_journal import SLOW_SYNC_S, DiskJournal
-from storage.contract import FramePlace
-from storage.memory_journals import MemoryJournals
-from storage.memory_store import MemoryStore
+from storage.contract import FramePlace, Journals, Store
 from tests.ingest.claim_kit import NOW
 from tests.ingest.journal.faulty_disk import Fault, FaultyDisk
+from tests.storage.stores import STORES, StoreFactory
 
 FOLDER = Path("/journal")
 
@@ -25,7 +25,7 @@ class Driver(Protocol):
     A fault concerns the next commit, and all calls until `heal`.
     """
 
-    store: MemoryStore
+    store: Store
 
     def open(self) -> Journal:
         """Opens the journal as the next process does."""
@@ -45,8 +45,8 @@ class Driver(Protocol):
 class OnDisk:
     """A disk that forgets what was not synced. slow: commits are settled later, by a thread."""
 
-    def __init__(self, *, slow: bool) -> None:
-        self.store = MemoryStore()
+    def __init__(self, stores: StoreFactory, *, slow: bool = False) -> None:
+        self.store = stores()
         self._disk = FaultyDisk()
         self._slow = slow
 
@@ -68,22 +68,25 @@ class OnDisk:
         self._disk.fault = None
 
 
-class FaultyJournals(MemoryJournals):
-    """Frames in memory, with a cluster that is down, or answers nothing."""
+class FaultyJournals:
+    """The journals of a store, in a cluster that is down, or answers nothing about frames."""
 
-    def __init__(self, store: MemoryStore) -> None:
-        super().__init__(store._lock, store._owners)
+    def __init__(self, journals: Journals) -> None:
+        self._journals = journals
         self.is_down = False
         self.keeps = True
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journals, name)
+
     async def append(self, place: FramePlace, frame: bytes) -> None:
         if self.keeps:
-            await super().append(place, frame)
+            await self._journals.append(place, frame)
         self._answer()
 
     async def fence(self, owner: int) -> int:
         self._answer()
-        return await super().fence(owner)
+        return await self._journals.fence(owner)
 
     def _answer(self) -> None:
         if self.is_down:
@@ -91,11 +94,12 @@ class FaultyJournals(MemoryJournals):
 
 
 class InCluster:
-    """A store in memory. A crash costs nothing there, and each process takes the owner of the one before."""
+    """A crash costs nothing there, and each process takes the owner of the one before."""
 
-    def __init__(self) -> None:
-        self.store = MemoryStore()
-        self.journals = self.store._journals = FaultyJournals(self.store)
+    def __init__(self, stores: StoreFactory) -> None:
+        self.store = stores()
+        self.journals = FaultyJournals(self.store.journals())
+        self.store.journals = lambda: self.journals  # type: ignore[method-assign]
         self._taken = 0
         self._opened: list[ClusterJournal] = []
 
@@ -126,8 +130,26 @@ class InCluster:
         self._opened[-1]._window.gave_up = False
 
 
-DISKS: dict[str, Callable[[], Driver]] = {
-    "disk": lambda: OnDisk(slow=False),
-    "slow disk": lambda: OnDisk(slow=True),
+DISKS: dict[str, Callable[[StoreFactory], Driver]] = {
+    "disk": OnDisk,
+    "slow disk": lambda stores: OnDisk(stores, slow=True),
 }
-DRIVERS: dict[str, Callable[[], Driver]] = {**DISKS, "cluster": InCluster}
+# Each with the store that it is for.
+DRIVERS: dict[str, tuple[Callable[[StoreFactory], Driver], str]] = {
+    **{name: (make, "memory") for name, make in DISKS.items()},
+    "disk, with sqlite": (OnDisk, "sqlite"),
+    "cluster": (InCluster, "memory"),
+    "cluster, simulated": (InCluster, "simulated"),
+    "cassandra": (InCluster, "cassandra"),
+}
+
+
+@contextmanager
+def driven(name: str, folder: Path, fixture: Callable[[str], Any]) -> Iterator[Driver]:
+    """A driver over its store, empty."""
+    make, store = DRIVERS[name]
+    stores = STORES[store](folder, fixture)
+    try:
+        yield make(stores)
+    finally:
+        stores.close()

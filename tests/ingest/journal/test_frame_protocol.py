@@ -177,6 +177,16 @@ def test_a_start_takes_what_an_earlier_attempt_of_it_has_claimed_for_nobody() ->
     assert choose_identity([owned(1, "x.1", CLOSED), owned(2, "gone.1"), mine], [3], {"gone"}, "me") == Take(mine)
 
 
+def test_a_start_repeats_a_choice_of_unknown_outcome_while_it_may_be_carried_out_late() -> None:
+    tried, closed = Take(owned(2, "gone.1")), owned(1, "x.1", CLOSED)
+    assert choose_identity([closed, tried.before], [1, 2], (), "me", tried) == tried, "whoever lives again"
+    for late in (owned(2, "me.1"), JournalRecord(replace(tried.before.record, begun=7)), owned(2, "b.1")):
+        chosen = choose_identity([closed, late], [1, 2], (), "me", tried)
+        assert chosen == Take(late if late.record.holder == "me.1" else closed), "the claim is decided"
+    assert choose_identity([closed], [1], (), "me", Make(2)) == Make(2)
+    assert choose_identity([closed, owned(2, "b.1")], [1, 2], (), "me", Make(2)) == Take(closed)
+
+
 def test_an_owner_that_is_being_emptied_is_adopted_with_its_adopter() -> None:
     both = [owned(1, "gone.1"), owned(2, "gone.2", journal=EMPTYING)]
     assert to_adopt([*both, owned(3, "b.1"), owned(4, "gone.1", CLOSED)], {"gone"}, "me", ()) == both

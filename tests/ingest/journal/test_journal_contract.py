@@ -1,4 +1,4 @@
-"""What every journal keeps of its contract, whatever keeps it: a disk, one that is slow, or the cluster.
+"""What every journal keeps of its contract, whatever keeps it: a disk, one that is slow, or a cluster; on every store.
 
 A driver that loses power at a crash, and whose answers get lost, must find each group that was acknowledged, none that
 was refused, and of the others whole ones, for good.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -18,16 +19,17 @@ from ingest.batch import Batch
 from ingest.flush import Pace
 from ingest.journal.contract import Frame, Journal
 from ingest.owner import Owner
-from storage.contract import CLOSED, Held
-from storage.memory_store import MemoryStore
+from storage.contract import CLOSED, Held, Store
 from tests.ingest.claim_kit import NOW, lifetime
-from tests.ingest.journal.drivers import DISKS, DRIVERS, Driver
+from tests.ingest.journal.drivers import DISKS, DRIVERS, Driver, driven
 from tests.ingest.owner_kit import counts, minute_of
+from tests.storage.stores import MemoryFactory
 
 
-@pytest.fixture(params=sorted(DRIVERS))
-def driver(request: pytest.FixtureRequest) -> Driver:
-    return DRIVERS[request.param]()
+@pytest.fixture(params=DRIVERS)
+def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Driver]:
+    with driven(request.param, tmp_path, request.getfixturevalue) as driver:
+        yield driver
 
 
 async def opened(driver: Driver) -> tuple[Journal, Held]:
@@ -51,7 +53,7 @@ def found(journal: Journal) -> list[Frame]:
     return sorted(journal.frames())
 
 
-async def claimed(journal: Journal, store: MemoryStore) -> Held:
+async def claimed(journal: Journal, store: Store) -> Held:
     """Claims as an owner does, from a thread."""
     names = iter(map(str, range(100)))
     with ThreadPoolExecutor(1) as thread:
@@ -109,10 +111,10 @@ async def test_a_group_whose_answer_was_lost_is_there_whole_or_not_at_all_and_st
         assert found(driver.open()) == first
 
 
-@pytest.mark.parametrize("make", DISKS.values(), ids=DISKS.keys())
-async def test_one_process_at_a_time_holds_it(make: Callable[[], Driver]) -> None:
+@pytest.mark.parametrize("name", DISKS)
+async def test_one_process_at_a_time_holds_it(name: str, tmp_path: Path) -> None:
     """A journal in the cluster is taken instead, and its holder hears of it before the next answer."""
-    driver = make()
+    driver = DISKS[name](MemoryFactory(tmp_path))
     journal = driver.open()
     with pytest.raises(JournalHeld):
         driver.open()
@@ -163,7 +165,10 @@ async def test_each_process_claims_one_epoch_later_and_gives_the_number_back_at_
     assert record.state == CLOSED
 
 
-@pytest.mark.parametrize("seed", range(20))
+HISTORIES = [(name, seed) for name in DRIVERS for seed in range(5 if name == "cassandra" else 20)]
+
+
+@pytest.mark.parametrize(("driver", "seed"), HISTORIES, indirect=["driver"])
 def test_an_owner_counts_each_hit_once_whatever_keeps_its_journal(driver: Driver, seed: int) -> None:
     """Random histories of hits, faults, flushes and crashes; a hit whose answer was lost may count or not."""
     chance, store = random.Random(seed), driver.store

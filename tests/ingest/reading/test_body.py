@@ -47,7 +47,7 @@ def test_hits_are_summed_by_minute_and_key() -> None:
 
 def test_late_is_before_the_oldest_day_kept_in_minutes() -> None:
     hits = [{"key": "a", "ts": DAY}, {"key": "a", "ts": DAY - 1, "count": 3}, {"key": "a", "ts": 0, "bot": True}]
-    assert receipt_of(json.dumps(hits).encode()) == Receipt(counted=5, duplicate=0, late=4, refused=0)
+    assert receipt_of(json.dumps(hits).encode()) == Receipt(counted=5, duplicate=0, late=4, refused=0, items=())
 
 
 def test_the_tolerance_for_clocks_ahead_ends_within_a_minute() -> None:
@@ -60,7 +60,7 @@ def test_the_tolerance_for_clocks_ahead_ends_within_a_minute() -> None:
 @pytest.mark.parametrize("body", [b"[]", b" [ ] ", b"\xef\xbb\xbf[]", b"[\n]\n"])
 def test_an_empty_array_counts_nothing_and_is_fine(body: bytes) -> None:
     receipt = receipt_of(body)
-    assert receipt == Receipt(0, 0, 0, 0)
+    assert receipt == Receipt(0, 0, 0, 0, ())
     assert receipt.status == 200
     assert sums_from(body).batch() is None
 
@@ -244,7 +244,7 @@ def test_one_value_a_line_even_if_all_values_are_good() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"\n", b"\r\n\r\n", b" \t\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
 def test_no_lines_are_no_hits(body: bytes) -> None:
-    assert receipt_of(body, Media.lines) == Receipt(0, 0, 0, 0)
+    assert receipt_of(body, Media.lines) == Receipt(0, 0, 0, 0, ())
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\n\n", b" \n"])
@@ -265,7 +265,7 @@ def test_a_line_nested_too_deeply_is_refused_alone() -> None:
 )
 def test_a_large_array_is_read_to_the_last_hit(separator: bytes, element: bytes) -> None:
     body = b"[" + separator.join([element] * 30_000) + b"]"
-    assert receipt_of(body) == Receipt(counted=30_000, duplicate=0, late=0, refused=0)
+    assert receipt_of(body) == Receipt(counted=30_000, duplicate=0, late=0, refused=0, items=())
 
 
 @pytest.mark.parametrize("element", [b"1", b"[]", b'"},{"', b"{}", b'[["a","b"]]', b"{}   "])
@@ -299,7 +299,7 @@ def test_a_hit_has_at_most_a_mebibyte(over: int) -> None:
 def test_a_large_value_between_others_is_skipped() -> None:
     huge = b'{"key":"h","x":"' + b"y" * 500_000 + b'","z":[' + b"[]," * 100_000 + b"0]}"
     body = b"[" + b",".join([b'{"key":"a"}', huge, b'{"key":"b"}'] * 2) + b"]"
-    assert receipt_of(body) == Receipt(counted=6, duplicate=0, late=0, refused=0)
+    assert receipt_of(body) == Receipt(counted=6, duplicate=0, late=0, refused=0, items=())
 
 
 def test_quotes_without_end_are_found_at_once() -> None:

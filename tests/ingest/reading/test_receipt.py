@@ -36,18 +36,18 @@ def test_a_receipt_is_json_with_its_items_in_order() -> None:
         "items": [{"index": 3, "status": "refused", "field": "key", "value": 'a"b', "reason": "why"}],
         "items_omitted": 5,
     }
-    assert list(json.loads(Receipt(0, 0, 0, 0).encode())) == ["counted", "duplicate", "late", "refused", "items"]
+    assert list(json.loads(Receipt(0, 0, 0, 0, ()).encode())) == ["counted", "duplicate", "late", "refused", "items"]
 
 
 @pytest.mark.parametrize(
     ("receipt", "status"),
     [
-        (Receipt(0, 0, 0, 0), 200),
-        (Receipt(1, 0, 0, 0), 200),
-        (Receipt(1, 0, 0, 9), 200),
-        (Receipt(0, 1, 0, 0), 200),
-        (Receipt(0, 1, 0, 9), 200),
-        (Receipt(0, 0, 0, 1), 422),
+        (Receipt(0, 0, 0, 0, ()), 200),
+        (Receipt(1, 0, 0, 0, ()), 200),
+        (Receipt(1, 0, 0, 9, ()), 200),
+        (Receipt(0, 1, 0, 0, ()), 200),
+        (Receipt(0, 1, 0, 9, ()), 200),
+        (Receipt(0, 0, 0, 1, ()), 422),
     ],
 )
 def test_only_a_body_without_a_good_hit_is_a_422(receipt: Receipt, status: int) -> None:

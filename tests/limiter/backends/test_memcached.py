@@ -28,7 +28,7 @@ from clickcurve.limiter.backends.packed_meters import UNBOUNDED, pack_meter
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import FAILURES, STRATEGIES
 from testing.backend_servers import Served, memcached_server
-from testing.program import TRIES
+from testing.server import TRIES
 from tests.limiter.given import ANN, BEN, T, free, hits, ten
 from tests.limiter.places import PATIENCE_S, Place
 

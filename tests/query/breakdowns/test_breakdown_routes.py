@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -21,6 +20,7 @@ from query.http.routes import routes
 from server.http.gateway import Gateway, made_safe
 from server.http.problems import Problems
 from server.tokens.token import Scope as Allowed
+from testing.asgi import ask_app
 from testing.tokens import add_token, gate_of
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import Limits, unnoted
@@ -56,12 +56,7 @@ class Served:
         raise AssertionError(f"{keys} is not to be erased")
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        async def asked() -> httpx.Response:
-            transport = httpx.ASGITransport(app=cast(Any, self.door))
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-                return await client.request(method, path, **options)
-
-        return asyncio.run(asked())
+        return ask_app(self.door, method, path, url="http://localhost", **options)
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         return self.ask("GET", path, **options)

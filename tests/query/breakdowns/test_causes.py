@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import astuple, replace
 
+from clickcurve.answers import DimensionAnswer, HiddenChange
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
-from query.breakdowns.causes import ComparedSpans, DimensionCauses, TimeSpan, compare_spans, count_spans, find_causes
+from query.breakdowns.causes import ComparedSpans, TimeSpan, compare_spans, count_spans, find_causes
 from query.breakdowns.unrecorded import BreakdownRow
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.breakdowns.test_against_raw_attributes import worlds
@@ -26,7 +27,7 @@ def row_of(nodes: AttributeNodes, key: str | None) -> BreakdownRow:
 
 def causes_in(
     nodes: AttributeNodes, key: str | None, dimension: str, before: TimeSpan, after: TimeSpan, limit: int = 1_000
-) -> tuple[ComparedSpans, DimensionCauses]:
+) -> tuple[ComparedSpans, DimensionAnswer]:
     row = row_of(nodes, key)
     spans = compare_spans(row, before, after)
     return spans, find_causes(row, dimension, spans, nodes.since[dimension], limit, nodes.bounded)
@@ -52,7 +53,9 @@ def test_changes_add_up_and_every_bound_is_true(data: st.DataObject, dimension: 
     hits = [nodes.of(key, dimension, *span) for span in (compared.before, compared.after)]
     (was, unrecorded_before), (now, unrecorded_after) = (nodes.truth(each, dimension) for each in hits)
     change = sum(hit.count for hit in hits[1]) - sum(hit.count for hit in hits[0])
-    assert sum(cause.change for cause in found.causes) + found.hidden_change + found.other + found.unrecorded == change
+    assert (
+        sum(cause.change for cause in found.causes) + found.not_shown.change + found.other + found.unrecorded == change
+    )
     if nodes.since[dimension] == 0:
         assert found.unrecorded == unrecorded_after - unrecorded_before == 0
     for cause in found.causes:
@@ -95,22 +98,22 @@ def two_weeks(before: dict[str, int], after: dict[str, int]) -> tuple[AttributeN
 def test_a_new_referrer_explains_the_change() -> None:
     nodes, before, after = two_weeks({"a": 100, "b": 50}, {"a": 110, "b": 55, "t.example": 940})
     _, found = causes_in(nodes, "k", "ref", before, after)
-    assert found.causes[0][:4] == ("t.example", 940, 940, 940)
+    assert astuple(found.causes[0])[:4] == ("t.example", 940, 940, 940)
     assert found.explains > 0.9
 
 
 def test_common_growth_names_nothing() -> None:
     nodes, before, after = two_weeks({"a": 100, "b": 50}, {"a": 200, "b": 100})
     _, found = causes_in(nodes, "k", "ref", before, after)
-    assert found == DimensionCauses("ref", 0.0, [], 2, 150, 0, 0)
+    assert found == DimensionAnswer("ref", 0.0, [], HiddenChange(2, 150), 0, 0)
 
 
 def test_what_is_not_shown_is_summed() -> None:
     nodes, before, after = two_weeks({"a": 100, "b": 50, "c": 9}, {"a": 300, "b": 5, "c": 9})
     _, found = causes_in(nodes, "k", "ref", before, after, limit=1)
     assert [cause.value for cause in found.causes] == ["a"]
-    assert found.hidden == 2
-    assert found.causes[0].change + found.hidden_change == 155
+    assert found.not_shown.values == 2
+    assert found.causes[0].change + found.not_shown.change == 155
 
 
 def test_spans_that_share_buckets_are_compared_by_the_rest() -> None:
@@ -119,7 +122,7 @@ def test_spans_that_share_buckets_are_compared_by_the_rest() -> None:
     week(nodes, after[0], {"b": 20})
     week(nodes, before[0] - 4 * DAY_S, {"b": 40})
     _, found = causes_in(nodes, "k", "ref", (before[0] - 4 * DAY_S, before[1]), (before[0], after[1]))
-    assert found.causes == [("a", 130, 130, 130, 100, 230), ("b", -20, -20, -20, 90, 70)]
+    assert list(map(astuple, found.causes)) == [("a", 130, 130, 130, 100, 230), ("b", -20, -20, -20, 90, 70)]
 
 
 def test_a_total_that_did_not_change_is_explained_by_nothing() -> None:

@@ -8,6 +8,6 @@ from server.process import jobs
 
 if __name__ == "__main__":
     jobs.ALERTS_S = 1
-    jobs.DUTIES_S = 0.2  # type: ignore[assignment]
+    jobs.DUTIES_S = 0.5  # type: ignore[assignment]
     watch.PAUSES_S = (1,) * len(watch.PAUSES_S)  # type: ignore[assignment]
     main(prog_name="clickcurve")

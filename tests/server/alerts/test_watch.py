@@ -171,6 +171,30 @@ def test_of_two_nodes_that_judge_at_the_same_time_one_says_it() -> None:
     assert (one.visit(20), other.visit(20)) == ([], ["msg_1"])
 
 
+@pytest.mark.parametrize("skew_s", [180, -180])
+def test_clocks_that_differ_by_minutes_make_no_change_when_another_server_goes_on(skew_s: int) -> None:
+    one = hot()
+    other = WatchedNode(OVER, store=one.store)
+    other.nodes.hit("launch", NOW - 60, 11)
+    other.nodes.now += skew_s
+    assert one.visit() == ["msg_1"]
+    for after_s in (20, 60, 120):
+        assert other.visit(after_s) == []
+    assert one.visit(200) == ["msg_1"]
+    assert other.visit(HOUR) == ["msg_1"], "of its own: it is over"
+    assert json.loads(other.receiver.posts[0][1])["type"] == "alert.over"
+    assert one.visit(HOUR) == ["msg_1"]
+
+
+def test_a_clock_that_was_wrong_by_days_stops_no_alert() -> None:
+    node = hot()
+    node.nodes.now += 3 * DAY
+    node.nodes.hit("launch", node.nodes.now - 60, 11)
+    assert node.visit() == ["msg_1"]
+    node.nodes.now = NOW + 2 * HOUR
+    assert node.visit() == ["msg_1", "msg_2"]
+
+
 def test_a_state_that_was_stored_and_not_confirmed_is_found_at_the_next_visit() -> None:
     node = hot()
     node.store.after = unavailable()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import httpx
@@ -15,6 +14,7 @@ from server.compat.graphite.routes import graphite_routes
 from server.compat.graphite.series import SeriesReader
 from server.compat.prometheus.routes import prometheus_routes
 from server.http.problems import Problems
+from testing.asgi import ask_app
 from tests.query.queried_nodes import QueriedNodes
 
 NOW = 1_772_407_710  # 2026-03-01T23:28:30Z, a Sunday
@@ -34,12 +34,7 @@ class Asked:
         self.app = app
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        async def asked() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://node") as client:
-                return await client.request(method, path, **options)
-
-        return asyncio.run(asked())
+        return ask_app(self.app, method, path, **options)
 
     def get(self, path: str, **parameters: Any) -> httpx.Response:
         return self.ask("GET", path, params=parameters)

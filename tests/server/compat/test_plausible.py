@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -16,6 +15,7 @@ from server.compat.hit_sender import HitSender
 from server.compat.otlp import PIECE_HITS, otlp_routes
 from server.compat.plausible import plausible_routes
 from server.http.problems import Problems
+from testing.asgi import ask_app
 from tests.ingest.http_kit import MINUTE, NOW, Client
 
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -34,14 +34,9 @@ class CompatIntake:
         self.app.include_router(otlp_routes(sender))
 
     def post(self, path: str, body: object, **headers: str) -> httpx.Response:
-        async def asked() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.app)
-            content = body if isinstance(body, bytes) else json.dumps(body).encode()
-            async with httpx.AsyncClient(transport=transport, base_url="http://node") as client:
-                named = {name.replace("_", "-"): value for name, value in headers.items()}
-                return await client.post(path, content=content, headers={"user-agent": BROWSER, **named})
-
-        return asyncio.run(asked())
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return ask_app(self.app, "POST", path, content=content, headers={"user-agent": BROWSER, **named})
 
     def event(self, event: object, **headers: str) -> httpx.Response:
         return self.post("/api/event", event, **{"content_type": "text/plain", **headers})

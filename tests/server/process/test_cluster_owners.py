@@ -18,6 +18,7 @@ from clickcurve.buckets.errors import (
     StoreUnavailable,
 )
 from ingest.batch import Batch, SourceStep
+from ingest.journal.cluster_journal import ClusterJournal
 from ingest.journal.rounds import DEAD_FOR_ADOPTERS
 from server.app import serve, startup
 from server.app.shutdown import Signals, StoppedEarly
@@ -27,7 +28,7 @@ from server.settings.reading import read_settings
 from storage.cassandra.cql import Cql
 from storage.cassandra.node_settings import forgetful
 from storage.cassandra.store import CassandraStore
-from storage.contract import CLOSED, OPEN, JournalRecord
+from storage.contract import CLOSED, OPEN, JournalRecord, OwnerRecord
 from storage.memory_journals import MemoryJournals
 from storage.memory_store import MemoryStore
 
@@ -88,9 +89,15 @@ class Server:
         return int((await self.get(f"/v1/links/{key}/total"))["total"])
 
     async def metric(self, name: str) -> float:
-        lines = (await self._client.get("/metrics")).text.splitlines()
-        (line,) = [each for each in lines if each.startswith(f"clickcurve_{name}{{")]
+        (line,) = await self._samples(name)
         return float(line.rpartition(" ")[2])
+
+    async def has_metric(self, name: str) -> bool:
+        return bool(await self._samples(name))
+
+    async def _samples(self, name: str) -> list[str]:
+        lines = (await self._client.get("/metrics")).text.splitlines()
+        return [each for each in lines if each.startswith(f"clickcurve_{name}{{")]
 
     async def die(self) -> None:
         """Does nothing more by itself, as a process that is killed, or suspended."""
@@ -159,6 +166,8 @@ async def test_hits_of_a_server_that_is_gone_are_emptied_by_another(cluster: Clu
         assert await second.metric("dead_owners") == 1
         await second.look()
         assert await second.metric("adopted_owners_total") == 1
+        assert await second.metric("journal_bytes") <= await second.metric("buffer_limit_bytes")
+        assert not await second.has_metric("journal_limit_bytes"), "that of a disk"
         assert [await second.total(key) for key in ("launch", "other")] == [3, 1]
         assert (cluster.record(1).record.state, cluster.record(1).record.epoch) == (CLOSED, 2)
 
@@ -300,6 +309,26 @@ async def test_what_the_last_server_held_in_the_cluster_waits_there_for_one_that
             assert (helper.worker.owner.number, await helper.total("launch")) == (1, 1)
         assert await disk.total("launch") == 2
         assert {each.owner: each.state for each in cluster.owners()} == {1: CLOSED, 2: OPEN}
+
+
+async def test_a_start_whose_claim_has_no_answer_repeats_it_and_holds_one_owner(
+    cluster: Cluster, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed: list[int] = []
+
+    def claim(before: OwnerRecord, after: OwnerRecord) -> bool:
+        claimed.append(before.owner)
+        if len(claimed) == 1:
+            cluster.close_owner(held)  # another one is free now, and comes first
+            raise StoreUnavailable("no answer")
+        return MemoryStore.claim(cluster, before, after)
+
+    async with start() as first:
+        async with start():
+            held = cast(ClusterJournal, first.cluster.own).held
+        monkeypatch.setattr(cluster, "claim", claim)
+        async with start() as second:
+            assert (claimed, second.worker.owner.number) == ([2, 2], 2)
 
 
 async def test_two_that_take_the_same_owner_get_one_each(cluster: Cluster, start: Start) -> None:

@@ -287,6 +287,15 @@ def test_a_copy_is_divided_since_no_earlier_than_either_and_has_no_salts(make: M
     assert target.notes() == {"since:ref": "900", "since:os": str(NOW_US // 1_000_000)}
 
 
+def test_what_alerts_have_sent_comes_along_and_who_judges_them_does_not(make: Make) -> None:
+    source, target = filled(make("memory")), make("memory")
+    for name in ("ledger:alert-1", "ledger:alert-2", "duty:alerts"):
+        source.note(name, f"{name} of the source")
+    target.note("ledger:alert-2", "of the target")
+    copied(source, target)
+    assert target.notes() == {"ledger:alert-1": "ledger:alert-1 of the source", "ledger:alert-2": "of the target"}
+
+
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_rules_that_call_hits_bots_come_along(make: Make, kind: str) -> None:
     source, target = filled(make("memory")), make(kind)
