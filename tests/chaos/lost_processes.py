@@ -15,7 +15,7 @@ from tests.crash.wire import Wire
 
 LOOK_EVERY_S = 0.25
 ANSWERED_WITHIN_S = 5.0
-LAST_LOOK_S = 60.0
+LAST_LOOKS = 8
 SETTLED_S = 0.5  # until the clients have read every answer that came before the end
 
 
@@ -37,6 +37,7 @@ class LostProcesses:
         self._group = group
         self._owners = owners
         self._auditor = auditor
+        self._ending = False
         self._followed: set[Holder] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -50,10 +51,9 @@ class LostProcesses:
 
     async def end(self) -> None:
         """Looks for the last time: everything is flushed, so what does not show soon never does."""
+        self._ending = True
         if self._tasks:
-            _, vain = await asyncio.wait(self._tasks, timeout=LAST_LOOK_S)
-            for task in vain:
-                task.cancel()
+            await asyncio.wait(self._tasks)
 
     def never_shown(self) -> list[str]:
         """Returns a sentence for each loss of which something has not shown."""
@@ -69,7 +69,11 @@ class LostProcesses:
             return
         loss = LostProcess(lost.number, how, len(missing))
         self.all.append(loss)
+        looks = 0
         while missing := await self._missing(lost, missing):
+            looks += self._ending
+            if looks > LAST_LOOKS:
+                return
             await asyncio.sleep(LOOK_EVERY_S)
         loss.shown_s = time.monotonic() - since
 
