@@ -116,27 +116,26 @@ def _rates(what: str, disk: Sequence[Driven], cluster: Sequence[Driven], hits: i
     return Line(what, rate(median(mine)), f"{took}; {ratio}; {group}; {processor}; within {spread(mine)}", aim)
 
 
-def _moments(served: Served, keys: Sequence[str], per_s: float, seconds: float) -> tuple[list[Sample], list[float]]:
-    """Sends hits for so long; returns them, and when flushes began meanwhile."""
-    samples: list[Sample] = []
-    begun_at: list[float] = []
+def _moments(served: Served, keys: Sequence[str], per_s: float, seconds: float) -> tuple[list[Sample], set[Flush]]:
+    """Sends hits for so long; returns them, and the flushes meanwhile."""
+    samples, flushes = list[Sample](), set[Flush]()
     requests = cycle([request("POST", f"/v1/hits/{key}") for key in keys])
     for _ in range(max(1, round(seconds / 5))):
         samples += open_loop("hit", served.server.port, requests, per_s, min(5, seconds))
-        begun_at.append(Flush.last(served.client).begun_at)
-    return samples, sorted(set(begun_at))
+        flushes.add(Flush.last(served.client))
+    return samples, flushes
 
 
-def _percentiles(what: str, runs: Sequence[tuple[list[Sample], list[float]]]) -> Line:
-    """The second before a flush's begin was known is the one that it happened in: its rows are written later."""
-    took = [Percentiles.of([sample.took_ms for sample in samples]) for samples, _ in runs]
-    parted: dict[bool, list[float]] = {True: [], False: []}
-    for samples, begun_at in runs:
+def _percentiles(what: str, runs: Sequence[tuple[list[Sample], set[Flush]]]) -> Line:
+    """The second before a flush writes rows is the one in which it began in the cluster, and held hits for that."""
+    parted: dict[str, list[float]] = {"beside no flush": [], "while one begins": [], "while one writes": []}
+    for samples, flushes in runs:
         for sample in samples:
-            parted[any(at - 1 <= sample.at < at for at in begun_at)].append(sample.took_ms)
-    begins = sum(len(begun_at) for _, begun_at in runs)
-    compared = f"rounds' p99 within {spread([each.p99_ms for each in took])}"
-    if parted[True] and parted[False]:
-        of_begins, others = (Percentiles.of(parted[which]) for which in (True, False))
-        compared += f"; in the second before each of {begins} flushes has begun {of_begins}, else {others}"
-    return Line(what, str(Percentiles.middle(took)), compared, f"p99 < {P99_AIM_MS} ms")
+            begins = any(flush.begun_at - 1 <= sample.at < flush.begun_at for flush in flushes)
+            writes = any(flush.holds(sample.at) for flush in flushes)
+            when = "while one writes" if writes else "while one begins" if begins else "beside no flush"
+            parted[when].append(sample.took_ms)
+    took = [Percentiles.of([sample.took_ms for sample in samples]) for samples, _ in runs]
+    compared = [f"{when} ({len(some):,} hits) {Percentiles.of(some)}" for when, some in parted.items() if some]
+    apart = f"p99 within {spread([each.p99_ms for each in took])}"
+    return Line(what, str(Percentiles.middle(took)), "; ".join([*compared, apart]), f"p99 < {P99_AIM_MS} ms")

@@ -129,6 +129,7 @@ APPEND = Statement(
     "INSERT INTO frames (owner, after, piece, number, part, parts, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
     " USING TIMESTAMP 1",
     WRITE,
+    of_hits=True,
 )
 FRAMES = Statement(
     "FRAMES", "SELECT number, part, parts, data FROM frames WHERE owner = ? AND after = ? AND piece = ?", READ
@@ -138,7 +139,7 @@ DROP_PIECE = Statement(
     "DROP_PIECE", "DELETE FROM frames USING TIMESTAMP 2 WHERE owner = ? AND after = ? AND piece = ?", WRITE
 )
 # A fence has its epoch for a stamp, and a beat its count: so one that comes late loses, whatever clocks say.
-FENCE = Statement("FENCE", "SELECT epoch FROM fences WHERE owner = ?", READ)
+FENCE = Statement("FENCE", "SELECT epoch FROM fences WHERE owner = ?", READ, of_hits=True)
 RAISE_FENCE = Statement("RAISE_FENCE", "UPDATE fences USING TIMESTAMP ? SET epoch = ? WHERE owner = ?", WRITE)
 BEAT = Statement(
     "BEAT", "INSERT INTO beats (shard, holder, beat) VALUES (0, ?, ?) USING TIMESTAMP ? AND TTL 86400", WRITE

@@ -12,10 +12,12 @@ from clickcurve.buckets.errors import ClickcurveError, StoreMismatch, StoreUnava
 from storage.cassandra.cql import Rows, Statement, StatementKind, Values
 from storage.cassandra.requests import (
     ATTEMPTS,
+    IN_FLIGHT_BESIDE_HITS,
     MOST_FAILURES,
     PAUSE_S,
     SERIAL_IN_FLIGHT,
 )
+from storage.cassandra.statements import FENCE
 from tests.storage.cassandra.driver_kit import Driver, Late, Pending, Refused, requests
 
 READ = Statement("READ", "a read", StatementKind.READ)
@@ -42,6 +44,26 @@ def test_conditional_updates_are_fewer_at_once() -> None:
     asked, _ = requests(driver, in_flight=1_000)
     assert asked.apply_each_if(UPDATE, [(n,) for n in range(300)], 0) == [True] * 300
     assert driver.most_under_way <= SERIAL_IN_FLIGHT
+
+
+@pytest.mark.parametrize(("before", "most"), [(FENCE, IN_FLIGHT_BESIDE_HITS), (READ, 64)])
+def test_few_requests_of_threads_are_under_way_where_hits_wait_for_the_cluster(before: Statement, most: int) -> None:
+    """A frame that is written while rows are flushed waits for all that a node has to do before it."""
+    driver = Driver(echo)
+    asked, _ = requests(driver, in_flight=64)
+    assert asyncio.run(asked.ask(before, (0,))) == [(0,)]
+    driver.answers = None
+    sending = threading.Thread(target=asked.run_each, args=(READ, [(n,) for n in range(300)]))
+    sending.start()
+    reached = 0
+    for answered in range(1, 301):
+        while len(driver.sent) <= answered or len(driver.sent) - answered < most <= 301 - answered:
+            sending.join(0.001)
+        reached = max(reached, len(driver.sent) - answered)
+        driver.sent[answered].listened.wait()
+        echo(driver.sent[answered])
+    sending.join()
+    assert reached == most
 
 
 def test_what_fails_is_sent_again_alone_and_a_pause_lies_in_between() -> None:
