@@ -219,8 +219,7 @@ class Campaign:
         most = most_at_once(owners)
         if plan.journal == "cluster":
             judge_owners(len(self._stage.owner_states()), most, verdict)
-        for owner in owners:
-            await owner.stop()
+        await asyncio.gather(*(owner.stop() for owner in owners))
         await asyncio.to_thread(verify, self._stage.store, verdict)
         return Outcomes(
             self._seed,

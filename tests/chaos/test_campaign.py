@@ -45,7 +45,7 @@ SHORT = Plan(
 # Processes come and go: of two that start, and of one that wakes, several may want one owner.
 SHORT_IN_CLUSTER = replace(
     SHORT,
-    seconds=16.0,
+    seconds=12.0,
     journal="cluster",
     rates=replace(
         SHORT.rates,
