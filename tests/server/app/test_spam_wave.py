@@ -51,9 +51,8 @@ def in_page(example: Example, rule: str) -> str:
     """The command with the days and the rule of this run in place of those of the page."""
     days = sorted(set(DATES.findall(PAGE)))
     assert days[-3:] == ["2026-11-22", "2026-11-23", "2026-11-24"]
-    command = example.command
-    for shown, day in zip(days[-3:-1], (yesterday(), yesterday() + timedelta(days=1)), strict=True):
-        command = command.replace(shown, f"{day:%Y-%m-%d}")
+    meant = {shown: f"{yesterday() + timedelta(days=n):%Y-%m-%d}" for n, shown in enumerate(days[-3:-1])}
+    command = DATES.sub(lambda shown: meant[shown[0]], example.command)  # at once: a day may be another one of the page
     return re.sub(r"(disavow undo) \w+", rf"\1 {rule}", command)
 
 
