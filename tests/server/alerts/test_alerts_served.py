@@ -157,7 +157,7 @@ def test_what_alerts_would_have_done_is_said(tmp_path: Path, hooks: Hooks, serve
     all_links = f'[[alerts]]\nname = "all"\nwhen = "over 7 in 5m"\nurl = "{hooks.url}"\nsecret = "{SECRET}"\n'
     group = all_links.replace('"all"', '"spring"\ngroup = "spring"').replace("over 7 in 5m", "silent for 1h")
     file.write_text(file.read_text() + all_links + group)
-    server = serve(data=data)
+    server = serve("--ladder", "60:5,3600:31,month", data=data)  # two hours ago may be yesterday
     minute = int(clock.now()) // 60 * 60 - 7_200
     with Clickcurve(server.url) as client:
         client.send(
