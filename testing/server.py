@@ -22,7 +22,7 @@ from testing.prefork import Forked, forks
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = "clickcurve"
-TRIES = 1500
+TRIES = 6000  # two minutes at least
 TRY_EVERY_S = 0.02
 STOP_WITHIN_S = 20.0
 Process: TypeAlias = Forked | subprocess.Popen[bytes]

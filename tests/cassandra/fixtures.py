@@ -17,7 +17,7 @@ from testing.cassandra.node import Node
 from testing.cassandra.prepare import prepare
 from testing.cassandra.ring import Ring, place_one, place_three, running
 from tests.cassandra.front import Front, fronted
-from tests.storage.cassandra.cassandra_kit import Keyspace
+from tests.storage.cassandra.cassandra_kit import Keyspace, make_tables
 
 
 @pytest.fixture(scope="session")
@@ -75,6 +75,14 @@ def breakable_proxied_nodes(proxied_nodes: Front) -> Iterator[Front]:
 def keyspace() -> str:
     """A name that no other keyspace has."""
     return f"test_{secrets.token_hex(6)}"
+
+
+@pytest.fixture
+def cassandra_uri(one_node: Node, keyspace: str) -> str:
+    """The address of a store on the single node, whose tables are made."""
+    uri = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
+    make_tables(uri)
+    return uri
 
 
 @pytest.fixture(scope="session")

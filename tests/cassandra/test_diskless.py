@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from testing.cassandra.node import Node
 from testing.client import Clickcurve
 from testing.server import RunningServer
-from tests.chaos.campaign import make_tables
 from tests.server.conftest import events, wait_until
 
 PATIENCE_S = 180.0  # on any machine: a server that is gone is taken for dead after 30 s
@@ -29,11 +27,9 @@ def totals(server: RunningServer) -> list[int]:
 
 
 @pytest.fixture
-def three(one_node: Node, keyspace: str, tmp_path: Path) -> Iterator[list[RunningServer]]:
+def three(cassandra_uri: str, tmp_path: Path) -> Iterator[list[RunningServer]]:
     """Servers on one keyspace that flush when they must, and at no time of their own."""
-    store = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
-    make_tables(store, replication=1)
-    flags = ("--store", store, "--journal", "cluster", "--flush-s", "3600")
+    flags = ("--store", cassandra_uri, "--journal", "cluster", "--flush-s", "3600")
     servers = [RunningServer(tmp_path / str(number) / "data", *flags) for number in range(3)]
     with ExitStack() as running:
         for server in servers:

@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from storage.contract import EMPTYING, IN_STORE
-from testing.cassandra.node import Node
 from testing.server import RunningServer, run
 from tests.audit.auditor import Auditor, Sent
 from tests.audit.hit_source import HitSource
 from tests.cassandra.test_diskless import PATIENCE_S
-from tests.chaos.campaign import MIX, make_tables
+from tests.chaos.campaign import MIX
 from tests.crash.load import Load
 from tests.crash.test_kill import audit_stored
 from tests.server.conftest import events, wait_until
@@ -90,13 +89,11 @@ def owners(store: str) -> dict[bool, list[str]]:
     return states
 
 
-def test_servers_move_to_the_cluster_and_back_while_all_serve(one_node: Node, keyspace: str, tmp_path: Path) -> None:
-    store = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
-    make_tables(store, replication=1)
+def test_servers_move_to_the_cluster_and_back_while_all_serve(cassandra_uri: str, tmp_path: Path) -> None:
     auditor: Auditor[Sent] = Auditor()
 
     async def story() -> None:
-        movers = [Mover(tmp_path / name / "data", store, auditor) for name in NAMES]
+        movers = [Mover(tmp_path / name / "data", cassandra_uri, auditor) for name in NAMES]
         try:
             await asyncio.gather(*[mover.start() for mover in movers])
             await move_all(*movers)
@@ -110,7 +107,7 @@ def test_servers_move_to_the_cluster_and_back_while_all_serve(one_node: Node, ke
     asyncio.run(story())
     sums = auditor.sums()
     print({outcome.name: hits for outcome, hits in sums.items()})
-    assert audit_stored(auditor, 10, tmp_path / "first" / "data", "--store", store)
-    found = owners(store)
+    assert audit_stored(auditor, 10, tmp_path / "first" / "data", "--store", cassandra_uri)
+    found = owners(cassandra_uri)
     assert found[False] == ["closed"] * len(NAMES)
     assert set(found[True]) == {"closed"} and len(found[True]) <= len(NAMES), "no more than ever ran at once"

@@ -14,9 +14,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from clickcurve.buckets.ladder import CLICKS
-from storage.cassandra.schema import apply_schema
-from storage.cassandra.session import connect
 from storage.cassandra.uri import parse
 from testing.cassandra.question import ask
 from tests.audit.hit_source import HitSource
@@ -29,6 +26,7 @@ from tests.chaos.owners import Owner, most_at_once
 from tests.chaos.traffic import Readers, Writers
 from tests.chaos.verdict import Verdict, judge, judge_owners, until_adopted, verify
 from tests.crash.load import Mix, Requests
+from tests.storage.cassandra.cassandra_kit import make_tables
 
 OWNERS = 3
 AHEAD_S = 300
@@ -138,7 +136,7 @@ def stage_on(front: Front, folder: Path, plan: Plan, chance: random.Random) -> I
     """Owners on a ring, in a keyspace of the plan's journal."""
     keyspace = f"chaos_{plan.journal}"
     store = f"cassandra://{','.join(front.addresses)}:{front.port}/{keyspace}?timeout_s={plan.timeout_s:g}"
-    make_tables(store)
+    make_tables(store, replication=3)
     owners = [
         Owner(
             number,
@@ -163,15 +161,6 @@ def ended(owners: Sequence[Owner]) -> Iterator[None]:
     finally:
         for owner in owners:
             owner.server.kill()
-
-
-def make_tables(store: str, replication: int = 3) -> None:
-    """What `clickcurve schema apply` does."""
-    session = connect(parse(store))
-    try:
-        apply_schema(session, CLICKS, replication)
-    finally:
-        session.close()
 
 
 class Campaign:

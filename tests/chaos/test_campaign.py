@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from testing.cassandra.node import Node
 from tests.audit.auditor import Outcome
 from tests.cassandra.front import Front
 from tests.chaos.broken import FAULTS
-from tests.chaos.campaign import Campaign, Outcomes, Plan, Stage, ended, make_tables, ring, stage_on
+from tests.chaos.campaign import Campaign, Outcomes, Plan, Stage, ended, ring, stage_on
 from tests.chaos.faults import Rates
 from tests.chaos.owners import Owner
 from tests.chaos.report import printed
@@ -117,10 +116,8 @@ def test_nothing_is_lost_or_doubled_where_servers_lose_their_folders(
     assert found.verdict.owners is not None and found.verdict.owners <= found.most_at_once
 
 
-def on_one_node(node: Node, keyspace: str, folder: Path, seed: int, broken: str | None) -> Outcomes:
+def on_one_node(store: str, folder: Path, seed: int, broken: str | None) -> Outcomes:
     """Two owners on one node for a few seconds; `broken` names a fault of their store."""
-    store = f"cassandra://{node.address}:{node.port}/{keyspace}"
-    make_tables(store, replication=1)
     chance = random.Random(seed)
     settings = ONE_NODE.settings() | ({"BROKEN": broken} if broken else {})
     module = "tests.chaos.broken" if broken else "clickcurve"
@@ -132,17 +129,15 @@ def on_one_node(node: Node, keyspace: str, folder: Path, seed: int, broken: str 
         return play(Stage(None, owners, store), ONE_NODE, seed, chance)
 
 
-def test_the_verdict_on_a_store_without_a_fault_is_clean(
-    one_node: Node, keyspace: str, tmp_path: Path, seed: int
-) -> None:
-    found = on_one_node(one_node, keyspace, tmp_path, seed, None)
+def test_the_verdict_on_a_store_without_a_fault_is_clean(cassandra_uri: str, tmp_path: Path, seed: int) -> None:
+    found = on_one_node(cassandra_uri, tmp_path, seed, None)
     assert found.wrong() == []
     assert found.faults.owners_killed > 0
 
 
 @pytest.mark.parametrize("broken", FAULTS)
-def test_a_broken_store_is_caught(one_node: Node, keyspace: str, tmp_path: Path, seed: int, broken: str) -> None:
-    found = on_one_node(one_node, keyspace, tmp_path, seed, broken)
+def test_a_broken_store_is_caught(cassandra_uri: str, tmp_path: Path, seed: int, broken: str) -> None:
+    found = on_one_node(cassandra_uri, tmp_path, seed, broken)
     assert found.readers.wrong, "not one read in between showed it"
     if broken == "everything is mine":
         assert found.verdict.doubled > 0 and found.verdict.lost == 0

@@ -14,7 +14,6 @@ from testing.cassandra.node import Node
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.cassandra.proxy import Proxy
-from tests.chaos.campaign import make_tables
 from tests.conftest import Serve
 from tests.server.conftest import Line, events, wait_until
 
@@ -22,17 +21,10 @@ LATER = "3600"  # seconds between flushes: only starts and stops flush
 
 
 @pytest.fixture
-def store(one_node: Node, keyspace: str) -> str:
-    uri = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
-    make_tables(uri, replication=1)
-    return uri
-
-
-@pytest.fixture
-def start(serve: Serve, store: str, tmp_path: Path) -> Callable[..., RunningServer]:
+def start(serve: Serve, cassandra_uri: str, tmp_path: Path) -> Callable[..., RunningServer]:
     """Starts a server of that store on the data folder of this name."""
 
-    def started(name: str, flush_s: str = LATER, at: str = store) -> RunningServer:
+    def started(name: str, flush_s: str = LATER, at: str = cassandra_uri) -> RunningServer:
         return serve("--flush-s", flush_s, "--store", at, data=tmp_path / name / "data")
 
     return started

@@ -15,9 +15,9 @@ from storage.cassandra.uri import parse
 from testing.cassandra.node import Node
 from testing.cassandra.ring import Ring
 from testing.client import Clickcurve
-from tests.chaos.campaign import make_tables
 from tests.conftest import Serve
 from tests.server.conftest import events
+from tests.storage.cassandra.cassandra_kit import make_tables
 from tests.storage.stores import in_flush, saved
 
 
@@ -29,7 +29,7 @@ def uri_of(ring: Ring, keyspace: str) -> str:
 def store_on(ring: Ring, keyspace: str, timeout_s: int) -> Iterator[tuple[CassandraStore, Session]]:
     """A store in a new keyspace of the ring, and its connection."""
     uri = uri_of(ring, keyspace)
-    make_tables(uri)
+    make_tables(uri, replication=3)
     address = parse(f"{uri}?timeout_s={timeout_s}")
     session = connect(address)
     session.use(STATEMENTS.values())
@@ -45,7 +45,7 @@ def test_a_server_starts_again_and_flushes_what_its_journal_holds(
     breakable_nodes: Ring, keyspace: str, serve: Serve, goes: Callable[[Node], None]
 ) -> None:
     store = uri_of(breakable_nodes, keyspace)
-    make_tables(store)
+    make_tables(store, replication=3)
     server = serve("--store", store, "--flush-s", "3600")
     with Clickcurve(server.url) as client:
         client.hit("launch")

@@ -16,7 +16,6 @@ from standardwebhooks import Webhook
 from server import clock
 from server.alerts.mail import Mail, MailServer
 from server.alerts.webhook import NotDelivered
-from testing.cassandra.node import Node
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
@@ -25,7 +24,7 @@ from tests.server.alerts.watched import NOW, SECRET
 from tests.server.commands import said
 from tests.server.conftest import events, wait_until
 from tests.server.process.test_dead_workers import without_parent
-from tests.storage.cassandra.test_serve import make_keyspace, total
+from tests.storage.cassandra.test_serve import total
 
 MAIL = Mail("msg_7", ("a@example.org", "b@example.org"), "Clickcurve: ü fires", "It fires.\n.\n", NOW)
 
@@ -97,12 +96,10 @@ def test_a_message_that_a_dead_worker_had_to_send_is_sent_by_a_sibling(tmp_path:
 
 @pytest.mark.needs("cassandra")
 def test_three_servers_on_a_cluster_say_it_once_and_another_goes_on_when_the_holder_is_lost(
-    tmp_path: Path, hooks: Hooks, one_node: Node, keyspace: str
+    tmp_path: Path, hooks: Hooks, cassandra_uri: str
 ) -> None:
     """With journals on disks: what the lost one has left on its own does not matter."""
-    uri = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
-    make_keyspace(uri)
-    flags = ("--config", str(settings_file(tmp_path, hooks)), "--store", uri, "--flush-s", "1")
+    flags = ("--config", str(settings_file(tmp_path, hooks)), "--store", cassandra_uri, "--flush-s", "1")
     with ExitStack() as stack:
         servers = [RunningServer(tmp_path / f"{n}", *flags, module="tests.server.alerts.quick") for n in range(3)]
         for server in servers:

@@ -34,10 +34,10 @@ def values(server: RunningServer) -> tuple[dict[str, int], int]:
     return {each["value"]: each["at_least"] for each in answer["values"]}, answer["other"]
 
 
-def test_values_leave_the_files_of_a_node(serve: Serve, one_node: Node, keyspace: str, tmp_path: Path) -> None:
-    uri = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
-    said("schema", "apply", "--store", uri, "--replication", "1")
-    flags = "--store", uri, "--flush-s", "1", "--breakdown-dimensions", "ref"
+def test_values_leave_the_files_of_a_node(
+    serve: Serve, one_node: Node, keyspace: str, cassandra_uri: str, tmp_path: Path
+) -> None:
+    flags = "--store", cassandra_uri, "--flush-s", "1", "--breakdown-dimensions", "ref"
     here, there = (serve(*flags, data=tmp_path / name) for name in ("here", "there"))
     now = int(time.time())
     for server, count in ((here, 1), (there, 10)):
@@ -66,9 +66,9 @@ def test_values_leave_the_files_of_a_node(serve: Serve, one_node: Node, keyspace
     assert values(here) == ({FINE: 11}, 22), "what the other owner has stored is kept no more, either"
     assert here.stop() == 0
     for name in ("here", "there"):
-        said("fold", "--store", uri, "--data", str(tmp_path / name), *keep)
+        said("fold", "--store", cassandra_uri, "--data", str(tmp_path / name), *keep)
     one_node.nodetool("flush")
     one_node.nodetool("compact")
     assert [places_of(value, one_node) for value in (ERASED, OLD)] == [[], []]
     assert places_of(FINE, one_node)
-    said("verify", "--store", uri)
+    said("verify", "--store", cassandra_uri)

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from storage.cassandra.schema import apply_schema
-from storage.cassandra.session import connect
-from storage.cassandra.uri import parse
 from testing.cassandra.node import Node
 from testing.cassandra.ring import place_one
 from testing.client import Clickcurve
@@ -20,21 +17,7 @@ from testing.server import RunningServer
 from tests.conftest import Serve
 from tests.server.commands import said
 from tests.server.conftest import events, wait_until
-from tests.storage.stores import LADDER
-
-
-def make_keyspace(uri: str) -> None:
-    session = connect(parse(uri))
-    apply_schema(session, LADDER, replication=1)
-    session.close()
-
-
-@pytest.fixture
-def uri(one_node: Node, keyspace: str) -> str:
-    """Of a keyspace that is made."""
-    uri = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
-    make_keyspace(uri)
-    return uri
+from tests.storage.cassandra.cassandra_kit import make_tables
 
 
 @pytest.fixture
@@ -82,7 +65,7 @@ def test_hits_are_accepted_before_the_cluster_is_up_and_while_it_is_down(
 
     late_node.start().wait_ready()
     wait_until(lambda: "clickcurve schema apply" in server.output())  # it is up, but without a keyspace
-    make_keyspace(uri)
+    make_tables(uri)
     wait_until(lambda: ready(server) == (200, "up"))
     wait_until(lambda: total(server) == 107)
     with Clickcurve(server.url) as client:
@@ -100,9 +83,9 @@ def test_hits_are_accepted_before_the_cluster_is_up_and_while_it_is_down(
     assert "Traceback" not in server.output()
 
 
-def test_several_workers_and_machines_count_together(serve: Serve, uri: str, tmp_path: Path) -> None:
-    here = serve("--store", uri, "--flush-s", "1", "--workers", "3", data=tmp_path / "here")
-    there = serve("--store", uri, "--flush-s", "1", data=tmp_path / "there")
+def test_several_workers_and_machines_count_together(serve: Serve, cassandra_uri: str, tmp_path: Path) -> None:
+    here = serve("--store", cassandra_uri, "--flush-s", "1", "--workers", "3", data=tmp_path / "here")
+    there = serve("--store", cassandra_uri, "--flush-s", "1", data=tmp_path / "there")
     wait_until(lambda: len(events(here, "listening")) == 3)
     hit(here, 30)
     hit(there, 12)
@@ -124,13 +107,15 @@ def test_several_workers_and_machines_count_together(serve: Serve, uri: str, tmp
     assert measures['clickcurve_row_cache_bytes{journal="journal-1"}'] > 0
     assert measures['clickcurve_store_requests_total{journal="journal-1"}'] > 0
     assert (here.stop(), there.stop()) == (0, 0)
-    again = serve("--store", uri, data=tmp_path / "elsewhere")
+    again = serve("--store", cassandra_uri, data=tmp_path / "elsewhere")
     assert total(again) == 4
     assert again.stop() == 0
 
 
-def test_a_rule_made_at_one_machine_is_carried_out_and_undone_at_all(serve: Serve, uri: str, tmp_path: Path) -> None:
-    flags = ("--store", uri, "--flush-s", "1", "--breakdown-dimensions", "ref")
+def test_a_rule_made_at_one_machine_is_carried_out_and_undone_at_all(
+    serve: Serve, cassandra_uri: str, tmp_path: Path
+) -> None:
+    flags = ("--store", cassandra_uri, "--flush-s", "1", "--breakdown-dimensions", "ref")
     servers = [serve(*flags, data=tmp_path / name) for name in ("here", "there")]
     spam = {"key": "launch", "ref": "spam.example"}
     for server, count in zip(servers, (5, 7), strict=True):
@@ -154,11 +139,13 @@ def test_a_rule_made_at_one_machine_is_carried_out_and_undone_at_all(serve: Serv
         client.http.delete(f"/v1/disavow/{rule['id']}").raise_for_status()
     wait_until(lambda: totals(14) and rules(servers[1]) == [])
     assert [server.stop() for server in servers] == [0, 0]
-    said("verify", "--store", uri)
+    said("verify", "--store", cassandra_uri)
 
 
-def test_a_value_is_erased_by_both_machines_and_for_one_that_was_closed(serve: Serve, uri: str, tmp_path: Path) -> None:
-    flags = ("--store", uri, "--flush-s", "1", "--breakdown-dimensions", "ref")
+def test_a_value_is_erased_by_both_machines_and_for_one_that_was_closed(
+    serve: Serve, cassandra_uri: str, tmp_path: Path
+) -> None:
+    flags = ("--store", cassandra_uri, "--flush-s", "1", "--breakdown-dimensions", "ref")
     here, there, closed = (serve(*flags, data=tmp_path / name) for name in ("here", "there", "closed"))
     for server, count in ((here, 5), (there, 7), (closed, 9)):
         with Clickcurve(server.url) as client:
@@ -180,15 +167,15 @@ def test_a_value_is_erased_by_both_machines_and_for_one_that_was_closed(serve: S
         with Clickcurve(server.url) as client:
             answer = client.http.get("/v1/links/launch/by/ref").raise_for_status().json()
         assert (answer["values"], answer["other"]) == ([], 21)
-    assert "ann.example" not in said("dump", "launch", "--store", uri)
+    assert "ann.example" not in said("dump", "launch", "--store", cassandra_uri)
     assert [server.stop() for server in (here, there)] == [0, 0]
     again = serve(*flags, data=tmp_path / "closed")
     wait_until(lambda: counts(again, 21))
-    said("verify", "--store", uri)
+    said("verify", "--store", cassandra_uri)
 
 
-def test_a_customer_is_exported_and_deleted_at_any_machine(serve: Serve, uri: str, tmp_path: Path) -> None:
-    flags = "--store", uri, "--flush-s", "1", "--breakdown-dimensions", "ref"
+def test_a_customer_is_exported_and_deleted_at_any_machine(serve: Serve, cassandra_uri: str, tmp_path: Path) -> None:
+    flags = "--store", cassandra_uri, "--flush-s", "1", "--breakdown-dimensions", "ref"
     here, there = (serve(*flags, data=tmp_path / name) for name in ("here", "there"))
     own, others = [f"acme/{n:03}" for n in range(250)], {"acme": 2, "acmf": 3, "beta/x": 4}
     for server, some in ((here, own[:200]), (there, own[100:])):  # a hundred of them are counted by both
@@ -232,4 +219,4 @@ def test_a_customer_is_exported_and_deleted_at_any_machine(serve: Serve, uri: st
         client.send({"key": own[0]})
     wait_until(lambda: [asked(server, "/v1/links/acme%2F000")["lifetime"] for server in (here, there)] == [1, 1])
     assert (here.stop(), there.stop()) == (0, 0)
-    assert "0 rows break a law" in said("verify", "--store", uri)
+    assert "0 rows break a law" in said("verify", "--store", cassandra_uri)
