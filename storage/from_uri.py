@@ -28,6 +28,7 @@ class _Options:
     read_only: bool
     warn: Callable[[str], object]
     later: Later | None
+    now: Callable[[], float]
 
 
 def open_store(
@@ -37,13 +38,14 @@ def open_store(
     read_only: bool = False,
     warn: Callable[[str], object] = lambda sentence: None,
     later: Later | None = None,
+    now: Callable[[], float] = lambda: 0.0,
 ) -> Store:
     """Opens the store that `uri` names. ladder None: whichever it was made with, of a new one the default.
 
     Calls `warn` with a sentence for each fault of a store that can be used all the same. If the store cannot answer now
     and there is `later`, calls it with the reason, and the store is opened on first use; else raises StoreUnavailable.
     Raises SettingInvalid for a URI that names no store, and StoreMismatch, also for a store of another
-    ladder than the one that is asked for.
+    ladder than the one that is asked for. now: seconds of a clock that never steps back, where hits are accepted.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in OPENERS:
@@ -51,7 +53,7 @@ def open_store(
         raise SettingInvalid(
             f"{uri!r} is not the address of a store: it must begin with one of {schemes}", field="store", value=uri
         )
-    return OPENERS[scheme](uri, rest, _Options(ladder, read_only, warn, later))
+    return OPENERS[scheme](uri, rest, _Options(ladder, read_only, warn, later, now))
 
 
 def _memory_store(uri: str, rest: str, options: _Options) -> Store:
@@ -103,7 +105,7 @@ def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
             raise StoreUnavailable("the store has not been reached since the start: its ladder is not known")
         return noted[-1]
 
-    requests = Requests(connect_to_keyspace, address.in_flight, options.later)
+    requests = Requests(connect_to_keyspace, address.in_flight, options.later, now=options.now)
 
     def why_no_journals() -> str | None:
         return forgetful(sessions[-1].on_each_node(SETTINGS_QUERY))

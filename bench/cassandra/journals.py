@@ -117,12 +117,18 @@ def _rates(what: str, disk: Sequence[Driven], cluster: Sequence[Driven], hits: i
 
 
 def _moments(served: Served, keys: Sequence[str], per_s: float, seconds: float) -> tuple[list[Sample], set[Flush]]:
-    """Sends hits for so long; returns them, and the flushes meanwhile."""
+    """Sends hits for so long; returns them, and the flushes meanwhile. When it returns, all is flushed."""
     samples, flushes = list[Sample](), set[Flush]()
     requests = cycle([request("POST", f"/v1/hits/{key}") for key in keys])
     for _ in range(max(1, round(seconds / 5))):
         samples += open_loop("hit", served.server.port, requests, per_s, min(5, seconds))
         flushes.add(Flush.last(served.client))
+
+    def flushed() -> bool:
+        flushes.add(Flush.last(served.client))
+        return served.client.metric("clickcurve_buffered_entries") == 0
+
+    served.server.wait_until(flushed)
     return samples, flushes
 
 

@@ -11,7 +11,7 @@ from clickcurve.buckets.errors import ClickcurveError, JournalError, JournalSupe
 from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from ingest.stamps import Slots
-from server import data_folder
+from server import clock, data_folder
 from server.app.shutdown import shut_down
 from server.app.worker import OwnJournal, Worker, today
 from server.logs import log
@@ -59,6 +59,7 @@ def _open_store(settings: Settings, later: str) -> Store:
         settings.ladder,
         warn=lambda warning: log.warning("store", extra={"reason": warning}),
         later=lambda error: log.warning("store unavailable", extra={"reason": error.detail, "then": later}),
+        now=clock.monotonic,
     )
 
 

@@ -93,6 +93,9 @@ class Driver:
 
 
 def requests(
-    driver: Driver, in_flight: int = 4, pause: Callable[[float], object] = lambda seconds: None
+    driver: Driver,
+    in_flight: int = 4,
+    pause: Callable[[float], object] = lambda seconds: None,
+    now: Callable[[], float] = lambda: 0.0,
 ) -> tuple[Requests, Counters]:
-    return Requests(lambda: driver, in_flight, pause=pause), driver.counters
+    return Requests(lambda: driver, in_flight, pause=pause, now=now), driver.counters

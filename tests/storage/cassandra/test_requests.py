@@ -10,9 +10,9 @@ import pytest
 
 from clickcurve.buckets.errors import ClickcurveError, StoreMismatch, StoreUnavailable
 from storage.cassandra.cql import Rows, Statement, StatementKind, Values
+from storage.cassandra.gate import FEW
 from storage.cassandra.requests import (
     ATTEMPTS,
-    IN_FLIGHT_BESIDE_HITS,
     MOST_FAILURES,
     PAUSE_S,
     SERIAL_IN_FLIGHT,
@@ -46,22 +46,41 @@ def test_conditional_updates_are_fewer_at_once() -> None:
     assert driver.most_under_way <= SERIAL_IN_FLIGHT
 
 
-@pytest.mark.parametrize(("before", "most"), [(FENCE, IN_FLIGHT_BESIDE_HITS), (READ, 64)])
-def test_few_requests_of_threads_are_under_way_where_hits_wait_for_the_cluster(before: Statement, most: int) -> None:
+@pytest.mark.parametrize(
+    ("before", "busy_s", "rests_s", "most"),
+    [
+        (READ, 0, 0.0, 64),
+        (FENCE, 0, 0.0, FEW),
+        (FENCE, 3, 0.0, 2 * FEW),
+        (FENCE, 6, 0.0, 4 * FEW),
+        (FENCE, 60, 0.0, 64),
+        (FENCE, 60, 0.1, FEW),
+    ],
+)
+def test_few_requests_of_threads_are_under_way_where_hits_wait_for_the_cluster(
+    before: Statement, busy_s: int, rests_s: float, most: int
+) -> None:
     """A frame that is written while rows are flushed waits for all that a node has to do before it."""
-    driver = Driver(echo)
-    asked, _ = requests(driver, in_flight=64)
+    driver, now = Driver(echo), 0.0
+    asked, _ = requests(driver, in_flight=64, now=lambda: now)
     assert asyncio.run(asked.ask(before, (0,))) == [(0,)]
-    driver.answers = None
-    sending = threading.Thread(target=asked.run_each, args=(READ, [(n,) for n in range(300)]))
+    for second in range(busy_s):
+        asked.run_each(READ, [(0,)])
+        now = second + 1.0
+    now += rests_s
+    driver.answers, first = None, len(driver.sent)
+    sending = threading.Thread(target=asked.run_each, args=(READ, [(n,) for n in range(300)]), daemon=True)
     sending.start()
     reached = 0
-    for answered in range(1, 301):
-        while len(driver.sent) <= answered or len(driver.sent) - answered < most <= 301 - answered:
+    for answered in range(300):
+        expected = min(most, 300 - answered)
+        for _ in range(60_000):
+            if (under_way := len(driver.sent) - first - answered) >= expected:
+                break
             sending.join(0.001)
-        reached = max(reached, len(driver.sent) - answered)
-        driver.sent[answered].listened.wait()
-        echo(driver.sent[answered])
+        reached = max(reached, under_way)
+        driver.sent[first + answered].listened.wait()
+        echo(driver.sent[first + answered])
     sending.join()
     assert reached == most
 
