@@ -27,9 +27,9 @@ class OwnPeer(HttpPeer):
     batch_door = ("/v1/hits", NDJSON)
     alive = "/readyz"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *flags: str) -> None:
         super().__init__(folder)
-        self.runs(*command("serve", "--data", str(folder / "data"), "--port", str(self.port)))
+        self.runs(*command("serve", "--data", str(folder / "data"), "--port", str(self.port), *flags))
 
     def version(self) -> str:
         return version("clickcurve")
@@ -42,7 +42,7 @@ class OwnPeer(HttpPeer):
         return perf_counter() - begun
 
     def settle(self) -> None:
-        self.restart()
+        super().settle()
         with Clickcurve(self.url) as client:
             while client.metric("clickcurve_buffered_entries"):
                 sleep(0.1)
@@ -79,5 +79,5 @@ class OwnPeer(HttpPeer):
     def batch_body(self, keys: Sequence[str], at: int) -> str:
         return "\n".join(batch(list(keys), at))
 
-    def counted(self) -> int | None:
+    def counted(self) -> int:
         return int(self.get("/v1/total")["total"])
