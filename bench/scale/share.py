@@ -11,12 +11,13 @@ import gc
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import accumulate
 from math import log10
 from pathlib import Path
 from random import Random
 from time import process_time, time
+from typing import Any
 
 from bench.scale.traffic import Traffic, row
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
@@ -33,6 +34,14 @@ FILLED_S, LEAST = 180, 3  # seconds of flushes that fill the store's memory, and
 OWNERS = 400  # that share the traffic; each has the memory for rows that the product gives it
 
 
+def simulate(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the mean row and the flushes of the sheet's traffic, for each of its intervals."""
+    traffic = Traffic(figures["links"], figures["hits_per_s"], figures["skew"])
+    share, every = Share(traffic, figures["part"]), [each["flush_s"] for each in figures["shares"]]
+    shares = [{"flush_s": flush_s, **asdict(share.flushes(flush_s))} for flush_s in every]
+    return {"row_bytes": traffic.row_bytes(int(time())), "shares": shares}
+
+
 @dataclass(slots=True)
 class Seen:
     """What the store was asked for: rows of links read that were not in memory, rows written, and their bytes."""
@@ -46,24 +55,12 @@ class Seen:
 
 
 class CountingStore(MemoryStore):
-    """Keeps what flushes need to go on, and counts."""
+    """Counts, and keeps what flushes need to go on. rows: of each link, by its key, as before the first flush."""
 
-    def __init__(self, rates: Sequence[float], now: int, cache_bytes: int) -> None:
+    def __init__(self, rows: Mapping[str, bytes], cache_bytes: int) -> None:
         super().__init__()
         self.seen = Seen()
-        self._rates, self._now = rates, now
-        self._cache = RowCache(cache_bytes)
-        self._kinds: dict[int, bytes] = {}
-        self._chance = Random(2)
-        for rate in rates:
-            self._kind(rate)
-
-    def _kind(self, rate: float) -> bytes:
-        kind = round(log10(rate) * STEPS)
-        found = self._kinds.get(kind)
-        if found is None:
-            found = self._kinds[kind] = row(10 ** (kind / STEPS), self._now, self._chance)
-        return found
+        self._past, self._cache = rows, RowCache(cache_bytes)
 
     def cutoffs(self, owner: int) -> None:  # type: ignore[override]
         """Returns None: a store on a cluster keeps no candidates."""
@@ -71,69 +68,64 @@ class CountingStore(MemoryStore):
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         found = super().load_own(owner, keys)
         for key in keys:
-            link = link_of(key)
-            if link is None:
+            if link_of(key) is None:
                 continue
             if self._cache.get(owner, key) is None:
                 self.seen.read += 1
             if key not in found:
-                found[key] = OwnRow(self._kind(self._rates[int(link)]), 0)
+                found[key] = OwnRow(self._past[key], 0)
         return found
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         super().save_own(held, flush, rows, sources)
         self.seen.written += len(rows)
         for key, saved in rows.items():
-            whole = saved.whole
-            self.seen.bytes += len(whole)
-            self._cache.put(held.owner, key, CachedRow(whole, 0))
+            self.seen.bytes += len(saved.whole)
+            self._cache.put(held.owner, key, CachedRow(saved.whole, 0))
 
 
-@dataclass(frozen=True, slots=True)
 class Share:
-    """One Nth of the traffic."""
+    """Every `part`-th link of the traffic, so that it has no more of the most popular link than its due.
 
-    traffic: Traffic
-    part: int
-    rates: list[float] = field(repr=False)
+    rates: hits a second of its links; hits_per_s: of all of them.
+    """
 
-    @classmethod
-    def of(cls, traffic: Traffic, part: int) -> Share:
-        """Every `part`-th link, so that a share has no more of the most popular link than its due."""
-        ranks = range(part // 2, traffic.links + 1, part)
-        return cls(traffic, part, [traffic.rate(max(1, rank)) for rank in ranks])
-
-    @property
-    def hits_per_s(self) -> float:
-        return sum(self.rates)
+    def __init__(self, traffic: Traffic, part: int) -> None:
+        self.traffic, self.part = traffic, part
+        self.rates = [traffic.rate(max(1, rank)) for rank in range(part // 2, traffic.links + 1, part)]
+        self.hits_per_s = sum(self.rates)
 
     def flushes(self, flush_s: int) -> Seen:
-        """What the store sees of the measured flushes, after some that fill its memory."""
+        """Returns what the store sees of the measured flushes, after some that fill its memory."""
         return asyncio.run(self._flushes(flush_s))
 
     async def _flushes(self, flush_s: int) -> Seen:
         moment = int(time()) // DAY_S * DAY_S + 12 * HOUR_S
-        chance, links = Random(3), [str(number) for number in range(len(self.rates))]
-        sums = list(accumulate(self.rates))
-        store = CountingStore(self.rates, moment, CACHE_BYTES * OWNERS // self.part)
+        chance, rows = Random(3), self._rows(moment)
+        links, sums = [*rows], [*accumulate(self.rates)]
+        store = CountingStore(rows, CACHE_BYTES * OWNERS // self.part)
         with tempfile.TemporaryDirectory(prefix="clickcurve-scale-") as folder:
             place = Path(folder) / "journal"
             owner = OwnerProcess(place, store, lambda: moment, alone=True, disk=TrackedDisk()).owner
-            cpu_s = 0.0
             gc.collect()
             gc.freeze()
             filled = max(LEAST, FILLED_S // flush_s)
             for number in range(2 * filled):
                 if number == filled:
-                    store.seen, cpu_s = Seen(), 0.0
+                    store.seen = Seen()
                 hits = Counter(chance.choices(links, cum_weights=sums, k=round(self.hits_per_s * flush_s)))
                 await owner.accept(Batch(people={moment // 60 * 60: dict(hits)}))
-                store.seen.hits += hits.total()
                 begun = process_time()
                 await owner.flush()
-                cpu_s += process_time() - begun
+                store.seen.cpu_s += process_time() - begun
+                store.seen.hits += hits.total()
                 store.seen.flushes += 1
                 moment += flush_s
-            store.seen.cpu_s = cpu_s
             await owner.close()
         return store.seen
+
+    def _rows(self, now: int) -> dict[str, bytes]:
+        """Returns the row of each link by its key; links of about the same rate have the same one."""
+        chance, kinds = Random(2), [round(log10(rate) * STEPS) for rate in self.rates]
+        made = {kind: row(10 ** (kind / STEPS), now, chance) for kind in dict.fromkeys(kinds)}
+        return {str(number): made[kind] for number, kind in enumerate(kinds)}

@@ -9,9 +9,9 @@ from itertools import pairwise
 from math import exp, expm1, log
 from random import Random
 
+from bench.micro.rows import row_of
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
-from clickcurve.buckets.row import EMPTY, Delta, apply
 
 EXACT_RANKS = 1_000  # the rest in groups of ranks whose rates are within a twentieth
 DAYS = 400
@@ -29,12 +29,11 @@ class Traffic:
     def _groups(self) -> list[tuple[int, float]]:
         """(number of links, weight of each)."""
         groups = [(1, rank**-self.skew) for rank in range(1, min(EXACT_RANKS, self.links) + 1)]
-        edges = [EXACT_RANKS + 1]
-        while edges[-1] <= self.links:
-            edges.append(min(int(edges[-1] * 1.05) + 1, self.links + 1))
-            if edges[-1] == self.links + 1:
-                break
-        groups += [(after - first, _mean(first, after, self.skew)) for first, after in pairwise(edges)]
+        first = EXACT_RANKS + 1
+        while first <= self.links:
+            after = min(int(first * 1.05) + 1, self.links + 1)
+            groups.append((after - first, _mean(first, after, self.skew)))
+            first = after
         return groups
 
     @cached_property
@@ -75,9 +74,9 @@ def row(rate: float, now: int, chance: Random, mark: int = 1) -> bytes:
     while at < now:
         start, end = CLICKS.kept(at, day)
         if count := _poisson(rate * (min(end, now) - at), chance):
-            hits[start] = hits.get(start, 0) + count
+            hits[start] = count
         at = end
-    return encode(apply(EMPTY, Delta(hits, {}), mark, day, 0, CLICKS))
+    return encode(row_of(hits, day=day, mark=mark))
 
 
 def _poisson(mean: float, chance: Random) -> int:
@@ -98,10 +97,8 @@ def _mean(first: int, after: int, skew: float) -> float:
 
 
 def _between(points: list[tuple[float, int]], x: float) -> float:
-    """What lies at x on the line through these points."""
-    if x <= points[0][0]:
-        return points[0][1]
+    """Returns what lies at x on the line through these points, level before the first and behind the last."""
     for (left, low), (right, high) in pairwise(points):
         if x <= right:
-            return low + (high - low) * (x - left) / (right - left)
+            return low + (high - low) * max(0.0, x - left) / (right - left)
     return points[-1][1]

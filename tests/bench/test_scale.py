@@ -14,9 +14,8 @@ import pytest
 
 from bench.scale import one_machine
 from bench.scale.__main__ import main
+from bench.scale.cluster import Assumed, first_full, needed, page
 from bench.scale.one_machine import Cell, measured
-from bench.scale.reckoning import Assumed, needed
-from bench.scale.report import page
 from bench.scale.share import Share
 from bench.scale.sizing import MOST_SHARE, sized, sizing_page, with_workers
 from bench.scale.traffic import Traffic, row
@@ -45,7 +44,7 @@ def test_rates_of_groups_are_those_of_each_link(links: int, skew: float) -> None
 
 def test_the_products_flush_writes_as_many_rows_as_the_formula_says() -> None:
     traffic = Traffic(20_000, 200.0)
-    share = Share.of(traffic, 4)
+    share = Share(traffic, 4)
     seen = share.flushes(60)
     assert seen.hits == seen.flushes * round(share.hits_per_s * 60)
     expected = traffic.rows_per_s(60) * 60 / share.part
@@ -64,11 +63,12 @@ def test_more_traffic_and_more_replicas_take_more() -> None:
     traffic = Traffic(found["links"], found["hits_per_s"], found["skew"])
     once, share = needed(traffic, found, found["shares"][0], Assumed()), found["shares"][0]
     twice = needed(replace(traffic, hits_per_s=2 * traffic.hits_per_s), found, share, Assumed())
-    assert twice.accept_cores == pytest.approx(2 * once.accept_cores)
-    assert once.rows_per_s < twice.rows_per_s < 2 * once.rows_per_s
+    assert twice["cores busy with hits"] == pytest.approx(2 * once["cores busy with hits"])
+    assert once["rows written a second"] < twice["rows written a second"] < 2 * once["rows written a second"]
     single = needed(traffic, found, share, Assumed(replicas=1))
-    assert once.cassandra_write_cores == pytest.approx(3 * single.cassandra_write_cores)
-    assert once.first == max(once.machines, key=once.machines.__getitem__)
+    assert once["cores of Cassandra, writes"] == pytest.approx(3 * single["cores of Cassandra, writes"])
+    machines = [figure for what, figure in once.items() if what.startswith("machines for ")]
+    assert once[f"machines for {first_full(once)}"] == max(machines)
 
 
 def test_the_simulation_of_the_page_agrees_with_the_formula() -> None:
