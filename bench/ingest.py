@@ -97,7 +97,7 @@ def _with_attributes(keys: Sequence[str]) -> list[dict[str, str]]:
     return [
         {
             "key": key,
-            "ref": f"https://site{chance.randrange(50)}.example/page",
+            "ref": "https://{}.example/page".format(f"site{chance.randrange(50)}"),
             "country": chance.choice(COUNTRIES),
             "ua": AGENT.format(version=chance.randrange(60, 140)),
         }
