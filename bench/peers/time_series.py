@@ -83,7 +83,7 @@ class Victoria(HttpPeer):
 
     def single_requests(self, file: Path, keys: Sequence[str]) -> Requests:
         lines = (f'hits{{key="{key}"}} 1' for key in keys)
-        return Requests.lines("/api/v1/import/prometheus", "text/plain", file, lines)
+        return Requests.bodies("/api/v1/import/prometheus", "text/plain", file, lines)
 
     def batch_body(self, keys: Sequence[str], at: int) -> str:
         return "".join(_series(key, [(moment, 1) for moment in moments]) for key, moments in grouped(keys, at))
@@ -150,7 +150,7 @@ class Influx(HttpPeer):
         self.post("/write?db=c&precision=s", f"hits,key={key} n=1i {ts}")
 
     def single_requests(self, file: Path, keys: Sequence[str]) -> Requests:
-        return Requests.lines("/write?db=c", "text/plain", file, (f"hits,key={key} n=1i" for key in keys))
+        return Requests.bodies("/write?db=c", "text/plain", file, (f"hits,key={key} n=1i" for key in keys))
 
     def batch_body(self, keys: Sequence[str], at: int) -> str:
         return "".join(f"hits,key={key} n=1i {each}\n" for key, moments in grouped(keys, at) for each in moments)
