@@ -86,7 +86,7 @@ def _served(
     """Starts a server with its journal on a disk, and one with it in the cluster."""
     both = []
     for journal in ("disk", "cluster"):
-        store = make_keyspace(nodes[0], f"{name}_{journal}", nodes)
+        store = make_keyspace(nodes, f"{name}_{journal}")
         environment = {"CLICKCURVE_STORE": store, "CLICKCURVE_JOURNAL": journal, **settings}
         server = closing.enter_context(servers.clickcurve(options.folder / f"{name}-{journal}", environment))
         both.append(Served(server, closing.enter_context(Clickcurve(server.url))))
