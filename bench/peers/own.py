@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any
 
 from bench.ingest import NDJSON
 from bench.peers.hits import TOP, Feed, Question
 from bench.peers.over_http import HttpPeer, json_line
-from bench.reads import post
+from bench.reads import post, wait_flushed
 from bench.workload import batch
 from bench.wrk import Requests
 from testing.client import Clickcurve
@@ -44,8 +44,7 @@ class OwnPeer(HttpPeer):
     def settle(self) -> None:
         super().settle()
         with Clickcurve(self.url) as client:
-            while client.metric("clickcurve_buffered_entries"):
-                sleep(0.1)
+            wait_flushed(client)
 
     def size(self) -> int:
         """Returns the bytes of database and journal after a clean stop; a running journal is allocated ahead."""
