@@ -11,17 +11,15 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import cycle
 from statistics import median
-from time import time
 from typing import NamedTuple
 
 from bench import servers
 from bench.cassandra.node import make_keyspace
 from bench.command import Options
 from bench.connection import Sample, open_loop, request
-from bench.ingest import JSON, by_path, drive_counted, timed
+from bench.ingest import batches, by_path, drive_counted, timed
 from bench.measure import Line, Percentiles, in_turn, rate, spread, times
 from bench.reads import Flush
-from bench.workload import batch
 from bench.wrk import Requests, Round
 from testing.cassandra.node import Node
 from testing.client import Clickcurve
@@ -60,8 +58,7 @@ def journals(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
     """Single hits and batches in a closed loop, then single hits in an open one."""
     where = "one node" if len(nodes) == 1 else f"{len(nodes)} nodes"
     keys = options.workload().draw(20_000, seed=1)
-    texts = [batch(options.workload().draw(BATCH, seed=10 + number), int(time()) - 60) for number in range(20)]
-    bodies = Requests.bodies("/v1/hits", JSON, options.folder / "batch", [f"[{','.join(text)}]" for text in texts])
+    bodies = batches(options, BATCH, 20)
     with ExitStack() as closing:
         both = _served(nodes, "rates", {"CLICKCURVE_FLUSH_S": "3600"}, options, closing)
         for what, requests, hits in (
@@ -86,7 +83,7 @@ def _served(
     """Starts a server with its journal on a disk, and one with it in the cluster."""
     both = []
     for journal in ("disk", "cluster"):
-        store = make_keyspace(nodes[0], f"{name}_{journal}", nodes)
+        store = make_keyspace(nodes, f"{name}_{journal}")
         environment = {"CLICKCURVE_STORE": store, "CLICKCURVE_JOURNAL": journal, **settings}
         server = closing.enter_context(servers.clickcurve(options.folder / f"{name}-{journal}", environment))
         both.append(Served(server, closing.enter_context(Clickcurve(server.url))))

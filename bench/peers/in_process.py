@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Client, Connection
+from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
 
@@ -35,37 +35,30 @@ class InProcess(Peer):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._told: Connection | None = None
         python = str(ENVIRONMENT / "bin" / "python") if self.engine.package else sys.executable
         arguments = ("-m", "bench.peers.engines", self.engine.__name__, str(folder), str(self.port))
         self.programs = [Started([python, *arguments], self.log, self._connects)]
 
     def _connects(self) -> bool:
         with suppress(ConnectionRefusedError):
-            self._told = Client(("127.0.0.1", self.port))
-        return self._told is not None
-
-    def disconnect(self) -> None:
-        if self._told is not None:
-            self._told.close()
-            self._told = None
+            self._engine = self.connected.enter_context(Client(("127.0.0.1", self.port)))
+            return True
+        return False
 
     def tell(self, verb: str, *arguments: object) -> Any:
         """Has the engine do it; returns its answer."""
-        if self._told is None:
-            raise RuntimeError(f"{self.name} does not run")
         try:
-            self._told.send((verb, arguments))
-            return self._told.recv()
+            self._engine.send((verb, arguments))
+            return self._engine.recv()
         except EOFError:
             raise RuntimeError(f"{self.name} ended:\n{self.log.read_text(errors='replace')[-2_000:]}") from None
 
     def load(self, feed: Feed) -> float:
-        return float(self.tell("loaded_s", str(feed.raw), str(feed.summed)))
+        return float(self.tell("loaded_s", feed.files))
 
     def settle(self) -> None:
         self.tell("settle")
-        self.restart()
+        super().settle()
 
     def ask(self, question: Question, key: str) -> Any:
         return self.tell("counts", key, question.start, question.end, question.step_s)
@@ -76,8 +69,8 @@ class InProcess(Peer):
     def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Percentiles:
         return Percentiles.of(self.tell("latency", keys, seconds, question.start, question.end, question.step_s))
 
-    version, counted = _told("version"), _told("counted")
-    add, singles, batches = _told("add"), _told("singles"), _told("batches")
+    version, add, counted = _told("version"), _told("add"), _told("counted")
+    singles, batches = _told("singles"), _told("batches")
 
 
 class SqliteRows(InProcess):

@@ -11,8 +11,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import httpx
-
 from bench.measure import Percentiles
 from bench.peers.hits import Question
 from bench.peers.peer import Peer
@@ -35,8 +33,6 @@ class HttpPeer(Peer):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.url = f"http://127.0.0.1:{self.port}"
-        self._http: httpx.Client | None = None
-        self._sent_once: set[int] = set()
 
     def runs(self, *command: str, **settings: str) -> None:
         """Says what its program is, with these environment variables."""
@@ -57,16 +53,9 @@ class HttpPeer(Peer):
     @abstractmethod
     def batch_body(self, keys: Sequence[str], at: int) -> str: ...
 
-    @property
-    def http(self) -> httpx.Client:
-        if self._http is None:
-            self._http = http_client(self.url, timeout_s=120.0)
-        return self._http
-
-    def disconnect(self) -> None:
-        if self._http is not None:
-            self._http.close()
-            self._http = None
+    def start(self) -> None:
+        super().start()
+        self.http = self.connected.enter_context(http_client(self.url, timeout_s=120.0))
 
     def get(self, path: str) -> Any:
         return self.http.get(path).raise_for_status().json()
@@ -100,10 +89,8 @@ class HttpPeer(Peer):
         path, media = self.batch_door
         bodies = [self.batch_body(some, at) for some in keys]
         size = len(keys[0])
-        if size not in self._sent_once:  # a link's first hit costs some of them much more than the next
-            self._sent_once.add(size)
-            for body in bodies:
-                self.post(path, body, media)
+        for body in bodies:  # a link's first hit costs some of them much more than the next
+            self.post(path, body, media)
         if size >= LARGE:
             return size * self._posted(path, media, [body.encode() for body in bodies], seconds)
         requests = Requests.bodies(path, media, self._file("batch"), bodies)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any
 
 from bench.ingest import NDJSON
 from bench.peers.hits import TOP, Feed, Question
 from bench.peers.over_http import HttpPeer, json_line
-from bench.reads import post
+from bench.reads import post, wait_flushed
 from bench.workload import batch
 from bench.wrk import Requests
 from testing.client import Clickcurve
@@ -27,9 +27,9 @@ class OwnPeer(HttpPeer):
     batch_door = ("/v1/hits", NDJSON)
     alive = "/readyz"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *flags: str) -> None:
         super().__init__(folder)
-        self.runs(*command("serve", "--data", str(folder / "data"), "--port", str(self.port)))
+        self.runs(*command("serve", "--data", str(folder / "data"), "--port", str(self.port), *flags))
 
     def version(self) -> str:
         return version("clickcurve")
@@ -42,10 +42,9 @@ class OwnPeer(HttpPeer):
         return perf_counter() - begun
 
     def settle(self) -> None:
-        self.restart()
+        super().settle()
         with Clickcurve(self.url) as client:
-            while client.metric("clickcurve_buffered_entries"):
-                sleep(0.1)
+            wait_flushed(client)
 
     def size(self) -> int:
         """Returns the bytes of database and journal after a clean stop; a running journal is allocated ahead."""
@@ -79,5 +78,5 @@ class OwnPeer(HttpPeer):
     def batch_body(self, keys: Sequence[str], at: int) -> str:
         return "\n".join(batch(list(keys), at))
 
-    def counted(self) -> int | None:
+    def counted(self) -> int:
         return int(self.get("/v1/total")["total"])

@@ -52,7 +52,7 @@ class Victoria(HttpPeer):
         sleep(0.5)  # the merge is answered before it has begun
         while "vm_active_force_merges 0\n" not in self.get_text("/metrics"):
             sleep(0.1)
-        self.restart()
+        super().settle()
 
     def get_text(self, path: str) -> str:
         return self.http.get(path).raise_for_status().text
@@ -109,25 +109,20 @@ class Influx(HttpPeer):
         super().__init__(folder)
         settings = {f"{name}_DIR": str(folder / name.lower()) for name in ("META", "DATA", "DATA_WAL")}
         settings |= {"BIND_ADDRESS": f"127.0.0.1:{free_port()}", "HTTP_BIND_ADDRESS": f"127.0.0.1:{self.port}"}
-        self.runs(
-            "influxd", "-config", os.devnull, **{f"INFLUXDB_{name}": to for name, to in (_INFLUX | settings).items()}
-        )
+        environment = {f"INFLUXDB_{name}": value for name, value in (_INFLUX | settings).items()}
+        self.runs("influxd", "-config", os.devnull, **environment)
 
     def version(self) -> str:
         return debian_version("influxdb")
 
     def start(self) -> None:
         super().start()
-        self.http.post(
-            "/query", params={"q": 'CREATE DATABASE c WITH SHARD DURATION 26w NAME "all"'}
-        ).raise_for_status()
+        database = {"q": 'CREATE DATABASE c WITH SHARD DURATION 26w NAME "all"'}
+        self.http.post("/query", params=database).raise_for_status()
 
     def load(self, feed: Feed) -> float:
         lines = (f"hits,key={key} n={count}i {ts}\n" for key, hits in feed.by_link() for ts, count in hits)
         return self.post_each("/write?db=c&precision=s", _chunks(lines, LOAD_LINES))
-
-    def settle(self) -> None:
-        self.restart()
 
     def _select(self, asked: str) -> str:
         return f"/query?db=c&epoch=s&q={quote(asked)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,14 @@ SIMULATED = ("a flush every", "rows a flush", "by the formula", "rows read befor
 Figures = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """What no run here can tell: machines and their price, replicas, and how full things may be."""
-
-    replicas: int = 3
-    read_by: int = 2  # replicas that a read at QUORUM asks
-    cores: int = 16  # of a machine
-    busy: float = 0.5  # of its cores
-    disk_gb: float = 2_000.0  # of a machine
-    full: float = 0.5  # of its disk, for compactions
-    core_month: float = 25.0  # a core with 4 GB of memory, in dollars
-    gb_month: float = 0.10
-
-
-def needed(traffic: Traffic, figures: Figures, share: Figures, assumed: Assumed) -> dict[str, float]:
+def needed(traffic: Traffic, figures: Figures, share: Figures) -> dict[str, float]:
     """Returns what one interval of flushes takes, by the names on the page; `share` is what the simulation saw with it.
 
-    Cores are processor time a second.
+    Cores are processor time a second. `assumed` in the sheet is what no run here can tell: replicas, of which a read at
+    QUORUM asks `read_by`; a machine's cores and disk, and what part of them may be busy and full, for compactions;
+    dollars a month of a core with 4 GB of memory, and of a GB of disk.
     """
+    assumed = figures["assumed"]
     server, node = figures["server"], figures["cassandra"]
     rows_per_s = traffic.rows_per_s(share["flush_s"])
     reads_per_s = rows_per_s * share["read"] / share["written"]
@@ -47,18 +35,18 @@ def needed(traffic: Traffic, figures: Figures, share: Figures, assumed: Assumed)
     node_read_us = max(0.0, node["node_cold_us"] - node["node_warm_us"])
     accept = traffic.hits_per_s * server["batched_us"] / 1e6
     flush = (rows_per_s * row_us + reads_per_s * read_us) / 1e6
-    writes = rows_per_s * node["node_warm_us"] * assumed.replicas / 1e6
-    reads = reads_per_s * node_read_us * assumed.read_by / 1e6
-    disk_gb = traffic.links * figures["row_bytes"] * node["disk_bytes"] / node["row_bytes"] * assumed.replicas / 1e9
-    usable = assumed.cores * assumed.busy
-    cores_month = (accept + flush + writes + reads) / assumed.busy * assumed.core_month
-    month = cores_month + disk_gb / assumed.full * assumed.gb_month
+    writes = rows_per_s * node["node_warm_us"] * assumed["replicas"] / 1e6
+    reads = reads_per_s * node_read_us * assumed["read_by"] / 1e6
+    disk_gb = traffic.links * figures["row_bytes"] * node["disk_bytes"] / node["row_bytes"] * assumed["replicas"] / 1e9
+    usable = assumed["cores"] * assumed["busy"]
+    cores_month = (accept + flush + writes + reads) / assumed["busy"] * assumed["core_month"]
+    month = cores_month + disk_gb / assumed["full"] * assumed["gb_month"]
     return {
         "rows written a second": rows_per_s,
         "writes a hit": rows_per_s / traffic.hits_per_s,
         "rows read before, a second": reads_per_s,
         "rows folded a second, each link once a day": traffic.links / DAY_S,
-        "bytes to all replicas, MB/s": rows_per_s * share["bytes"] / share["written"] * assumed.replicas / 1e6,
+        "bytes to all replicas, MB/s": rows_per_s * share["bytes"] / share["written"] * assumed["replicas"] / 1e6,
         "bytes on all disks, TB": disk_gb / 1_000,
         "cores busy with hits": accept,
         "cores busy with flushes": flush,
@@ -68,7 +56,7 @@ def needed(traffic: Traffic, figures: Figures, share: Figures, assumed: Assumed)
         f"{MACHINES}owners' processors, flushes": flush / usable,
         f"{MACHINES}Cassandra's processors, writes": writes / usable,
         f"{MACHINES}Cassandra's processors, reads before writes": reads / usable,
-        f"{MACHINES}Cassandra's disks": disk_gb / (assumed.disk_gb * assumed.full),
+        f"{MACHINES}Cassandra's disks": disk_gb / (assumed["disk_gb"] * assumed["full"]),
         "dollars a month": month,
         "dollars for a million links": month / traffic.links * 1e6,
     }
@@ -82,14 +70,12 @@ def first_full(found: dict[str, float]) -> str:
 def page(figures: Figures) -> str:
     """Returns the page as Markdown."""
     traffic, server = Traffic(figures["links"], figures["hits_per_s"], figures["skew"]), figures["server"]
-    assumed = Assumed()
-    found = {f"{share['flush_s']} s": needed(traffic, figures, share, assumed) for share in figures["shares"]}
+    found = {f"{share['flush_s']} s": needed(traffic, figures, share) for share in figures["shares"]}
     lines = zip(*(each.items() for each in found.values()), strict=True)
     return PAGE.read_text().format(
         **figures,
         top=traffic.rate(1),
         last=traffic.rate(traffic.links) * DAY_S,
-        assumed=assumed,
         needed=markdown(("a flush every", *found), map(_line, lines)),
         first="; ".join(f"with a flush every {flush_s} {first_full(each)}" for flush_s, each in found.items()),
         owners=OWNERS,

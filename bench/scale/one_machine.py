@@ -11,12 +11,11 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import accumulate, product
-from math import log10
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -122,7 +121,7 @@ async def _flushes(data: Path, share: Share, attributes: bool) -> list[tuple[flo
     owner = OwnerProcess(journal_folder(data, 1), store, lambda: now, alone=True, disk=TrackedDisk()).owner
     await owner.accept(Batch(people={now: {key(0): 1}}))
     await owner.flush()  # its number is the mark of all rows
-    await asyncio.to_thread(_fill, store, share.rates, now, attributes)
+    await asyncio.to_thread(_fill, store, share, now, attributes)
     interval = _Interval(share.rates, attributes)
     for _ in range(FLUSHES):
         await interval.accept(owner, _hits_of_flush(share), now)
@@ -158,22 +157,18 @@ def key(number: int) -> str:
     return f"{number * 2_654_435_761 % 2**32:08x}"
 
 
-def _fill(store: SqliteStore, rates: Sequence[float], now: int, attributes: bool) -> None:
-    """Saves what each link has after 400 days: one row for all links of a kind, made once."""
+def _fill(store: SqliteStore, share: Share, now: int, attributes: bool) -> None:
+    """Saves what each link has after 400 days: one row, and one of attributes, for all links of a kind."""
     (record,) = store.owners()
-    kinds = {key(number): round(log10(rate) * STEPS) for number, rate in enumerate(rates)}
-    made = {kind: _rows(10 ** (kind / STEPS), now, record.begun, attributes) for kind in set(kinds.values())}
-    rows = ((name(stored), saved) for stored, kind in sorted(kinds.items()) for name, saved in made[kind].items())
-    save_rows(store, Held(record.owner, record.epoch, record.holder), record.begun, rows)
 
-
-def _rows(rate: float, now: int, mark: int, attributes: bool) -> dict[Callable[[str], str], SavedRow]:
-    """Returns the row of a link of this rate, and that of its attributes, by what makes their stored keys."""
-    rows: dict[Callable[[str], str], SavedRow] = {str: saved_row(decode(row(rate, now, Random(1), mark)))}
-    if attributes:
+    def saved(rate: float) -> list[SavedRow]:
+        counts = saved_row(decode(row(rate, now, Random(1), record.begun)))
         hits = min(MOST_HITS, max(1, round(rate * DAYS * DAY_S)))
-        rows[breakdown_of] = _breakdown(hits, now // HOUR_S * HOUR_S, mark)
-    return rows
+        return [counts, _breakdown(hits, now // HOUR_S * HOUR_S, record.begun)] if attributes else [counts]
+
+    of_links = sorted((key(number), each) for number, each in enumerate(share.by_kind(STEPS, saved)))
+    rows = ((name, each) for link, both in of_links for name, each in zip((link, breakdown_of(link)), both))  # noqa: B905
+    save_rows(store, Held(record.owner, record.epoch, record.holder), record.begun, rows)
 
 
 @cache

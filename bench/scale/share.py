@@ -10,14 +10,14 @@ import asyncio
 import gc
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from math import log10
 from pathlib import Path
 from random import Random
 from time import process_time, time
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.scale.traffic import Traffic, row
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
@@ -29,6 +29,7 @@ from storage.contract import Held, OwnRow, SavedRow, Source
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
 
+T = TypeVar("T")
 STEPS = 6  # kinds of rows in each power of ten of rates
 FILLED_S, LEAST = 180, 3  # seconds of flushes that fill the store's memory, and least flushes; as many are counted
 OWNERS = 400  # that share the traffic; each has the memory for rows that the product gives it
@@ -101,8 +102,9 @@ class Share:
 
     async def _flushes(self, flush_s: int) -> Seen:
         moment = int(time()) // DAY_S * DAY_S + 12 * HOUR_S
-        chance, rows = Random(3), self._rows(moment)
-        links, sums = [*rows], [*accumulate(self.rates)]
+        links, sums = [str(number) for number in range(len(self.rates))], [*accumulate(self.rates)]
+        chance, of_rows = Random(3), Random(2)
+        rows = dict(zip(links, self.by_kind(STEPS, lambda rate: row(rate, moment, of_rows)), strict=True))
         store = CountingStore(rows, CACHE_BYTES * OWNERS // self.part)
         with tempfile.TemporaryDirectory(prefix="clickcurve-scale-") as folder:
             place = Path(folder) / "journal"
@@ -124,8 +126,8 @@ class Share:
             await owner.close()
         return store.seen
 
-    def _rows(self, now: int) -> dict[str, bytes]:
-        """Returns the row of each link by its key; links of about the same rate have the same one."""
-        chance, kinds = Random(2), [round(log10(rate) * STEPS) for rate in self.rates]
-        made = {kind: row(10 ** (kind / STEPS), now, chance) for kind in dict.fromkeys(kinds)}
-        return {str(number): made[kind] for number, kind in enumerate(kinds)}
+    def by_kind(self, steps: int, make: Callable[[float], T]) -> list[T]:
+        """Returns what is made for each link's rate, once for all of about the same: so many kinds a power of ten."""
+        kinds = [round(log10(rate) * steps) for rate in self.rates]
+        made = {kind: make(10 ** (kind / steps)) for kind in dict.fromkeys(kinds)}
+        return [made[kind] for kind in kinds]

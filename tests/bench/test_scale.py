@@ -14,7 +14,7 @@ import pytest
 
 from bench.scale import one_machine
 from bench.scale.__main__ import main
-from bench.scale.cluster import Assumed, first_full, needed, page
+from bench.scale.cluster import first_full, needed, page
 from bench.scale.one_machine import Cell, measured
 from bench.scale.share import Share
 from bench.scale.sizing import MOST_SHARE, sized, sizing_page, with_workers
@@ -61,11 +61,11 @@ def test_a_row_has_the_hits_of_its_rate() -> None:
 def test_more_traffic_and_more_replicas_take_more() -> None:
     found = figures()
     traffic = Traffic(found["links"], found["hits_per_s"], found["skew"])
-    once, share = needed(traffic, found, found["shares"][0], Assumed()), found["shares"][0]
-    twice = needed(replace(traffic, hits_per_s=2 * traffic.hits_per_s), found, share, Assumed())
+    once, share = needed(traffic, found, found["shares"][0]), found["shares"][0]
+    twice = needed(replace(traffic, hits_per_s=2 * traffic.hits_per_s), found, share)
     assert twice["cores busy with hits"] == pytest.approx(2 * once["cores busy with hits"])
     assert once["rows written a second"] < twice["rows written a second"] < 2 * once["rows written a second"]
-    single = needed(traffic, found, share, Assumed(replicas=1))
+    single = needed(traffic, found | {"assumed": found["assumed"] | {"replicas": 1}}, share)
     assert once["cores of Cassandra, writes"] == pytest.approx(3 * single["cores of Cassandra, writes"])
     machines = [figure for what, figure in once.items() if what.startswith("machines for ")]
     assert once[f"machines for {first_full(once)}"] == max(machines)
