@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 from pathlib import Path
 
@@ -17,11 +16,9 @@ from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
 from ingest.buffer import Buffer
 from ingest.flush import Flush
-from ingest.hit import Hit, Moment
-from ingest.hit_sums import batch_of_hits
+from ingest.hit import Moment
 from ingest.reading.body import Media, read_hits
 from ingest.reading.bots import bot_judge
-from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.request_sums import RequestSums
 from query.lists.key_kind import GROUP, LINK
 from query.lists.listing import Listing
@@ -44,27 +41,6 @@ def read(body: bytes, now: int, reader: ProfileReader = NO_DIMENSIONS, media: Me
     if batch is None:
         raise RuntimeError(f"a body without a good hit: {sums.receipt()}")
     return batch
-
-
-def single_routes(now: int, reader: ProfileReader) -> HitRoutes:
-    """The routes of single hits, which are read here and counted by the bench."""
-    return HitRoutes(_Refusing(), lambda: float(now), lambda at: at - DAY_S, JUDGE, reader=reader)
-
-
-def read_group(routes: HitRoutes, bodies: Sequence[bytes]) -> Batch:
-    """Reads bodies of one hit each into the batch of their commit."""
-    hits = [hit for body in bodies if isinstance(hit := routes.single(body), Hit)]
-    if len(hits) != len(bodies):
-        raise RuntimeError("a single hit was refused")
-    return batch_of_hits(hits)
-
-
-class _Refusing:
-    async def accept(self, batch: Batch) -> frozenset[str]:
-        raise NotImplementedError
-
-    def accept_one(self, hit: str | Hit) -> Future[None]:
-        raise NotImplementedError
 
 
 def owned_store(path: Path) -> SqliteStore:
