@@ -46,7 +46,7 @@ def hot_link(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
     processes = [OwnerProcess(folder, store, lambda: now, alone=False, disk=TrackedDisk()) for folder in folders]
     owners = [process.owner for process in processes]
     run(_fill(owners, now))
-    hot, quiet = (run(_rows_of(store, key)) for key in (HOT, QUIET))
+    hot, quiet = run(_rows_of(store))
     hot_bytes, quiet_bytes = ([len(row.data) for row in link.rows] for link in (hot, quiet))
     if (len(hot_bytes), len(quiet_bytes)) != (OWNERS, 1):
         raise RuntimeError(f"rows of {hot_bytes} and {quiet_bytes} bytes, not those of {OWNERS} owners and of one")
@@ -65,7 +65,7 @@ def hot_link(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
         compared = f"{took.p50_ms / beside_it.p50_ms:.1f} times 1 owner's ({beside_it})"
         apart = f"rounds within {spread([median(turn) for turn in of_hot])}"
         yield Line(f"{what} of {OWNERS} rows, in process", str(took), f"{compared}, {apart}")
-    hot, quiet = (run(_rows_of(store, key)) for key in (HOT, QUIET))
+    hot, quiet = run(_rows_of(store))
     yield from (_sum_line(what, days, hot, quiet, now) for what, days in SUMMED.items())
     for owner in owners:
         run(owner.close())
@@ -86,8 +86,8 @@ async def _fill(owners: Sequence[Owner], now: int) -> None:
         people = {start: {HOT: counts[HOT]} for start, counts in people.items()}
 
 
-async def _rows_of(store: Store, key: str) -> StoredLink:
-    return await store.rows(key)
+async def _rows_of(store: Store) -> list[StoredLink]:
+    return [await store.rows(key) for key in (HOT, QUIET)]
 
 
 async def _flushes_ms(owners: Sequence[Owner], key: str, now: int) -> float:

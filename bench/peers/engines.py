@@ -1,7 +1,8 @@
 """Stores that are called in process, each in a process of its own: `python -m bench.peers.engines NAME FOLDER PORT`.
 
 That process may have another environment, so nothing of ours is imported here, and libraries only where they are used.
-It is told a verb and its arguments over a connection to the port, and answers what the engine returns.
+It is told a verb, the arguments of some turns and for how long to repeat them over a connection to the port, and
+answers what the engine returned last and how long each turn took.
 """
 
 from __future__ import annotations
@@ -30,31 +31,17 @@ ARCHIVES = [(60, 1_500), (300, 888), (3_600, 840), (86_400, 500)]
 
 
 class Engine(ABC):
-    """A store. `package` is what its environment must have; `synced` and `sends` as of `Peer`.
+    """A store in a folder. `package` is what its environment must have; `synced` and `sends` as of `Peer`.
 
-    `counts` answers as many counts as there are steps; None: not kept. Moments are epoch seconds.
+    Each has `load(files)`, and `settle()`, which brings what was loaded into the form in which it stays;
+    `counts(key, start, end, step_s)`, one a step, None if they are not kept; and `top(since, until, most)`, keys with
+    their counts. Moments are epoch seconds.
     """
 
     name: ClassVar[str]
     synced: ClassVar[str]
     sends: ClassVar[str]
     package: ClassVar[str] = ""
-
-    @abstractmethod
-    def __init__(self, folder: str) -> None: ...
-
-    @abstractmethod
-    def load(self, files: Files) -> None: ...
-
-    @abstractmethod
-    def settle(self) -> None:
-        """Brings what was loaded into the form in which it stays."""
-
-    @abstractmethod
-    def counts(self, key: str, start: int, end: int, step_s: int) -> list[int] | None: ...
-
-    @abstractmethod
-    def top(self, since: int, until: int, most: int) -> list[tuple[str, int]]: ...
 
     @abstractmethod
     def add_many(self, keys: Sequence[str], moments: Sequence[int]) -> None:
@@ -70,41 +57,6 @@ class Engine(ABC):
     def counted(self) -> int | None:
         """Returns all hits; None: it cannot say."""
         return None
-
-    def loaded_s(self, files: Files) -> float:
-        """Returns the seconds of a load."""
-        begun = perf_counter()
-        self.load(files)
-        return perf_counter() - begun
-
-    def latency(self, keys: Sequence[str], seconds: float, start: int, end: int, step_s: int) -> list[float]:
-        """Returns the milliseconds of each question within so many seconds."""
-        took_ms: list[float] = []
-        _repeat(keys, lambda key: self.counts(key, start, end, step_s), seconds, took_ms)
-        return took_ms
-
-    def singles(self, keys: Sequence[str], seconds: float) -> float:
-        """Returns hits a second, each by itself."""
-        now = int(time()) // 60 * 60
-        return _repeat(keys, lambda key: self.add(key, now), seconds, [])
-
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
-        """Returns hits a second in batches."""
-        pairs = [(some, [at - index % 240 for index in range(len(some))]) for some in keys]
-        return _repeat(pairs, lambda pair: self.add_many(*pair), seconds, []) * len(keys[0])
-
-
-def _repeat(turns: Sequence[Any], do: Callable[[Any], object], seconds: float, took_ms: list[float]) -> float:
-    """Does it with each turn again and again, for so long; notes each time, and returns how often a second."""
-    first = begun = perf_counter()
-    for turn in cycle(turns):
-        do(turn)
-        done = perf_counter()
-        took_ms.append((done - begun) * 1_000)
-        if done - first > seconds:
-            break
-        begun = done
-    return len(took_ms) / (perf_counter() - first)
 
 
 def _lines_of(path: str) -> Iterator[list[str]]:
@@ -374,14 +326,31 @@ class Whisper(Engine):
             self._whisper.update_many(str(self._file(key)), points)
 
 
+def repeat(do: Callable[..., Any], turns: Iterable[Sequence[Any]], seconds: float) -> tuple[Any, list[float]]:
+    """Does it with the arguments of each turn again and again, for so long, once at least.
+
+    Returns the last answer, and how many milliseconds each turn took.
+    """
+    took_ms: list[float] = []
+    first = begun = perf_counter()
+    for arguments in cycle(turns):
+        answer = do(*arguments)
+        done = perf_counter()
+        took_ms.append((done - begun) * 1_000)
+        if done - first > seconds:
+            break
+        begun = done
+    return answer, took_ms
+
+
 def main(name: str, folder: str, port: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    engine: Engine = globals()[name](folder)
+    engine = globals()[name](folder)
     gc.freeze()
     with suppress(EOFError), Listener(("127.0.0.1", int(port))) as listener, listener.accept() as asked:
         while True:
-            verb, arguments = asked.recv()
-            asked.send(getattr(engine, verb)(*arguments))
+            verb, turns, seconds = asked.recv()
+            asked.send(repeat(getattr(engine, verb), turns, seconds))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pickle
 import re
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import cycle, takewhile
 from pathlib import Path
@@ -81,13 +81,9 @@ class Graphite(InProcess):
         texts = [
             "".join(f"{key} 1 {now - index % 240}\n" for index, key in enumerate(some)).encode() for some in batches
         ]
-        begun, sent = perf_counter(), 0
+        begun = perf_counter()
         with socket.create_connection(("127.0.0.1", self._lines)) as lines:
-            for text, some in zip(cycle(texts), cycle(batches)):
-                lines.sendall(text)
-                sent += len(some)
-                if perf_counter() - begun > seconds:
-                    break
+            sent = _send_on(lines, texts, seconds) * len(batches[0])
             marker = f"{LAST}{sent}"
             lines.sendall(f"{marker} 1 {now}\n".encode())
             while not (self._in_memory(marker) or self._written(marker)):
@@ -174,10 +170,7 @@ class Statsd(Peer):
         begun = perf_counter()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
             out.connect(("127.0.0.1", self.port))
-            for packet in cycle(packets):
-                out.send(packet)
-                if perf_counter() - begun > seconds:
-                    break
+            _send_on(out, packets, seconds)
         counted = (self.counted() or 0) - before
         return counted / (perf_counter() - begun)
 
@@ -190,3 +183,12 @@ class Statsd(Peer):
         """The counter of this interval, which is all that it has."""
         found = re.search(rf"['\"]?{key}['\"]?: (\d+)", self._told("counters"))
         return [int(found[1]) if found else 0] if question.points == 1 else None
+
+
+def _send_on(out: socket.socket, texts: Iterable[bytes], seconds: float) -> int:
+    """Sends these in turn for so long; returns how many."""
+    turns, begun, sent = cycle(texts), perf_counter(), 0
+    while perf_counter() - begun <= seconds:
+        out.sendall(next(turns))
+        sent += 1
+    return sent
