@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 from bench.command import Options
 from bench.measure import Measure, call_each, ready
-from bench.micro.inside import JUDGE, new_flushes, read
+from bench.micro.inside import JUDGE, OwnedFile, read
 from bench.visitors import Visitors
 from bench.workload import Workload, batch
 from ingest.attributes.country import country_reader
@@ -23,7 +23,6 @@ from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.attributes.referrer import ReferrerReader
 from ingest.batch import Batch, decode_batch, encode_batch
 from ingest.buffer import Buffer
-from ingest.flush import Flush
 from ingest.hit import Hit
 from ingest.hit_sums import batch_of_hits
 from ingest.reading.hit_endpoint import HitRoutes
@@ -98,9 +97,10 @@ def attributes(options: Options) -> Iterator[Measure]:
         "with visitors too": counting,
     }
     for name, kind in kinds.items():
-        batches = link_batches(visitors, links, *kind)
-        flushes = new_flushes(options, lambda _, some=batches: some, NOW)  # type: ignore[misc]
-        yield Measure(f"flush {name}, {links:,} links", flushes, Flush.write, "s", fresh=True)
+        file = OwnedFile(options.folder / name, NOW)
+        options.closing.callback(file.close)
+        take = partial(file.take, *link_batches(visitors, links, *kind))
+        yield Measure(f"flush {name}, {links:,} links", take, file.flush, "s", fresh=True)
     kinds = {"counts alone": agents, "4 dimensions": divided, "4 dimensions and visitors": counting}
     for name, (names, reader) in kinds.items():
         bodies = visitors.bodies(count, BATCH, names, NOW)

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate, chain
 from pathlib import Path
-from time import process_time
 
 from bench.command import Options
 from bench.measure import Line
 from bench.micro.attributes import reader_of
-from bench.micro.inside import begun_flush, owned_store, read
+from bench.micro.inside import OwnedFile, read
 from bench.visitors import HOSTS, LANGUAGES, Visitors, drawn, values
 from bench.workload import zipf
 from clickcurve.buckets.breakdowns.answers import breakdown_total
@@ -23,7 +22,6 @@ from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta, f
 from clickcurve.buckets.breakdowns.parts import Parts, apply_parts, decode_parts
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day
 from clickcurve.keys import ALL_LINKS, breakdown_of, is_breakdown
-from ingest.buffer import Buffer
 
 NOW = 1_783_000_000
 DAY = fold_day(NOW)
@@ -108,21 +106,17 @@ def breakdown_file(options: Options) -> Iterator[Line]:
     whole. Bytes after a checkpoint, without the journal. Times of flushes are processor time.
     """
     for width in (0, 3, 5, 7):
-        path, reader, spent_s = options.folder / f"{width}.db", reader_of(*DIMENSIONS[:width]), 0.0
-        store, met = owned_store(path), {ALL_LINKS}
-        for number, (now, hits) in enumerate(chain(_days_of_hits(options), [(END + DAY_S, [])]), 1):
-            buffer = Buffer(now - now % DAY_S)
+        file, reader = OwnedFile(options.folder / str(width), END - (DAYS + 1) * DAY_S), reader_of(*DIMENSIONS[:width])
+        met, spent_s = {ALL_LINKS}, 0.0
+        for now, hits in chain(_days_of_hits(options), [(END + DAY_S, [])]):
+            file.now = now
             for start in range(0, len(hits), BATCH):
-                body = json.dumps(hits[start : start + BATCH]).encode()
-                buffer.add_batch(read(body, now, reader), number, visible=True)
+                file.take(read(json.dumps(hits[start : start + BATCH]).encode(), now, reader))
             met.update(str(hit["key"]) for hit in hits)
-            quiet = {*met, *(map(breakdown_of, met) if width else ())} if now > END else ()
-            begun = process_time()
-            begun_flush(store, number, buffer, now, frozenset(quiet)).write()
-            spent_s += process_time() - begun
-        store.close()
-        links, size = len(met) - 1, sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
-        rows, together = _breakdown_bytes(path)
+            spent_s += file.flush({*met, *(map(breakdown_of, met) if width else ())} if now > END else ())[0]
+        file.close()
+        links, size = len(met) - 1, sum(each.stat().st_size for each in file.data.glob("clickcurve.db*"))
+        rows, together = _breakdown_bytes(file.data / "clickcurve.db")
         of_rows = f"breakdown rows {rows / links:.0f} B a link, {together:,} B of all together"
         compared = f"{size / links:.0f} B of {links:,} links; {of_rows}; flushes {spent_s:.0f} s"
         yield Line(f"{width} dimensions, a year", f"{size / 1e6:.2f} MB", compared)

@@ -8,9 +8,8 @@ The slow way is put in its place by name, so both run in the same process, on th
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import cycle, islice
 from time import perf_counter
@@ -21,8 +20,8 @@ from bench.limiter.contenders import Rates, limiter_at, place_of
 from bench.measure import Measure, ready
 from bench.micro import breakdown
 from bench.micro.attributes import ALL, DIMENSIONS, NOW, plain_bodies, reader_of
-from bench.micro.growth import moments
-from bench.micro.inside import new_flushes, queries_over, read
+from bench.micro.growth import filled, key_of, moments
+from bench.micro.inside import queries_over, read
 from bench.micro.rows import row_of, steady
 from bench.visitors import Visitors
 from clickcurve.buckets import codec
@@ -47,7 +46,6 @@ from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule
 from ingest.attributes.memo import Memo
 from ingest.batch import Batch
-from ingest.flush import Flush
 from ingest.imports import access_log
 from ingest.reading import body as reading
 from ingest.reading import request_sums
@@ -145,25 +143,16 @@ def _of_hits(options: Options) -> Iterator[Measure]:
     yield Measure(
         f"{lines:,} lines of a log", _log_reader, lambda reader: reader.read(log), "us a line", lines, slow=alone
     )
-    flush, lazily = _lazy_flushes(options, links), (codec, "decode_lazily", codec.decode)
-    what = f"lazy rows, flush of {links:,} links"
-    yield Measure(what, flush, Flush.write, "us a row", links, slow=lazily, fresh=True)
+    file = filled(options.folder / "data", links, moments(100), NOW, alike=True)
+    options.closing.callback(file.close)
+    take = partial(file.take, Batch({NOW - NOW % 60: {key_of(number, links): 1 for number in range(links)}}))
+    what, lazily = f"lazy rows, flush of {links:,} links", (codec, "decode_lazily", codec.decode)
+    yield Measure(what, take, file.flush, "us a row", links, slow=lazily, fresh=True)
 
 
 def _read_all(bodies: list[bytes], reader: Any) -> None:
     for each in bodies:
         read(each, NOW, reader)
-
-
-def _lazy_flushes(options: Options, links: int) -> Callable[[], Flush]:
-    """Makes flushes of a hit of each link, the first with those of 400 days."""
-    minutes = moments(100)
-
-    def batches(number: int) -> Iterator[Batch]:
-        for at in (*(minutes(0, NOW) if number == 1 else ()), NOW - NOW % 60):
-            yield read(json.dumps([{"key": f"link{n}", "ts": at} for n in range(links)]).encode(), NOW)
-
-    return new_flushes(options, batches, NOW)
 
 
 def _log_line(hit: Mapping[str, Any]) -> str:

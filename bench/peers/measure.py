@@ -6,7 +6,6 @@ curve.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import shutil
 from collections.abc import Iterator, Sequence
@@ -205,7 +204,7 @@ def growth(folder: Path, links: int, rounds: int, seconds: float) -> Figures:
     """Fills a store with so many links, flushes some of them again, starts a server on it and asks it for curves."""
     data = folder / "data"
     data.mkdir(parents=True)
-    grown = asyncio.run(grow(data, links, moments(MOMENTS), FLUSHED, rounds))
+    grown = grow(data, links, moments(MOMENTS), FLUSHED, rounds)
     size = sum(map(on_disk, data.glob("clickcurve.db*")))
     chance, starts, took = random.Random(3), [], []
     keys = [key_of(chance.randrange(links), links) for _ in range(20_000)]
