@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench import breakdowns, ingest, page, reads, workers
+from bench import ingest, page, reads
 from bench.cassandra.__main__ import PARTS as CASSANDRA
 from bench.command import Part, run, together
 from bench.limiter.__main__ import PARTS as LIMITER
@@ -11,10 +11,10 @@ from bench.micro import rows
 PARTS: dict[str, Part] = {
     "rows": rows.typical_rows,
     "ingest": ingest.ingest,
-    "workers": workers.workers,
+    "workers": ingest.workers,
     "page": page.page,
     "reads": reads.reads,
-    "breakdowns": breakdowns.breakdowns,
+    "breakdowns": reads.breakdowns,
     "limiter": together(LIMITER),
     "cassandra": together(CASSANDRA),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import platform
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
@@ -29,7 +28,6 @@ class Options:
     links: Sequence[int] = ()
     hits: int = 10_000_000
     every: int = 20
-    log: Path | None = None
     closing: ExitStack = field(default_factory=ExitStack)
 
     def of(self, size: int) -> int:
@@ -54,7 +52,6 @@ def run(description: str, parts: Mapping[str, Part], words: Sequence[str] | None
     asked.add_argument("--links", type=int, nargs="+", default=[], help="how many links; growth takes several numbers")
     asked.add_argument("--hits", type=int, default=10_000_000, help="of these links, over HTTP")
     asked.add_argument("--every", type=int, default=20, help="breakdown_file: each so many-th link by popularity")
-    asked.add_argument("--log", type=Path, help="attributes: an access log, in place of made visitors")
     given = vars(asked.parse_args(words))
     names, begun, lines = given.pop("parts") or [*parts], time(), list[Line]()
     with tempfile.TemporaryDirectory(prefix="clickcurve-bench-") as folder:
@@ -93,17 +90,6 @@ def together(parts: Mapping[str, Part]) -> Part:
             yield from part(options)
 
     return all_of
-
-
-def as_server(part: Part) -> Part:
-    """Returns the part with the garbage collector set as the server sets it."""
-
-    def collected(options: Options) -> Iterable[Measure | Line]:
-        options.closing.callback(gc.set_threshold, *gc.get_threshold())
-        gc.set_threshold(20_000, 20, 100)
-        return part(options)
-
-    return collected
 
 
 def circumstances() -> dict[str, Any]:

@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 from time import perf_counter, time
-from typing import cast
 
 import uvloop
 
-_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 LAST_WITHIN_S = 30.0  # of an open loop's end
 
 
@@ -28,6 +26,16 @@ class Sample:
     kind: str
     at: float
     took_ms: float
+
+
+def request(method: str, path: str, body: str = "", media: str = "", more: Mapping[str, str] | None = None) -> bytes:
+    """Returns a whole request, ready to send; `more`: further fields of its head."""
+    data = body.encode()
+    fields = {"Host": "127.0.0.1", **({"Content-Type": media} if media else {}), **(more or {})}
+    if method == "POST":
+        fields["Content-Length"] = str(len(data))
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + data
 
 
 class Connection:
@@ -41,7 +49,7 @@ class Connection:
     def time(self, kind: str, request: bytes) -> Sample:
         at, begun, answer = time(), perf_counter(), b""
         self._socket.sendall(request)
-        while not _whole(answer):
+        while (end := answer.find(b"\r\n\r\n") + 4) < 4 or len(answer) < end + _length(answer[:end]):
             more = self._socket.recv(262_144)
             if not more:
                 raise RuntimeError("the server closed the connection")
@@ -52,55 +60,36 @@ class Connection:
 def open_loop(kind: str, port: int, requests: Iterable[bytes], per_s: float, seconds: float) -> list[Sample]:
     """Sends so many of these a second, each over a connection without a request under way; returns them when answered.
 
-    Raises RuntimeError for an answer that is not 200, and TimeoutError if one does not come.
+    Raises RuntimeError for an answer that is not 200, and TimeoutError if one does not come, in an ExceptionGroup.
     """
+    free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    samples: list[Sample] = []
 
-    async def send() -> list[Sample]:
-        loop, chance = asyncio.get_running_loop(), Random(6)
-        kept, free, samples = list[_Kept](), list[_Kept](), list[Sample]()
-        due = begun = loop.time()
-        for each in requests:
-            due += chance.expovariate(per_s)
-            if due >= begun + seconds:
-                break
-            if due > loop.time():
-                await asyncio.sleep(due - loop.time())
-            if not free:
-                _, opened = await loop.create_connection(lambda: _Kept(kind, free, samples), "127.0.0.1", port)
-                kept.append(opened)
-                free.append(opened)
-            free.pop().send(each)
-        async with asyncio.timeout(LAST_WITHIN_S):
-            while len(free) < len(kept):
-                await asyncio.sleep(0.01)
-        for each_kept in kept:
-            each_kept.close()
-        return samples
+    async def ask(each: bytes) -> None:
+        reader, writer = free.pop() if free else await asyncio.open_connection("127.0.0.1", port)
+        at, begun = time(), perf_counter()
+        writer.write(each)
+        head = await reader.readuntil(b"\r\n\r\n")
+        samples.append(_sample(kind, at, begun, head + await reader.readexactly(_length(head))))
+        free.append((reader, writer))
+
+    async def ask_all() -> None:
+        now, chance = asyncio.get_running_loop().time, Random(6)
+        due = begun = now()
+        async with asyncio.timeout(seconds + LAST_WITHIN_S), asyncio.TaskGroup() as asking:
+            for each in requests:
+                due += chance.expovariate(per_s)
+                if due >= begun + seconds:
+                    break
+                await asyncio.sleep(due - now())
+                asking.create_task(ask(each))
+        for _, writer in free:
+            writer.close()
+            await writer.wait_closed()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(send())
-
-
-class _Kept(asyncio.Protocol):
-    """A connection of an open loop; it is in `free` when it carries no request."""
-
-    def __init__(self, kind: str, free: list[_Kept], samples: list[Sample]) -> None:
-        self._kind, self._free, self._samples = kind, free, samples
-        self._answer = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self.close = transport.close
-
-    def send(self, request: bytes) -> None:
-        self._at, self._begun, self._answer = time(), perf_counter(), b""
-        self._transport.write(request)
-
-    def data_received(self, data: bytes) -> None:
-        self._answer += data
-        if _whole(self._answer):
-            self._samples.append(_sample(self._kind, self._at, self._begun, self._answer))
-            self._free.append(self)
+        runner.run(ask_all())
+    return samples
 
 
 def _sample(kind: str, at: float, begun: float, answer: bytes) -> Sample:
@@ -110,13 +99,6 @@ def _sample(kind: str, at: float, begun: float, answer: bytes) -> Sample:
     return Sample(kind, at, took_ms)
 
 
-def _whole(answer: bytes) -> bool:
-    head, end, body = answer.partition(b"\r\n\r\n")
-    length = _LENGTH.search(head)
-    return bool(end) and len(body) >= (int(length[1]) if length else 0)
-
-
-def request(method: str, path: str) -> bytes:
-    """Returns a request without a body, ready to send."""
-    length = "Content-Length: 0\r\n" if method == "POST" else ""
-    return f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n".encode()
+def _length(head: bytes) -> int:
+    found = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+    return int(found[1]) if found else 0

@@ -1,10 +1,14 @@
-"""Reading 100,000 links over HTTP: quiet, and while a flush of 30,000 keys runs; also the size of what is stored."""
+"""Reading 100,000 links over HTTP: quiet, and while a flush of 30,000 keys runs; also the size of what is stored.
+
+`reads` asks for totals and curves, `breakdowns` for attributes of hits.
+"""
 
 from __future__ import annotations
 
 import gc
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +20,14 @@ from time import sleep, time
 from bench import servers
 from bench.command import Options
 from bench.connection import Connection, Sample, request
+from bench.ingest import JSON, NDJSON
 from bench.measure import Line, Percentiles, in_turn, spread
+from bench.visitors import Visitors
 from bench.workload import Workload, batch
 from bench.wrk import Requests, drive
+from clickcurve.buckets.ladder import DAY_S
 from testing.client import Clickcurve
 
-NDJSON = {"Content-Type": "application/x-ndjson"}
 QUERIES = {
     "total": "total",
     "curve 60 min": "curve?last=60m&step=1m",
@@ -31,6 +37,11 @@ QUERIES = {
 }
 AIM, FLUSH_AIM = "p50 < 0.4 p99 < 1.0 ms", 3.0
 FILE_AIM_MB = 7.0
+BY = {"by ref, life": "by/ref", "by country, 30 d": "by/country?last=30d"}
+ONCE = "by ref, life, 2,000 links once"  # what was asked before makes no difference: popular or not does
+BY_AIM = "p50 < 1.0 p99 < 3.0 ms"
+ATTRIBUTES = ("ref", "country", "ua", "source")
+HITS_EACH, DAYS = 5, 60  # of a link with attributes, on average; popular ones have most of them
 FLUSH_KEYS = 30_000
 FLUSH_WITHIN_S, LOADED_WITHIN_S = 60, 600  # an interval of 15 seconds, and the flush; a whole workload
 POST = "POST /v1/hits/{key}"
@@ -47,11 +58,10 @@ def reads(options: Options) -> Iterator[Line]:
             compared = f"{median(run.per_s for run in runs):,.0f} /s, {within}"
             yield Line(f"{what}, c1, quiet", str(Percentiles.middle(run.took for run in runs)), compared, AIM)
         with Clickcurve(server.url) as client, closing(Connection(server.port)) as connection:
-            turns = _turns(workload)
-            flushes, samples = sampled(client, connection, workload, rounds, partial(_send_hits, client), turns)
+            flushes, samples = _sampled(client, connection, workload, rounds, _send_plain, QUERIES)
     took_s, rows = median(flush.took_s for flush in flushes), flushes[0].rows
     yield Line(f"flush of {rows:,} rows", f"{took_s:.2f} s", f"{rows / took_s:,.0f} rows/s, next to requests at c1")
-    yield from (compared_with_quiet(kind, flushes, samples) for kind in (POST, *QUERIES))
+    yield from (_compared_with_quiet(kind, flushes, samples) for kind in (POST, *QUERIES))
 
 
 def queries_of(folder: Path, workload: Workload) -> dict[str, Requests]:
@@ -64,46 +74,74 @@ def queries_of(folder: Path, workload: Workload) -> dict[str, Requests]:
 
 
 def loaded(data: Path, workload: Workload) -> Line:
-    """Copies the loaded store into a part's folder, and loads it first if no part of this run did; returns its size."""
-    kept = data.parent.parent / f"loaded-{workload.links}-{workload.hits}-{workload.skew}"
-    done = kept.with_suffix(".took")
-    if not done.exists():
-        begun = time()
-        with servers.clickcurve(kept, {"CLICKCURVE_FLUSH_S": "1"}) as server:
-            post_all(server.url, workload)
-        done.write_text(f"{time() - begun:.0f}")
-    shutil.copytree(kept, data)
+    """Loads the store over HTTP; returns its size."""
+    begun = time()
+    with servers.clickcurve(data, {"CLICKCURVE_FLUSH_S": "1"}) as server:
+        post_all(server.url, workload)
+    took_s = time() - begun
     size_mb = sum(file.stat().st_size for file in data.glob("clickcurve.db*")) / 1e6
     a_link = (data / "clickcurve.db").stat().st_size / workload.links
     what = f"file of {workload.links:,} links, {workload.hits:,} hits, {workload.days} days"
-    compared = f"{a_link:.0f} B a link; loaded in {done.read_text()} s"
+    compared = f"{a_link:.0f} B a link; loaded in {took_s:.0f} s"
     return Line(what, f"{size_mb:.2f} MB", compared, f"<= {FILE_AIM_MB:.0f} MB")
+
+
+def breakdowns(options: Options) -> Iterator[Line]:
+    """Loads what visitors of popular links say, asks for it, and flushes more of it."""
+    workload, rounds, send = options.workload(), min(options.rounds, 3), partial(_send_attributes, Visitors())
+    with servers.clickcurve(options.folder / "data") as server, Clickcurve(server.url) as client:
+        now, chance = int(time()), random.Random(3)
+        for start in range(0, workload.links * HITS_EACH, 5_000):
+            send(client, workload.draw(5_000, seed=1_000 + start), now - chance.randrange(DAYS * DAY_S))
+        wait_flushed(client)
+        with closing(Connection(server.port)) as connection:  # not before: while it loads, an idle one is closed
+            popular, different = workload.draw(2_000, seed=4), workload.distinct(min(2_000, workload.links), seed=5)
+            asked = [(what, query, rounds * popular) for what, query in BY.items()]
+            for what, query, keys in (*asked, (ONCE, "by/ref", different)):
+                took_ms = [connection.time(what, request("GET", f"/v1/links/{key}/{query}")).took_ms for key in keys]
+                yield Line(f"{what}, c1, quiet", str(Percentiles.of(took_ms)), f"{len(took_ms):,} asked", BY_AIM)
+            flushes, samples = _sampled(client, connection, workload, rounds, send, {})
+    took = ", ".join(f"{flush.took_s:.2f} s for {flush.rows:,} rows" for flush in flushes)
+    yield Line(f"flushes of {FLUSH_KEYS:,} links with attributes", took, "beside requests at c1")
+    yield _compared_with_quiet(POST, flushes, samples)
 
 
 def post_all(url: str, workload: Workload) -> None:
     """Posts the whole workload; returns when all of it is in the store. Raises RuntimeError if it is not all there."""
-    until = time() + LOADED_WITHIN_S
     with Clickcurve(url) as client:
         for body in workload.bodies(100_000):
             post(client, body)
-        while client.metric("clickcurve_buffered_entries"):
-            if time() > until:
-                raise RuntimeError(f"{workload.hits:,} hits were not flushed within {LOADED_WITHIN_S} s")
-            sleep(0.2)
+        wait_flushed(client)
         total = client.total()["total"]
     if total != workload.hits:
         raise RuntimeError(f"{workload.hits} hits were posted, {total} counted")
 
 
-def post(client: Clickcurve, body: bytes) -> None:
+def wait_flushed(client: Clickcurve) -> None:
+    """Waits until no hit is buffered. Raises RuntimeError if that takes too long."""
+    until = time() + LOADED_WITHIN_S
+    while client.metric("clickcurve_buffered_entries"):
+        if time() > until:
+            raise RuntimeError(f"hits were not flushed within {LOADED_WITHIN_S} s")
+        sleep(0.2)
+
+
+def post(client: Clickcurve, body: bytes, media: str = NDJSON) -> None:
     """Posts one batch; a server that is behind counted nothing and is asked again after a moment."""
-    while (answer := client.send_body(body, NDJSON)).status_code in (429, 503):
+    while (answer := client.send_body(body, {"Content-Type": media})).status_code in (429, 503):
         sleep(0.1)
     answer.raise_for_status()
 
 
-def _send_hits(client: Clickcurve, keys: list[str]) -> None:
-    post(client, "\n".join(batch(keys, int(time()))).encode())
+def _send_plain(client: Clickcurve, keys: list[str], at: int) -> None:
+    post(client, "\n".join(batch(keys, at)).encode())
+
+
+def _send_attributes(visitors: Visitors, client: Clickcurve, keys: list[str], at: int) -> None:
+    for start in range(0, len(keys), 5_000):
+        some = keys[start : start + 5_000]
+        hits = zip(visitors.hits(len(some), ATTRIBUTES, at), some, strict=True)
+        post(client, json.dumps([hit | {"key": key, "ts": at} for hit, key in hits]).encode(), JSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,25 +162,28 @@ class Flush:
         return self.begun_at <= at < self.begun_at + self.took_s
 
 
-def sampled(
+def _sampled(
     client: Clickcurve,
     connection: Connection,
     workload: Workload,
     rounds: int,
-    send: Callable[[list[str]], None],
-    turns: Sequence[tuple[str, bytes]],
+    send: Callable[[Clickcurve, list[str], int], None],
+    queries: Mapping[str, str],
 ) -> tuple[list[Flush], list[Sample]]:
-    """Has FLUSH_KEYS different keys sent and flushed, round by round; returns the flushes, and requests meanwhile."""
+    """Has FLUSH_KEYS keys sent and flushed, round by round; returns the flushes, and hits and queries meanwhile."""
     flushes: list[Flush] = []
     samples: list[Sample] = []
-    keys = min(FLUSH_KEYS, workload.links)
-    requests = cycle(turns)
+    requests: list[tuple[str, bytes]] = []
+    for key in workload.draw(4_000, seed=3):
+        requests.append((POST, request("POST", f"/v1/hits/{key}")))
+        requests += [(what, request("GET", f"/v1/links/{key}/{query}")) for what, query in queries.items()]
+    turns, keys = cycle(requests), min(FLUSH_KEYS, workload.links)
     for number in range(rounds):
-        send(workload.distinct(keys, seed=50 + number))
+        send(client, workload.distinct(keys, seed=50 + number), int(time()))
         sent_at = time()
         gc.disable()
         while not flushes or flushes[-1].begun_at < sent_at:
-            samples += [connection.time(*next(requests)) for _ in range(1_200)]
+            samples += [connection.time(*next(turns)) for _ in range(1_200)]
             last = Flush.last(client)
             if time() > sent_at + FLUSH_WITHIN_S:
                 raise RuntimeError(f"{keys} keys were not flushed within {FLUSH_WITHIN_S} s")
@@ -152,7 +193,7 @@ def sampled(
     return flushes, samples
 
 
-def compared_with_quiet(kind: str, flushes: Sequence[Flush], samples: Sequence[Sample]) -> Line:
+def _compared_with_quiet(kind: str, flushes: Sequence[Flush], samples: Sequence[Sample]) -> Line:
     """Returns the percentiles of the requests of a kind during these flushes, beside those outside of them."""
     parted: dict[bool, list[float]] = {True: [], False: []}
     for sample in samples:
@@ -164,12 +205,3 @@ def compared_with_quiet(kind: str, flushes: Sequence[Flush], samples: Sequence[S
     beside = f"{during.p99_ms / quiet.p99_ms:.1f} times the p99 outside flushes ({quiet})"
     aim = f"p99 < {FLUSH_AIM:.0f} times" if kind == POST else ""
     return Line(f"{kind}, c1, during a flush", str(during), beside, aim)
-
-
-def _turns(workload: Workload) -> list[tuple[str, bytes]]:
-    """Returns requests of every kind in turn, keys by popularity."""
-    turns = []
-    for key in workload.draw(4_000, seed=3):
-        turns.append((POST, request("POST", f"/v1/hits/{key}")))
-        turns += [(what, request("GET", f"/v1/links/{key}/{query}")) for what, query in QUERIES.items()]
-    return turns

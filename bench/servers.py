@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import NoReturn
 
 import httpx
 
-from testing.server import TRIES, TRY_EVERY_S, RunningServer, command, free_port, plain_environment
+from testing.programs import SYSTEM_FOLDERS
+from testing.server import Process, RunningServer, command, free_port, plain_environment, spawn, wait_until
 
 # What Clickcurve runs uvicorn with, as options of its command line.
 UVICORN = (
@@ -52,10 +51,7 @@ def clickcurve(data: Path, settings: Mapping[str, str] | None = None, pinned: bo
     """Runs Clickcurve with one worker; pinned = on the second core, the load on the first."""
     server = RunningServer(data, settings=settings)
     with any_core():
-        if pinned:
-            with second_core():
-                server.launch()
-        else:
+        with second_core() if pinned else nullcontext():
             server.launch()
         try:
             server.wait_ready()
@@ -72,7 +68,7 @@ class Started:
         self, command: Sequence[str], log: Path, ready: Callable[[], bool], settings: Mapping[str, str] | None = None
     ) -> None:
         self._command, self._log, self._ready, self._settings = [*command], log, ready, settings
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     @property
     def pid(self) -> int:
@@ -82,26 +78,14 @@ class Started:
 
     def start(self) -> None:
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # where Debian has servers
-        settings = {"PATH": path, **(self._settings or {})}
-        with self._log.open("ab") as out:
-            self._process = subprocess.Popen(
-                [shutil.which(self._command[0], path=path) or self._command[0], *self._command[1:]],
-                cwd=self._log.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env=plain_environment(settings),
-            )
-        for _ in range(TRIES):
-            if self._ready():
-                return
-            try:
-                self._fail(self._process.wait(TRY_EVERY_S))
-            except subprocess.TimeoutExpired:
-                continue
-        self.end(signal.SIGKILL)
-        raise RuntimeError(f"{self._command[0]} was never ready")
+        path = f"{os.environ.get('PATH', '')}:{SYSTEM_FOLDERS}"
+        program, *words = self._command
+        environment = plain_environment({"PATH": path, **(self._settings or {})})
+        with self._log.open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            files = (nothing.fileno(), log.fileno(), log.fileno())
+            started = [shutil.which(program, path=path) or program, *words]
+            self._process = spawn(started, environment, self._log.parent, files)
+        wait_until(self._ready, self._process, self._failed)
 
     def end(self, number: int = signal.SIGTERM) -> None:
         """Sends this signal and waits. Raises RuntimeError for a program that breaks down: its data may be gone."""
@@ -110,11 +94,13 @@ class Started:
             status = self._process.wait(120)
             self._process = None
             if status not in (0, -number):
-                self._fail(status)
+                raise self._failed(f"ended with {status}")
 
-    def _fail(self, status: int) -> NoReturn:
-        printed = self._log.read_text(errors="replace")[-4_000:]
-        raise RuntimeError(f"{self._command[0]} ended with {status}:\n{printed}")
+    def _failed(self, why: str) -> RuntimeError:
+        if self._process is not None and self._process.poll() is None:
+            self.end(signal.SIGKILL)
+        self._process = None
+        return RuntimeError(f"{self._command[0]} {why}:\n{self._log.read_text(errors='replace')[-4_000:]}")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from array import array
 from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate, pairwise
 
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
@@ -77,6 +78,7 @@ class Workload:
         return [CLICKS.kept(self.end - age * 60, day)[0] for age in ages]
 
 
+@cache
 def zipf(n: int, skew: float) -> list[float]:
     """Returns the sums of the weights of n things by popularity."""
     return list(accumulate(1 / (rank + 1) ** skew for rank in range(n)))

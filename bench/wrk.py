@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
+from bench.connection import request
 from bench.measure import Percentiles
 
-SAME, VARYING, ASGI = "same", "vary", "asgi"
-SCRIPT = Path(__file__).with_name("requests.lua")
+# The heads of requests: the same in each; a proxy's fields, with other values in each; these, and a field that keeps a
+# request off the fast path.
+SAME, VARYING, ASGI = "same head", "heads vary", "heads vary, through ASGI"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,48 +27,49 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What to send, and with which heads (`requests.lua`): the same in each request, or others in each."""
+    """Whole requests in a file, which are sent in turn (`requests.lua`)."""
 
-    method: str
-    media: str
-    what: tuple[str, ...]
-    heads: str = SAME
+    file: Path
 
     @classmethod
-    def paths(cls, method: str, file: Path, paths: Iterable[str]) -> Requests:
-        """Returns one request for each path, without a body; the file will hold them."""
-        file.write_text("".join(f"{path}\n" for path in paths))
-        return cls(method, "-", ("paths", str(file)))
+    def paths(cls, method: str, file: Path, paths: Iterable[str], heads: str = SAME) -> Requests:
+        """Returns one request for each path, without a body."""
+        return cls._of(file, (request(method, path, more=more) for path, more in zip(paths, _fields(heads))))  # noqa: B905
 
     @classmethod
-    def lines(cls, path: str, media: str, file: Path, bodies: Iterable[str]) -> Requests:
-        """Returns POSTs of bodies of one line each; the file will hold them."""
-        file.write_text("".join(f"{body}\n" for body in bodies))
-        return cls("POST", media, ("lines", path, str(file)))
+    def bodies(cls, path: str, media: str, file: Path, bodies: Iterable[str], heads: str = SAME) -> Requests:
+        """Returns a POST of each body."""
+        return cls._of(file, (request("POST", path, body, media, more) for body, more in zip(bodies, _fields(heads))))  # noqa: B905
 
     @classmethod
-    def bodies(cls, path: str, media: str, file: Path, bodies: Sequence[str]) -> Requests:
-        """Returns POSTs of bodies; files beside `file` will hold them."""
-        files = [file.with_name(f"{file.name}-{number}") for number in range(len(bodies))]
-        for each, body in zip(files, bodies, strict=True):
-            each.write_text(body)
-        return cls("POST", media, ("bodies", path, *map(str, files)))
+    def _of(cls, file: Path, requests: Iterable[bytes]) -> Requests:
+        with file.open("wb") as written:
+            written.writelines(b"%d\n%b" % (len(each), each) for each in requests)
+        return cls(file)
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        return (self.method, self.media, self.heads, *self.what)
+
+def _fields(heads: str) -> Iterator[Mapping[str, str]]:
+    """Yields what each request has in its head beside what it must have."""
+    chance = Random(7)
+    last = {"Trailer": "none"} if heads == ASGI else {}
+    while heads == SAME:
+        yield {}
+    while True:
+        address = ".".join(map(str, (198, *chance.randbytes(3))))
+        trace, span, name = (chance.randbytes(size).hex() for size in (16, 8, 16))
+        yield {"traceparent": f"00-{trace}-{span}-01", "X-Request-ID": name, "X-Forwarded-For": address, **last}
 
 
 def drive(url: str, requests: Requests, connections: int, seconds: float) -> Round:
     """Runs wrk with one thread. An answer that is not 2xx or 3xx, or a broken connection, is an error."""
-    options = ["-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "30s", "-s", str(SCRIPT)]
-    said = subprocess.run(
-        ["wrk", *options, url, "--", *requests.arguments], capture_output=True, text=True, check=False
-    )
+    options = ["-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "30s"]
+    script = Path(__file__).with_name("requests.lua")
+    command = ["wrk", *options, "-s", str(script), url, "--", str(requests.file)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
     figures = next((line for line in said.stdout.splitlines() if line.startswith("FIGURES ")), None)
     if figures is None:
         raise RuntimeError(f"wrk failed:\n{said.stdout}{said.stderr}")
     count, duration_us, p50_us, p99_us, errors = map(int, figures.split()[1:])
     if errors or not count:
-        raise RuntimeError(f"{errors} of {count} requests failed: {requests.arguments[:4]}\n{said.stdout}")
+        raise RuntimeError(f"{errors} of {count} requests failed: {requests.file.name}\n{said.stdout}")
     return Round(count, count / duration_us * 1e6, Percentiles(p50_us / 1000, p99_us / 1000))

@@ -98,7 +98,7 @@ class Flusher:
 def flush(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
     """30,000 links on one node, 6,000 on three: the bare driver, a flush with rows in memory, one without, in turn."""
     keys = KEYS if len(nodes) == 1 else KEYS_OF_RING
-    uri = make_keyspace(nodes[0], "flushes", nodes)
+    uri = make_keyspace(nodes, "flushes")
     now = int(time()) // 60 * 60
     rows = _rows(now, options.of(keys))
     batches = [Batch(people={now: dict.fromkeys(rows, 1)})]
@@ -174,7 +174,7 @@ def _bare(nodes: Sequence[Node], address: Address) -> Iterator[Callable[[Mapping
         cluster.shutdown()
 
 
-def attributes(node: Node, options: Options) -> Iterator[Line]:
+def attributes(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
     """Links with two hits each, with and without three dimensions, in turn; their rows in memory, then not."""
     links, visitors = options.of(KEYS_WITH_ATTRIBUTES), Visitors()
     readers = (NO_DIMENSIONS, reader_of(*DIMENSIONS[:3]))
@@ -184,8 +184,8 @@ def attributes(node: Node, options: Options) -> Iterator[Line]:
             turns = []
             for kind, some in enumerate(batches):
                 name = f"attributes{kind}_{number}"
-                uri = make_keyspace(node, name) + query
-                turns.append(partial(Flusher([node], uri, options.folder / name, float(NOW), closing).flush, some))
+                uri = make_keyspace(nodes, name) + query
+                turns.append(partial(Flusher(nodes, uri, options.folder / name, float(NOW), closing).flush, some))
             in_turn(1, *turns)  # makes the rows
             beside, runs = in_turn(min(options.rounds, 3), *turns)
         more, spent = _times(runs, beside), _middle(runs)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from itertools import cycle
-from pathlib import Path
 from random import Random
 from statistics import median
 from time import perf_counter, process_time, time
@@ -37,16 +36,17 @@ QUERIES = {"lifetime": b"", "curve 24 h": b"last=24h", "curve 30 d": b"last=30d"
 SUMMED = {"24 h": 1, "30 d": 30, "12 mo": 360}  # spans, in days
 
 
-def hot_link(node: Node, options: Options) -> Iterator[Line]:
+def hot_link(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
     """The costs of both links, in turn."""
     now, rounds = int(time()) // 60 * 60, min(options.rounds, 3)
-    store = open_store(make_keyspace(node, "hot_link"), CLICKS)
+    store = open_store(make_keyspace(nodes, "hot_link"), CLICKS)
     options.closing.callback(store.close)
     run = options.closing.enter_context(asyncio.Runner()).run
     folders = [options.folder / f"owner-{number}" for number in range(OWNERS)]
-    owners = [_owner(folder, store, now) for folder in folders]
+    processes = [OwnerProcess(folder, store, lambda: now, alone=False, disk=TrackedDisk()) for folder in folders]
+    owners = [process.owner for process in processes]
     run(_fill(owners, now))
-    hot, quiet = (run(_rows_of(store, key)) for key in (HOT, QUIET))
+    hot, quiet = run(_rows_of(store))
     hot_bytes, quiet_bytes = ([len(row.data) for row in link.rows] for link in (hot, quiet))
     if (len(hot_bytes), len(quiet_bytes)) != (OWNERS, 1):
         raise RuntimeError(f"rows of {hot_bytes} and {quiet_bytes} bytes, not those of {OWNERS} owners and of one")
@@ -57,20 +57,18 @@ def hot_link(node: Node, options: Options) -> Iterator[Line]:
     beside = f"{median(hot_ms) / median(quiet_ms):.1f} times 1 owner's {median(quiet_ms):.1f} ms"
     apart = f"rounds within {spread(hot_ms)}"
     yield Line(f"a hit and a flush of {OWNERS} owners at once", f"{median(hot_ms):.1f} ms", f"{beside}, {apart}")
+    queries = queries_over(store.rows, store, now)
     for what, query in QUERIES.items():
-        ask = partial(_reads_ms, store, now, what == "lifetime", query)
-        of_hot, of_quiet = in_turn(rounds, lambda ask=ask: run(ask(HOT)), lambda ask=ask: run(ask(QUIET)))  # type: ignore[misc]
+        ask = queries.total if what == "lifetime" else queries.curve
+        of_hot, of_quiet = in_turn(rounds, *(partial(_reads_ms, run, ask, key, query) for key in (HOT, QUIET)))
         took, beside_it = (Percentiles.of([ms for turn in of for ms in turn]) for of in (of_hot, of_quiet))
         compared = f"{took.p50_ms / beside_it.p50_ms:.1f} times 1 owner's ({beside_it})"
         apart = f"rounds within {spread([median(turn) for turn in of_hot])}"
         yield Line(f"{what} of {OWNERS} rows, in process", str(took), f"{compared}, {apart}")
-    hot, quiet = (run(_rows_of(store, key)) for key in (HOT, QUIET))
+    hot, quiet = run(_rows_of(store))
     yield from (_sum_line(what, days, hot, quiet, now) for what, days in SUMMED.items())
-    run(_close(owners))
-
-
-def _owner(folder: Path, store: Store, now: int) -> Owner:
-    return OwnerProcess(folder, store, lambda: now, alone=False, disk=TrackedDisk()).owner
+    for owner in owners:
+        run(owner.close())
 
 
 async def _fill(owners: Sequence[Owner], now: int) -> None:
@@ -88,13 +86,8 @@ async def _fill(owners: Sequence[Owner], now: int) -> None:
         people = {start: {HOT: counts[HOT]} for start, counts in people.items()}
 
 
-async def _rows_of(store: Store, key: str) -> StoredLink:
-    return await store.rows(key)
-
-
-async def _close(owners: Sequence[Owner]) -> None:
-    for owner in owners:
-        await owner.close()
+async def _rows_of(store: Store) -> list[StoredLink]:
+    return [await store.rows(key) for key in (HOT, QUIET)]
 
 
 async def _flushes_ms(owners: Sequence[Owner], key: str, now: int) -> float:
@@ -113,15 +106,19 @@ async def _flushes_ms(owners: Sequence[Owner], key: str, now: int) -> float:
     return (perf_counter() - begun) * 1000 / FLUSHES
 
 
-async def _reads_ms(store: Store, now: int, lifetime: bool, query: bytes, key: str) -> list[float]:
-    queries = queries_over(store.rows, store, now)
-    ask: Callable[..., Any] = queries.total if lifetime else queries.curve
-    took_ms = []
+def _reads_ms(
+    run: Callable[[Coroutine[Any, Any, list[float]]], list[float]], ask: Callable[..., Any], key: str, query: bytes
+) -> list[float]:
+    async def reads() -> list[float]:
+        took_ms = []
+        for _ in range(READS):
+            begun = perf_counter()
+            await ask(link_subject(key), query)
+            took_ms.append((perf_counter() - begun) * 1000)
+        return took_ms
+
     gc.disable()
-    for _ in range(READS):
-        begun = perf_counter()
-        await ask(link_subject(key), query)
-        took_ms.append((perf_counter() - begun) * 1000)
+    took_ms = run(reads())
     gc.enable()
     return took_ms
 

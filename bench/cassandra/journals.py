@@ -11,18 +11,16 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import cycle
 from statistics import median
-from time import time
 from typing import NamedTuple
 
 from bench import servers
 from bench.cassandra.node import make_keyspace
 from bench.command import Options
 from bench.connection import Sample, open_loop, request
-from bench.ingest import JSON, by_path, drive_counted, timed
+from bench.ingest import batches, by_path, drive_counted, timed
 from bench.measure import Line, Percentiles, in_turn, rate, spread, times
 from bench.reads import Flush
-from bench.workload import batch
-from bench.wrk import Requests, Round
+from bench.wrk import Requests
 from testing.cassandra.node import Node
 from testing.client import Clickcurve
 from testing.server import RunningServer
@@ -41,27 +39,27 @@ class Served(NamedTuple):
     client: Clickcurve
 
     def counts(self) -> tuple[float, ...]:
-        """Returns how many requests it has sent, how many frames it has kept, and the bytes that it holds."""
-        names = ("clickcurve_store_requests_total", "clickcurve_frames_total", "clickcurve_journal_bytes")
+        """Returns how many requests it has sent, the bytes that its journal holds, and how many frames it has kept."""
+        names = ("clickcurve_store_requests_total", "clickcurve_journal_bytes", "clickcurve_frames_total")
         return tuple(map(self.client.metric, names))
 
 
 class Driven(NamedTuple):
-    """A round, the processor time of a request in the server, and how far the counts have come."""
+    """A round: hits a second, their milliseconds, the processor's microseconds for a hit; what a group had of each."""
 
-    round: Round
-    request_s: float
+    per_s: float
+    took: Percentiles
+    hit_us: float
     requests: float
-    frames: float
     bytes: float
+    hits: float
 
 
 def journals(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
     """Single hits and batches in a closed loop, then single hits in an open one."""
     where = "one node" if len(nodes) == 1 else f"{len(nodes)} nodes"
     keys = options.workload().draw(20_000, seed=1)
-    texts = [batch(options.workload().draw(BATCH, seed=10 + number), int(time()) - 60) for number in range(20)]
-    bodies = Requests.bodies("/v1/hits", JSON, options.folder / "batch", [f"[{','.join(text)}]" for text in texts])
+    bodies = batches(options, BATCH, 20)
     with ExitStack() as closing:
         both = _served(nodes, "rates", {"CLICKCURVE_FLUSH_S": "3600"}, options, closing)
         for what, requests, hits in (
@@ -86,7 +84,7 @@ def _served(
     """Starts a server with its journal on a disk, and one with it in the cluster."""
     both = []
     for journal in ("disk", "cluster"):
-        store = make_keyspace(nodes[0], f"{name}_{journal}", nodes)
+        store = make_keyspace(nodes, f"{name}_{journal}")
         environment = {"CLICKCURVE_STORE": store, "CLICKCURVE_JOURNAL": journal, **settings}
         server = closing.enter_context(servers.clickcurve(options.folder / f"{name}-{journal}", environment))
         both.append(Served(server, closing.enter_context(Clickcurve(server.url))))
@@ -97,20 +95,18 @@ def _drive(served: Served, requests: Requests, connections: int, seconds: float,
     before = served.counts()
     drive_it = partial(drive_counted, served.client, served.server.url, requests, connections, seconds, hits)
     run, request_s = timed(served.server.pid, drive_it)
-    return Driven(run, request_s, *(now - then for now, then in zip(served.counts(), before, strict=True)))
+    asked, held, groups = (now - then for now, then in zip(served.counts(), before, strict=True))
+    of_group = [figure / (groups or 1) for figure in (asked, held, run.requests * hits)]
+    return Driven(run.per_s * hits, run.took, request_s / hits * 1e6, *of_group)
 
 
 def _rates(what: str, disk: Sequence[Driven], cluster: Sequence[Driven], hits: int) -> Line:
-    theirs, mine = ([run.round.per_s * hits for run in runs] for runs in (disk, cluster))
-    beside, took = (Percentiles.middle(run.round.took for run in runs) for runs in (disk, cluster))
+    theirs, mine = ([run.per_s for run in runs] for runs in (disk, cluster))
+    beside, took = (Percentiles.middle(run.took for run in runs) for runs in (disk, cluster))
     ratio = f"{times(mine, theirs):.2f} of the disk's {rate(median(theirs))} ({beside})"
-    requests, size, members = (
-        median(run.requests / run.frames for run in cluster),
-        median(run.bytes / run.frames for run in cluster),
-        median(run.round.requests * hits / run.frames for run in cluster),
-    )
+    requests, size, members = (median(figures) for figures in zip(*(run[3:] for run in cluster), strict=True))
     group = f"group of {members:,.1f} hits: {requests:.1f} requests, {size:,.0f} B"
-    us = [median(run.request_s / hits for run in runs) * 1e6 for runs in (cluster, disk)]
+    us = [median(run.hit_us for run in runs) for runs in (cluster, disk)]
     processor = f"processor {us[0]:.1f} us a hit, {us[1]:.1f} with the disk"
     aim = f">= {BATCHES_AIM} of it" if hits > 1 else f">= {rate(RATE_AIM)}" if "c256, 3" in what else ""
     return Line(what, rate(median(mine)), f"{took}; {ratio}; {group}; {processor}; within {spread(mine)}", aim)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from time import perf_counter
 
-from bench.cassandra.node import connection, make_keyspace
+from bench.cassandra.node import make_keyspace
 from bench.command import Options
 from bench.measure import Line
 from clickcurve.keys import link_key
+from storage.cassandra.requests import Requests
+from storage.cassandra.session import connect
+from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.store import CassandraStore
+from storage.cassandra.uri import parse
 from testing.cassandra.counted import Counted
 from testing.cassandra.month import VIRAL, Month, Plan
 from testing.cassandra.node import Node
@@ -20,9 +25,10 @@ KEYSPACE = "month"
 PLAN = Plan()
 
 
-def month(node: Node, options: Options) -> Iterator[Line]:
+def month(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
     """The month, flushed and compacted. Raises RuntimeError if `rows` holds a tombstone."""
-    with connection(make_keyspace(node, KEYSPACE)) as connected:
+    (node,) = nodes
+    with closing(_connected(make_keyspace(nodes, KEYSPACE))) as connected:
         counted = Counted(connected)
         begun = perf_counter()
         done = asyncio.run(Month(PLAN, options.folder / "month", lambda: counted).pass_by())
@@ -36,9 +42,8 @@ def month(node: Node, options: Options) -> Iterator[Line]:
     if "rows" in deleted_in:
         raise RuntimeError("rows holds tombstones")
     visited = f"{done.flushes:,} flushes, {done.visited:,} quiet rows visited by {PLAN.days * PLAN.owners} passes"
-    yield Line(
-        f"a month of {PLAN.owners} owners, {PLAN.links:,} links and one that all count", f"{took_s:.0f} s", visited
-    )
+    what = f"a month of {PLAN.owners} owners, {PLAN.links:,} links and one that all count"
+    yield Line(what, f"{took_s:.0f} s", visited)
     yield Line("... bytes of that link's rows", f"{sum(row_bytes):,} B", f"{max(row_bytes):,} B the largest")
     for what, stats in (("flushed to disk", flushed), ("compacted", compacted)):
         yield Line(f"... rows, {what}", f"{stats.disk_bytes / 1e6:.2f} MB", f"{stats.files} files")
@@ -47,6 +52,14 @@ def month(node: Node, options: Options) -> Iterator[Line]:
     tombstones = f"mean {compacted.tombstones_mean:.1f} max {compacted.tombstones_max}"
     where = f"files with tombstones by sstablemetadata: {', '.join(sorted(deleted_in)) or 'none'}, not rows"
     yield Line("... tombstones a slice, all links read (1 is the least shown)", tombstones, where)
+
+
+def _connected(uri: str) -> Requests:
+    """Returns a connection to such a keyspace, ready for the store's statements."""
+    address = parse(uri)
+    session = connect(address)
+    session.use(STATEMENTS.values())
+    return Requests(lambda: session, address.in_flight)
 
 
 def _read_all(store: CassandraStore) -> list[int]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from bench.command import Options, Part
 from bench.measure import Line
 from clickcurve.buckets.ladder import CLICKS
-from storage.cassandra.requests import Requests
 from storage.cassandra.schema import apply_schema
 from storage.cassandra.session import connect
-from storage.cassandra.statements import STATEMENTS
 from storage.cassandra.uri import parse
 from testing.cassandra.node import Node
 from testing.cassandra.prepare import prepare
@@ -24,49 +20,28 @@ from testing.cassandra.ring import place_one, place_three, running
 POOLS = {"concurrent_writes": "128", "native_transport_max_threads": "128"}
 
 
-@contextmanager
-def started(folder: Path, count: int = 1) -> Iterator[Sequence[Node]]:
-    """One node or three as a cluster: commit logs synced every 5 ms, pools that set no result. Raises Missing."""
-    prepare()
-    places = [place_one(folder, "group")] if count == 1 else place_three(folder)
-    with running([replace(place, settings=POOLS) for place in places]) as ring:
-        yield ring.nodes
-
-
-def on_one_node(measured: Callable[[Node, Options], Iterable[Line]]) -> Part:
-    """Returns a part that starts a node for what it measures."""
-    return on_nodes(1, lambda nodes, options: measured(nodes[0], options))
-
-
 def on_nodes(count: int, measured: Callable[[Sequence[Node], Options], Iterable[Line]]) -> Part:
-    """Returns a part that starts one node or three."""
+    """Returns a part on a cluster of one node or three: commit logs synced every 5 ms, pools that set no result.
+
+    The part raises Missing without Java.
+    """
 
     def part(options: Options) -> Iterator[Line]:
-        with started(options.folder / "nodes", count) as nodes:
-            yield from measured(nodes, options)
+        prepare()
+        folder = options.folder / "nodes"
+        places = [place_one(folder, "group")] if count == 1 else place_three(folder)
+        with running([replace(place, settings=POOLS) for place in places]) as ring:
+            yield from measured(ring.nodes, options)
 
     return part
 
 
-def make_keyspace(node: Node, name: str, replicas: Sequence[Node] = ()) -> str:
-    """A keyspace with Clickcurve's tables, on `node` or with a replica on each of these; the store's address."""
-    addresses = ",".join([each.address for each in replicas] or [node.address])
-    uri = f"cassandra://{addresses}:{node.port}/{name}"
+def make_keyspace(nodes: Sequence[Node], name: str) -> str:
+    """Makes a keyspace with Clickcurve's tables and a replica on each of these nodes; returns the store's address."""
+    uri = f"cassandra://{','.join(node.address for node in nodes)}:{nodes[0].port}/{name}"
     session = connect(parse(uri))
     try:
-        apply_schema(session, CLICKS, replication=len(replicas) or 1)
+        apply_schema(session, CLICKS, replication=len(nodes))
     finally:
         session.close()
     return uri
-
-
-@contextmanager
-def connection(uri: str) -> Iterator[Requests]:
-    """A connection to such a keyspace, ready for the store's statements."""
-    address = parse(uri)
-    session = connect(address)
-    try:
-        session.use(STATEMENTS.values())
-        yield Requests(lambda: session, address.in_flight)
-    finally:
-        session.close()

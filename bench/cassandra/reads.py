@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import median
 from time import perf_counter, time
@@ -20,10 +20,10 @@ from testing.client import Clickcurve
 LINKS, HITS = 10_000, 1_000_000  # a tenth of what the other reads are measured with
 
 
-def reads(node: Node, options: Options) -> Iterator[Line]:
+def reads(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
     """p50 and p99 of each query at one connection, keys by popularity; both servers in turn in each round."""
     workload = Workload(options.of(LINKS), options.of(HITS), 400, int(time()) // 3_600 * 3_600)
-    cassandra = {"CLICKCURVE_STORE": make_keyspace(node, "reads"), "CLICKCURVE_FLUSH_S": "1"}
+    cassandra = {"CLICKCURVE_STORE": make_keyspace(nodes, "reads"), "CLICKCURVE_FLUSH_S": "1"}
     with (
         servers.clickcurve(options.folder / "with-sqlite", {"CLICKCURVE_FLUSH_S": "1"}) as embedded,
         servers.clickcurve(options.folder / "with-cassandra", cassandra) as clustered,

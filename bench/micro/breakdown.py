@@ -1,63 +1,34 @@
-"""Breakdowns of links by what their visitors say: bytes, times, and which values are kept."""
+"""Breakdowns of links by what their visitors say: which values are kept, and the file of a year of hits."""
 
 from __future__ import annotations
 
+import json
 import random
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import accumulate, chain
+from pathlib import Path
 
 from bench.command import Options
-from bench.measure import Line, Measure, ready
-from bench.visitors import HOSTS, TASTES, values
+from bench.measure import Line
+from bench.micro.attributes import reader_of
+from bench.micro.inside import OwnedFile, read
+from bench.visitors import HOSTS, LANGUAGES, Visitors, drawn, values
+from bench.workload import zipf
 from clickcurve.buckets.breakdowns.answers import breakdown_total
-from clickcurve.buckets.breakdowns.breakdown import (
-    BREAKDOWN,
-    Breakdown,
-    BreakdownDelta,
-    fold_breakdown,
-    greatest_values,
-    merge_breakdowns,
-)
-from clickcurve.buckets.breakdowns.parts import (
-    Parts,
-    apply_parts,
-    decode_parts,
-    encode_parts,
-)
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta, fold_breakdown, greatest_values
+from clickcurve.buckets.breakdowns.parts import Parts, apply_parts, decode_parts
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day
+from clickcurve.keys import ALL_LINKS, breakdown_of, is_breakdown
 
 NOW = 1_783_000_000
 DAY = fold_day(NOW)
-HITS = {
-    "p50": 5,
-    "p90": 32,
-    "p99": 493,
-    "top 100": 7_800,
-    "hottest": 500_000,
-}  # the first four as links of `bench.workload`
 TOP = 20
 Hits = Iterator[tuple[int, str]]
-
-
-def breakdown(options: Options) -> Iterator[Measure]:
-    """Bytes and microseconds of the breakdowns of links, from a quiet one to the most popular."""
-    for name, hits in HITS.items():
-        parts = link(options.of(hits), tuple(TASTES), seed=hits)
-        row = decode_parts(parts)
-        figures: tuple[tuple[str, Any, Callable[[Any], object], str], ...] = (
-            ("bytes", parts, _bytes_of, "B"),
-            ("encode", row, lambda row: encode_parts(row, BREAKDOWN), "us"),
-            ("decode", parts, decode_parts, "us"),
-            ("fold", row, lambda row: fold_breakdown(row, DAY + 1, BREAKDOWN), "us"),
-            ("merge of three", row, lambda row: merge_breakdowns([row, row, row], DAY, BREAKDOWN), "us"),
-        )
-        for what, made, call, unit in figures:
-            yield Measure(f"{name}, {len(TASTES)} dimensions: {what}", ready(made), call, unit)
-
-
-def _bytes_of(parts: Parts) -> int:
-    return len(parts.open) + len(parts.closed)
+DIMENSIONS = ("ref", "country", "device", "browser", "os", "lang", "source")
+DAYS, END, BATCH = 400, 1_767_268_800, 1_000
 
 
 def link(hits: int, dimensions: Sequence[str], seed: int, now: int = NOW, mark: int = 1_200) -> Parts:
@@ -75,51 +46,39 @@ def link(hits: int, dimensions: Sequence[str], seed: int, now: int = NOW, mark: 
     return apply_parts(None, BreakdownDelta(said, visitors), mark, day, 0, BREAKDOWN)
 
 
+# --- which values are kept --------------------------------------------------------------------------------------------
 def heavy_hitters(options: Options) -> Iterator[Line]:
     """Which referrers of a hot link's 400 days are kept, flushed hour by hour, beside an exact count.
 
-    steady; drift: other hosts are popular each week; attack: every second hit names a host of its own. Raises
-    AssertionError where a bound that the answer gives does not hold.
+    steady; drift: other hosts are popular each week; attack: every second hit names a host of its own.
     """
     for name, change in (("steady", iter), ("drift", _drift), ("attack", _attack)):
-        row, size, counted = _recorded(change(_referrers(options.of(500_000))))
-        for what, start in (("life", 0), ("30 days", (DAY - 30) * DAY_S), ("today", DAY * DAY_S)):
-            yield _kept_line(f"{name}, {what}", row, size, counted, start)
+        counted: dict[int, Counter[str]] = {}
+        for t, value in change(_referrers(options.of(500_000))):
+            counted.setdefault(t // HOUR_S * HOUR_S, Counter())[value] += 1
+        parts: Parts | None = None
+        for mark, (hour, some) in enumerate(sorted(counted.items()), 1):
+            parts = apply_parts(parts, BreakdownDelta({"ref": {hour: some}}), mark, fold_day(hour), 0, BREAKDOWN)
+        if parts is None:
+            raise AssertionError("no hit was recorded")
+        for what, start in (("life", 0), ("30 days", (DAY - 30) * DAY_S)):
+            yield _kept_line(f"{name}, {what}", parts, counted, start)
 
 
-def _kept_line(what: str, row: Breakdown, size: int, counted: Counter[tuple[int, str]], start: int) -> Line:
-    found = breakdown_total(row, "ref", start, NOW + 1, BREAKDOWN)
+def _kept_line(what: str, parts: Parts, counted: dict[int, Counter[str]], start: int) -> Line:
+    found = breakdown_total(fold_breakdown(decode_parts(parts), DAY, BREAKDOWN), "ref", start, NOW + 1, BREAKDOWN)
     truth: Counter[str] = Counter()
-    for (hour, value), count in counted.items():
+    for hour, some in counted.items():
         if found.start <= hour < found.end:
-            truth[value] += count
-    if found.recorded != truth.total():
-        raise AssertionError("parts are not the total")
-    for value in truth.keys() | found.values.keys():
-        bounds = found.bounds(value)
-        if not bounds.at_least <= truth[value] <= bounds.at_most:
-            raise AssertionError(f"{value}: {truth[value]} is not within {bounds}")
+            truth.update(some)
     best = sorted((value for value in truth if value), key=lambda value: (-truth[value], value))[:TOP]
     shown = [value for value in greatest_values(found.values, TOP + 1) if value][:TOP]
     worst = max((1 - found.values.get(value, 0) / truth[value] for value in best), default=0.0)
     total = max(1, truth.total())
     shares = f"{truth.total():,} hits, other {found.other / total:.1%}, slack {found.slack / total:.2%}"
+    row = f"row of {len(parts.open) + len(parts.closed):,} B"
     figure = f"{len(set(best) & set(shown))} of the top {TOP} found"
-    return Line(what, figure, f"{len(truth):,} distinct; {shares}; one lacks {worst:.1%} at most; row of {size:,} B")
-
-
-def _recorded(hits: Hits) -> tuple[Breakdown, int, Counter[tuple[int, str]]]:
-    """The row after one flush for each hour, its bytes, and an exact count of the same hits by hour and value."""
-    parts: Parts | None = None
-    counted = Counter((t // HOUR_S * HOUR_S, value) for t, value in hits)
-    of_hour: dict[int, dict[str, int]] = {}
-    for (hour, value), count in counted.items():
-        of_hour.setdefault(hour, {})[value] = count
-    for mark, (hour, some) in enumerate(sorted(of_hour.items()), 1):
-        parts = apply_parts(parts, BreakdownDelta({"ref": {hour: some}}), mark, fold_day(hour), 0, BREAKDOWN)
-    if parts is None:
-        raise AssertionError("no hit was recorded")
-    return fold_breakdown(decode_parts(parts), DAY, BREAKDOWN), _bytes_of(parts), counted
+    return Line(what, figure, f"{len(truth):,} distinct; {shares}; one lacks {worst:.1%} at most; {row}")
 
 
 def _referrers(hits: int) -> Hits:
@@ -137,3 +96,52 @@ def _drift(hits: Hits) -> Hits:
 def _attack(hits: Hits) -> Hits:
     for at, (t, value) in enumerate(hits):
         yield t, f"h{at:x}.example" if at % 2 else value
+
+
+# --- the file of a year -----------------------------------------------------------------------------------------------
+def breakdown_file(options: Options) -> Iterator[Line]:
+    """The file of a year by the number of dimensions, flushed at each day's end; a last pass folds what fell quiet.
+
+    Each `--every`-th link by popularity with the hits that it has among all 10 million: rows are as large as in the
+    whole. Bytes after a checkpoint, without the journal. Times of flushes are processor time.
+    """
+    for width in (0, 3, 5, 7):
+        file, reader = OwnedFile(options.folder / str(width), END - (DAYS + 1) * DAY_S), reader_of(*DIMENSIONS[:width])
+        met, spent_s = {ALL_LINKS}, 0.0
+        for now, hits in chain(_days_of_hits(options), [(END + DAY_S, [])]):
+            file.now = now
+            for start in range(0, len(hits), BATCH):
+                file.take(read(json.dumps(hits[start : start + BATCH]).encode(), now, reader))
+            met.update(str(hit["key"]) for hit in hits)
+            spent_s += file.flush({*met, *(map(breakdown_of, met) if width else ())} if now > END else ())[0]
+        file.close()
+        links, size = len(met) - 1, sum(each.stat().st_size for each in file.data.glob("clickcurve.db*"))
+        rows, together = _breakdown_bytes(file.data / "clickcurve.db")
+        of_rows = f"breakdown rows {rows / links:.0f} B a link, {together:,} B of all together"
+        compared = f"{size / links:.0f} B of {links:,} links; {of_rows}; flushes {spent_s:.0f} s"
+        yield Line(f"{width} dimensions, a year", f"{size / 1e6:.2f} MB", compared)
+
+
+def _breakdown_bytes(path: Path) -> tuple[int, int]:
+    """Returns the bytes of all links' breakdown rows, and those of the one of all links together."""
+    with closing(sqlite3.connect(path)) as db:
+        sizes = dict(db.execute("SELECT key, length(data) FROM rows"))
+    together = sizes.get(breakdown_of(ALL_LINKS), 0)
+    return sum(size for key, size in sizes.items() if is_breakdown(key)) - together, together
+
+
+def _days_of_hits(options: Options) -> Iterator[tuple[int, list[dict[str, object]]]]:
+    """Yields the end of each day, and its hits on each `every`-th of the links; half in the last 2/5."""
+    links, days = options.links[0] if options.links else options.of(100_000), max(2, options.of(DAYS))
+    chance, visitors = random.Random(5), Visitors()
+    kept = range((options.every - 1) // 2, links, options.every)
+    popular = list(accumulate(1 / (link + 1) ** 1.2 for link in kept))
+    hits = round(100 * links * popular[-1] / zipf(links, 1.2)[-1])
+    edges = [round(hits * (1 - ((days - day) / days) ** (1 / 1.35))) for day in range(days + 1)]
+    for day in range(days):
+        now = END - (days - 1 - day) * DAY_S
+        some = visitors.hits(edges[day + 1] - edges[day], ("ref", "country", "ua", "source"), now)
+        for hit, language in zip(some, drawn(chance, LANGUAGES, 1.2, len(some)), strict=True):
+            link = chance.choices(kept, cum_weights=popular)[0]
+            hit |= {"key": f"k{link * 7_919 % links:05d}", "ts": now - 1 - chance.randrange(DAY_S), "lang": language}
+        yield now, some

@@ -8,23 +8,21 @@ The slow way is put in its place by name, so both run in the same process, on th
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import cycle, islice
 from time import perf_counter
 from typing import Any
 
 from bench.command import Options
-from bench.limiter.contenders import Place, Rates, limiter_at, place_of
+from bench.limiter.contenders import Rates, limiter_at, place_of
 from bench.measure import Measure, ready
 from bench.micro import breakdown
-from bench.micro.attributes import ALL, DIMENSIONS, NOW, reader_of
-from bench.micro.growth import moments
-from bench.micro.inside import new_flushes, queries_over, read
-from bench.micro.reading import plain_bodies
-from bench.micro.rows import row_of
+from bench.micro.attributes import ALL, DIMENSIONS, NOW, plain_bodies, reader_of
+from bench.micro.growth import filled, key_of, moments
+from bench.micro.inside import queries_over, read
+from bench.micro.rows import row_of, steady
 from bench.visitors import Visitors
 from clickcurve.buckets import codec
 from clickcurve.buckets.breakdowns import closed_part
@@ -48,7 +46,6 @@ from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule
 from ingest.attributes.memo import Memo
 from ingest.batch import Batch
-from ingest.flush import Flush
 from ingest.imports import access_log
 from ingest.reading import body as reading
 from ingest.reading import request_sums
@@ -58,59 +55,52 @@ from storage.memory_store import MemoryStore
 
 CURVES_NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
 ONE, FOUR = [(70_000, DAY_S)], [(5_000, 1), (20_000, 60), (50_000, 3_600), (70_000, DAY_S)]
-AT_ONCE = 2_000  # decisions
 
 
 def fast_paths(options: Options) -> Iterator[Measure]:
     """Those of one process: the limiter in memory, readings of hits, flushes, queries."""
-    yield from _in_memory(options)
+    tokens, awaited = (Tokens, "hit", _weighed_and_charged), (Limiter, "hit", blocking(AsyncLimiter.hit))
+    yield from _decisions(options, "Windows.hit", ["fixed"], (Windows, "hit", _weighed_and_charged))
+    yield from _decisions(options, "Tokens.hit", ["token_bucket"], tokens)
+    yield from _decisions(options, "Tokens.hit, four rates", ["token_bucket"], tokens, rates=FOUR)
+    decided = (MemoryBackend, "decide", _decided_as_any)
+    yield from _decisions(options, "MemoryBackend.decide", ["fixed", "tiered"], decided)
+    yield from _decisions(options, "Limiter.hit", ["fixed", "tiered"], awaited)
     yield from _of_hits(options)
     yield from _of_queries(options)
 
 
 def fast_paths_remote(options: Options) -> Iterator[Measure]:
     """Those of the limiter's clients of Redis and memcached, on servers that are started; by the wall."""
-    remote: Mapping[str, tuple[str, tuple[Any, str, Any]]] = {
-        "encode_question": ("redis", (ScriptCodec, "encode_question", _encoded_as_any)),
-        "RedisSocket": ("redis", (redis, "RedisSocket", _LibraryConnection)),
-        "_take_seen": ("memcached", (MemcachedBackend, "_take_seen", lambda *_: None)),
-    }
-    for name, (place_name, replaced) in remote.items():
-        for strategy in ("fixed", "tiered", "token_bucket"):
-            with place_of(place_name) as place:
-                limiter = partial(limiter_at, place, ONE, strategy)
-                what = f"{name}, {strategy}, {place_name}"
-                apart = name == "RedisSocket"  # of which a connection is one for good
-                yield _decisions(options, what, limiter, replaced, timer=perf_counter, apart=apart)
+    by_the_wall = partial(_decisions, options, strategies=["fixed", "tiered", "token_bucket"], timer=perf_counter)
+    yield from by_the_wall("encode_question", slow=(ScriptCodec, "encode_question", _encoded_as_any), where="redis")
+    # Of sockets a connection is one for good.
+    yield from by_the_wall("RedisSocket", slow=(redis, "RedisSocket", _LibraryConnection), where="redis", apart=True)
+    yield from by_the_wall("_take_seen", slow=(MemcachedBackend, "_take_seen", lambda *_: None), where="memcached")
 
 
 # --- the limiter ------------------------------------------------------------------------------------------------------
-def _in_memory(options: Options) -> Iterator[Measure]:
-    paths: tuple[tuple[str, str, Rates, tuple[Any, str, Any]], ...] = (
-        ("Windows.hit", "fixed", ONE, (Windows, "hit", _weighed_and_charged)),
-        ("Tokens.hit", "token_bucket", ONE, (Tokens, "hit", _weighed_and_charged)),
-        ("Tokens.hit, four rates", "token_bucket", FOUR, (Tokens, "hit", _weighed_and_charged)),
-        ("MemoryBackend.decide", "fixed", ONE, (MemoryBackend, "decide", _decided_as_any)),
-        ("MemoryBackend.decide", "tiered", ONE, (MemoryBackend, "decide", _decided_as_any)),
-        ("Limiter.hit", "fixed", ONE, (Limiter, "hit", blocking(AsyncLimiter.hit))),
-        ("Limiter.hit", "tiered", ONE, (Limiter, "hit", blocking(AsyncLimiter.hit))),
-    )
-    for name, strategy, rates, replaced in paths:
-        limiter = partial(limiter_at, Place("memory"), rates, strategy)
-        yield _decisions(options, f"{name}, {strategy}", limiter, replaced)
-
-
 def _decisions(
-    options: Options, name: str, limiter: Callable[[], Limiter], slow: tuple[Any, str, Any], **more: Any
-) -> Measure:
+    options: Options,
+    name: str,
+    strategies: Sequence[str],
+    slow: tuple[Any, str, Any],
+    where: str = "memory",
+    rates: Rates = ONE,
+    **more: Any,
+) -> Iterator[Measure]:
     """Decisions for one caller out of a thousand."""
-    keys, many = [{"ip": str(number)} for number in range(1_000)], options.of(AT_ONCE)
+    keys, many = [{"ip": str(number)} for number in range(1_000)], options.of(2_000)
 
     def decide(limiter: Limiter) -> None:
         for features in islice(cycle(keys), many):
             limiter.hit("e", features)
 
-    return Measure(name, limiter, decide, "us a decision", many, slow=slow, **more)
+    for strategy in strategies:
+        with place_of(where) as place:
+            what = f"{name}, {strategy}" if where == "memory" else f"{name}, {strategy}, {where}"
+            limiter = partial(limiter_at, place, rates, strategy)
+            yield Measure(what, limiter, decide, "us a decision", many, slow=slow, **more)
 
 
 def _weighed_and_charged(meter: Meter, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
@@ -153,25 +143,16 @@ def _of_hits(options: Options) -> Iterator[Measure]:
     yield Measure(
         f"{lines:,} lines of a log", _log_reader, lambda reader: reader.read(log), "us a line", lines, slow=alone
     )
-    flush, lazily = _lazy_flushes(options, links), (codec, "decode_lazily", codec.decode)
-    what = f"lazy rows, flush of {links:,} links"
-    yield Measure(what, flush, Flush.write, "us a row", links, slow=lazily, fresh=True)
+    file = filled(options.folder / "data", links, moments(100), NOW, alike=True)
+    options.closing.callback(file.close)
+    take = partial(file.take, Batch({NOW - NOW % 60: {key_of(number, links): 1 for number in range(links)}}))
+    what, lazily = f"lazy rows, flush of {links:,} links", (codec, "decode_lazily", codec.decode)
+    yield Measure(what, take, file.flush, "us a row", links, slow=lazily, fresh=True)
 
 
 def _read_all(bodies: list[bytes], reader: Any) -> None:
     for each in bodies:
         read(each, NOW, reader)
-
-
-def _lazy_flushes(options: Options, links: int) -> Callable[[], Flush]:
-    """Makes flushes of a hit of each link, the first with those of 400 days."""
-    minutes = moments(100)
-
-    def batches(number: int) -> Iterator[Batch]:
-        for at in (*(minutes(0, NOW) if number == 1 else ()), NOW - NOW % 60):
-            yield read(json.dumps([{"key": f"link{n}", "ts": at} for n in range(links)]).encode(), NOW)
-
-    return new_flushes(options, batches, NOW)
 
 
 def _log_line(hit: Mapping[str, Any]) -> str:
@@ -187,7 +168,8 @@ def _log_reader() -> access_log.AccessLog:
 
 def _of_queries(options: Options) -> Iterator[Measure]:
     asked = options.of(300)
-    data = _row_data()
+    every_tenth = [*steady(1_000, 4 * 366, CURVES_NOW).items()][::10]
+    data = codec.encode(row_of(dict(every_tenth), day=fold_day(CURVES_NOW)))
 
     async def rows(key: str) -> StoredLink:
         return StoredLink(0, (StoredRow(1, data),))
@@ -201,16 +183,6 @@ def _of_queries(options: Options) -> Iterator[Measure]:
     for what, since in (("life", 0), ("30 d", (breakdown.DAY - 30) * DAY_S)):
         call = partial(_answer_values, asked, since)
         yield Measure(f"columns of breakdowns, by ref, {what}", ready(parts), call, "us", asked, slow=by_bucket)
-
-
-def _row_data() -> bytes:
-    """Returns a row with a hit in every tenth kept bucket of four years."""
-    day = fold_day(CURVES_NOW)
-    at, minutes = CURVES_NOW - 4 * 366 * DAY_S, {}
-    while at < CURVES_NOW:
-        start, at = CLICKS.kept(at, day)
-        minutes[start] = 1 + start // 60 % 100
-    return codec.encode(row_of(dict([*minutes.items()][::10]), day=day))
 
 
 def _ask_curves(asked: int, query: bytes, made: Any) -> None:

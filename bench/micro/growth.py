@@ -1,32 +1,43 @@
-"""What a row costs as links become many: a store is filled with rows as they are, then flushed, folded and asked."""
+"""What links cost as they become many: a store is filled with rows as they are, then flushed, folded, asked, ranked."""
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time, time
+from unittest.mock import patch
 
 from bench.command import Options
-from bench.measure import Line
-from bench.micro.inside import save_rows, saved_row
+from bench.measure import Line, Percentiles
+from bench.micro.inside import OwnedFile, saved_row
 from bench.micro.rows import row_of
-from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
+from clickcurve.buckets.ladder import DAY_S, MINUTE_S, fold_day
 from ingest.batch import Batch
-from ingest.owner import Owner
-from retention.run import run_pass
-from server.data_folder import journal_folder
-from storage.contract import Held, SavedRow
-from storage.sqlite.store import SqliteStore
-from testing.owner_process import OwnerProcess, TrackedDisk
+from query.lists.key_kind import LINK
+from query.lists.listing import Listing
+from query.parameters import parse_parameters
+from retention.run import STEP_ROWS
+from storage.contract import SavedRow, StoredLink
+from storage.sqlite.rankings import SqliteRanked
 
 FOLDED_ROWS = 200_000
 Minutes = Callable[[int, int], dict[int, int]]  # the hits of a link by minute, from its number and now
+NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
+FLUSH_ROWS = 30_000
+RANKINGS = ("", "last=1d", "last=7d", "last=30d", "last=12mo", "last=60m", "last=24h", "last=30d&bots=include")
+LIMITS = (20, 1_000)
 
 
+def key_of(number: int, links: int) -> str:
+    """Eight signs, in ascending order, evenly scattered."""
+    return f"{number * (2**32 // links):08x}"
+
+
+# --- flushes and folds ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Grown:
     """Microseconds of processor and wall time for a row: of each flush, and of the fold of a day later."""
@@ -40,8 +51,7 @@ def growth(options: Options) -> Iterator[Line]:
     """A flush and a fold among few links and many, each with three minutes of hits."""
     for links in options.links or [options.of(50_000), options.of(1_000_000)]:
         data = options.folder / str(links)
-        data.mkdir()
-        grown = asyncio.run(grow(data, links, three_minutes, 20_000, options.rounds))
+        grown = grow(data, links, three_minutes, 20_000, options.rounds)
         processor, wall = (median(each) for each in zip(*grown.flush_us, strict=True))
         fold = f"fold {grown.fold_us[0]:.1f} us, {grown.fold_us[1]:.1f} by the wall"
         size = (data / "clickcurve.db").stat().st_size / links
@@ -65,72 +75,93 @@ def moments(count: int) -> Minutes:
     return minutes
 
 
-def key_of(number: int, links: int) -> str:
-    """Eight signs, in ascending order, evenly scattered."""
-    return f"{number * (2**32 // links):08x}"
-
-
-def base62_key(n: int) -> str:
-    """Six signs of base 62, as shorteners make them."""
-    signs = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-    n = (n * 2_654_435_761 + 12_345) % 62**6
-    return "".join(signs[n // 62**place % 62] for place in range(6))
-
-
-async def grow(data: Path, links: int, minutes: Minutes, flushed: int, rounds: int) -> Grown:
+def grow(data: Path, links: int, minutes: Minutes, flushed: int, rounds: int) -> Grown:
     """Fills the file of a data folder two days ago; flushes a hit of some links, each round; folds the next day."""
-    now, begun = [time() - 2 * DAY_S], perf_counter()
-    store = SqliteStore(data / "clickcurve.db", CLICKS)
-    owner = OwnerProcess(journal_folder(data, 1), store, lambda: now[0], alone=True, disk=TrackedDisk()).owner
-    await owner.accept(Batch({int(now[0]) // MINUTE_S * MINUTE_S: {key_of(0, links): 1}}))
-    await owner.flush()
-    await asyncio.to_thread(_fill, store, links, int(now[0]), minutes)
-    made_s, chance, flushes = perf_counter() - begun, random.Random(5), []
-    some = min(flushed, links)
-    for _ in range(rounds):
-        hits = {key_of(n, links): 1 for n in chance.sample(range(links), some)}
-        await owner.accept(Batch({int(now[0]) // MINUTE_S * MINUTE_S: hits}))
-        flushes.append(await _timed_us(owner.flush(), some))
-    now[0] += 2 * DAY_S
-    rows = min(FOLDED_ROWS, links)
-    fold = await _timed_us(run_pass(_Part(owner, rows), fold_day(int(now[0]))), rows)
-    await owner.close()
-    store.close()
-    return Grown(flushes, fold, made_s)
+    begun, chance = perf_counter(), random.Random(5)
+    file = filled(data, links, minutes, int(time()) - 2 * DAY_S, alike=minutes is three_minutes)
+    made_s, some, rows = perf_counter() - begun, min(flushed, links), min(FOLDED_ROWS, links)
+    flushes = [_flush_us(file, chance.sample(range(links), some), links) for _ in range(rounds)]
+    file.now += 2 * DAY_S
+    steps = [min(STEP_ROWS, rows - first) for first in range(0, rows, STEP_ROWS)]
+    folds = [file.flush(file.owner.due(fold_day(file.now), None, step)) for step in steps]
+    file.close()
+    processor_s, wall_s = map(sum, zip(*folds, strict=True))
+    return Grown(flushes, (processor_s / rows * 1e6, wall_s / rows * 1e6), made_s)
 
 
-def _fill(store: SqliteStore, links: int, now: int, minutes: Minutes) -> None:
-    """Saves a row for each link in the order of keys, as its owner would."""
-    (record,) = store.owners()
+def filled(data: Path, links: int, minutes: Minutes, now: int, alike: bool = False) -> OwnedFile:
+    """Returns a file with a row for each link, saved in the order of keys; `alike`: all have the first one's."""
+    file = OwnedFile(data, now)
 
-    def saved(number: int) -> SavedRow:
-        return saved_row(row_of(minutes(number, now), day=fold_day(now), mark=record.begun))
+    def rows(mark: int) -> Iterator[tuple[str, SavedRow]]:
+        for number in range(links):
+            if not (alike and number):
+                row = saved_row(row_of(minutes(number, now), day=fold_day(now), mark=mark))
+            yield key_of(number, links), row
 
-    alike = saved(0) if minutes is three_minutes else None
-    rows = ((key_of(number, links), alike or saved(number)) for number in range(links))
-    save_rows(store, Held(record.owner, record.epoch, record.holder), record.begun, rows)
-
-
-class _Part:
-    """An owner who says of so many due rows only that they are."""
-
-    def __init__(self, owner: Owner, rows: int) -> None:
-        self._owner, self._left = owner, rows
-        self.flush = owner.flush
-
-    def revisit(self, keys: Iterable[str]) -> None:
-        self._owner.revisit(keys)
-
-    def due(self, fold_day: int, after: str | None, limit: int, /) -> list[str]:
-        found = self._owner.due(fold_day, after, min(limit, self._left)) if self._left else []
-        self._left -= len(found)
-        return found
-
-    def visited(self, fold_day: int, /) -> None:
-        """Returns at once: others are due still."""
+    file.fill(key_of(0, links), rows)
+    return file
 
 
-async def _timed_us(work: Awaitable[object], rows: int) -> tuple[float, float]:
-    processor, wall = process_time(), perf_counter()
-    await work
-    return (process_time() - processor) / rows * 1e6, (perf_counter() - wall) / rows * 1e6
+def _flush_us(file: OwnedFile, numbers: Sequence[int], links: int) -> tuple[float, float]:
+    """Flushes a hit of each of these links; returns microseconds for a row, of the processor and by the wall."""
+    file.take(Batch({file.now // MINUTE_S * MINUTE_S: {key_of(number, links): 1 for number in numbers}}))
+    processor_s, wall_s = file.flush()
+    return processor_s / len(numbers) * 1e6, wall_s / len(numbers) * 1e6
+
+
+# --- rankings, while flushes go on ------------------------------------------------------------------------------------
+def ranking(options: Options) -> Iterator[Line]:
+    """Top links, each question read anew after a flush: wall time, processor time, and links that were read."""
+    questions = [f"{query}&limit={limit}" for query in RANKINGS for limit in LIMITS]
+    for links in options.links or [options.of(1_000_000)]:
+        chance = random.Random(1)
+        file = filled(options.folder / str(links), links, _popular(chance, links), NOW)
+        options.closing.callback(file.close)
+        flushes, rows = [], min(FLUSH_ROWS, links)
+        found: dict[str, list[tuple[float, float, int]]] = {question: [] for question in questions}
+        for _ in range(options.rounds):
+            file.now += 15
+            flushes.append(_flush_us(file, chance.sample(range(links), rows), links)[0])
+            for question in questions:
+                found[question].append(_ask(file, question))
+        what = f"flushes of {rows:,} rows, of {links:,} links"
+        yield Line(what, f"{median(flushes):.1f} us of processor time a row")
+        for question, asked in found.items():
+            wall_ms, cpu_ms, read = zip(*asked, strict=True)
+            of_processor = f"cpu {median(cpu_ms):.1f} ms, {median(read):,.0f} links read"
+            yield Line(question, str(Percentiles.of(wall_ms)), of_processor)
+
+
+def _ask(file: OwnedFile, question: str) -> tuple[float, float, int]:
+    """Returns the milliseconds of one ranking, by the wall and of the processor, and how many links it read."""
+    links_of, read = SqliteRanked.links, 0
+
+    def counted(ranked: SqliteRanked, keys: Sequence[str]) -> dict[str, StoredLink]:
+        nonlocal read
+        read += len(keys)
+        return links_of(ranked, keys)
+
+    links = Listing(LINK, file.store, lambda key: [], dict, lambda: 0)
+    parameters = parse_parameters(dict(part.split("=") for part in question.split("&") if part))
+    with patch.object(SqliteRanked, "links", counted):
+        began, cpu = perf_counter(), process_time()
+        file.run(links.rankings.best(parameters, file.now))
+        return (perf_counter() - began) * 1e3, (process_time() - cpu) * 1e3, read
+
+
+def _popular(chance: random.Random, links: int) -> Minutes:
+    """As links are used: the n-th has 1/n of the hits, each over its own part of the last 400 days."""
+    ranks = chance.sample(range(1, links + 1), links)
+
+    def minutes(number: int, now: int) -> dict[int, int]:
+        total = 1 + 3 * links // ranks[number]
+        begun, length = chance.random() * 400, chance.choice((1, 7, 30, 400))
+        pieces = min(total, 200)
+        hits: Counter[int] = Counter()
+        for _ in range(pieces):
+            ago_s = int(max(0.0, begun - chance.random() * length) * DAY_S)
+            hits[(now - ago_s) // MINUTE_S * MINUTE_S] += total // pieces
+        return hits
+
+    return minutes

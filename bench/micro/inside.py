@@ -1,37 +1,33 @@
-"""What measurements in process call of the program: a body is read into a batch, a buffer written into a store."""
+"""What measurements in process call of the program: a body is read into a batch, an owner flushes into a file."""
 
 from __future__ import annotations
 
-from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 from pathlib import Path
+from time import perf_counter, process_time
 
-from bench.command import Options
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.codec import encode
-from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S
 from clickcurve.buckets.row import Row, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
-from ingest.buffer import Buffer
-from ingest.flush import Flush
-from ingest.hit import Hit, Moment
-from ingest.hit_sums import batch_of_hits
+from ingest.hit import Moment
 from ingest.reading.body import Media, read_hits
 from ingest.reading.bots import bot_judge
-from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.request_sums import RequestSums
 from query.lists.key_kind import GROUP, LINK
 from query.lists.listing import Listing
 from query.queries import Queries
 from query.reader import Reader
-from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Store, StoredLink
+from server.data_folder import journal_folder
+from storage.contract import Held, SavedRow, Store, StoredLink
 from storage.sqlite.store import SqliteStore
+from testing.owner_process import OwnerProcess, TrackedDisk
 
 JUDGE = bot_judge()
-HELD = Held(1, 1, "bench")
 ROWS_PER_SAVE = 20_000
 
 
@@ -46,32 +42,40 @@ def read(body: bytes, now: int, reader: ProfileReader = NO_DIMENSIONS, media: Me
     return batch
 
 
-def single_routes(now: int, reader: ProfileReader) -> HitRoutes:
-    """The routes of single hits, which are read here and counted by the bench."""
-    return HitRoutes(_Refusing(), lambda: float(now), lambda at: at - DAY_S, JUDGE, reader=reader)
+class OwnedFile:
+    """The file of a data folder behind its owner, as a server has both, and their clock, which is moved by hand."""
 
+    def __init__(self, data: Path, now: int) -> None:
+        data.mkdir(parents=True, exist_ok=True)
+        self.data, self.now, self._runner = data, now, asyncio.Runner()
+        self.store = SqliteStore(data / "clickcurve.db", CLICKS)
+        disk, journal = TrackedDisk(), journal_folder(data, 1)
+        self.owner = OwnerProcess(journal, self.store, lambda: self.now, alone=True, disk=disk).owner
+        self.run = self._runner.run
 
-def read_group(routes: HitRoutes, bodies: Sequence[bytes]) -> Batch:
-    """Reads bodies of one hit each into the batch of their commit."""
-    hits = [hit for body in bodies if isinstance(hit := routes.single(body), Hit)]
-    if len(hits) != len(bodies):
-        raise RuntimeError("a single hit was refused")
-    return batch_of_hits(hits)
+    def take(self, *batches: Batch) -> None:
+        """Has the owner count these."""
+        for batch in batches:
+            self.run(self.owner.accept(batch))
 
+    def flush(self, revisit: Iterable[str] | None = None) -> tuple[float, float]:
+        """Flushes what was counted, and folds these rows; returns the seconds of the processor and by the wall."""
+        self.owner.revisit(revisit or ())
+        processor, wall = process_time(), perf_counter()
+        self.run(self.owner.flush())
+        return process_time() - processor, perf_counter() - wall
 
-class _Refusing:
-    async def accept(self, batch: Batch) -> frozenset[str]:
-        raise NotImplementedError
+    def fill(self, key: str, rows: Callable[[int], Iterable[tuple[str, SavedRow]]]) -> None:
+        """Saves rows in this order without a flush, given the mark that they have; `key`: of one of them."""
+        self.take(Batch({self.now // MINUTE_S * MINUTE_S: {key: 1}}))
+        self.flush()
+        (record,) = self.store.owners()
+        save_rows(self.store, Held(record.owner, record.epoch, record.holder), record.begun, rows(record.begun))
 
-    def accept_one(self, hit: str | Hit) -> Future[None]:
-        raise NotImplementedError
-
-
-def owned_store(path: Path) -> SqliteStore:
-    """A new file whose one owner is HELD."""
-    store = SqliteStore(path, CLICKS)
-    store.create_owner(OwnerRecord(1, 1, "bench", "bench", "bench", OPEN, 0, 0))
-    return store
+    def close(self) -> None:
+        self.run(self.owner.close())
+        self.store.close()
+        self._runner.close()
 
 
 def saved_row(row: Row) -> SavedRow:
@@ -87,43 +91,7 @@ def save_rows(store: Store, held: Held, flush: int, rows: Iterable[tuple[str, Sa
             save(some)
 
 
-def new_flushes(options: Options, batches: Callable[[int], Iterable[Batch]], now: int) -> Callable[[], Flush]:
-    """Makes one flush after another into a file of its own; `batches`: what is in the flush of this number."""
-    store, number = owned_store(options.folder / f"{len(list(options.folder.iterdir()))}.db"), 0
-    options.closing.callback(store.close)
-
-    def make() -> Flush:
-        nonlocal number
-        number += 1
-        buffer = Buffer(now - now % DAY_S)
-        for batch in batches(number):
-            buffer.add_batch(batch, number, visible=True)
-        return begun_flush(store, number, buffer, now)
-
-    return make
-
-
 def queries_over(rows: Callable[[str], Awaitable[StoredLink]], store: Store, now: int) -> Queries:
     """Makes what a server answers from, without a server."""
     links, groups = (Listing(kind, store, lambda key: [], tuple, lambda: 0) for kind in (LINK, GROUP))
     return Queries(Reader(rows, lambda key: [], lambda keys: None, lambda: CLICKS), links, groups, lambda: now)
-
-
-def begun_flush(store: Store, number: int, taken: Buffer, now: int, revisit: frozenset[str] = frozenset()) -> Flush:
-    """Begins the flush of this number, the one after `number - 1`, without a journal; returns it to be written."""
-    store.begin(HELD, number - 1, number, now)
-    return Flush(
-        HELD,
-        number,
-        fold_day(now),
-        rewrite=False,
-        sound=True,
-        taken=taken,
-        revisit=revisit,
-        given_up=frozenset(),
-        again=lambda erasures: Buffer(taken.late_before),
-        store=store,
-        bounded=BREAKDOWN,
-        pause=lambda: None,
-        unreadable=lambda key, error: None,
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from time import time
 
 from bench.command import Options
 from bench.measure import Line, Measure, ready
@@ -12,10 +11,18 @@ from clickcurve.buckets.codec import decode, decode_lazily, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Row, apply
 
-WEEK_S = 7 * DAY_S
 DAY = 10_229  # 1998-01-03: a fold day on which a row can hold the most buckets that the calendar ever gives
 NOW = (DAY + 1) * DAY_S + 3_599
+LAST_MINUTE = NOW // 60 * 60
 MARK = 1_200_000
+# What `make bench` prints of these rows, with the aims; `full` has a bucket wherever the ladder can have one.
+TYPICAL = {
+    "empty": "",
+    "one hit a week for a year": "< 200 B",
+    "one hit a minute for a day": "",
+    "a hit in every third minute for 500 days": "",
+    "full: about 1,000 hits a minute for 500 days": "< 8,192 B",
+}
 
 
 def row_of(people: Mapping[int, int], bots: Mapping[int, int] | None = None, day: int = DAY, mark: int = MARK) -> Row:
@@ -23,28 +30,26 @@ def row_of(people: Mapping[int, int], bots: Mapping[int, int] | None = None, day
     return apply(EMPTY, Delta(dict(people), dict(bots or {})), mark, day, 0, CLICKS)
 
 
+def steady(per_minute: int, days: int, now: int = NOW) -> dict[int, int]:
+    """Returns steady traffic until now as the count of each bucket at its start; no two alike but with 1 a minute."""
+    chance, day, at = random.Random(2), fold_day(now), now - days * DAY_S
+    counts: dict[int, int] = {}
+    while at < now:
+        start, at = CLICKS.kept(at, day)
+        hits = per_minute * (at - start) // 60
+        counts[start] = hits if per_minute == 1 else max(1, round(chance.gauss(hits, hits**0.5)))
+    return counts
+
+
 def typical_rows(_: Options) -> Iterator[Line]:
-    """Rows of one owner whose mark is a million; `full` has a bucket wherever the ladder can have one, no two alike."""
-    now, chance = int(time()) // 60 * 60, random.Random(1)
-    day = fold_day(now)
-    weekly = {now - week * WEEK_S - chance.randrange(10_080) * 60: 1 for week in range(52)}
-    one_a_minute = {day * DAY_S + minute * 60: 1 for minute in range(1_440)}
-    one_in_three = {now - minute * 60: 1 for minute in range(500 * 1_440) if not chance.randrange(3)}
-    full = {now - minute * 60: max(1, round(chance.gauss(1_000, 32))) for minute in range(500 * 1_440)}
-    cases: tuple[tuple[str, dict[int, int], str], ...] = (
-        ("empty", {}, ""),
-        ("one hit a week for a year", weekly, "< 200 B"),
-        ("one hit a minute for a day", one_a_minute, ""),
-        ("a hit in every third minute for 500 days", one_in_three, ""),
-        ("full: about 1,000 hits a minute for 500 days", full, "< 8,192 B"),
-    )
-    for what, minutes, aim in cases:
-        yield Line(f"row: {what}", f"{len(encode(row_of(minutes, day=day, mark=1_000_000))):,} B", "", aim)
+    """Prints the bytes of rows of one owner."""
+    rows = _rows()
+    yield from (Line(f"row: {name}", f"{len(encode(rows[name])):,} B", "", aim) for name, aim in TYPICAL.items())
 
 
 def row_codec(_: Options) -> Iterator[Measure]:
     """Each row's bytes and times; `flush`: from bytes to bytes with one hit more."""
-    delta = Delta({NOW // 60 * 60: 1}, {})
+    delta = Delta({LAST_MINUTE: 1}, {})
     for name, row in _rows().items():
         data = encode(row)
         yield Measure(f"{name}: bytes", ready(data), len, "B")
@@ -55,31 +60,17 @@ def row_codec(_: Options) -> Iterator[Measure]:
 
 
 def _rows() -> dict[str, Row]:
-    chance = random.Random(1)
-    today = range(NOW // 60 * 60, NOW - DAY_S, -60)
-    week = [NOW - i * WEEK_S - chance.randrange(WEEK_S) for i in range(52)]
-    half = {start: count for start, count in _traffic(1).items() if chance.random() < 0.5}
+    chance, years = random.Random(1), 12 * 366
+    weekly = {(NOW - week * 7 * DAY_S - chance.randrange(7 * DAY_S)) // 60 * 60: 1 for week in range(52)}
+    one_in_three = {LAST_MINUTE - 60 * minute: 1 for minute in range(500 * 1_440) if not chance.randrange(3)}
     return {
         "empty": row_of({}),
-        "one hit": row_of({NOW // 60 * 60: 1}),
-        "one a week for a year": row_of({t // 60 * 60: 1 for t in week}),
-        "one a minute for a day": row_of(dict.fromkeys(today, 1)),
-        "half full": row_of(half),
-        "full, one a minute": row_of(_traffic(1)),
-        "full, busy": row_of(_traffic(1_000)),
-        "full, busy, and bots": row_of(_traffic(1_000), _traffic(100)),
+        "one hit": row_of({LAST_MINUTE: 1}),
+        "one hit a week for a year": row_of(weekly),
+        "one hit a minute for a day": row_of({LAST_MINUTE - 60 * minute: 1 for minute in range(1_440)}),
+        "a hit in every third minute for 500 days": row_of(one_in_three),
+        "half full": row_of({start: count for start, count in steady(1, years).items() if chance.random() < 0.5}),
+        "full: about 1,000 hits a minute for 500 days": row_of(steady(1_000, 500)),
+        "full, busy": row_of(steady(1_000, years)),
+        "full, busy, and bots": row_of(steady(1_000, years), steady(100, years)),
     }
-
-
-def _traffic(per_minute: int) -> dict[int, int]:
-    """Returns steady traffic of twelve years, as the count of each bucket at its start."""
-    chance = random.Random(2)
-    counts, until = {}, NOW
-    for tier, cut in enumerate([*CLICKS.cuts(DAY)[:-1], CLICKS.bucket(5, NOW - 12 * 366 * DAY_S)[0]]):
-        while cut < until:
-            end = CLICKS.bucket(tier, cut)[1]
-            hits = per_minute * (end - cut) // 60
-            counts[cut] = hits if per_minute == 1 else max(1, round(chance.gauss(hits, hits**0.5)))
-            cut = end
-        until = CLICKS.cuts(DAY)[tier]
-    return counts

@@ -17,14 +17,13 @@ from time import time
 from typing import Any
 
 from bench.command import circumstances
-from bench.peers import growth, measure
+from bench.peers import measure
 from bench.peers.graphite import Graphite, Statsd
 from bench.peers.hits import prepare
 from bench.peers.in_process import ClickHouse, DuckDb, SqliteHours, SqliteRows
-from bench.peers.own import OwnPeer
+from bench.peers.over_http import Influx, OwnPeer, Victoria
 from bench.peers.peer import Peer
 from bench.peers.report import render
-from bench.peers.time_series import Influx, Victoria
 from bench.workload import Workload
 
 PEERS: dict[str, type[Peer]] = {
@@ -54,27 +53,26 @@ def main() -> None:
     asked.add_argument("--hits", type=int, default=10_000_000)
     asked.add_argument("--rounds", type=int, default=3)
     asked.add_argument("--seconds", type=float, default=1.0, help="of each round")
-    asked.add_argument("--growth", type=int, nargs="+", default=growth.SIZES, help="numbers of links, 10000000 at most")
+    asked.add_argument("--growth", type=int, nargs="+", default=measure.SIZES, help="links, 10000000 at most")
     asked.add_argument("--out", type=Path, default=Path("peers.json"), help="where the figures go")
     given = asked.parse_args()
     figures: Figures = json.loads(given.out.read_text()) if given.out.exists() else {"peers": {}}
+    sizes = {name: getattr(given, name) for name in ("links", "hits", "rounds", "seconds")}
     begun = time()
     with tempfile.TemporaryDirectory(prefix="clickcurve-peers-") as folder:
         for part in given.parts:
             started = time()
             for step in PARTS[part](Path(folder), given, figures):
-                figures[part] = _circumstances(given, started)
+                figures[part] = {**circumstances(), "took_s": round(time() - started), "days": DAYS, **sizes}
                 given.out.write_text(json.dumps(figures, indent=1) + "\n")
                 print(f"{time() - begun:4.0f} s  {step}", flush=True)
     print(f"figures: {given.out}; page and plots: python -m bench.peers render {given.out} docs/")
 
 
 def _rates(folder: Path, given: Namespace, figures: Figures) -> Iterator[str]:
-    kinds, workload = [PEERS[name] for name in given.peers], _workload(given)
-    found = measure.rates(folder, kinds, workload, given.rounds, given.seconds)
-    for number, kind in enumerate(kinds):
-        found[kind.name]["counted"] = measure.singles_counted(folder / f"counted-{number}", kind, workload)
-        _keep(figures, kind, folder / f"version-{number}", found[kind.name])
+    kinds = [PEERS[name] for name in given.peers]
+    for name, found in measure.rates(folder, kinds, _workload(given), given.rounds, given.seconds).items():
+        figures["peers"].setdefault(name, {}).update(found)
     yield "rates of all, in turn"
 
 
@@ -83,8 +81,9 @@ def _stores(folder: Path, given: Namespace, figures: Figures) -> Iterator[str]:
     feed = prepare(folder / "feed", workload)
     yield f"{workload.hits:,} hits of {workload.links:,} links, in files"
     for name in given.peers:
-        place = folder / name
-        _keep(figures, PEERS[name], place, measure.store(place, PEERS[name], feed, given.rounds, given.seconds))
+        kind, place = PEERS[name], folder / name
+        found = measure.store(place, kind, feed, given.rounds, given.seconds)
+        figures["peers"].setdefault(kind.name, {}).update(found)
         shutil.rmtree(place)
         yield f"store of {name}"
 
@@ -92,7 +91,7 @@ def _stores(folder: Path, given: Namespace, figures: Figures) -> Iterator[str]:
 def _growth(folder: Path, given: Namespace, figures: Figures) -> Iterator[str]:
     figures["sizes"] = []
     for links in given.growth:
-        figures["sizes"].append(growth.measure(folder / f"growth-{links}", links, given.rounds, given.seconds))
+        figures["sizes"].append(measure.growth(folder / f"growth-{links}", links, given.rounds, given.seconds))
         yield f"growth, {links:,} links"
 
 
@@ -103,28 +102,8 @@ PARTS: dict[str, Callable[[Path, Namespace, Figures], Iterator[str]]] = {
 }
 
 
-def _keep(figures: Figures, kind: type[Peer], folder: Path, found: Figures) -> None:
-    """Adds what was found of a peer to what is known of it, with its version and its doors."""
-    with measure.running(kind(folder)) as peer:
-        found["version"] = peer.version()
-    found |= {name: getattr(kind, name) for name in ("writes", "reads", "synced", "sends")}
-    figures["peers"].setdefault(kind.name, {}).update(found)
-
-
 def _workload(given: Namespace) -> Workload:
     return Workload(given.links, given.hits, DAYS, int(time()) // 3_600 * 3_600)
-
-
-def _circumstances(given: Namespace, begun: float) -> Figures:
-    return {
-        **circumstances(),
-        "took_s": round(time() - begun),
-        "links": given.links,
-        "hits": given.hits,
-        "days": DAYS,
-        "rounds": given.rounds,
-        "seconds": given.seconds,
-    }
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Stores that are called in process, each in a process of its own: `python -m bench.peers.engines NAME FOLDER PORT`.
 
 That process may have another environment, so nothing of ours is imported here, and libraries only where they are used.
-It is told a verb and its arguments over a connection to the port, and answers what the engine returns.
+It is told a verb, the arguments of some turns and for how long to repeat them over a connection to the port, and
+answers what the engine returned last and how long each turn took.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sqlite3
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from itertools import cycle, groupby, islice
@@ -23,40 +24,24 @@ from typing import Any, ClassVar
 
 HOUR_S = 3_600
 BATCH = 100_000
+FILES = 2_000  # of whisper: one takes 45 kB, and loading a popular link some 20 ms
+Files = Mapping[str, str]  # paths: `raw` hits, those `summed` by link and time, `links` by popularity
 # (seconds a point, points): what Clickcurve keeps, with days in place of weeks, which whisper begins on Thursdays.
 ARCHIVES = [(60, 1_500), (300, 888), (3_600, 840), (86_400, 500)]
 
 
 class Engine(ABC):
-    """A store. `package` is what its environment must have; `synced` and `sends` as of `Peer`.
+    """A store in a folder. `package` is what its environment must have; `synced` and `sends` as of `Peer`.
 
-    `counts` answers as many counts as there are steps; None: not kept. Moments are epoch seconds.
+    Each has `load(files)`, and `settle()`, which brings what was loaded into the form in which it stays;
+    `counts(key, start, end, step_s)`, one a step, None if they are not kept; and `top(since, until, most)`, keys with
+    their counts. Moments are epoch seconds.
     """
 
     name: ClassVar[str]
     synced: ClassVar[str]
     sends: ClassVar[str]
     package: ClassVar[str] = ""
-
-    @abstractmethod
-    def __init__(self, folder: str) -> None: ...
-
-    def version(self) -> str:
-        return version(self.package)
-
-    @abstractmethod
-    def load(self, raw: str, summed: str) -> None:
-        """Loads the CSV files of raw hits, or of those summed by link and time."""
-
-    @abstractmethod
-    def settle(self) -> None:
-        """Brings what was loaded into the form in which it stays."""
-
-    @abstractmethod
-    def counts(self, key: str, start: int, end: int, step_s: int) -> list[int] | None: ...
-
-    @abstractmethod
-    def top(self, since: int, until: int, most: int) -> list[tuple[str, int]]: ...
 
     @abstractmethod
     def add_many(self, keys: Sequence[str], moments: Sequence[int]) -> None:
@@ -66,44 +51,12 @@ class Engine(ABC):
         """Adds one hit, as durable as the engine can."""
         self.add_many([key], [ts])
 
+    def version(self) -> str:
+        return version(self.package)
+
     def counted(self) -> int | None:
         """Returns all hits; None: it cannot say."""
         return None
-
-    def loaded_s(self, raw: str, summed: str) -> float:
-        """Returns the seconds of a load."""
-        begun = perf_counter()
-        self.load(raw, summed)
-        return perf_counter() - begun
-
-    def latency(self, keys: Sequence[str], seconds: float, start: int, end: int, step_s: int) -> list[float]:
-        """Returns the milliseconds of each question within so many seconds."""
-        took_ms: list[float] = []
-        _repeat(keys, lambda key: self.counts(key, start, end, step_s), seconds, took_ms)
-        return took_ms
-
-    def singles(self, keys: Sequence[str], seconds: float) -> float:
-        """Returns hits a second, each by itself."""
-        now = int(time()) // 60 * 60
-        return _repeat(keys, lambda key: self.add(key, now), seconds, [])
-
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
-        """Returns hits a second in batches."""
-        pairs = [(some, [at - index % 240 for index in range(len(some))]) for some in keys]
-        return _repeat(pairs, lambda pair: self.add_many(*pair), seconds, []) * len(keys[0])
-
-
-def _repeat(turns: Sequence[Any], do: Callable[[Any], object], seconds: float, took_ms: list[float]) -> float:
-    """Does it with each turn again and again, for so long; notes each time, and returns how often a second."""
-    first = begun = perf_counter()
-    for turn in cycle(turns):
-        do(turn)
-        done = perf_counter()
-        took_ms.append((done - begun) * 1_000)
-        if done - first > seconds:
-            break
-        begun = done
-    return len(took_ms) / (perf_counter() - first)
 
 
 def _lines_of(path: str) -> Iterator[list[str]]:
@@ -182,9 +135,8 @@ class _Sqlite(_Sql):
     def link(self, key: str) -> str:
         return f"link = {self._links.get(key, 0)}"
 
-    def load(self, raw: str, summed: str) -> None:
-        del summed
-        lines = _lines_of(raw)
+    def load(self, files: Files) -> None:
+        lines = _lines_of(files["raw"])
         while some := list(islice(lines, BATCH)):
             self.add_many([key for key, _ in some], [int(ts) for _, ts in some])
 
@@ -212,9 +164,9 @@ class Rows(_Sqlite):
         CREATE TABLE IF NOT EXISTS hits (link INTEGER NOT NULL, ts INTEGER NOT NULL);
         CREATE INDEX IF NOT EXISTS by_link ON hits (link, ts);"""
 
-    def load(self, raw: str, summed: str) -> None:
+    def load(self, files: Files) -> None:
         self._db.executescript("DROP INDEX by_link")
-        super().load(raw, summed)
+        super().load(files)
         self._db.executescript(self.schema)
 
     def add_many(self, keys: Sequence[str], moments: Sequence[int]) -> None:
@@ -251,12 +203,9 @@ class Duck(_Sql):
         self._db = duckdb.connect(f"{folder}/hits.duckdb")
         self._db.execute("CREATE TABLE IF NOT EXISTS hits (key VARCHAR, ts UINTEGER, n UINTEGER)")
 
-    def load(self, raw: str, summed: str) -> None:
-        del summed
-        columns = "columns = {'key': 'VARCHAR', 'ts': 'UINTEGER'}, header = false"
-        self._db.execute(
-            f"INSERT INTO hits SELECT key, ts, count(*) FROM read_csv('{raw}', {columns}) GROUP BY ALL ORDER BY key, ts"
-        )
+    def load(self, files: Files) -> None:
+        lines = f"read_csv('{files['raw']}', columns = {{'key': 'VARCHAR', 'ts': 'UINTEGER'}}, header = false)"
+        self._db.execute(f"INSERT INTO hits SELECT key, ts, count(*) FROM {lines} GROUP BY ALL ORDER BY key, ts")
 
     def settle(self) -> None:
         self._db.execute("CHECKPOINT")
@@ -299,10 +248,9 @@ class ClickHouse(_Sql):
     def version(self) -> str:
         return f"{version('chdb')} (ClickHouse {self.rows('SELECT version()')[0][0]})"
 
-    def load(self, raw: str, summed: str) -> None:
-        del summed
+    def load(self, files: Files) -> None:
         self._db.query(
-            f"INSERT INTO c.hits SELECT key, ts, 1 FROM file('{raw}', 'CSV', 'key String, ts UInt32') "
+            f"INSERT INTO c.hits SELECT key, ts, 1 FROM file('{files['raw']}', 'CSV', 'key String, ts UInt32') "
             "SETTINGS max_insert_block_size = 2000000"
         )
 
@@ -331,10 +279,9 @@ class Whisper(Engine):
         self._folder = Path(folder) / "whisper"
         self._folder.mkdir(exist_ok=True)
 
-    def load(self, raw: str, summed: str) -> None:
-        """`raw` names the links that are loaded, one a line."""
-        loaded = set(Path(raw).read_text().split())
-        for key, rows in groupby(_lines_of(summed), lambda row: row[0]):
+    def load(self, files: Files) -> None:
+        loaded = set(Path(files["links"]).read_text().split()[:FILES])
+        for key, rows in groupby(_lines_of(files["summed"]), lambda row: row[0]):
             if key in loaded:
                 self._whisper.update_many(str(self._file(key)), [(int(ts), int(n)) for _, ts, n in rows])
 
@@ -379,17 +326,31 @@ class Whisper(Engine):
             self._whisper.update_many(str(self._file(key)), points)
 
 
-KINDS: tuple[type[Engine], ...] = (Rows, Hours, Duck, ClickHouse, Whisper)
+def repeat(do: Callable[..., Any], turns: Iterable[Sequence[Any]], seconds: float) -> tuple[Any, list[float]]:
+    """Does it with the arguments of each turn again and again, for so long, once at least.
+
+    Returns the last answer, and how many milliseconds each turn took.
+    """
+    took_ms: list[float] = []
+    first = begun = perf_counter()
+    for arguments in cycle(turns):
+        answer = do(*arguments)
+        done = perf_counter()
+        took_ms.append((done - begun) * 1_000)
+        if done - first > seconds:
+            break
+        begun = done
+    return answer, took_ms
 
 
 def main(name: str, folder: str, port: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    engine = next(kind for kind in KINDS if kind.__name__ == name)(folder)
+    engine = globals()[name](folder)
     gc.freeze()
     with suppress(EOFError), Listener(("127.0.0.1", int(port))) as listener, listener.accept() as asked:
         while True:
-            verb, arguments = asked.recv()
-            asked.send(getattr(engine, verb)(*arguments))
+            verb, turns, seconds = asked.recv()
+            asked.send(repeat(getattr(engine, verb), turns, seconds))
 
 
 if __name__ == "__main__":

@@ -7,21 +7,19 @@ import pickle
 import re
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import cycle
+from itertools import cycle, takewhile
 from pathlib import Path
 from time import perf_counter, time
 
-from bench.measure import Percentiles
 from bench.peers import engines
-from bench.peers.hits import Feed, Question
+from bench.peers.hits import Question
 from bench.peers.in_process import ENVIRONMENT, InProcess
 from bench.peers.peer import Peer, debian_version
 from bench.servers import Started
 from testing.server import free_port
 
-LINKS = 2_000  # a file takes 45 kB, and loading a popular one some 20 ms
 LAST = "last"
 _PLACES = "STORAGE_DIR CONF_DIR LOG_DIR PID_DIR"
 _SETTINGS = """
@@ -39,7 +37,7 @@ class Graphite(InProcess):
 
     engine = engines.Whisper
     writes = "lines over TCP, no answer"
-    most_links = LINKS
+    most_links = engines.FILES
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -68,11 +66,6 @@ class Graphite(InProcess):
             return True
         return False
 
-    def load(self, feed: Feed) -> float:
-        loaded = self.folder / "links.txt"
-        loaded.write_text("\n".join(map(feed.workload.key, range(min(LINKS, feed.workload.links)))))
-        return float(self.tell("loaded_s", str(loaded), str(feed.summed)))
-
     def size(self) -> int:
         return sum(file.stat().st_size for file in (self.folder / "whisper").glob("*.wsp"))
 
@@ -88,13 +81,9 @@ class Graphite(InProcess):
         texts = [
             "".join(f"{key} 1 {now - index % 240}\n" for index, key in enumerate(some)).encode() for some in batches
         ]
-        begun, sent = perf_counter(), 0
+        begun = perf_counter()
         with socket.create_connection(("127.0.0.1", self._lines)) as lines:
-            for text, some in zip(cycle(texts), cycle(batches)):
-                lines.sendall(text)
-                sent += len(some)
-                if perf_counter() - begun > seconds:
-                    break
+            sent = _send_on(lines, texts, seconds) * len(batches[0])
             marker = f"{LAST}{sent}"
             lines.sendall(f"{marker} 1 {now}\n".encode())
             while not (self._in_memory(marker) or self._written(marker)):
@@ -122,10 +111,10 @@ class Graphite(InProcess):
     def _in_memory(self, key: str) -> bool:
         """Whether carbon holds points of this key that are not in its file."""
         asked = pickle.dumps({"type": "cache-query", "metric": key}, protocol=2)
-        with socket.create_connection(("127.0.0.1", self._queries)) as queries:
+        with socket.create_connection(("127.0.0.1", self._queries)) as queries, queries.makefile("rb") as answers:
             queries.sendall(struct.pack("!L", len(asked)) + asked)
-            (length,) = struct.unpack("!L", _received(queries, 4))
-            answer = _received(queries, length)
+            (length,) = struct.unpack("!L", answers.read(4))
+            answer = answers.read(length)
         # The answer is a pickle: it is not opened, a point in it is a pair of floats.
         return b"G" in answer.partition(b"datapoints")[2]
 
@@ -152,19 +141,14 @@ class Statsd(Peer):
 
     def _listens(self) -> bool:
         with suppress(OSError):
-            return self._told("health", b"\n").startswith("health")
+            return self._told("health").startswith("health")
         return False
 
-    def disconnect(self) -> None:
-        return
-
-    def _told(self, command: str, until: bytes = b"END\n\n") -> str:
-        with socket.create_connection(("127.0.0.1", self._desk), timeout=30) as desk:
+    def _told(self, command: str) -> str:
+        """Returns its answer up to the line that ends it; "health" has one line and no such end."""
+        with socket.create_connection(("127.0.0.1", self._desk), timeout=30) as desk, desk.makefile() as lines:
             desk.sendall(command.encode())
-            found = b""
-            while not found.endswith(until):
-                found += _more(desk)
-            return found.decode()
+            return lines.readline() if command == "health" else "".join(takewhile("END\n".__ne__, lines))
 
     def counted(self) -> int | None:
         """The sum of its counters of links."""
@@ -186,10 +170,7 @@ class Statsd(Peer):
         begun = perf_counter()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
             out.connect(("127.0.0.1", self.port))
-            for packet in cycle(packets):
-                out.send(packet)
-                if perf_counter() - begun > seconds:
-                    break
+            _send_on(out, packets, seconds)
         counted = (self.counted() or 0) - before
         return counted / (perf_counter() - begun)
 
@@ -198,33 +179,16 @@ class Statsd(Peer):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
             out.sendto(f"{key}:1|c".encode(), ("127.0.0.1", self.port))
 
-    def load(self, feed: Feed) -> float:
-        raise NotImplementedError
-
-    def settle(self) -> None:
-        raise NotImplementedError
-
     def ask(self, question: Question, key: str) -> list[int] | None:
         """The counter of this interval, which is all that it has."""
         found = re.search(rf"['\"]?{key}['\"]?: (\d+)", self._told("counters"))
         return [int(found[1]) if found else 0] if question.points == 1 else None
 
-    def top(self, since: int, until: int) -> list[tuple[str, int]]:
-        raise NotImplementedError
 
-    def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Percentiles:
-        raise NotImplementedError
-
-
-def _received(connection: socket.socket, length: int) -> bytes:
-    found = b""
-    while len(found) < length:
-        found += _more(connection, length - len(found))
-    return found
-
-
-def _more(connection: socket.socket, most: int = 65_536) -> bytes:
-    more = connection.recv(most)
-    if not more:
-        raise RuntimeError("the server closed the connection")
-    return more
+def _send_on(out: socket.socket, texts: Iterable[bytes], seconds: float) -> int:
+    """Sends these in turn for so long; returns how many."""
+    turns, begun, sent = cycle(texts), perf_counter(), 0
+    while perf_counter() - begun <= seconds:
+        out.sendall(next(turns))
+        sent += 1
+    return sent

@@ -75,13 +75,22 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Files of one workload: raw hits as NDJSON bodies and as one CSV `key,ts`; `summed` has `key,ts,count`, sorted."""
+    """Files of one workload: raw hits as NDJSON bodies and as one CSV `key,ts`; `summed` has `key,ts,count`, sorted.
+
+    `links` has the keys by popularity, one a line.
+    """
 
     workload: Workload
     bodies: tuple[Path, ...]
     raw: Path
     summed: Path
+    links: Path
     truth: Truth = field(repr=False)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Returns where they are, for a process that knows no class of ours."""
+        return {"raw": str(self.raw), "summed": str(self.summed), "links": str(self.links)}
 
     def by_link(self) -> Iterable[tuple[str, list[tuple[int, int]]]]:
         """Each link with its hits, summed by their time."""
@@ -94,18 +103,18 @@ class Feed:
 def prepare(folder: Path, workload: Workload) -> Feed:
     """Write the files of a workload; no peer's time counts this."""
     folder.mkdir(parents=True)
-    counts: Counter[bytes] = Counter()
-    bodies = []
-    with (folder / "hits.csv").open("wb") as raw:
+    bodies, counts = list[Path](), Counter[bytes]()
+    raw, summed, links = folder / "hits.csv", folder / "summed.csv", folder / "links.txt"
+    with raw.open("wb") as hits:
         for number, body in enumerate(workload.bodies(BODY_HITS)):
             bodies.append(folder / f"hits-{number:04d}.ndjson")
             bodies[-1].write_bytes(body)
             lines = body.replace(b'{"key":"', b"").replace(b'","ts":', b",").replace(b"}", b"")
-            raw.write(lines)
+            hits.write(lines)
             counts.update(lines.splitlines())
-    with (folder / "summed.csv").open("wb") as summed:
-        summed.writelines(b"%b,%d\n" % (line, counts[line]) for line in sorted(counts))
-    return Feed(workload, tuple(bodies), folder / "hits.csv", folder / "summed.csv", _truth(counts, workload))
+    summed.write_bytes(b"".join(b"%b,%d\n" % (line, counts[line]) for line in sorted(counts)))
+    links.write_text("\n".join(map(workload.key, range(workload.links))))
+    return Feed(workload, tuple(bodies), raw, summed, links, _truth(counts, workload))
 
 
 def compared_keys(workload: Workload) -> list[str]:

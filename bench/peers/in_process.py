@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from multiprocessing.connection import Client, Connection
+from multiprocessing.connection import Client
 from pathlib import Path
+from time import time
 from typing import Any
 
 from bench.measure import Percentiles
@@ -17,11 +18,6 @@ from bench.servers import Started
 from testing.server import ROOT
 
 ENVIRONMENT = ROOT / ".venv" / "peers"
-
-
-def _told(verb: str) -> Callable[..., Any]:
-    """Returns the method that has the engine do what its method of this name does."""
-    return lambda peer, *arguments: peer.tell(verb, *arguments)
 
 
 class InProcess(Peer):
@@ -35,37 +31,42 @@ class InProcess(Peer):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._told: Connection | None = None
         python = str(ENVIRONMENT / "bin" / "python") if self.engine.package else sys.executable
         arguments = ("-m", "bench.peers.engines", self.engine.__name__, str(folder), str(self.port))
         self.programs = [Started([python, *arguments], self.log, self._connects)]
 
     def _connects(self) -> bool:
         with suppress(ConnectionRefusedError):
-            self._told = Client(("127.0.0.1", self.port))
-        return self._told is not None
+            self._engine = self.connected.enter_context(Client(("127.0.0.1", self.port)))
+            return True
+        return False
 
-    def disconnect(self) -> None:
-        if self._told is not None:
-            self._told.close()
-            self._told = None
-
-    def tell(self, verb: str, *arguments: object) -> Any:
-        """Has the engine do it; returns its answer."""
-        if self._told is None:
-            raise RuntimeError(f"{self.name} does not run")
+    def _repeat(self, verb: str, turns: Sequence[Sequence[object]], seconds: float = 0) -> tuple[Any, list[float]]:
+        """Has the engine do it as `engines.repeat` does."""
         try:
-            self._told.send((verb, arguments))
-            return self._told.recv()
+            self._engine.send((verb, turns, seconds))
+            answer: tuple[Any, list[float]] = self._engine.recv()
+            return answer
         except EOFError:
             raise RuntimeError(f"{self.name} ended:\n{self.log.read_text(errors='replace')[-2_000:]}") from None
 
+    def _per_s(self, verb: str, turns: Sequence[Sequence[object]], seconds: float) -> float:
+        _, took_ms = self._repeat(verb, turns, seconds)
+        return len(took_ms) / sum(took_ms) * 1_000
+
+    def tell(self, verb: str, *arguments: object) -> Any:
+        """Has the engine do it once; returns its answer."""
+        return self._repeat(verb, [arguments])[0]
+
+    def version(self) -> str:
+        return str(self.tell("version"))
+
     def load(self, feed: Feed) -> float:
-        return float(self.tell("loaded_s", str(feed.raw), str(feed.summed)))
+        return sum(self._repeat("load", [(feed.files,)])[1]) / 1_000
 
     def settle(self) -> None:
         self.tell("settle")
-        self.restart()
+        super().settle()
 
     def ask(self, question: Question, key: str) -> Any:
         return self.tell("counts", key, question.start, question.end, question.step_s)
@@ -74,10 +75,22 @@ class InProcess(Peer):
         return self.tell("top", since, until, TOP)
 
     def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Percentiles:
-        return Percentiles.of(self.tell("latency", keys, seconds, question.start, question.end, question.step_s))
+        turns = [(key, question.start, question.end, question.step_s) for key in keys]
+        return Percentiles.of(self._repeat("counts", turns, seconds)[1])
 
-    version, counted = _told("version"), _told("counted")
-    add, singles, batches = _told("add"), _told("singles"), _told("batches")
+    def add(self, key: str, ts: int) -> None:
+        self.tell("add", key, ts)
+
+    def counted(self) -> Any:
+        return self.tell("counted")
+
+    def singles(self, keys: Sequence[str], seconds: float) -> float:
+        now = int(time()) // 60 * 60
+        return self._per_s("add", [(key, now) for key in keys], seconds)
+
+    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
+        turns = [(some, [at - index % 240 for index in range(len(some))]) for some in keys]
+        return self._per_s("add_many", turns, seconds) * len(keys[0])
 
 
 class SqliteRows(InProcess):

@@ -1,29 +1,42 @@
-"""What is measured of peers: rates in turn, then each one's store, its answers, and what a kill leaves of it."""
+"""What is measured of peers: rates in turn, then each one's store, its answers, and what a kill leaves of it.
+
+And what a link costs Clickcurve as links become many, which are alike whatever their number: bytes, a flush, a start, a
+curve.
+"""
 
 from __future__ import annotations
 
+import random
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter, sleep, time
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.measure import in_turn
+from bench.micro.growth import grow, key_of, moments
 from bench.peers.hits import Feed, Question, compared_keys, questions, week
 from bench.peers.over_http import HttpPeer
-from bench.peers.peer import Peer
+from bench.peers.peer import Peer, on_disk
 from bench.servers import any_core, rss_mb, second_core
 from bench.workload import Workload
+from bench.wrk import Requests, drive
+from testing.server import RunningServer
 
+P = TypeVar("P", bound=Peer)
 Figures = dict[str, Any]
 BATCHES = ((1_000, 20), (100_000, 4))  # hits of a body, different bodies
 KILLS = 3
 SEEN_WITHIN_S = 30.0
 SLOW_MS = 3_000  # a list of the top that takes so long is asked for once
+# Of growth: numbers of links, each one's moments with hits, links of a flush.
+SIZES, MOMENTS, FLUSHED = (1_000, 10_000, 100_000, 1_000_000), 5, 10_000
 
 
 @contextmanager
-def running(peer: Peer) -> Iterator[Peer]:
+def running(peer: P) -> Iterator[P]:
     """Runs the peer; yields it."""
     try:
         peer.start()
@@ -38,33 +51,30 @@ def rates(folder: Path, kinds: Sequence[type[Peer]], workload: Workload, rounds:
     keys = workload.draw(20_000, seed=1)
     bodies = {size: [workload.draw(size, seed=10 + n) for n in range(files)] for size, files in BATCHES}
 
-    def turn(peer: Peer) -> tuple[float, dict[int, float]]:
+    def turn(peer: Peer) -> tuple[float, ...]:
         peer.pause(stopped=False)
         try:
-            return peer.singles(keys, seconds), {
-                size: peer.batches(some, now, seconds) for size, some in bodies.items()
-            }
+            return peer.singles(keys, seconds), *(peer.batches(some, now, seconds) for some in bodies.values())
         finally:
             peer.pause(stopped=True)
 
+    found: Figures = {}
     with ExitStack() as stack:
         stack.enter_context(any_core())
         peers = []
         for number, kind in enumerate(kinds):
             with second_core():
                 peers.append(stack.enter_context(running(kind(folder / f"rates-{number}"))))
+            found[kind.name] = peers[-1].doors()
         for peer in peers:
             peer.pause(stopped=True)
             stack.callback(peer.pause, stopped=False)
-        runs = in_turn(rounds, *(lambda peer=peer: turn(peer) for peer in peers))
-    return {
-        kind.name: {
-            "singles": [single for single, _ in of],
-            "counted": [],
-            "batches": {str(size): [batches[size] for _, batches in of] for size in bodies},
-        }
-        for kind, of in zip(kinds, runs, strict=True)
-    }
+        for name, runs in zip(found, in_turn(rounds, *(partial(turn, peer) for peer in peers)), strict=True):
+            singles, *batches = map(list, zip(*runs, strict=True))
+            found[name] |= {"singles": singles, "batches": dict(zip(map(str, bodies), batches, strict=True))}
+    for kind in kinds:
+        found[kind.name]["counted"] = singles_counted(folder / f"counted-{kind.__name__}", kind, workload)
+    return found
 
 
 def singles_counted(folder: Path, kind: type[Peer], workload: Workload) -> tuple[int, int] | None:
@@ -72,9 +82,9 @@ def singles_counted(folder: Path, kind: type[Peer], workload: Workload) -> tuple
 
     It is asked until all are there, for SEEN_WITHIN_S at most: some show new links late, which is no loss.
     """
+    if not issubclass(kind, HttpPeer):
+        return None
     with running(kind(folder)) as peer:
-        if not isinstance(peer, HttpPeer):
-            return None
         peer.singles(workload.draw(20_000, seed=1), 1)
         until = perf_counter() + SEEN_WITHIN_S
         while (counted := peer.counted() or 0) < peer.sent and perf_counter() < until:
@@ -100,7 +110,7 @@ def store(folder: Path, kind: type[Peer], feed: Feed, rounds: int, seconds: floa
         figures["late"] = late(peer, feed, asked[0])
         figures["twice"] = twice(peer, feed.workload, asked[0])
         figures["killed"] = sum(survives(peer, feed.workload, asked[0], number) for number in range(KILLS))
-        return figures
+        return figures | peer.doors()
 
 
 def answers(peer: Peer, feed: Feed, asked: Sequence[Question]) -> Figures:
@@ -110,17 +120,18 @@ def answers(peer: Peer, feed: Feed, asked: Sequence[Question]) -> Figures:
     for question in asked:
         got = [peer.ask(question, key) for key in keys]
         right = [question.counts(feed.truth.hits[key]) for key in keys]
-        off = [
-            sum(abs(mine - true) for mine, true in zip(answer or [], counts, strict=False))
-            for answer, counts in zip(got, right, strict=True)
-        ]
+        pairs = [zip(counts or [], true, strict=False) for counts, true in zip(got, right, strict=True)]
+        off = [sum(abs(mine - true) for mine, true in each) for each in pairs]
         found[question.name] = None if None in got else _wrong(off, len(keys))
-    tops = (("top, life", (asked[0].start, asked[0].end), False), ("top, 7 d", week(feed.workload), True))
-    for name, (since, until), of_week in tops:
-        listed, best = peer.top(since, until), feed.truth.top(of_week)
+    for name, span in _tops(feed.workload, asked[0]).items():
+        listed, best = peer.top(*span), feed.truth.top(of_week=name != "life")
         off = [abs(mine[1] - true[1]) for mine, true in zip(listed, best, strict=False)]
-        found[name] = _wrong(off, len(best))
+        found[f"top, {name}"] = _wrong(off, len(best))
     return found
+
+
+def _tops(workload: Workload, total: Question) -> dict[str, tuple[int, int]]:
+    return {"life": (total.start, total.end), "7 d": week(workload)}
 
 
 def _wrong(off: Sequence[int], asked: int) -> Figures:
@@ -130,9 +141,7 @@ def _wrong(off: Sequence[int], asked: int) -> Figures:
 
 def _loaded(peer: Peer, workload: Workload, keys: Sequence[str]) -> list[str]:
     """Returns those of the keys that the peer was loaded with."""
-    if peer.most_links is None or peer.most_links >= workload.links:
-        return list(keys)
-    loaded = {workload.key(rank) for rank in range(peer.most_links)}
+    loaded = set(map(workload.key, range(min(peer.most_links or workload.links, workload.links))))
     return [key for key in keys if key in loaded]
 
 
@@ -141,14 +150,14 @@ def _reads(peer: Peer, workload: Workload, asked: Sequence[Question], rounds: in
     reads: Figures = {}
     for question in asked:
         if peer.ask(question, keys[0]) is not None:
-            runs = [peer.latency(question, keys, seconds) for _ in range(rounds)]
-            reads[question.name] = {"p50": [run.p50_ms for run in runs], "p99": [run.p99_ms for run in runs]}
-    tops: Figures = {}
-    for name, (since, until) in (("life", (asked[0].start, asked[0].end)), ("7 d", week(workload))):
+            p50s, p99s = zip(*(peer.latency(question, keys, seconds) for _ in range(rounds)), strict=True)
+            reads[question.name] = {"p50": p50s, "p99": p99s}
+    tops: dict[str, list[float]] = {}
+    for name, span in _tops(workload, asked[0]).items():
         tops[name] = []
         while len(tops[name]) < rounds and max(tops[name], default=0) < SLOW_MS:
             begun = perf_counter()
-            peer.top(since, until)
+            peer.top(*span)
             tops[name].append((perf_counter() - begun) * 1_000)
     return {"latencies": reads, "tops": tops}
 
@@ -188,3 +197,32 @@ def survives(peer: Peer, workload: Workload, total: Question, number: int) -> bo
 def _new(workload: Workload, number: int) -> str:
     """Returns a link that the workload does not have."""
     return f"k{workload.links * 10 + number}"
+
+
+# --- Clickcurve alone, as links become many ---------------------------------------------------------------------------
+def growth(folder: Path, links: int, rounds: int, seconds: float) -> Figures:
+    """Fills a store with so many links, flushes some of them again, starts a server on it and asks it for curves."""
+    data = folder / "data"
+    data.mkdir(parents=True)
+    grown = grow(data, links, moments(MOMENTS), FLUSHED, rounds)
+    size = sum(map(on_disk, data.glob("clickcurve.db*")))
+    chance, starts, took = random.Random(3), [], []
+    keys = [key_of(chance.randrange(links), links) for _ in range(20_000)]
+    curves = Requests.paths("GET", folder / "paths.txt", (f"/v1/links/{key}/curve?last=30d" for key in keys))
+    for _ in range(rounds):
+        begun = perf_counter()
+        with RunningServer(data) as server:
+            starts.append(perf_counter() - begun)
+            took.append(drive(server.url, curves, 1, seconds).took)
+            rss = rss_mb([server.pid])
+    shutil.rmtree(folder)
+    return {
+        "links": links,
+        "filled_s": grown.made_s,
+        "bytes_a_link": size / links,
+        "flush_us": [processor for processor, _ in grown.flush_us],
+        "start_s": starts,
+        "p50": [each.p50_ms for each in took],
+        "p99": [each.p99_ms for each in took],
+        "rss_mb": rss,
+    }

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from bench.measure import Percentiles
@@ -28,70 +29,20 @@ class Peer(ABC):
     synced: str
     sends: str  # how the whole workload is loaded
     most_links: int | None = None  # None: all; else the popular ones alone are loaded
-    keeps = True  # whether it has a history that can be loaded and asked for
+    keeps = True  # whether it has a history that can be loaded and asked for; without, it has the first five methods
     programs: Sequence[Started]
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.port = folder, free_port()
         self.log = folder / "output.log"
-
-    def start(self) -> None:
-        for program in self.programs:
-            program.start()
-
-    def stop(self) -> None:
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def _end(self, number: int) -> None:
-        self.disconnect()
-        for program in self.programs:
-            program.end(number)
-
-    @abstractmethod
-    def disconnect(self) -> None:
-        """Closes the connection that the bench keeps, if there is one."""
-
-    @property
-    def pids(self) -> list[int]:
-        return [program.pid for program in self.programs]
-
-    def pause(self, stopped: bool) -> None:
-        """Lets its processes stand still, or go on."""
-        for pid in self.pids:
-            os.kill(pid, signal.SIGSTOP if stopped else signal.SIGCONT)
+        self.connected = ExitStack()  # closes the connection that the bench keeps, if there is one
 
     @abstractmethod
     def version(self) -> str: ...
 
     @abstractmethod
-    def load(self, feed: Feed) -> float:
-        """Loads the workload; returns the seconds that the peer took, without what was prepared before."""
-
-    @abstractmethod
-    def settle(self) -> None:
-        """Brings what was loaded into the form in which it stays."""
-
-    def size(self) -> int:
-        """Returns the bytes that its files take on the disk."""
-        return sum(on_disk(file) for file in self.folder.rglob("*") if file.is_file() and file.suffix != ".log")
-
-    @abstractmethod
     def ask(self, question: Question, key: str) -> list[int] | None: ...
-
-    @abstractmethod
-    def top(self, since: int, until: int) -> list[tuple[str, int]]: ...
-
-    @abstractmethod
-    def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Percentiles:
-        """Asks one after the other for so long, keys in turn."""
 
     @abstractmethod
     def add(self, key: str, ts: int) -> None:
@@ -105,9 +56,58 @@ class Peer(ABC):
     def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
         """Returns hits a second in batches, each of these keys, in the minutes before `at`."""
 
-    @abstractmethod
     def counted(self) -> int | None:
         """Returns all hits of all links; None: it cannot say."""
+        return None
+
+    def load(self, feed: Feed) -> float:
+        """Loads the workload; returns the seconds that the peer took, without what was prepared before."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Brings what was loaded into the form in which it stays."""
+        self.restart()
+
+    def top(self, since: int, until: int) -> list[tuple[str, int]]:
+        raise NotImplementedError
+
+    def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Percentiles:
+        """Asks one after the other for so long, keys in turn."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Returns the bytes that its files take on the disk."""
+        return sum(on_disk(file) for file in self.folder.rglob("*") if file.is_file() and file.suffix != ".log")
+
+    def start(self) -> None:
+        for program in self.programs:
+            program.start()
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        self.connected.close()
+        for program in self.programs:
+            program.end(number)
+
+    def kill(self) -> None:
+        self.stop(signal.SIGKILL)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    @property
+    def pids(self) -> list[int]:
+        return [program.pid for program in self.programs]
+
+    def pause(self, stopped: bool) -> None:
+        """Lets its processes stand still, or go on."""
+        for pid in self.pids:
+            os.kill(pid, signal.SIGSTOP if stopped else signal.SIGCONT)
+
+    def doors(self) -> dict[str, str]:
+        """Returns what the page says of it beside figures."""
+        said = {name: getattr(self, name) for name in ("writes", "reads", "synced", "sends")}
+        return {"version": self.version(), **said}
 
 
 def on_disk(file: Path) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from math import ceil, floor, log10
 from statistics import median
 from typing import Any, TypeAlias
@@ -20,33 +21,36 @@ Place: TypeAlias = Callable[[float], float]  # in parts of the plot's width
 def plots(figures: dict[str, Any]) -> dict[str, bytes]:
     """Returns each plot as an SVG file, by its name."""
     peers: dict[str, Any] = figures["peers"]
-    found = {
-        "hits a second, one by one": {name: peer.get("singles") for name, peer in peers.items()},
-        **{
-            f"hits a second, batches of {size:,}": {
-                name: peer.get("batches", {}).get(str(size)) for name, peer in peers.items()
+    batches = (1_000, 100_000)
+    asked = ("total", "curve 60 min", "curve 30 d", "curve 12 mo")
+    grown = {
+        "bytes a link": "bytes_a_link",
+        "processor time of a flushed row, µs": "flush_us",
+        "curve of 30 days: p50 in ms": "p50",
+        "start, in s": "start_s",
+    }
+    drawn = {
+        "writing": {
+            "hits a second, one by one": _of_each(peers, "singles"),
+            **{f"hits a second, batches of {size:,}": _of_each(peers, "batches", str(size)) for size in batches},
+        },
+        "size": {
+            "bytes on disk for each link": {
+                name: peer["bytes"] / peer["links"] for name, peer in peers.items() if "bytes" in peer
             }
-            for size in (1_000, 100_000)
+        },
+        "reading": {f"{what}: p50 in ms": _of_each(peers, "latencies", what, "p50") for what in asked},
+        "growth": {
+            what: {f"{size['links']:,} links": size[figure] for size in figures["sizes"]}
+            for what, figure in grown.items()
         },
     }
-    reading = {
-        f"{question}: p50 in ms": {
-            name: peer.get("latencies", {}).get(question, {}).get("p50") for name, peer in peers.items()
-        }
-        for question in ("total", "curve 60 min", "curve 30 d", "curve 12 mo")
-    }
-    size = {name: [peer["bytes"] / peer["links"]] for name, peer in peers.items() if "bytes" in peer}
-    growth = {
-        what: {f"{size['links']:,} links": size[figure] for size in figures["sizes"]}
-        for what, figure in (
-            ("bytes a link", "bytes_a_link"),
-            ("processor time of a flushed row, µs", "flush_us"),
-            ("curve of 30 days: p50 in ms", "p50"),
-            ("start, in s", "start_s"),
-        )
-    }
-    drawn = {"writing": found, "size": {"bytes on disk for each link": size}, "reading": reading, "growth": growth}
     return {name: svg_file(_bars(groups, tenfold=name != "growth"), AUTO) for name, groups in drawn.items()}
+
+
+def _of_each(peers: Mapping[str, Any], *path: str) -> dict[str, Any]:
+    """Returns what is at this path in the figures of each peer; nothing of some."""
+    return {name: reduce(lambda of, key: of.get(key, {}), path, peer) for name, peer in peers.items()}
 
 
 def _bars(groups: Mapping[str, Mapping[str, Any]], tenfold: bool) -> Picture:

@@ -8,33 +8,47 @@ from __future__ import annotations
 import csv
 import json
 import random
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter, sleep, time
+from time import perf_counter, time
 
-from bench.peers.in_process import ENVIRONMENT
-from bench.peers.raw_clickhouse import ROUNDS
+from bench.peers.in_process import ClickHouse
+from bench.peers.measure import running
+from bench.peers.over_http import OwnPeer
+from bench.reads import post
 from bench.visitors import values
 from bench.workload import zipf
 from clickcurve.buckets.ladder import DAY_S
-from testing.client import Clickcurve, http_client
-from testing.server import ROOT, RunningServer
+from testing.client import Clickcurve
 
 NOW = int(time()) // DAY_S * DAY_S
 START, END = NOW - 30 * DAY_S, NOW
-LINKS, ASKED, BATCH = 10_000, 20, 50_000
+LINKS, ASKED, BATCH, ROUNDS = 10_000, 20, 50_000, 5
 DIMENSIONS = ("ref", "country", "device")
+FLAGS = (
+    *("--breakdown-dimensions", ",".join(DIMENSIONS), "--breakdown-visitors", "off"),
+    *("--breakdown-ref-aliases", "off", "--flush-s", "5"),
+)
 AGENTS = {
     "phone": "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Mobile/15E148 Safari/604.1",
     "desktop": "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0",
     "tablet": "Mozilla/5.0 (iPad; CPU OS 17_0 like Mac OS X) Mobile/15E148 Safari/604.1",
     "tv": "Mozilla/5.0 (SMART-TV; Linux; Tizen 6.0) AppleWebKit/537.36 TV Safari/537.36",
 }
-NDJSON = {"Content-Type": "application/x-ndjson"}
+WORD = "LowCardinality(String)"
+TABLE = f"""
+    CREATE TABLE c.raw (key String CODEC(ZSTD), ts UInt32 CODEC(Delta, ZSTD), ref {WORD} CODEC(ZSTD),
+    country {WORD} CODEC(ZSTD), device {WORD} CODEC(ZSTD))
+    ENGINE = MergeTree ORDER BY (key, ts) SETTINGS index_granularity = 1024"""
+LOAD = """
+    INSERT INTO c.raw SELECT * FROM
+    file('{path}', 'CSV', 'key String, ts UInt32, ref String, country String, device String')"""
+SIZE = "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'c' AND table = 'raw'"
+BEST = "SELECT {by}, count() AS n FROM c.raw WHERE {of} GROUP BY {by} ORDER BY n DESC LIMIT 20"
 Row = tuple[str, int, str, str, str]
 
 
@@ -59,44 +73,18 @@ def bodies(hits: Sequence[Row]) -> Iterator[bytes]:
 
 def counts(folder: Path, hits: Sequence[Row], keys: Sequence[str]) -> dict[str, float]:
     """Counts the hits in a server; returns the bytes of its file and the milliseconds of questions."""
-    dimensions = ("--breakdown-dimensions", ",".join(DIMENSIONS), "--breakdown-visitors", "off")
-    flags = (*dimensions, "--breakdown-ref-aliases", "off", "--flush-s", "5")
-    server = RunningServer(folder / "data", *flags)
-    with server, http_client(server.url) as client:
-        for body in bodies(hits):
-            while (answer := client.post("/v1/hits", content=body, headers=NDJSON, timeout=60)).status_code == 429:
-                sleep(1)  # the buffer is full until the flush
-            answer.raise_for_status()
-        settled(server)
-    (size,) = (path.stat().st_size for path in (folder / "data").glob("clickcurve.db"))
-    span = f"from={START}&to={END}"
-    server = RunningServer(folder / "data", *flags)
-    with server, http_client(server.url) as client:
-
-        def took_ms(*paths: str) -> float:
-            times = []
-            for path in paths:
-                begun = perf_counter()
-                client.get(f"{path}?{span}").raise_for_status()
-                times.append((perf_counter() - begun) * 1000)
-            return median(times)
-
-        settled(server)
-        counted = client.get("/v1/total").json()["total"]
-        links = [f"/v1/links/{key}/by/ref" for key in keys]
+    asked = f"by/ref?from={START}&to={END}"
+    with running(OwnPeer(folder / "counts", *FLAGS)) as peer:
+        with Clickcurve(peer.url) as client:
+            for body in bodies(hits):
+                post(client, body)
+        peer.settle()
         return {
-            "bytes": size,
-            "rows": counted,
-            "ref, one link": took_ms(*links * ROUNDS),
-            "ref, all links": took_ms(*["/v1/by/ref"] * ROUNDS),
+            "bytes": (peer.folder / "data" / "clickcurve.db").stat().st_size,
+            "rows": peer.counted(),
+            "ref, one link": _median_ms(peer.get, [f"/v1/links/{key}/{asked}" for key in keys]),
+            "ref, all links": _median_ms(peer.get, [f"/v1/{asked}"]),
         }
-
-
-def settled(server: RunningServer) -> None:
-    """Waits until the server has flushed all that it took."""
-    with Clickcurve(server.url) as client:
-        while client.metric("clickcurve_buffered_entries"):
-            sleep(0.1)
 
 
 def raw(folder: Path, hits: Sequence[Row], keys: Sequence[str]) -> dict[str, float]:
@@ -104,11 +92,26 @@ def raw(folder: Path, hits: Sequence[Row], keys: Sequence[str]) -> dict[str, flo
     path = folder / "hits.csv"
     with path.open("w", newline="") as file:
         csv.writer(file).writerows(hits)
-    program = str(ROOT / "bench" / "peers" / "raw_clickhouse.py")
-    words = [str(ENVIRONMENT / "bin" / "python"), program, str(folder), str(path), ",".join(keys), str(START), str(END)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    figures: dict[str, float] = json.loads(done.stdout)
-    return figures
+    span = f"ts >= {START} AND ts < {END}"
+    spans = {"one link": [f"key = '{key}' AND {span}" for key in keys], "all links": [span]}
+    with running(ClickHouse(folder / "raw")) as peer:
+        ask = partial(peer.tell, "rows")
+        for statement in (TABLE, LOAD.format(path=path), "OPTIMIZE TABLE c.raw FINAL"):
+            ask(statement)
+        found: dict[str, float] = {"bytes": int(ask(SIZE)[0][0]), "rows": int(ask("SELECT count() FROM c.raw")[0][0])}
+        for what, by in (("ref", "ref"), ("ref and country", "ref, country")):
+            for whose, some in spans.items():
+                found[f"{what}, {whose}"] = _median_ms(ask, [BEST.format(by=by, of=of) for of in some])
+        return found
+
+
+def _median_ms(ask: Callable[[str], object], questions: Sequence[str]) -> float:
+    took_ms = []
+    for question in [*questions] * ROUNDS:
+        begun = perf_counter()
+        ask(question)
+        took_ms.append((perf_counter() - begun) * 1_000)
+    return median(took_ms)
 
 
 def main(hits: int) -> None:

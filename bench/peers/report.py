@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from string import Template
 from typing import Any
 
 from bench.measure import markdown, spread
-from bench.peers.growth import MOMENTS
 from bench.peers.hits import POPULAR, QUIET
-from bench.peers.measure import KILLS
+from bench.peers.measure import KILLS, MOMENTS
 from bench.peers.over_http import BATCH_WRITERS, WRITERS
 from bench.peers.plots import plots
 
@@ -23,92 +21,68 @@ NONE = "-"
 
 def render(figures: Figures, docs: Path) -> list[Path]:
     """Writes the page and its pictures; returns their paths."""
-    docs.mkdir(parents=True, exist_ok=True)
-    (docs / "pictures").mkdir(exist_ok=True)
-    written = []
-    for name, picture in plots(figures).items():
-        written.append(docs / "pictures" / f"performance-{name}.svg")
-        written[-1].write_bytes(picture + b"\n")
-    written.append(docs / "performance.md")
-    written[-1].write_text(page(figures))
-    return written
+    files = {f"pictures/performance-{name}.svg": picture + b"\n" for name, picture in plots(figures).items()}
+    files["performance.md"] = page(figures).encode()
+    (docs / "pictures").mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (docs / name).write_bytes(content)
+    return [docs / name for name in files]
 
 
 def page(figures: Figures) -> str:
     """Returns the page as Markdown."""
-    peers: dict[str, Figures] = figures["peers"]
+    tables: dict[str, tuple[Sequence[str], Callable[[Figures], Iterator[str]]]] = {
+        "doors": (("version", "is written to", "is asked", "synced", "the workload is sent"), _doors),
+        "writing": (("one by one", "batches of 1,000", "batches of 100,000", "whole workload"), _writing),
+        "size": (("on disk", "a link", "memory"), _size),
+        "reading": ((*QUESTIONS, "top 20, life", "top 20, 7 d"), _reading),
+        "answered": (("wrong answers", "late hit", "two at once", "after a kill", "singles"), _answers),
+    }
     of = figures["stores"]
-    doors = ("version", "writes", "reads", "synced", "sends")
-    stored = {name: peer for name, peer in peers.items() if "latencies" in peer}
-    tables: dict[str, tuple[str, Iterable[Sequence[str]]]] = {
-        "doors": (
-            "|version|is written to|is asked|synced|the workload is sent",
-            ((name, *(peer[each] for each in doors)) for name, peer in peers.items()),
-        ),
-        "writing": ("|one by one|batches of 1,000|batches of 100,000|whole workload", _by_peer(_writing, peers, of)),
-        "size": ("|on disk|a link|memory", _by_peer(_size, peers, of)),
-        "reading": (f"|{'|'.join(QUESTIONS)}|top 20, life|top 20, 7 d", _by_peer(_reading, stored, of)),
-        "answers": ("|wrong answers|late hit|two at once|after a kill|singles", _by_peer(_answers, peers, of)),
-        "growth": (
-            "links|bytes a link|flush of a row|start|curve p50|curve p99|memory",
-            map(_growth, figures["sizes"]),
-        ),
-    }
-    numbers = {
-        "circumstances": _circumstances(figures),
-        "sentences": "\n".join(_fate(name, peer) for name, peer in peers.items() if "killed" in peer),
-        "hits": f"{of['hits']:,}",
-        "links": f"{of['links']:,}",
-        "days": of["days"],
-        "rounds": of["rounds"],
-        "seconds": f"{of['seconds']:g}",
-        "compared": POPULAR + QUIET,
-        "writers": WRITERS,
-        "batch_writers": BATCH_WRITERS,
-        "kills": KILLS,
-        "moments": MOMENTS,
-    }
-    made = {name: markdown(head.split("|"), rows) for name, (head, rows) in tables.items()}
-    return Template(PAGE.read_text()).substitute(made | numbers)
+    made = {}
+    for table, (head, cells) in tables.items():
+        rows = {name: tuple(cells({"all": of["links"]} | peer)) for name, peer in figures["peers"].items()}
+        made[table] = markdown(("", *head), ((name, *row) for name, row in rows.items() if row))
+    sizes = ("links", "bytes a link", "flush of a row", "start", "curve p50", "curve p99", "memory")
+    return PAGE.read_text().format(
+        **figures,
+        **made,
+        **of,
+        grown=markdown(sizes, map(_grown, figures["sizes"])),
+        compared=POPULAR + QUIET,
+        writers=WRITERS,
+        batch_writers=BATCH_WRITERS,
+        kills=KILLS,
+        moments=MOMENTS,
+    )
 
 
-def _by_peer(
-    cells: Callable[[Figures, Figures], Iterable[str]], peers: dict[str, Figures], of: Figures
-) -> Iterator[Sequence[str]]:
-    return ((name, *cells(peer, of)) for name, peer in peers.items())
+def _doors(peer: Figures) -> Iterator[str]:
+    yield from (peer[name] for name in ("version", "writes", "reads", "synced", "sends"))
 
 
-def _circumstances(figures: Figures) -> str:
-    """Each part with its day, machine and load; one sentence where they are the same."""
-    sentences = [
-        f"- {part.capitalize()}: {of['day']}, {of['machine']}, Python {of['python']}, {of['took_s']} s, "
-        f"load {of['load']} at its end."
-        for part in ("rates", "stores", "growth")
-        if (of := figures.get(part))
-    ]
-    return "\n".join(sentences)
-
-
-def _writing(peer: Figures, of: Figures) -> Iterator[str]:
+def _writing(peer: Figures) -> Iterator[str]:
     batches = peer.get("batches", {})
     for values in (peer.get("singles"), batches.get("1000"), batches.get("100000")):
         yield f"{median(values):,.0f} ± {spread(values)}" if values else NONE
-    part = "" if peer.get("links") == of["links"] else f" ({peer.get('links', 0):,} links)"
+    part = "" if peer.get("links") == peer["all"] else f" ({peer.get('links', 0):,} links)"
     yield f"{peer['load_s']:,.1f} + {peer['settle_s']:,.1f} s{part}" if "load_s" in peer else NONE
 
 
-def _size(peer: Figures, _: Figures) -> Iterator[str]:
+def _size(peer: Figures) -> Iterator[str]:
     size = peer.get("bytes")
     yield NONE if size is None else f"{size / 1e6:,.1f} MB"
     yield NONE if size is None else f"{size / peer['links']:,.0f} B"
     yield f"{peer['rss_mb']:,.0f} MB" if "rss_mb" in peer else NONE
 
 
-def _reading(peer: Figures, _: Figures) -> Iterator[str]:
-    for question in QUESTIONS:
-        found = peer["latencies"].get(question)
-        yield f"{_ms(found['p50'])} / {_ms(found['p99'])}" if found else "not kept"
-    yield from (_ms(peer["tops"][span]) for span in ("life", "7 d"))
+def _reading(peer: Figures) -> Iterator[str]:
+    """Yields nothing of a peer without a history."""
+    if "latencies" in peer:
+        for question in QUESTIONS:
+            found = peer["latencies"].get(question)
+            yield f"{_ms(found['p50'])} / {_ms(found['p99'])}" if found else "not kept"
+        yield from (_ms(peer["tops"][span]) for span in ("life", "7 d"))
 
 
 def _ms(values: Sequence[float]) -> str:
@@ -116,7 +90,7 @@ def _ms(values: Sequence[float]) -> str:
     return f"{middle:.3f}" if middle < 0.1 else f"{middle:.2f}" if middle < 10 else f"{middle:,.0f}"
 
 
-def _answers(peer: Figures, _: Figures) -> Iterator[str]:
+def _answers(peer: Figures) -> Iterator[str]:
     yield _wrong(peer["answers"]) if "answers" in peer else NONE
     for figure, right in (("late", 1), ("twice", 2)):
         got = peer.get(figure)
@@ -138,15 +112,7 @@ def _wrong(answers: Figures) -> str:
     return said + (f"; not kept: {', '.join(absent)}" if absent else "")
 
 
-def _fate(name: str, peer: Figures) -> str:
-    """Says what became of single hits, in a sentence."""
-    there = peer["killed"]
-    often = {KILLS: "was there every time", 0: "was never there"}.get(there, f"was there {there} of {KILLS} times")
-    answered = "its answer" if "no answer" not in peer["writes"] else "its arrival in memory; there is no answer"
-    return f"- {name}: a hit {often} after a `kill -9` right behind {answered}."
-
-
-def _growth(size: Figures) -> Sequence[str]:
+def _grown(size: Figures) -> Sequence[str]:
     flush = f"{median(size['flush_us']):.1f} µs ± {spread(size['flush_us'])}"
     start = f"{median(size['start_s']):.2f} s"
     ms = (f"{_ms(size['p50'])} ms", f"{_ms(size['p99'])} ms")

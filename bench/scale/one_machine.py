@@ -1,33 +1,34 @@
 """What one server over SQLite takes for so many links and hits a second: the product's flushes on a full file.
 
-The file has 400 days of each link, made for the link's rate; of many links every Nth, as in `bench.scale.share`. Times
-are processor time.
+The file has 400 days of each link, made for its rate; of many links every Nth. Times are processor time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import cache, partial
-from itertools import accumulate
-from math import log10
+from itertools import accumulate, product
 from pathlib import Path
 from random import Random
 from statistics import median
-from time import process_time, sleep, time
+from time import process_time, time
+from typing import Any
 
 from bench import servers
-from bench.connection import Connection, request
+from bench.command import circumstances
+from bench.connection import open_loop, request
 from bench.ingest import JSON, by_path, json_lines, timed
 from bench.micro.attributes import reader_of
 from bench.micro.breakdown import link as breakdown_of_link
 from bench.micro.inside import read, save_rows, saved_row
-from bench.scale.share import Share
-from bench.scale.traffic import DAYS, Traffic, row
+from bench.scale.traffic import DAYS, Share, Traffic, row
 from bench.visitors import TASTES, Visitors
 from bench.wrk import Requests, drive
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
@@ -52,6 +53,7 @@ BATCH = 1_000
 FLUSHES = 3  # the first is not measured
 LINKS = 4_000  # that a file has at most
 LEAST_HITS = 600  # of a flush, so that what each flush costs once does not count
+SERVED_HITS_PER_S = 100.0  # that real servers get, of LINKS links
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,52 +70,67 @@ class Cell:
     journal_bytes: float  # of a hit
 
 
+def size(links: Sequence[int], hits_per_s: Sequence[float], seconds: float) -> dict[str, Any]:
+    """Returns the figures of the sheet: of hits, of a cell for each traffic, and of two servers."""
+    cells, served = [], []
+    with tempfile.TemporaryDirectory(prefix="clickcurve-sizing-") as folder:
+        of_hits = measure_hits(Path(folder), 3, seconds)
+        for attributes in (False, True):
+            data = Path(folder) / f"server-{attributes}"
+            cell = measured(data, LINKS, SERVED_HITS_PER_S, attributes)
+            served.append({"cell": asdict(cell), **measure_server(data, cell, 2)})
+        for traffic in product(links, hits_per_s, (False, True)):
+            data = Path(folder) / "cell"
+            cells.append(asdict(measured(data, *traffic)))
+            print(cells[-1], flush=True)
+            shutil.rmtree(data)
+    return {**circumstances(), "hits": of_hits, "cells": cells, "servers": served}
+
+
+# --- flushes in this process ------------------------------------------------------------------------------------------
 def measured(data: Path, links: int, hits_per_s: float, attributes: bool) -> Cell:
     """Fills the database of this data folder, flushes intervals of the traffic into it, and leaves it there."""
     data.mkdir(parents=True)
-    share = Share.of(Traffic(links, hits_per_s), -(-links // LINKS))
-    return asyncio.run(_measured(data, share, attributes))
+    share = Share(Traffic(links, hits_per_s), -(-links // LINKS))
+    spent = asyncio.run(_flushes(data, share, attributes))
+    cpu_s, saved_s, rows, buffer_bytes, journal_bytes = map(median, zip(*spent[1:], strict=True))
+    flushed = rows / (2 if attributes else 1)  # links: one with attributes has two rows
+    file_bytes = sum(file.stat().st_size for file in data.glob("clickcurve.db*"))
+    return Cell(
+        links,
+        hits_per_s,
+        attributes,
+        cpu_s / flushed * 1e6,
+        saved_s / flushed * 1e6,
+        buffer_bytes / flushed,
+        file_bytes / len(share.rates),
+        journal_bytes / _hits_of_flush(share),
+    )
 
 
-async def _measured(data: Path, share: Share, attributes: bool) -> Cell:
-    traffic = share.traffic
-    now = [int(time()) // MINUTE_S * MINUTE_S]
-    store = _TimedStore(data / "clickcurve.db", CLICKS)
-    owner = OwnerProcess(journal_folder(data, 1), store, lambda: now[0], alone=True, disk=TrackedDisk()).owner
-    await owner.accept(Batch(people={now[0]: {key(0): 1}}))
+def _hits_of_flush(share: Share) -> int:
+    return max(LEAST_HITS, round(share.hits_per_s * FLUSH_S))
+
+
+async def _flushes(data: Path, share: Share, attributes: bool) -> list[tuple[float, ...]]:
+    """Returns of each flush its processor time, that within transactions, its rows, bytes of the buffer and journal."""
+    now = int(time()) // MINUTE_S * MINUTE_S
+    store, spent = _TimedStore(data / "clickcurve.db", CLICKS), list[tuple[float, ...]]()
+    owner = OwnerProcess(journal_folder(data, 1), store, lambda: now, alone=True, disk=TrackedDisk()).owner
+    await owner.accept(Batch(people={now: {key(0): 1}}))
     await owner.flush()  # its number is the mark of all rows
-    await asyncio.to_thread(_fill, store, share.rates, now[0], attributes)
+    await asyncio.to_thread(_fill, store, share, now, attributes)
     interval = _Interval(share.rates, attributes)
-    hits = max(LEAST_HITS, round(share.hits_per_s * FLUSH_S))
-    cpu_s: list[float] = []
-    saved_s: list[float] = []
-    rows: list[int] = []
-    buffers: list[int] = []
-    journals: list[int] = []
     for _ in range(FLUSHES):
-        await interval.accept(owner, hits, now[0])
-        buffers.append(owner.status.buffer_bytes)
-        journals.append(owner.status.journal_bytes)
+        await interval.accept(owner, _hits_of_flush(share), now)
+        held = owner.status.buffer_bytes, owner.status.journal_bytes
         begun, store.saved_s = process_time(), 0.0
         await owner.flush()
-        cpu_s.append(process_time() - begun)
-        saved_s.append(store.saved_s)
-        rows.append(owner.status.last_flush_rows)
-        now[0] += FLUSH_S
+        spent.append((process_time() - begun, store.saved_s, owner.status.last_flush_rows, *held))
+        now += FLUSH_S
     await owner.close()
     store.close()
-    rows_a_link = 2 if attributes else 1
-    link_us = rows_a_link / median(rows[1:]) * 1e6
-    return Cell(
-        traffic.links,
-        traffic.hits_per_s,
-        attributes,
-        median(cpu_s[1:]) * link_us,
-        median(saved_s[1:]) * link_us,
-        median(buffers[1:]) * rows_a_link / median(rows[1:]),
-        sum(file.stat().st_size for file in data.glob("clickcurve.db*")) / len(share.rates),
-        median(journals[1:]) / hits,
-    )
+    return spent
 
 
 class _TimedStore(SqliteStore):
@@ -138,28 +155,18 @@ def key(number: int) -> str:
     return f"{number * 2_654_435_761 % 2**32:08x}"
 
 
-def _fill(store: SqliteStore, rates: Sequence[float], now: int, attributes: bool) -> None:
-    """Saves what each link has after 400 days: one row for all links of a kind, made once."""
+def _fill(store: SqliteStore, share: Share, now: int, attributes: bool) -> None:
+    """Saves what each link has after 400 days: one row, and one of attributes, for all links of a kind."""
     (record,) = store.owners()
-    kinds: dict[int, dict[bool, SavedRow]] = {}
-    rate_of = {key(number): rate for number, rate in enumerate(rates)}
 
-    def rows() -> Iterator[tuple[str, SavedRow]]:
-        for stored, rate in sorted(rate_of.items()):
-            kind = round(log10(rate) * STEPS)
-            if kind not in kinds:
-                kinds[kind] = dict(_rows(10 ** (kind / STEPS), now, record.begun, attributes))
-            for with_attributes, saved in kinds[kind].items():
-                yield breakdown_of(stored) if with_attributes else stored, saved
+    def saved(rate: float) -> list[SavedRow]:
+        counts = saved_row(decode(row(rate, now, Random(1), record.begun)))
+        hits = min(MOST_HITS, max(1, round(rate * DAYS * DAY_S)))
+        return [counts, _breakdown(hits, now // HOUR_S * HOUR_S, record.begun)] if attributes else [counts]
 
-    save_rows(store, Held(record.owner, record.epoch, record.holder), record.begun, rows())
-
-
-def _rows(rate: float, now: int, mark: int, attributes: bool) -> Iterator[tuple[bool, SavedRow]]:
-    """Yields the row of a link of this rate, and that of its attributes."""
-    yield False, saved_row(decode(row(rate, now, Random(1), mark)))
-    if attributes:
-        yield True, _breakdown(min(MOST_HITS, max(1, round(rate * DAYS * DAY_S))), now // HOUR_S * HOUR_S, mark)
+    of_links = sorted((key(number), each) for number, each in enumerate(share.by_kind(STEPS, saved)))
+    rows = ((name, each) for link, both in of_links for name, each in zip((link, breakdown_of(link)), both))  # noqa: B905
+    save_rows(store, Held(record.owner, record.epoch, record.holder), record.begun, rows)
 
 
 @cache
@@ -194,11 +201,23 @@ class _Interval:
                 batch = read(json.dumps(self.hits(some, now)).encode(), now, self._reader)
             await owner.accept(batch)
 
+    def requests(self) -> Iterator[bytes]:
+        """Yields requests of one hit each, without end."""
+        while self._reader is None:
+            yield from (request("POST", f"/v1/hits/{each}") for each in self.keys(BATCH))
+        while True:
+            for hit in self.hits(BATCH, int(time())):
+                body = json.dumps(hit)
+                head = (
+                    f"POST /v1/hits HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}"
+                )
+                yield f"{head}\r\n\r\n{body}".encode()
+
 
 # --- real servers -----------------------------------------------------------------------------------------------------
-def of_hits(folder: Path, rounds: int, seconds: float) -> dict[str, float]:
+def measure_hits(folder: Path, rounds: int, seconds: float) -> dict[str, float]:
     """Returns microseconds of a server's processor time for a hit of each kind, and its megabytes before the first."""
-    interval = _Interval(Share.of(Traffic(100_000, 1_000.0), 5).rates, attributes=True)
+    interval = _Interval(Share(Traffic(100_000, 1_000.0), 5).rates, attributes=True)
     now = int(time())
     said = [json.dumps(interval.hits(BATCH, now)) for _ in range(20)]
     plain = [json.dumps([{"key": each["key"], "ts": now} for each in json.loads(body)]) for body in said]
@@ -214,44 +233,23 @@ def of_hits(folder: Path, rounds: int, seconds: float) -> dict[str, float]:
         http.send_body(b'{"key": "a", "ua": "curl/8.0"}', {"Content-Type": JSON}).raise_for_status()
         figures["rest_attributes_mb"] = servers.rss_mb([server.pid])
         for name, (requests, connections, hits) in kinds.items():
-            runs = [
-                timed(server.pid, partial(drive, server.url, requests, connections, seconds)) for _ in range(rounds)
-            ]
-            figures[f"{name}_us"] = median(spent_s for _, spent_s in runs) / hits * 1e6
+            drive_it = partial(drive, server.url, requests, connections, seconds)
+            figures[f"{name}_us"] = median(timed(server.pid, drive_it)[1] for _ in range(rounds)) / hits * 1e6
     return figures
 
 
-def of_server(data: Path, cell: Cell, intervals: int) -> dict[str, float]:
+def measure_server(data: Path, cell: Cell, intervals: int) -> dict[str, float]:
     """Sends single hits of the cell's traffic to a server on its file, of all links; returns what that says of it."""
-    interval = _Interval(Share.of(Traffic(cell.links, cell.hits_per_s), 1).rates, cell.attributes)
+    requests = _Interval(Share(Traffic(cell.links, cell.hits_per_s), 1).rates, cell.attributes).requests()
     shares: list[float] = []
-    sent, flushes, looked_at = 0, 0.0, 0.0
-    with (
-        servers.clickcurve(data, {"CLICKCURVE_FLUSH_S": str(FLUSH_S)}) as server,
-        Clickcurve(server.url) as client,
-        closing(Connection(server.port)) as connection,
-    ):
+    sent, flushes = 0, 0.0
+    settings = {"CLICKCURVE_FLUSH_S": str(FLUSH_S)}
+    with servers.clickcurve(data, settings) as server, Clickcurve(server.url) as client:
         begun = time()
         while len(shares) <= intervals:  # the first one holds less than an interval
-            due = min(100, round((time() - begun) * cell.hits_per_s) - sent)
-            for each in _requests(interval, due, cell.attributes):
-                connection.time("hit", each)
-            sent += due
-            sleep(0.01)
-            if time() > looked_at + 1:
-                looked_at = time()
-                if (now := client.metric("clickcurve_flushes_total")) > flushes:
-                    flushes = now
-                    shares.append(client.metric("clickcurve_flush_share"))
+            sent += len(open_loop("hit", server.port, requests, cell.hits_per_s, seconds=1))
+            if (now := client.metric("clickcurve_flushes_total")) > flushes:
+                flushes = now
+                shares.append(client.metric("clickcurve_flush_share"))
         rss_mb = servers.rss_mb([server.pid])
         return {"hits_per_s": sent / (time() - begun), "share": median(shares[1:]), "rss_mb": rss_mb}
-
-
-def _requests(interval: _Interval, count: int, attributes: bool) -> Iterator[bytes]:
-    if not attributes:
-        yield from (request("POST", f"/v1/hits/{each}") for each in interval.keys(count))
-        return
-    for hit in interval.hits(count, int(time())) if count else ():
-        body = json.dumps(hit)
-        head = f"POST /v1/hits HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}"
-        yield f"{head}\r\n\r\n{body}".encode()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from bench.measure import markdown
@@ -21,6 +20,8 @@ MOST_DISK_GB = 1_000.0
 WAL_GB = 0.024
 NOW = 1_783_000_000  # of rows whose lengths are compared
 LONG_S = 60
+SHARES = (f"share of {FLUSH_S} s", f"share of {LONG_S} s")
+SIZED = ("links", "hits a second", "workers", *SHARES, "cores", "memory", "disk")
 CHECKED = ("links", "hits a second", "attributes", "share estimated", "share by the server", "memory estimated", "RSS")
 Figures = dict[str, Any]
 
@@ -30,7 +31,6 @@ class Sized:
     """One machine. share: of the interval, for the flush of a worker; turns: for all workers' transactions together."""
 
     workers: int
-    flushed: float  # links of a worker's flush
     share: float
     turns: float
     cores: float
@@ -60,7 +60,7 @@ def with_workers(cell: Cell, hits: dict[str, float], workers: int, flush_s: floa
     whole, own = Traffic(cell.links, cell.hits_per_s), Traffic(cell.links, cell.hits_per_s / workers)
     said = "_attributes" if cell.attributes else ""
     busy = own.hits_per_s * hits[f"single{said}_us"] / 1e6
-    flushed = own.rows_per_s(flush_s) * flush_s
+    flushed = own.rows_per_s(flush_s) * flush_s  # links of a worker's flush
     spent = flushed * cell.link_us / 1e6 / flush_s
     piece = min(flushed, ROWS_PER_SAVE / (2 if cell.attributes else 1))  # links whose rows are in memory, old and new
     # A worker has its own row of a link; all rows of a link together are shorter than so many times the row of one.
@@ -68,7 +68,6 @@ def with_workers(cell: Cell, hits: dict[str, float], workers: int, flush_s: floa
     journal = 2 * cell.journal_bytes * cell.hits_per_s * flush_s  # the segments of a flush go when it has ended
     return Sized(
         workers,
-        flushed,
         spent / (1 - busy) if busy < MOST_SHARE else 1.0,
         workers * flushed * cell.saved_us / 1e6 / flush_s,
         workers * (busy + spent),
@@ -80,44 +79,42 @@ def with_workers(cell: Cell, hits: dict[str, float], workers: int, flush_s: floa
 def sizing_page(figures: Figures) -> str:
     """Returns the page as Markdown."""
     hits, cells = figures["hits"], [Cell(**each) for each in figures["cells"]]
-    return Template(PAGE.read_text()).substitute(
-        {name: figures[name] for name in ("day", "machine", "python", "load")},
-        plain=_table(cells, hits, attributes=False),
-        said=_table(cells, hits, attributes=True),
-        costs=markdown(("what", "counts alone", "with attributes"), _costs(cells, hits)),
-        servers=markdown(CHECKED, _checked(figures["servers"], hits)),
-        single=f"{hits['single_us']:.1f}",
+    kinds = [[cell for cell in cells if cell.attributes == said] for said in (False, True)]
+    plain, said = (markdown(SIZED, (_line(cell, hits) for cell in kind)) for kind in kinds)
+    ranges = {name: [_range([getattr(cell, name) for cell in kind]) for kind in kinds] for name in RANGES}
+    return PAGE.read_text().format(
+        **figures | ranges,
+        plain=plain,
+        said=said,
+        checked=markdown(CHECKED, _checked(figures["servers"], hits)),
         days=DAYS,
-        most=f"{LINKS:,}",
-        most_cores=f"{MOST_CORES:.0f}",
-        most_disk=f"{MOST_DISK_GB:,.0f}",
-        most_share=f"{100 * MOST_SHARE:.0f} %",
+        most=LINKS,
+        most_cores=MOST_CORES,
+        most_disk=MOST_DISK_GB,
+        most_share=_percent(MOST_SHARE, 0),
         most_workers=MOST_WORKERS,
     )
 
 
-def _table(cells: Sequence[Cell], hits: dict[str, float], attributes: bool) -> str:
-    head = (
-        "links",
-        "hits a second",
-        "workers",
-        f"share of {FLUSH_S} s",
-        f"share of {LONG_S} s",
-        "cores",
-        "memory",
-        "disk",
-    )
-    return markdown(head, (_line(cell, hits) for cell in cells if cell.attributes == attributes))
+RANGES = ("link_us", "saved_us", "link_bytes")
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{min(values):,.0f} to {max(values):,.0f}"
+
+
+def _percent(part: float, digits: int = 1) -> str:
+    return f"{100 * part:.{digits}f} %"
 
 
 def _line(cell: Cell, hits: dict[str, float]) -> Sequence[str]:
     one = sized(cell, hits)
-    shares = [f"{100 * each.share:.1f} %" for each in (one, with_workers(cell, hits, one.workers, LONG_S))]
+    shares = [_percent(one.share), _percent(with_workers(cell, hits, one.workers, LONG_S).share)]
     workers = str(one.workers)
     if one.too_much:
         one, short = sized(cell, hits, LONG_S), one
         workers = f"{one.workers} with `flush_s` = {LONG_S}, else several machines: {short.too_much}"
-        shares = ["", f"{100 * one.share:.1f} %"]
+        shares = ["", _percent(one.share)]
     if one.too_much:
         workers, shares = f"several machines: {one.too_much}", ["", ""]
     disk = f"{one.disk_gb:,.2f} GB" if one.disk_gb < 10 else f"{one.disk_gb:,.0f} GB"
@@ -125,30 +122,15 @@ def _line(cell: Cell, hits: dict[str, float]) -> Sequence[str]:
     return f"{cell.links:,}", f"{cell.hits_per_s:,.0f}", workers, *rest
 
 
-def _costs(cells: Sequence[Cell], hits: dict[str, float]) -> Iterable[Sequence[str]]:
-    yield "a hit by itself, over HTTP", f"{hits['single_us']:.1f} µs", f"{hits['single_attributes_us']:.1f} µs"
-    yield "a hit in batches of 1,000", f"{hits['batched_us']:.2f} µs", f"{hits['batched_attributes_us']:.2f} µs"
-    kinds = [[cell for cell in cells if cell.attributes == said] for said in (False, True)]
-    yield "a link in a flush", *(_range([cell.link_us for cell in kind], "µs") for kind in kinds)
-    yield "... of it in a transaction", *(_range([cell.saved_us for cell in kind], "µs") for kind in kinds)
-    yield "a link in the file", *(_range([cell.link_bytes for cell in kind], "B") for kind in kinds)
-    yield "a server before its first flush", f"{hits['rest_mb']:.0f} MB", f"{hits['rest_attributes_mb']:.0f} MB"
-
-
-def _range(values: Sequence[float], unit: str) -> str:
-    return f"{min(values):,.0f} to {max(values):,.0f} {unit}"
-
-
-def _checked(servers: Sequence[Figures], hits: dict[str, float]) -> Iterable[Sequence[str]]:
+def _checked(servers: Sequence[Figures], hits: dict[str, float]) -> Iterator[Sequence[str]]:
     for each in servers:
         cell = Cell(**each["cell"])
         one = with_workers(cell, hits, 1)
+        traffic = (f"{cell.links:,}", f"{each['hits_per_s']:,.0f}", "yes" if cell.attributes else "no")
         yield (
-            f"{cell.links:,}",
-            f"{each['hits_per_s']:,.0f}",
-            "yes" if cell.attributes else "no",
-            f"{100 * one.share:.1f} %",
-            f"{100 * each['share']:.1f} %",
+            *traffic,
+            _percent(one.share),
+            _percent(each["share"]),
             f"{one.memory_mb:,.0f} MB",
             f"{each['rss_mb']:,.0f} MB",
         )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from math import exp, expm1, log
+from math import exp, expm1, log, log10
 from random import Random
+from typing import TypeVar
 
+from bench.micro.rows import row_of
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
-from clickcurve.buckets.row import EMPTY, Delta, apply
 
+T = TypeVar("T")
 EXACT_RANKS = 1_000  # the rest in groups of ranks whose rates are within a twentieth
 DAYS = 400
 
@@ -29,12 +31,11 @@ class Traffic:
     def _groups(self) -> list[tuple[int, float]]:
         """(number of links, weight of each)."""
         groups = [(1, rank**-self.skew) for rank in range(1, min(EXACT_RANKS, self.links) + 1)]
-        edges = [EXACT_RANKS + 1]
-        while edges[-1] <= self.links:
-            edges.append(min(int(edges[-1] * 1.05) + 1, self.links + 1))
-            if edges[-1] == self.links + 1:
-                break
-        groups += [(after - first, _mean(first, after, self.skew)) for first, after in pairwise(edges)]
+        first = EXACT_RANKS + 1
+        while first <= self.links:
+            after = min(int(first * 1.05) + 1, self.links + 1)
+            groups.append((after - first, _mean(first, after, self.skew)))
+            first = after
         return groups
 
     @cached_property
@@ -59,6 +60,24 @@ class Traffic:
         return sum(number * _between(_lengths(now), log(rate)) for number, rate in self.rates()) / self.links
 
 
+class Share:
+    """Every `part`-th link of the traffic, so that it has no more of the most popular link than its due.
+
+    rates: hits a second of its links; hits_per_s: of all of them.
+    """
+
+    def __init__(self, traffic: Traffic, part: int) -> None:
+        self.part = part
+        self.rates = [traffic.rate(max(1, rank)) for rank in range(part // 2, traffic.links + 1, part)]
+        self.hits_per_s = sum(self.rates)
+
+    def by_kind(self, steps: int, make: Callable[[float], T]) -> list[T]:
+        """Returns what is made for each link's rate, once for all of about the same: so many kinds a power of ten."""
+        kinds = [round(log10(rate) * steps) for rate in self.rates]
+        made = {kind: make(10 ** (kind / steps)) for kind in dict.fromkeys(kinds)}
+        return [made[kind] for kind in kinds]
+
+
 @lru_cache(1)
 def _lengths(now: int) -> list[tuple[float, int]]:
     """Returns logarithms of rates, and the bytes of a row of each."""
@@ -75,9 +94,9 @@ def row(rate: float, now: int, chance: Random, mark: int = 1) -> bytes:
     while at < now:
         start, end = CLICKS.kept(at, day)
         if count := _poisson(rate * (min(end, now) - at), chance):
-            hits[start] = hits.get(start, 0) + count
+            hits[start] = count
         at = end
-    return encode(apply(EMPTY, Delta(hits, {}), mark, day, 0, CLICKS))
+    return encode(row_of(hits, day=day, mark=mark))
 
 
 def _poisson(mean: float, chance: Random) -> int:
@@ -98,10 +117,8 @@ def _mean(first: int, after: int, skew: float) -> float:
 
 
 def _between(points: list[tuple[float, int]], x: float) -> float:
-    """What lies at x on the line through these points."""
-    if x <= points[0][0]:
-        return points[0][1]
+    """Returns what lies at x on the line through these points, level before the first and behind the last."""
     for (left, low), (right, high) in pairwise(points):
         if x <= right:
-            return low + (high - low) * (x - left) / (right - left)
+            return low + (high - low) * max(0.0, x - left) / (right - left)
     return points[-1][1]

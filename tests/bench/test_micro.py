@@ -19,7 +19,6 @@ PRINTED = {
         r"4 dimensions in the buffer +\S+ B a hit",
     ),
     "row_codec": (r"full, busy: bytes +[\d,]+ B", r"full, busy: decode +\S+ us", r"full, busy: flush +\S+ us"),
-    "breakdown": (r"hottest, 3 dimensions: bytes +\S+ B", r"p99, 3 dimensions: merge of three +\S+ us"),
     "corrections": (
         r"a correction of 31 buckets +\d+ \+ \d+ bytes +[\d,]+ us",
         r"total: no rule +\S+ us",

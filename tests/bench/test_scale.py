@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -14,12 +15,10 @@ import pytest
 
 from bench.scale import one_machine
 from bench.scale.__main__ import main
+from bench.scale.cluster import first_full, needed, page, simulated
 from bench.scale.one_machine import Cell, measured
-from bench.scale.reckoning import Assumed, needed
-from bench.scale.report import page
-from bench.scale.share import Share
 from bench.scale.sizing import MOST_SHARE, sized, sizing_page, with_workers
-from bench.scale.traffic import Traffic, row
+from bench.scale.traffic import Share, Traffic, row
 from clickcurve.buckets.codec import decode
 from testing.server import ROOT
 
@@ -45,8 +44,8 @@ def test_rates_of_groups_are_those_of_each_link(links: int, skew: float) -> None
 
 def test_the_products_flush_writes_as_many_rows_as_the_formula_says() -> None:
     traffic = Traffic(20_000, 200.0)
-    share = Share.of(traffic, 4)
-    seen = share.flushes(60)
+    share = Share(traffic, 4)
+    seen = asyncio.run(simulated(share, 60))
     assert seen.hits == seen.flushes * round(share.hits_per_s * 60)
     expected = traffic.rows_per_s(60) * 60 / share.part
     assert seen.written / seen.flushes - 1 == pytest.approx(expected, rel=0.1)  # 1: the row of all links
@@ -62,13 +61,14 @@ def test_a_row_has_the_hits_of_its_rate() -> None:
 def test_more_traffic_and_more_replicas_take_more() -> None:
     found = figures()
     traffic = Traffic(found["links"], found["hits_per_s"], found["skew"])
-    once, share = needed(traffic, found, found["shares"][0], Assumed()), found["shares"][0]
-    twice = needed(replace(traffic, hits_per_s=2 * traffic.hits_per_s), found, share, Assumed())
-    assert twice.accept_cores == pytest.approx(2 * once.accept_cores)
-    assert once.rows_per_s < twice.rows_per_s < 2 * once.rows_per_s
-    single = needed(traffic, found, share, Assumed(replicas=1))
-    assert once.cassandra_write_cores == pytest.approx(3 * single.cassandra_write_cores)
-    assert once.first == max(once.machines, key=once.machines.__getitem__)
+    once, share = needed(traffic, found, found["shares"][0]), found["shares"][0]
+    twice = needed(replace(traffic, hits_per_s=2 * traffic.hits_per_s), found, share)
+    assert twice["cores busy with hits"] == pytest.approx(2 * once["cores busy with hits"])
+    assert once["rows written a second"] < twice["rows written a second"] < 2 * once["rows written a second"]
+    single = needed(traffic, found | {"assumed": found["assumed"] | {"replicas": 1}}, share)
+    assert once["cores of Cassandra, writes"] == pytest.approx(3 * single["cores of Cassandra, writes"])
+    machines = [figure for what, figure in once.items() if what.startswith("machines for ")]
+    assert once[f"machines for {first_full(once)}"] == max(machines)
 
 
 def test_the_simulation_of_the_page_agrees_with_the_formula() -> None:
