@@ -17,14 +17,13 @@ from time import time
 from typing import Any
 
 from bench.command import circumstances
-from bench.peers import growth, measure
+from bench.peers import measure
 from bench.peers.graphite import Graphite, Statsd
 from bench.peers.hits import prepare
 from bench.peers.in_process import ClickHouse, DuckDb, SqliteHours, SqliteRows
-from bench.peers.own import OwnPeer
+from bench.peers.over_http import Influx, OwnPeer, Victoria
 from bench.peers.peer import Peer
 from bench.peers.report import render
-from bench.peers.time_series import Influx, Victoria
 from bench.workload import Workload
 
 PEERS: dict[str, type[Peer]] = {
@@ -54,7 +53,7 @@ def main() -> None:
     asked.add_argument("--hits", type=int, default=10_000_000)
     asked.add_argument("--rounds", type=int, default=3)
     asked.add_argument("--seconds", type=float, default=1.0, help="of each round")
-    asked.add_argument("--growth", type=int, nargs="+", default=growth.SIZES, help="numbers of links, 10000000 at most")
+    asked.add_argument("--growth", type=int, nargs="+", default=measure.SIZES, help="links, 10000000 at most")
     asked.add_argument("--out", type=Path, default=Path("peers.json"), help="where the figures go")
     given = asked.parse_args()
     figures: Figures = json.loads(given.out.read_text()) if given.out.exists() else {"peers": {}}
@@ -92,7 +91,7 @@ def _stores(folder: Path, given: Namespace, figures: Figures) -> Iterator[str]:
 def _growth(folder: Path, given: Namespace, figures: Figures) -> Iterator[str]:
     figures["sizes"] = []
     for links in given.growth:
-        figures["sizes"].append(growth.measure(folder / f"growth-{links}", links, given.rounds, given.seconds))
+        figures["sizes"].append(measure.growth(folder / f"growth-{links}", links, given.rounds, given.seconds))
         yield f"growth, {links:,} links"
 
 

@@ -1,7 +1,13 @@
-"""What is measured of peers: rates in turn, then each one's store, its answers, and what a kill leaves of it."""
+"""What is measured of peers: rates in turn, then each one's store, its answers, and what a kill leaves of it.
+
+And what a link costs Clickcurve as links become many, which are alike whatever their number: bytes, a flush, a start, a
+curve.
+"""
 
 from __future__ import annotations
 
+import random
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -10,11 +16,14 @@ from time import perf_counter, sleep, time
 from typing import Any, TypeVar
 
 from bench.measure import in_turn
+from bench.micro.growth import grow, key_of, moments
 from bench.peers.hits import Feed, Question, compared_keys, questions, week
 from bench.peers.over_http import HttpPeer
-from bench.peers.peer import Peer
+from bench.peers.peer import Peer, on_disk
 from bench.servers import any_core, rss_mb, second_core
 from bench.workload import Workload
+from bench.wrk import Requests, drive
+from testing.server import RunningServer
 
 P = TypeVar("P", bound=Peer)
 Figures = dict[str, Any]
@@ -22,6 +31,8 @@ BATCHES = ((1_000, 20), (100_000, 4))  # hits of a body, different bodies
 KILLS = 3
 SEEN_WITHIN_S = 30.0
 SLOW_MS = 3_000  # a list of the top that takes so long is asked for once
+# Of growth: numbers of links, each one's moments with hits, links of a flush.
+SIZES, MOMENTS, FLUSHED = (1_000, 10_000, 100_000, 1_000_000), 5, 10_000
 
 
 @contextmanager
@@ -186,3 +197,32 @@ def survives(peer: Peer, workload: Workload, total: Question, number: int) -> bo
 def _new(workload: Workload, number: int) -> str:
     """Returns a link that the workload does not have."""
     return f"k{workload.links * 10 + number}"
+
+
+# --- Clickcurve alone, as links become many ---------------------------------------------------------------------------
+def growth(folder: Path, links: int, rounds: int, seconds: float) -> Figures:
+    """Fills a store with so many links, flushes some of them again, starts a server on it and asks it for curves."""
+    data = folder / "data"
+    data.mkdir(parents=True)
+    grown = grow(data, links, moments(MOMENTS), FLUSHED, rounds)
+    size = sum(map(on_disk, data.glob("clickcurve.db*")))
+    chance, starts, took = random.Random(3), [], []
+    keys = [key_of(chance.randrange(links), links) for _ in range(20_000)]
+    curves = Requests.paths("GET", folder / "paths.txt", (f"/v1/links/{key}/curve?last=30d" for key in keys))
+    for _ in range(rounds):
+        begun = perf_counter()
+        with RunningServer(data) as server:
+            starts.append(perf_counter() - begun)
+            took.append(drive(server.url, curves, 1, seconds).took)
+            rss = rss_mb([server.pid])
+    shutil.rmtree(folder)
+    return {
+        "links": links,
+        "filled_s": grown.made_s,
+        "bytes_a_link": size / links,
+        "flush_us": [processor for processor, _ in grown.flush_us],
+        "start_s": starts,
+        "p50": [each.p50_ms for each in took],
+        "p99": [each.p99_ms for each in took],
+        "rss_mb": rss,
+    }

@@ -18,7 +18,7 @@ from time import perf_counter, time
 
 from bench.peers.in_process import ClickHouse
 from bench.peers.measure import running
-from bench.peers.own import OwnPeer
+from bench.peers.over_http import OwnPeer
 from bench.reads import post
 from bench.visitors import values
 from bench.workload import zipf

@@ -8,9 +8,8 @@ from statistics import median
 from typing import Any
 
 from bench.measure import markdown, spread
-from bench.peers.growth import MOMENTS
 from bench.peers.hits import POPULAR, QUIET
-from bench.peers.measure import KILLS
+from bench.peers.measure import KILLS, MOMENTS
 from bench.peers.over_http import BATCH_WRITERS, WRITERS
 from bench.peers.plots import plots
 

@@ -12,9 +12,8 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.scale.cluster import page
+from bench.scale.cluster import page, simulate
 from bench.scale.one_machine import size
-from bench.scale.share import simulate
 from bench.scale.sizing import sizing_page
 
 

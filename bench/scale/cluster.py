@@ -1,16 +1,38 @@
-"""What the traffic takes of a cluster, by plain multiplication of unit costs, and the page that says so."""
+"""What the traffic takes of a cluster, by plain multiplication of unit costs, and the page that says so.
+
+A simulation sends one owner's share of the traffic through the product's own flush, into a store that only counts. A
+share is every Nth link of the whole, so that all shares together are the traffic. The store keeps rows as long as the
+store for Cassandra would (its own cache of rows); a row that was never written is one of its link's rate, made before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+import gc
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
+from random import Random
+from time import process_time, time
 from typing import Any
 
 from bench.measure import markdown
-from bench.scale.share import OWNERS
-from bench.scale.traffic import Traffic
-from clickcurve.buckets.ladder import DAY_S
+from bench.scale.traffic import Share, Traffic, row
+from clickcurve.buckets.ladder import DAY_S, HOUR_S
+from clickcurve.keys import link_of
+from ingest.batch import Batch
+from storage.cassandra.row_cache import CachedRow, RowCache
+from storage.cassandra.store import CACHE_BYTES
+from storage.contract import Held, OwnRow, SavedRow, Source
+from storage.memory_store import MemoryStore
+from testing.owner_process import OwnerProcess, TrackedDisk
 
+STEPS = 6  # kinds of rows in each power of ten of rates
+FILLED_S, LEAST = 180, 3  # seconds of flushes that fill the store's memory, and least flushes; as many are counted
+OWNERS = 400  # that share the traffic; each has the memory for rows that the product gives it
 PAGE = Path(__file__).with_name("cluster.txt")
 MACHINES = "machines for "
 # Of figures that are not printed as whole numbers.
@@ -79,7 +101,7 @@ def page(figures: Figures) -> str:
         needed=markdown(("a flush every", *found), map(_line, lines)),
         first="; ".join(f"with a flush every {flush_s} {first_full(each)}" for flush_s, each in found.items()),
         owners=OWNERS,
-        simulated=markdown(SIMULATED, _simulated(figures, traffic)),
+        simulated=markdown(SIMULATED, _compared(figures, traffic)),
         curves=server["curve_us"] / 1_000,
         top_batched=traffic.rate(1) * server["batched_us"] / 1e6,
         top_single=traffic.rate(1) * server["single_us"] / 1e6,
@@ -92,7 +114,7 @@ def _line(cells: Sequence[tuple[str, float]]) -> Sequence[str]:
     return what, *(f"{figure:,.{digits}f}" for _, figure in cells)
 
 
-def _simulated(figures: Figures, traffic: Traffic) -> Iterator[Sequence[str]]:
+def _compared(figures: Figures, traffic: Traffic) -> Iterator[Sequence[str]]:
     for share in figures["shares"]:
         flush_s, written = share["flush_s"], share["written"]
         yield (
@@ -103,3 +125,82 @@ def _simulated(figures: Figures, traffic: Traffic) -> Iterator[Sequence[str]]:
             f"{share['bytes'] / written:,.0f}",
             f"{share['cpu_s'] / written * 1e6:.0f}",
         )
+
+
+# --- the simulation ---------------------------------------------------------------------------------------------------
+def simulate(figures: Figures) -> Figures:
+    """Returns the mean row and the flushes of the sheet's traffic, for each of its intervals."""
+    traffic = Traffic(figures["links"], figures["hits_per_s"], figures["skew"])
+    share, every = Share(traffic, figures["part"]), [each["flush_s"] for each in figures["shares"]]
+    shares = [{"flush_s": flush_s, **asdict(asyncio.run(simulated(share, flush_s)))} for flush_s in every]
+    return {"row_bytes": traffic.row_bytes(int(time())), "shares": shares}
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the store was asked for: rows of links read that were not in memory, rows written, and their bytes."""
+
+    read: int = 0
+    written: int = 0
+    bytes: int = 0
+    flushes: int = 0
+    hits: int = 0
+    cpu_s: float = 0.0
+
+
+class CountingStore(MemoryStore):
+    """Counts, and keeps what flushes need to go on. rows: of each link, by its key, as before the first flush."""
+
+    def __init__(self, rows: Mapping[str, bytes], cache_bytes: int) -> None:
+        super().__init__()
+        self.seen = Seen()
+        self._past, self._cache = rows, RowCache(cache_bytes)
+
+    def cutoffs(self, owner: int) -> None:  # type: ignore[override]
+        """Returns None: a store on a cluster keeps no candidates."""
+
+    def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
+        found = super().load_own(owner, keys)
+        for key in keys:
+            if link_of(key) is None:
+                continue
+            if self._cache.get(owner, key) is None:
+                self.seen.read += 1
+            if key not in found:
+                found[key] = OwnRow(self._past[key], 0)
+        return found
+
+    def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
+        super().save_own(held, flush, rows, sources)
+        self.seen.written += len(rows)
+        for key, saved in rows.items():
+            self.seen.bytes += len(saved.whole)
+            self._cache.put(held.owner, key, CachedRow(saved.whole, 0))
+
+
+async def simulated(share: Share, flush_s: int) -> Seen:
+    """Returns what the store sees of the measured flushes, after some that fill its memory."""
+    moment = int(time()) // DAY_S * DAY_S + 12 * HOUR_S
+    links, sums = [str(number) for number in range(len(share.rates))], [*accumulate(share.rates)]
+    chance, of_rows = Random(3), Random(2)
+    rows = dict(zip(links, share.by_kind(STEPS, lambda rate: row(rate, moment, of_rows)), strict=True))
+    store = CountingStore(rows, CACHE_BYTES * OWNERS // share.part)
+    with tempfile.TemporaryDirectory(prefix="clickcurve-scale-") as folder:
+        place = Path(folder) / "journal"
+        owner = OwnerProcess(place, store, lambda: moment, alone=True, disk=TrackedDisk()).owner
+        gc.collect()
+        gc.freeze()
+        filled = max(LEAST, FILLED_S // flush_s)
+        for number in range(2 * filled):
+            if number == filled:
+                store.seen = Seen()
+            hits = Counter(chance.choices(links, cum_weights=sums, k=round(share.hits_per_s * flush_s)))
+            await owner.accept(Batch(people={moment // 60 * 60: dict(hits)}))
+            begun = process_time()
+            await owner.flush()
+            store.seen.cpu_s += process_time() - begun
+            store.seen.hits += hits.total()
+            store.seen.flushes += 1
+            moment += flush_s
+        await owner.close()
+    return store.seen

@@ -1,7 +1,6 @@
 """What one server over SQLite takes for so many links and hits a second: the product's flushes on a full file.
 
-The file has 400 days of each link, made for the link's rate; of many links every Nth, as in `bench.scale.share`. Times
-are processor time.
+The file has 400 days of each link, made for its rate; of many links every Nth. Times are processor time.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from bench.ingest import JSON, by_path, json_lines, timed
 from bench.micro.attributes import reader_of
 from bench.micro.breakdown import link as breakdown_of_link
 from bench.micro.inside import read, save_rows, saved_row
-from bench.scale.share import Share
-from bench.scale.traffic import DAYS, Traffic, row
+from bench.scale.traffic import DAYS, Share, Traffic, row
 from bench.visitors import TASTES, Visitors
 from bench.wrk import Requests, drive
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from math import exp, expm1, log
+from math import exp, expm1, log, log10
 from random import Random
+from typing import TypeVar
 
 from bench.micro.rows import row_of
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 
+T = TypeVar("T")
 EXACT_RANKS = 1_000  # the rest in groups of ranks whose rates are within a twentieth
 DAYS = 400
 
@@ -56,6 +58,24 @@ class Traffic:
     def row_bytes(self, now: int) -> float:
         """Mean bytes of a row, by rows that are made and encoded for rates along the whole range."""
         return sum(number * _between(_lengths(now), log(rate)) for number, rate in self.rates()) / self.links
+
+
+class Share:
+    """Every `part`-th link of the traffic, so that it has no more of the most popular link than its due.
+
+    rates: hits a second of its links; hits_per_s: of all of them.
+    """
+
+    def __init__(self, traffic: Traffic, part: int) -> None:
+        self.part = part
+        self.rates = [traffic.rate(max(1, rank)) for rank in range(part // 2, traffic.links + 1, part)]
+        self.hits_per_s = sum(self.rates)
+
+    def by_kind(self, steps: int, make: Callable[[float], T]) -> list[T]:
+        """Returns what is made for each link's rate, once for all of about the same: so many kinds a power of ten."""
+        kinds = [round(log10(rate) * steps) for rate in self.rates]
+        made = {kind: make(10 ** (kind / steps)) for kind in dict.fromkeys(kinds)}
+        return [made[kind] for kind in kinds]
 
 
 @lru_cache(1)

@@ -13,7 +13,7 @@ import pytest
 from bench.peers import measure
 from bench.peers.hits import Feed, Question, prepare, questions
 from bench.peers.in_process import SqliteHours, SqliteRows
-from bench.peers.own import OwnPeer
+from bench.peers.over_http import OwnPeer
 from bench.peers.peer import Peer
 from bench.peers.plots import plots
 from bench.peers.report import render

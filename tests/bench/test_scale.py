@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -14,11 +15,10 @@ import pytest
 
 from bench.scale import one_machine
 from bench.scale.__main__ import main
-from bench.scale.cluster import first_full, needed, page
+from bench.scale.cluster import first_full, needed, page, simulated
 from bench.scale.one_machine import Cell, measured
-from bench.scale.share import Share
 from bench.scale.sizing import MOST_SHARE, sized, sizing_page, with_workers
-from bench.scale.traffic import Traffic, row
+from bench.scale.traffic import Share, Traffic, row
 from clickcurve.buckets.codec import decode
 from testing.server import ROOT
 
@@ -45,7 +45,7 @@ def test_rates_of_groups_are_those_of_each_link(links: int, skew: float) -> None
 def test_the_products_flush_writes_as_many_rows_as_the_formula_says() -> None:
     traffic = Traffic(20_000, 200.0)
     share = Share(traffic, 4)
-    seen = share.flushes(60)
+    seen = asyncio.run(simulated(share, 60))
     assert seen.hits == seen.flushes * round(share.hits_per_s * 60)
     expected = traffic.rows_per_s(60) * 60 / share.part
     assert seen.written / seen.flushes - 1 == pytest.approx(expected, rel=0.1)  # 1: the row of all links
