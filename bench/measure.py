@@ -94,8 +94,8 @@ class Measure:
 
     `call` gets what `make` made. A unit that begins with s, ms, us or ns is processor time (or the timer's), divided by
     `per` (hits of the call, say); with any other unit `call` returns the figure itself. fresh: each round has something
-    newly made. slow: what stands where in place of a fast path, measured in turn with it; apart: each of the two ways
-    has something of its own, made in its own way.
+    newly made. slow: where a fast path stands, and what in its place is measured in turn with it; apart: each of the
+    two ways has something of its own, made in its own way.
     """
 
     name: str
@@ -104,9 +104,8 @@ class Measure:
     unit: str
     per: float = 1.0
     fresh: bool = False
-    aim: str = ""
     timer: Callable[[], float] = process_time
-    slow: tuple[Any, str, Any] | None = None
+    slow: tuple[str, Any] | None = None
     apart: bool = False
 
     def lines(self, rounds: int) -> Iterator[Line]:
@@ -116,7 +115,7 @@ class Measure:
             return
         figures = self._figures(rounds)
         apart = f"rounds within {spread(figures)}" if len(figures) > 1 else ""
-        yield Line(self.name, f"{shown(median(figures))} {self.unit}", apart, self.aim)
+        yield Line(self.name, f"{shown(median(figures))} {self.unit}", apart)
 
     def _figures(self, rounds: int) -> list[float]:
         """Returns the figure of each round, after a first call that fills caches."""
@@ -134,8 +133,8 @@ class Measure:
             found.append(figure)
         return found
 
-    def _compared(self, rounds: int, *replaced: Any) -> Line:
-        ways: list[Callable[[], AbstractContextManager[Any]]] = [nullcontext, lambda: patch.object(*replaced)]
+    def _compared(self, rounds: int, place: str, slow_way: Any) -> Line:
+        ways: list[Callable[[], AbstractContextManager[Any]]] = [nullcontext, partial(patch, place, slow_way)]
         made: list[Any] = []
         for way in ways:
             with way():
@@ -147,8 +146,8 @@ class Measure:
                 return self._figure(self.make() if self.fresh else made[number])
 
         fast, slow = in_turn(5 * rounds, partial(turn, 0), partial(turn, 1))
-        won = sorted(slow_us / fast_us for fast_us, slow_us in zip(fast, slow, strict=True))
-        low, high = won[len(won) // 4], won[-(len(won) // 4) - 1]
+        won = [slow_us / fast_us for fast_us, slow_us in zip(fast, slow, strict=True)]
+        low, _, high = quantiles(won, n=4, method="inclusive")
         pairs = f"{median(won):.2f} times, middle half of {len(won)} pairs {low:.2f} to {high:.2f}"
         compared = f"slow way {shown(median(slow))} {self.unit}, {pairs}"
         return Line(self.name, f"{shown(median(fast))} {self.unit}", compared, f">= {LEAST_TIMES:.2f} times")

@@ -27,6 +27,7 @@ from bench.workload import Workload, batch
 from bench.wrk import Requests, drive
 from clickcurve.buckets.ladder import DAY_S
 from testing.client import Clickcurve
+from testing.server import RunningServer
 
 QUERIES = {
     "total": "total",
@@ -57,11 +58,7 @@ def reads(options: Options) -> Iterator[Line]:
             within = f"p99 within {spread([run.took.p99_ms for run in runs])}"
             compared = f"{median(run.per_s for run in runs):,.0f} /s, {within}"
             yield Line(f"{what}, c1, quiet", str(Percentiles.middle(run.took for run in runs)), compared, AIM)
-        with Clickcurve(server.url) as client, closing(Connection(server.port)) as connection:
-            flushes, samples = _sampled(client, connection, workload, rounds, _send_plain, QUERIES)
-    took_s, rows = median(flush.took_s for flush in flushes), flushes[0].rows
-    yield Line(f"flush of {rows:,} rows", f"{took_s:.2f} s", f"{rows / took_s:,.0f} rows/s, next to requests at c1")
-    yield from (_compared_with_quiet(kind, flushes, samples) for kind in (POST, *QUERIES))
+        yield from _beside_flushes(server, workload, rounds, _send_plain, QUERIES)
 
 
 def queries_of(folder: Path, workload: Workload) -> dict[str, Requests]:
@@ -100,10 +97,7 @@ def breakdowns(options: Options) -> Iterator[Line]:
             for what, query, keys in (*asked, (ONCE, "by/ref", different)):
                 took_ms = [connection.time(what, request("GET", f"/v1/links/{key}/{query}")).took_ms for key in keys]
                 yield Line(f"{what}, c1, quiet", str(Percentiles.of(took_ms)), f"{len(took_ms):,} asked", BY_AIM)
-            flushes, samples = _sampled(client, connection, workload, rounds, send, {})
-    took = ", ".join(f"{flush.took_s:.2f} s for {flush.rows:,} rows" for flush in flushes)
-    yield Line(f"flushes of {FLUSH_KEYS:,} links with attributes", took, "beside requests at c1")
-    yield _compared_with_quiet(POST, flushes, samples)
+        yield from _beside_flushes(server, workload, rounds, send, {})
 
 
 def post_all(url: str, workload: Workload) -> None:
@@ -162,35 +156,35 @@ class Flush:
         return self.begun_at <= at < self.begun_at + self.took_s
 
 
-def _sampled(
-    client: Clickcurve,
-    connection: Connection,
+def _beside_flushes(
+    server: RunningServer,
     workload: Workload,
     rounds: int,
     send: Callable[[Clickcurve, list[str], int], None],
     queries: Mapping[str, str],
-) -> tuple[list[Flush], list[Sample]]:
-    """Has FLUSH_KEYS keys sent and flushed, round by round; returns the flushes, and hits and queries meanwhile."""
-    flushes: list[Flush] = []
-    samples: list[Sample] = []
-    requests: list[tuple[str, bytes]] = []
+) -> Iterator[Line]:
+    """Has FLUSH_KEYS keys sent and flushed, round by round; meanwhile asks for hits and queries in turn."""
+    flushes, samples, turns = list[Flush](), list[Sample](), list[tuple[str, bytes]]()
     for key in workload.draw(4_000, seed=3):
-        requests.append((POST, request("POST", f"/v1/hits/{key}")))
-        requests += [(what, request("GET", f"/v1/links/{key}/{query}")) for what, query in queries.items()]
-    turns, keys = cycle(requests), min(FLUSH_KEYS, workload.links)
-    for number in range(rounds):
-        send(client, workload.distinct(keys, seed=50 + number), int(time()))
-        sent_at = time()
-        gc.disable()
-        while not flushes or flushes[-1].begun_at < sent_at:
-            samples += [connection.time(*next(turns)) for _ in range(1_200)]
-            last = Flush.last(client)
-            if time() > sent_at + FLUSH_WITHIN_S:
-                raise RuntimeError(f"{keys} keys were not flushed within {FLUSH_WITHIN_S} s")
-            if last.begun_at >= sent_at and last.rows >= keys:
-                flushes.append(last)
-        gc.enable()
-    return flushes, samples
+        turns.append((POST, request("POST", f"/v1/hits/{key}")))
+        turns += [(what, request("GET", f"/v1/links/{key}/{query}")) for what, query in queries.items()]
+    requests, keys = cycle(turns), min(FLUSH_KEYS, workload.links)
+    with Clickcurve(server.url) as client, closing(Connection(server.port)) as connection:
+        for number in range(rounds):
+            send(client, workload.distinct(keys, seed=50 + number), int(time()))
+            sent_at = time()
+            gc.disable()
+            while not flushes or flushes[-1].begun_at < sent_at:
+                samples += [connection.time(*next(requests)) for _ in range(1_200)]
+                last = Flush.last(client)
+                if time() > sent_at + FLUSH_WITHIN_S:
+                    raise RuntimeError(f"{keys} keys were not flushed within {FLUSH_WITHIN_S} s")
+                if last.begun_at >= sent_at and last.rows >= keys:
+                    flushes.append(last)
+            gc.enable()
+    took_s, rows = median(flush.took_s for flush in flushes), flushes[0].rows
+    yield Line(f"flush of {rows:,} rows", f"{took_s:.2f} s", f"{rows / took_s:,.0f} rows/s, next to requests at c1")
+    yield from (_compared_with_quiet(kind, flushes, samples) for kind in (POST, *queries))
 
 
 def _compared_with_quiet(kind: str, flushes: Sequence[Flush], samples: Sequence[Sample]) -> Line:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from bench.workload import zipf
@@ -58,6 +58,17 @@ class Taste(NamedTuple):
     own: int
     own_share: float
 
+    def draw(self, chance: random.Random, hits: int, own: Callable[[int, int], str]) -> Iterator[str]:
+        """Yields what hits say: some nothing, some what their link's own visitors say, the others what all links' do.
+
+        own: returns of the hit at this place the link's own value of this rank.
+        """
+        ranks = drawn(chance, range(self.own), 1.2, hits)
+        everywhere = drawn(chance, self.values, self.skew, hits)
+        for place, (rank, common) in enumerate(zip(ranks, everywhere, strict=True)):
+            turn = chance.random()
+            yield "" if turn < self.none else own(place, rank) if turn < self.none + self.own_share else common
+
 
 def _host(number: int) -> str:
     chance = random.Random(number)
@@ -74,12 +85,9 @@ TASTES = {
 
 
 def values(name: str, hits: int, chance: random.Random) -> Iterator[str]:
-    """What a link's hits say: some nothing, some what its own visitors say, the others what all links' do."""
-    taste = TASTES[name]
-    here = drawn(chance, chance.sample(taste.values, taste.own), 1.2, hits)
-    for special, common in zip(here, drawn(chance, taste.values, taste.skew, hits), strict=True):
-        turn = chance.random()
-        yield "" if turn < taste.none else special if turn < taste.none + taste.own_share else common
+    """Returns what the hits of one link say."""
+    own = chance.sample(TASTES[name].values, TASTES[name].own)
+    return TASTES[name].draw(chance, hits, lambda _, rank: own[rank])
 
 
 def drawn(chance: random.Random, of: Sequence[T], skew: float, n: int) -> list[T]:
@@ -98,10 +106,16 @@ class Visitors:
         """Returns hits of the ten minutes before `until`, with these of ref, country, ip, ua and source."""
         chance = self._chance
         links = drawn(chance, range(LINKS), 1.2, n)
-        countries = zip(links, drawn(chance, COUNTRIES, 1.2, n), strict=True)
+
+        def said(name: str) -> Iterator[str]:
+            of = TASTES[name].values
+            own = lambda place, rank: of[(links[place] * 7_919 + rank * 104_729) % len(of)]  # noqa: E731
+            return TASTES[name].draw(chance, n, own)
+
+        pages = [f"posts/{page}/about" if chance.random() < 0.3 else "" for page in drawn(chance, range(50), 1.2, n)]
         says = {
-            "ref": self._refs(links),
-            "country": [COUNTRIES[link * 31 % 60] if chance.random() < 0.5 else common for link, common in countries],
+            "ref": [host and f"https://{host}/{page}" for host, page in zip(said("ref"), pages, strict=True)],
+            "country": list(said("country")),
             "ua": drawn(chance, self._agents, 1.0, n),
             "source": [chance.choice(("qr", "email", "print")) if chance.random() < 0.1 else "" for _ in links],
             "ip": [".".join(map(str, chance.randbytes(4))) for _ in links],
@@ -111,17 +125,6 @@ class Visitors:
             hit: dict[str, object] = {"key": f"link{link}", "ts": until - 600 + place * 600 // n}
             hits.append(hit | {name: says[name][place] for name in names if says[name][place]})
         return hits
-
-    def _refs(self, links: Sequence[int]) -> list[str]:
-        found, chance = [], self._chance
-        of_all, own, pages = (len(HOSTS), 1.1), (30, 1.2), (50, 1.2)
-        draws = (drawn(chance, range(size), skew, len(links)) for size, skew in (of_all, own, pages))
-        for link, common, special, page in zip(links, *draws, strict=True):
-            turn = chance.random()
-            host = HOSTS[common if turn < 0.675 else (link * 7_919 + special * 104_729) % len(HOSTS)]
-            path = f"posts/{page}/about-{host[:5]}" if chance.random() < 0.3 else ""
-            found.append("" if turn < 0.35 else f"https://{host}/{path}")
-        return found
 
     def bodies(self, n: int, batch: int, names: Sequence[str], until: int) -> list[bytes]:
         """Returns n batches of hits as JSON arrays."""

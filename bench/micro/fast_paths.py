@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import cycle, islice
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from bench.command import Options
@@ -24,98 +24,42 @@ from bench.micro.growth import filled, key_of, moments
 from bench.micro.inside import queries_over, read
 from bench.micro.rows import row_of, steady
 from bench.visitors import Visitors
-from clickcurve.buckets import codec
-from clickcurve.buckets.breakdowns import closed_part
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.columns import ColumnTier
 from clickcurve.buckets.breakdowns.parts import decode_parts
+from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from clickcurve.keys import link_subject
 from clickcurve.limiter.async_limiter import AsyncLimiter
-from clickcurve.limiter.backend import Question
-from clickcurve.limiter.backends import redis
 from clickcurve.limiter.backends.connections.redis_socket import RedisSocket
-from clickcurve.limiter.backends.memcached import MemcachedBackend
-from clickcurve.limiter.backends.memory import MemoryBackend
-from clickcurve.limiter.backends.meters import Meter, Tokens, Windows
-from clickcurve.limiter.backends.redis_scripts import ScriptCodec
 from clickcurve.limiter.blocking import blocking
 from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.quota import Quota
-from clickcurve.limiter.rule import Rule
-from ingest.attributes.memo import Memo
 from ingest.batch import Batch
-from ingest.imports import access_log
-from ingest.reading import body as reading
-from ingest.reading import request_sums
-from query import curve
+from ingest.imports.access_log import AccessLog
+from ingest.reading.body import WAYS
 from storage.contract import StoredLink, StoredRow
 from storage.memory_store import MemoryStore
 
 CURVES_NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
+WINDOWS, STRATEGIES = ("fixed", "tiered"), ("fixed", "tiered", "token_bucket")
 ONE, FOUR = [(70_000, DAY_S)], [(5_000, 1), (20_000, 60), (50_000, 3_600), (70_000, DAY_S)]
 
 
-def fast_paths(options: Options) -> Iterator[Measure]:
-    """Those of one process: the limiter in memory, readings of hits, flushes, queries."""
-    tokens, awaited = (Tokens, "hit", _weighed_and_charged), (Limiter, "hit", blocking(AsyncLimiter.hit))
-    yield from _decisions(options, "Windows.hit", ["fixed"], (Windows, "hit", _weighed_and_charged))
-    yield from _decisions(options, "Tokens.hit", ["token_bucket"], tokens)
-    yield from _decisions(options, "Tokens.hit, four rates", ["token_bucket"], tokens, rates=FOUR)
-    decided = (MemoryBackend, "decide", _decided_as_any)
-    yield from _decisions(options, "MemoryBackend.decide", ["fixed", "tiered"], decided)
-    yield from _decisions(options, "Limiter.hit", ["fixed", "tiered"], awaited)
-    yield from _of_hits(options)
-    yield from _of_queries(options)
-
-
-def fast_paths_remote(options: Options) -> Iterator[Measure]:
-    """Those of the limiter's clients of Redis and memcached, on servers that are started; by the wall."""
-    by_the_wall = partial(_decisions, options, strategies=["fixed", "tiered", "token_bucket"], timer=perf_counter)
-    yield from by_the_wall("encode_question", slow=(ScriptCodec, "encode_question", _encoded_as_any), where="redis")
-    # Of sockets a connection is one for good.
-    yield from by_the_wall("RedisSocket", slow=(redis, "RedisSocket", _LibraryConnection), where="redis", apart=True)
-    yield from by_the_wall("_take_seen", slow=(MemcachedBackend, "_take_seen", lambda *_: None), where="memcached")
-
-
 # --- the limiter ------------------------------------------------------------------------------------------------------
-def _decisions(
-    options: Options,
-    name: str,
-    strategies: Sequence[str],
-    slow: tuple[Any, str, Any],
-    where: str = "memory",
-    rates: Rates = ONE,
-    **more: Any,
-) -> Iterator[Measure]:
-    """Decisions for one caller out of a thousand."""
-    keys, many = [{"ip": str(number)} for number in range(1_000)], options.of(2_000)
-
-    def decide(limiter: Limiter) -> None:
-        for features in islice(cycle(keys), many):
-            limiter.hit("e", features)
-
-    for strategy in strategies:
-        with place_of(where) as place:
-            what = f"{name}, {strategy}" if where == "memory" else f"{name}, {strategy}, {where}"
-            limiter = partial(limiter_at, place, rates, strategy)
-            yield Measure(what, limiter, decide, "us a decision", many, slow=slow, **more)
-
-
-def _weighed_and_charged(meter: Meter, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
+def _weighed_and_charged(meter: Any, rule: Any, at_us: int, cost: int, caller: str) -> Any:
     quota = meter.weigh(rule, at_us, cost, True)
     if quota.fits:
         meter.charge(rule, at_us, cost, caller, False)
     return quota
 
 
-def _decided_as_any(backend: MemoryBackend, question: Question) -> Any:
+def _decided_as_any(backend: Any, question: Any) -> Any:
     with backend._lock:
         return backend._decide(question, question.at_us or 0)
 
 
-def _encoded_as_any(codec: ScriptCodec, question: Question) -> bytes:
+def _encoded_as_any(codec: Any, question: Any) -> Any:
     return codec.encode_any(question, codec.plan(question.rules))
 
 
@@ -127,18 +71,70 @@ class _LibraryConnection(RedisSocket):
         return self._connection.read_response(disable_decoding=True)
 
 
+# Where counts are, by which strategies and rates, where the fast path stands, and what in its place is the slow way.
+LIMITER: Sequence[tuple[str, str, Sequence[str], Rates, str, Any]] = (
+    ("Windows.hit", "memory", ["fixed"], ONE, "backends.meters.Windows.hit", _weighed_and_charged),
+    ("Tokens.hit", "memory", ["token_bucket"], ONE, "backends.meters.Tokens.hit", _weighed_and_charged),
+    ("Tokens.hit, four rates", "memory", ["token_bucket"], FOUR, "backends.meters.Tokens.hit", _weighed_and_charged),
+    ("MemoryBackend.decide", "memory", WINDOWS, ONE, "backends.memory.MemoryBackend.decide", _decided_as_any),
+    ("Limiter.hit", "memory", WINDOWS, ONE, "limiter.Limiter.hit", blocking(AsyncLimiter.hit)),
+    (
+        "encode_question",
+        "redis",
+        STRATEGIES,
+        ONE,
+        "backends.redis_scripts.ScriptCodec.encode_question",
+        _encoded_as_any,
+    ),
+    ("RedisSocket", "redis", STRATEGIES, ONE, "backends.redis.RedisSocket", _LibraryConnection),
+    ("_take_seen", "memcached", STRATEGIES, ONE, "backends.memcached.MemcachedBackend._take_seen", lambda *_: None),
+)
+
+
+def fast_paths(options: Options) -> Iterator[Measure]:
+    """Those of one process: the limiter in memory, readings of hits, flushes, queries."""
+    yield from _decisions(options, ["memory"], process_time)
+    yield from _of_hits(options)
+    yield from _of_queries(options)
+
+
+def fast_paths_remote(options: Options) -> Iterator[Measure]:
+    """Those of the limiter's clients of Redis and memcached, on servers that are started; by the wall."""
+    yield from _decisions(options, ["redis", "memcached"], perf_counter)
+
+
+def _decisions(options: Options, places: Sequence[str], timer: Callable[[], float]) -> Iterator[Measure]:
+    """Decisions for one caller out of a thousand."""
+    keys, many = [{"ip": str(number)} for number in range(1_000)], options.of(2_000)
+
+    def decide(limiter: Limiter) -> None:
+        for features in islice(cycle(keys), many):
+            limiter.hit("e", features)
+
+    for name, where, strategies, rates, stands, way in LIMITER:
+        apart = name == "RedisSocket"  # a connection is one for good
+        for strategy in strategies if where in places else ():
+            with place_of(where) as place:
+                what = f"{name}, {strategy}" if where == "memory" else f"{name}, {strategy}, {where}"
+                limiter, slow = partial(limiter_at, place, rates, strategy), (f"clickcurve.limiter.{stands}", way)
+                yield Measure(what, limiter, decide, "us a decision", many, timer=timer, slow=slow, apart=apart)
+
+
 # --- hits and queries -------------------------------------------------------------------------------------------------
 def _of_hits(options: Options) -> Iterator[Measure]:
     hits, links = options.of(1_000), options.of(10_000)
     of, read_all = f"batches of {hits:,}", partial(_read_all, Visitors().bodies(20, hits, ALL, NOW))
-    columns = (request_sums, "IN_COLUMNS", 10**9)
-    memos = (Memo, "__missing__", lambda memo, key: memo._of(key))
+    columns = ("ingest.reading.request_sums.IN_COLUMNS", 10**9)
+    memos = ("ingest.attributes.memo.Memo.__missing__", lambda memo, key: memo._of(key))
     make_reader, per = partial(reader_of, *DIMENSIONS), 20 * hits
     yield Measure(f"columns of hits, {of}", make_reader, read_all, "us a hit", per, slow=columns)
     yield Measure(f"memos of texts, {of}", make_reader, read_all, "us a hit", per, slow=memos, apart=True)
-    plain, json_hits = partial(_read_all, plain_bodies(hits, 20)), (reading, "WAYS", reading.WAYS[2:])
+    plain, json_hits = partial(_read_all, plain_bodies(hits, 20)), ("ingest.reading.body.WAYS", WAYS[2:])
     yield Measure(f"plain hits, {of}", reader_of, plain, "us a hit", per, slow=json_hits)
-    lines, alone = options.of(20_000), (access_log, "_PLAIN_LINE", re.compile("^.*()()()()()()()()$", re.MULTILINE))
+    lines, alone = (
+        options.of(20_000),
+        ("ingest.imports.access_log._PLAIN_LINE", re.compile("^.*()()()()()()()()$", re.MULTILINE)),
+    )
     log = "".join(map(_log_line, Visitors().hits(lines, ("ref", "ip", "ua"), NOW))).encode()
     yield Measure(
         f"{lines:,} lines of a log", _log_reader, lambda reader: reader.read(log), "us a line", lines, slow=alone
@@ -146,7 +142,7 @@ def _of_hits(options: Options) -> Iterator[Measure]:
     file = filled(options.folder / "data", links, moments(100), NOW, alike=True)
     options.closing.callback(file.close)
     take = partial(file.take, Batch({NOW - NOW % 60: {key_of(number, links): 1 for number in range(links)}}))
-    what, lazily = f"lazy rows, flush of {links:,} links", (codec, "decode_lazily", codec.decode)
+    what, lazily = f"lazy rows, flush of {links:,} links", ("clickcurve.buckets.codec.decode_lazily", decode)
     yield Measure(what, take, file.flush, "us a row", links, slow=lazily, fresh=True)
 
 
@@ -160,8 +156,8 @@ def _log_line(hit: Mapping[str, Any]) -> str:
     return f'{hit["ip"]} - - [01/Jan/2026:11:50:00 +0000] "GET /{hit["key"]} HTTP/1.1" 302 0 {said}\n'
 
 
-def _log_reader() -> access_log.AccessLog:
-    reader = access_log.AccessLog(lambda agent: "bot" in agent)
+def _log_reader() -> AccessLog:
+    reader = AccessLog(lambda agent: "bot" in agent)
     reader.use(("ip", "ref", "ua", "source"))
     return reader
 
@@ -169,17 +165,17 @@ def _log_reader() -> access_log.AccessLog:
 def _of_queries(options: Options) -> Iterator[Measure]:
     asked = options.of(300)
     every_tenth = [*steady(1_000, 4 * 366, CURVES_NOW).items()][::10]
-    data = codec.encode(row_of(dict(every_tenth), day=fold_day(CURVES_NOW)))
+    data = encode(row_of(dict(every_tenth), day=fold_day(CURVES_NOW)))
 
     async def rows(key: str) -> StoredLink:
         return StoredLink(0, (StoredRow(1, data),))
 
     make = partial(queries_over, rows, MemoryStore(CLICKS), CURVES_NOW)
     for what, query in (("24 h", b"last=24h"), ("30 d", b"last=30d")):
-        call, anew = partial(_ask_curves, asked, query), (curve, "_CACHED_POINTS", 0)
+        call, anew = partial(_ask_curves, asked, query), ("query.curve._CACHED_POINTS", 0)
         yield Measure(f"kept grids, curve of {what}", make, call, "us", asked, slow=anew, apart=True)
     parts = breakdown.link(options.of(7_800), ("ref", "country"), seed=7_800)
-    by_bucket = (closed_part, "ColumnTier", lambda *columns: dict(ColumnTier(*columns)))
+    by_bucket = ("clickcurve.buckets.breakdowns.closed_part.ColumnTier", lambda *columns: dict(ColumnTier(*columns)))
     for what, since in (("life", 0), ("30 d", (breakdown.DAY - 30) * DAY_S)):
         call = partial(_answer_values, asked, since)
         yield Measure(f"columns of breakdowns, by ref, {what}", ready(parts), call, "us", asked, slow=by_bucket)

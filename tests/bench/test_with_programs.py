@@ -55,7 +55,7 @@ OF_MAKE_BENCH: dict[tuple[str, ...], tuple[str, ...]] = {
     ),
     ("breakdowns", *LARGE): (
         r"by ref, life, c1, quiet +p50 \S+ p99 \S+ ms",
-        r"flushes of 30,000 links with attributes +",
+        r"flush of [\d,]+ rows +\S+ s",
     ),
 }
 
