@@ -8,7 +8,7 @@ from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise, product
 
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 
@@ -58,18 +58,17 @@ class Workload:
         ranks = list(range(self.links))
         chance.shuffle(ranks)
         shares, starts = self.shares(), self._starts()
-        lines: list[str] = []
-        for half in (0, 1):
-            for rank in ranks:
-                count = shares[rank] // 2 + half * (shares[rank] % 2)
-                key = self.key(rank)
-                ticks = array("H", chance.randbytes(2 * count))
-                lines += [f'{{"key":"{key}","ts":{starts[tick]}}}\n' for tick in ticks]
-                while len(lines) >= hits_each:
-                    yield "".join(lines[:hits_each]).encode()
-                    del lines[:hits_each]
-        if lines:
-            yield "".join(lines).encode()
+
+        def lines() -> Iterator[str]:
+            for half, rank in product((0, 1), ranks):
+                key, count = self.key(rank), shares[rank] // 2 + half * (shares[rank] % 2)
+                yield from (
+                    f'{{"key":"{key}","ts":{starts[tick]}}}\n' for tick in array("H", chance.randbytes(2 * count))
+                )
+
+        left = lines()
+        while body := "".join(islice(left, hits_each)):
+            yield body.encode()
 
     def _starts(self) -> list[int]:
         """When hits happen, 65,536 equally likely moments; half are of the last two fifths of the days."""

@@ -82,11 +82,12 @@ def grow(data: Path, links: int, minutes: Minutes, flushed: int, rounds: int) ->
     made_s, some, rows = perf_counter() - begun, min(flushed, links), min(FOLDED_ROWS, links)
     flushes = [_flush_us(file, chance.sample(range(links), some), links) for _ in range(rounds)]
     file.now += 2 * DAY_S
-    steps = [min(STEP_ROWS, rows - first) for first in range(0, rows, STEP_ROWS)]
-    folds = [file.flush(file.owner.due(fold_day(file.now), None, step)) for step in steps]
+    processor, wall = process_time(), perf_counter()
+    for first in range(0, rows, STEP_ROWS):  # as a pass over quiet rows does
+        file.flush(file.owner.due(fold_day(file.now), None, min(STEP_ROWS, rows - first)))
+    fold_us = (process_time() - processor) / rows * 1e6, (perf_counter() - wall) / rows * 1e6
     file.close()
-    processor_s, wall_s = map(sum, zip(*folds, strict=True))
-    return Grown(flushes, (processor_s / rows * 1e6, wall_s / rows * 1e6), made_s)
+    return Grown(flushes, fold_us, made_s)
 
 
 def filled(data: Path, links: int, minutes: Minutes, now: int, alike: bool = False) -> OwnedFile:

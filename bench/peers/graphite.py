@@ -9,6 +9,7 @@ import socket
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import cycle, takewhile
 from pathlib import Path
 from time import perf_counter, time
@@ -50,7 +51,7 @@ class Graphite(InProcess):
         for name, text in files.items():
             (folder / f"{name}.conf").write_text(text)
         command = ["carbon-cache", f"--config={folder}/carbon.conf", f"--pidfile={folder}/pid", "--nodaemon", "start"]
-        self.programs = [*self.programs, Started(command, self.log, self._listens)]
+        self.programs = [*self.programs, Started(command, self.log, partial(_listen, self._lines, self._queries))]
 
     def version(self) -> str:
         return f"carbon {debian_version('graphite-carbon')}, whisper {super().version()}"
@@ -58,13 +59,6 @@ class Graphite(InProcess):
     def kill(self) -> None:
         super().kill()
         self._added = ""
-
-    def _listens(self) -> bool:
-        with suppress(OSError):
-            socket.create_connection(("127.0.0.1", self._lines), timeout=5).close()
-            socket.create_connection(("127.0.0.1", self._queries), timeout=5).close()
-            return True
-        return False
 
     def size(self) -> int:
         return sum(file.stat().st_size for file in (self.folder / "whisper").glob("*.wsp"))
@@ -134,25 +128,19 @@ class Statsd(Peer):
         ports = f"port: {self.port}, mgmt_port: {self._desk}, address: '127.0.0.1', mgmt_address: '127.0.0.1'"
         (folder / "statsd.js").write_text(f"{{{ports}, flushInterval: 3600000, backends: []}}\n")
         command = ["node", str(_STATSD / "stats.js"), str(folder / "statsd.js")]
-        self.programs = [Started(command, self.log, self._listens)]
+        self.programs = [Started(command, self.log, partial(_listen, self._desk))]
 
     def version(self) -> str:
         return str(json.loads((_STATSD / "package.json").read_text())["version"])
 
-    def _listens(self) -> bool:
-        with suppress(OSError):
-            return self._told("health").startswith("health")
-        return False
-
-    def _told(self, command: str) -> str:
-        """Returns its answer up to the line that ends it; "health" has one line and no such end."""
+    def _counters(self) -> str:
         with socket.create_connection(("127.0.0.1", self._desk), timeout=30) as desk, desk.makefile() as lines:
-            desk.sendall(command.encode())
-            return lines.readline() if command == "health" else "".join(takewhile("END\n".__ne__, lines))
+            desk.sendall(b"counters")
+            return "".join(takewhile("END\n".__ne__, lines))
 
     def counted(self) -> int | None:
         """The sum of its counters of links."""
-        return sum(map(int, re.findall(r"['\"]?k\d+['\"]?: (\d+)", self._told("counters"))))
+        return sum(map(int, re.findall(r"['\"]?k\d+['\"]?: (\d+)", self._counters())))
 
     def singles(self, keys: Sequence[str], seconds: float) -> float:
         return self._sent([f"{key}:1|c".encode() for key in keys], seconds)
@@ -181,8 +169,17 @@ class Statsd(Peer):
 
     def ask(self, question: Question, key: str) -> list[int] | None:
         """The counter of this interval, which is all that it has."""
-        found = re.search(rf"['\"]?{key}['\"]?: (\d+)", self._told("counters"))
+        found = re.search(rf"['\"]?{key}['\"]?: (\d+)", self._counters())
         return [int(found[1]) if found else 0] if question.points == 1 else None
+
+
+def _listen(*ports: int) -> bool:
+    """Says whether somebody listens on each of these."""
+    with suppress(OSError):
+        for port in ports:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        return True
+    return False
 
 
 def _send_on(out: socket.socket, texts: Iterable[bytes], seconds: float) -> int:

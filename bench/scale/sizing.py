@@ -23,6 +23,7 @@ LONG_S = 60
 SHARES = (f"share of {FLUSH_S} s", f"share of {LONG_S} s")
 SIZED = ("links", "hits a second", "workers", *SHARES, "cores", "memory", "disk")
 CHECKED = ("links", "hits a second", "attributes", "share estimated", "share by the server", "memory estimated", "RSS")
+RANGES = ("link_us", "saved_us", "link_bytes")
 Figures = dict[str, Any]
 
 
@@ -94,9 +95,6 @@ def sizing_page(figures: Figures) -> str:
         most_share=_percent(MOST_SHARE, 0),
         most_workers=MOST_WORKERS,
     )
-
-
-RANGES = ("link_us", "saved_us", "link_bytes")
 
 
 def _range(values: Sequence[float]) -> str:
