@@ -28,7 +28,7 @@ class _Options:
     read_only: bool
     warn: Callable[[str], object]
     later: Later | None
-    now: Callable[[], float]
+    now: Callable[[], float] | None
 
 
 def open_store(
@@ -38,7 +38,7 @@ def open_store(
     read_only: bool = False,
     warn: Callable[[str], object] = lambda sentence: None,
     later: Later | None = None,
-    now: Callable[[], float] = lambda: 0.0,
+    now: Callable[[], float] | None = None,
 ) -> Store:
     """Opens the store that `uri` names. ladder None: whichever it was made with, of a new one the default.
 

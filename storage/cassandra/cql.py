@@ -31,7 +31,7 @@ class Statement:
     partition: int = 0  # of a WRITE with few bytes: its first values, so many, name the partition; these go together
     key: int | None = None  # which value is the partition's key, of what goes several to a request, by node
     of_several: bool = False  # a READ of a list of keys, made by `several`
-    of_hits: bool = False  # hits wait for it: requests of threads are few beside such ones
+    of_flush: bool = False  # a flush has many of it, which must not hold up hits
 
     def text_in(self, keyspace: str) -> str:
         """Returns the text with the keyspace before the table, unless it names one.

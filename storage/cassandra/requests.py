@@ -108,7 +108,7 @@ class Requests:
         in_flight: int,
         later: Later | None = None,
         pause: Callable[[float], object] | None = None,
-        now: Callable[[], float] = lambda: 0.0,
+        now: Callable[[], float] | None = None,
     ) -> None:
         """Connects at once, as `FirstUse` does.
 
@@ -117,7 +117,8 @@ class Requests:
         self._connection = FirstUse(connect, later)
         self._pause = pause or Event().wait
         self._in_flight = in_flight
-        self._gate = Gate(in_flight, now)
+        self._gate = Semaphore(in_flight)
+        self._flush_gate = Gate(in_flight, now)
         self._serial_gate = Semaphore(min(in_flight, SERIAL_IN_FLIGHT))
         self._loop_gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
@@ -277,7 +278,7 @@ class Requests:
 
         sent = 0
         for at, (statement, values) in enumerate(requests):
-            gate = self._serial_gate if statement.kind in _SERIAL else self._gate
+            gate = self._gate_of(statement)
             gate.acquire()
             if len(failures) > most_failures:
                 gate.release()
@@ -292,6 +293,11 @@ class Requests:
 
         return all_ended
 
+    def _gate_of(self, statement: Statement) -> Gate | Semaphore:
+        if statement.of_flush:
+            return self._flush_gate
+        return self._serial_gate if statement.kind in _SERIAL else self._gate
+
     # --- event loops ----------------------------------------------------------------------------------------------
     async def ask(self, statement: Statement, values: Values = ()) -> Rows:
         outcome = await self._ask_page(statement, values, None)
@@ -304,7 +310,6 @@ class Requests:
     async def _ask_page(self, statement: Statement, values: Values, state: bytes | None) -> Outcome:
         loop = asyncio.get_running_loop()
         gate = self._loop_gate(loop)
-        self._gate.hits_wait |= statement.of_hits
         await gate.acquire()
         answer: asyncio.Future[Outcome] = loop.create_future()
 

@@ -16,7 +16,11 @@ CONDITION, SERIAL_READ = StatementKind.CONDITION, StatementKind.SERIAL_READ
 # owner 0 is the erasure of the link, so that one read of one partition returns both.
 LINK = Statement("LINK", "SELECT owner, data, erased_at FROM rows WHERE short_key = ?", READ, key=0)
 LOAD_OWN = Statement(
-    "LOAD_OWN", "SELECT owner, data, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)", READ, key=0
+    "LOAD_OWN",
+    "SELECT owner, data, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)",
+    READ,
+    key=0,
+    of_flush=True,
 )
 # A breakdown has two cells beside that of its counts. Whatever a flush brings of a link is one write of one partition.
 LINK_BY = Statement("LINK_BY", "SELECT owner, by_open, by_closed, erased_at FROM rows WHERE short_key = ?", READ, key=0)
@@ -25,25 +29,31 @@ LOAD_OWN_BY = Statement(
     "SELECT owner, data, by_open, by_closed, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)",
     READ,
     key=0,
+    of_flush=True,
 )
-SAVE = Statement("SAVE", "UPDATE rows USING TIMESTAMP ? SET data = ? WHERE short_key = ? AND owner = ?", WRITE, key=2)
+SAVE = Statement(
+    "SAVE", "UPDATE rows USING TIMESTAMP ? SET data = ? WHERE short_key = ? AND owner = ?", WRITE, key=2, of_flush=True
+)
 SAVE_OPEN = Statement(
     "SAVE_OPEN",
     "UPDATE rows USING TIMESTAMP ? SET data = ?, by_open = ? WHERE short_key = ? AND owner = ?",
     WRITE,
     key=3,
+    of_flush=True,
 )
 SAVE_BOTH = Statement(
     "SAVE_BOTH",
     "UPDATE rows USING TIMESTAMP ? SET data = ?, by_open = ?, by_closed = ? WHERE short_key = ? AND owner = ?",
     WRITE,
     key=4,
+    of_flush=True,
 )
 SAVE_BY = Statement(
     "SAVE_BY",
     "UPDATE rows USING TIMESTAMP ? SET by_open = ?, by_closed = ? WHERE short_key = ? AND owner = ?",
     WRITE,
     key=3,
+    of_flush=True,
 )
 ERASE = Statement("ERASE", "UPDATE rows USING TIMESTAMP ? SET erased_at = ? WHERE short_key = ? AND owner = 0", WRITE)
 WALK_FIRST = Statement("WALK_FIRST", "SELECT token(short_key), short_key, owner, data, erased_at FROM rows", READ)
@@ -129,7 +139,6 @@ APPEND = Statement(
     "INSERT INTO frames (owner, after, piece, number, part, parts, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
     " USING TIMESTAMP 1",
     WRITE,
-    of_hits=True,
 )
 FRAMES = Statement(
     "FRAMES", "SELECT number, part, parts, data FROM frames WHERE owner = ? AND after = ? AND piece = ?", READ
@@ -139,7 +148,7 @@ DROP_PIECE = Statement(
     "DROP_PIECE", "DELETE FROM frames USING TIMESTAMP 2 WHERE owner = ? AND after = ? AND piece = ?", WRITE
 )
 # A fence has its epoch for a stamp, and a beat its count: so one that comes late loses, whatever clocks say.
-FENCE = Statement("FENCE", "SELECT epoch FROM fences WHERE owner = ?", READ, of_hits=True)
+FENCE = Statement("FENCE", "SELECT epoch FROM fences WHERE owner = ?", READ)
 RAISE_FENCE = Statement("RAISE_FENCE", "UPDATE fences USING TIMESTAMP ? SET epoch = ? WHERE owner = ?", WRITE)
 BEAT = Statement(
     "BEAT", "INSERT INTO beats (shard, holder, beat) VALUES (0, ?, ?) USING TIMESTAMP ? AND TTL 86400", WRITE

@@ -96,6 +96,6 @@ def requests(
     driver: Driver,
     in_flight: int = 4,
     pause: Callable[[float], object] = lambda seconds: None,
-    now: Callable[[], float] = lambda: 0.0,
+    now: Callable[[], float] | None = None,
 ) -> tuple[Requests, Counters]:
     return Requests(lambda: driver, in_flight, pause=pause, now=now), driver.counters

@@ -17,10 +17,10 @@ from storage.cassandra.requests import (
     PAUSE_S,
     SERIAL_IN_FLIGHT,
 )
-from storage.cassandra.statements import FENCE
 from tests.storage.cassandra.driver_kit import Driver, Late, Pending, Refused, requests
 
 READ = Statement("READ", "a read", StatementKind.READ)
+OF_FLUSH = Statement("OF_FLUSH", "a read of rows to flush", StatementKind.READ, of_flush=True)
 UPDATE = Statement("UPDATE", "an update", StatementKind.CONDITION)
 
 
@@ -47,29 +47,28 @@ def test_conditional_updates_are_fewer_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "busy_s", "rests_s", "most"),
+    ("statement", "accepts_hits", "busy_s", "rests_s", "most"),
     [
-        (READ, 0, 0.0, 64),
-        (FENCE, 0, 0.0, FEW),
-        (FENCE, 3, 0.0, 2 * FEW),
-        (FENCE, 6, 0.0, 4 * FEW),
-        (FENCE, 60, 0.0, 64),
-        (FENCE, 60, 0.1, FEW),
+        (READ, True, 0, 0.0, 64),
+        (OF_FLUSH, False, 0, 0.0, 64),
+        (OF_FLUSH, True, 0, 0.0, FEW),
+        (OF_FLUSH, True, 3, 0.0, 2 * FEW),
+        (OF_FLUSH, True, 6, 0.0, 4 * FEW),
+        (OF_FLUSH, True, 60, 0.0, 64),
+        (OF_FLUSH, True, 60, 0.1, FEW),
     ],
 )
-def test_few_requests_of_threads_are_under_way_where_hits_wait_for_the_cluster(
-    before: Statement, busy_s: int, rests_s: float, most: int
+def test_a_flush_begins_with_few_requests_where_hits_are_accepted(
+    statement: Statement, accepts_hits: bool, busy_s: int, rests_s: float, most: int
 ) -> None:
-    """A frame that is written while rows are flushed waits for all that a node has to do before it."""
     driver, now = Driver(echo), 0.0
-    asked, _ = requests(driver, in_flight=64, now=lambda: now)
-    assert asyncio.run(asked.ask(before, (0,))) == [(0,)]
+    asked, _ = requests(driver, in_flight=64, now=(lambda: now) if accepts_hits else None)
     for second in range(busy_s):
-        asked.run_each(READ, [(0,)])
+        asked.run_each(statement, [(0,)])
         now = second + 1.0
     now += rests_s
     driver.answers, first = None, len(driver.sent)
-    sending = threading.Thread(target=asked.run_each, args=(READ, [(n,) for n in range(300)]), daemon=True)
+    sending = threading.Thread(target=asked.run_each, args=(statement, [(n,) for n in range(300)]), daemon=True)
     sending.start()
     reached = 0
     for answered in range(300):
