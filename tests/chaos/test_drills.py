@@ -59,14 +59,14 @@ def quarantined(server: RunningServer) -> list[Line]:
 
 
 def test_of_a_copied_journal_started_twice_at_once_one_is_counted(
-    start: Callable[..., RunningServer], store: str, tmp_path: Path
+    start: Callable[..., RunningServer], cassandra_uri: str, tmp_path: Path
 ) -> None:
     first = start("first")
     send(first, 1)
     send(first, 4, id_="visit")
     first.kill()
     copy(tmp_path, "first", to="second")
-    second = RunningServer(tmp_path / "second" / "data", "--flush-s", LATER, "--store", store)
+    second = RunningServer(tmp_path / "second" / "data", "--flush-s", LATER, "--store", cassandra_uri)
     try:
         first.launch()
         second.launch()
@@ -157,9 +157,9 @@ def proxy(one_node: Node) -> Iterator[Proxy]:
 
 
 def test_a_process_paused_in_a_flush_that_wakes_after_a_takeover_writes_and_accepts_nothing(
-    start: Callable[..., RunningServer], store: str, tmp_path: Path, one_node: Node, proxy: Proxy
+    start: Callable[..., RunningServer], cassandra_uri: str, tmp_path: Path, one_node: Node, proxy: Proxy
 ) -> None:
-    through = store.replace(f":{one_node.port}/", f":{proxy.port}/") + "?timeout_s=1"
+    through = cassandra_uri.replace(f":{one_node.port}/", f":{proxy.port}/") + "?timeout_s=1"
     sleeper = start("sleeper", flush_s="1", at=through)
     proxy.drop(lambda text: text.startswith("UPDATE ") and ".rows " in text)
     send(sleeper, 1)

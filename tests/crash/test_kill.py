@@ -244,7 +244,7 @@ def test_every_acknowledged_hit_counts_once_where_siblings_adopt_what_dead_worke
 def test_every_acknowledged_hit_counts_once_with_the_journal_in_the_cluster(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str], cassandra_uri: str
 ) -> None:
-    play(tmp_path, seed, at(quick=3, full=6), capsys, flags=("--store", cassandra_uri), journal="cluster")
+    play(tmp_path, seed, at(quick=3, full=4), capsys, flags=("--store", cassandra_uri), journal="cluster")
     owners = run("owners", "list", "--store", cassandra_uri, "--json").stdout.splitlines()
     assert [json.loads(owner)["state"] for owner in owners] == ["closed"], "one process ran at a time"
 
