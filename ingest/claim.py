@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from clickcurve.buckets.errors import JournalError, JournalSuperseded, StoreUnavailable
 from ingest.claim_table import (
@@ -26,11 +25,8 @@ from ingest.claim_table import (
     with_name,
     without_name,
 )
-from ingest.journal.contract import Identity
+from ingest.journal.contract import Identity, Journal
 from storage.contract import CLOSED, FINAL, OPEN, Held, OwnerRecord, Store
-
-if TYPE_CHECKING:  # which imports this file
-    from ingest.journal.disk_journal import DiskJournal
 
 FLUSHES_PER_EPOCH = 1 << 20  # 182 days of flushes every 15 s; then a new epoch is claimed
 ATTEMPTS = 20
@@ -46,7 +42,8 @@ def epoch_is_used_up(flush: int) -> bool:
 
 
 def claim(
-    journal: DiskJournal,
+    journal: Journal,
+    uuid: str,
     record: Callable[[Identity], None],
     store: Store,
     place: str,
@@ -55,11 +52,11 @@ def claim(
 ) -> Held:
     """Makes this journal's process the holder of an owner. `record` writes an identity into the journal, durably.
 
-    Raises JournalSuperseded when the journal must be quarantined, StoreUnavailable when the store does not answer or
-    other processes keep claiming first.
+    uuid: the journal's own, which copies of it share. Raises JournalSuperseded when the journal must be quarantined,
+    StoreUnavailable when the store does not answer or other processes keep claiming first.
     """
     for _ in range(ATTEMPTS):
-        attempt = _next_attempt(journal, store, place, token(), now)
+        attempt = _next_attempt(journal, uuid, store, place, token(), now)
         before, after = attempt.before, attempt.after
         identity = journal.state.identity
         record(_with_attempt(identity, after))
@@ -123,8 +120,8 @@ class _Attempt:
     contested: bool
 
 
-def _next_attempt(journal: DiskJournal, store: Store, place: str, token: str, now: int) -> _Attempt:
-    claimant = Claimant.of(journal)
+def _next_attempt(journal: Journal, uuid: str, store: Store, place: str, token: str, now: int) -> _Attempt:
+    claimant = Claimant.of(uuid, journal.state)
     identity, last_flush = claimant.identity, claimant.last_flush
 
     def opened(owner: int, epoch: int, name: str, begun: int) -> OwnerRecord:

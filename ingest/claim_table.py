@@ -32,14 +32,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ingest.batch import Batch, decode_batch
-from ingest.journal.contract import Identity
+from ingest.journal.contract import Identity, Journal, JournalState
 from storage.contract import CLOSED, EMPTYING, FINAL, IN_STORE, OwnerRecord
-
-if TYPE_CHECKING:  # which imports this file
-    from ingest.journal.disk_journal import DiskJournal
 
 FORMER_NAMES = 128  # of a record: the journals that gave its number back last, of some 45 bytes each
 _FORMER = " former "
@@ -146,7 +142,7 @@ def _as_one_word(name: str) -> str:
     return name.replace(" after ", "<")
 
 
-def what_it_holds(journal: DiskJournal) -> set[Holds]:
+def what_it_holds(journal: Journal) -> set[Holds]:
     """Reads the journal's frames, up to the first piece of an import; {NOTHING} if there is nothing."""
     flush = journal.state.flush
     holds = {Holds.FLUSH} if flush is not None else set()
@@ -171,10 +167,8 @@ class Claimant:
     flush: int | None
 
     @classmethod
-    def of(cls, journal: DiskJournal) -> Claimant:
-        state = journal.state
-        flush = state.flush.number if state.flush is not None else None
-        return cls(journal.recovered.journal, state.identity, state.last_flush, flush)
+    def of(cls, journal: str, state: JournalState) -> Claimant:
+        return cls(journal, state.identity, state.last_flush, None if state.flush is None else state.flush.number)
 
     @property
     def newest_flush(self) -> int:

@@ -272,7 +272,7 @@ class DiskJournal:
     def claim(
         self, store: Store, place: str, token: Callable[[], str], now: int, between_commits: BetweenCommits
     ) -> Held:
-        return claim.claim(self, self._recorder(between_commits), store, place, token, now)
+        return claim.claim(self, self.recovered.journal, self._recorder(between_commits), store, place, token, now)
 
     def give_back(self, store: Store, held: Held, between_commits: BetweenCommits) -> None:
         claim.give_back(self._recorder(between_commits), store, held)
