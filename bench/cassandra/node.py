@@ -7,13 +7,10 @@ from dataclasses import replace
 
 from bench.command import Options, Part
 from bench.measure import Line
-from clickcurve.buckets.ladder import CLICKS
-from storage.cassandra.schema import apply_schema
-from storage.cassandra.session import connect
-from storage.cassandra.uri import parse
 from testing.cassandra.node import Node
 from testing.cassandra.prepare import prepare
 from testing.cassandra.ring import place_one, place_three, running
+from testing.cassandra.tables import make_tables
 
 # A thread of concurrent_writes sleeps until its group is synced, so a node takes at most threads / window writes a
 # second: 25,600 with these and 5 ms. Eight threads took 1,600, whatever asked, and hid what the program costs.
@@ -39,9 +36,5 @@ def on_nodes(count: int, measured: Callable[[Sequence[Node], Options], Iterable[
 def make_keyspace(nodes: Sequence[Node], name: str) -> str:
     """Makes a keyspace with Clickcurve's tables and a replica on each of these nodes; returns the store's address."""
     uri = f"cassandra://{','.join(node.address for node in nodes)}:{nodes[0].port}/{name}"
-    session = connect(parse(uri))
-    try:
-        apply_schema(session, CLICKS, replication=len(nodes))
-    finally:
-        session.close()
+    make_tables(uri, len(nodes))
     return uri

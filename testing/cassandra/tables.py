@@ -1,4 +1,4 @@
-"""What a node says of the tables that it holds: their sizes, and whether their files hold anything that was deleted."""
+"""Makes tables, and says what a node tells of them: their sizes, and whether their files hold what was deleted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from clickcurve.buckets.ladder import CLICKS
+from storage.cassandra.schema import apply_schema
+from storage.cassandra.session import connect
+from storage.cassandra.uri import parse
 from testing.cassandra import jvm
 from testing.cassandra.node import Node
 
 _NONE_DELETED = re.compile(r"^SSTable min local deletion time: no tombstones", re.MULTILINE)
+
+
+def make_tables(uri: str, replication: int = 1) -> None:
+    """Does what `clickcurve schema apply` does."""
+    session = connect(parse(uri))
+    try:
+        apply_schema(session, CLICKS, replication)
+    finally:
+        session.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from testing.cassandra.jars import Missing
 from testing.cassandra.node import Node
 from testing.cassandra.prepare import prepare
 from testing.cassandra.ring import Ring, place_one, place_three, running
+from testing.cassandra.tables import make_tables
 from tests.cassandra.front import Front, fronted
-from tests.storage.cassandra.cassandra_kit import Keyspace, make_tables
+from tests.storage.cassandra.cassandra_kit import Keyspace
 
 
 @pytest.fixture(scope="session")

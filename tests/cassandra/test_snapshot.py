@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-import pytest
 
 from testing.cassandra.node import Node
 from testing.client import Clickcurve
@@ -20,14 +17,6 @@ NAME = "monday"
 TABLES = ("rows", "owners", "ids")
 # Only starts and stops flush.
 SETTINGS = ("--flush-s", "3600")
-
-
-@pytest.fixture
-def store(one_node: Node, keyspace: str) -> Iterator[str]:
-    uri = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
-    applied = run("schema", "apply", "--store", uri, "--replication", "1")
-    assert applied.returncode == 0, applied.stderr
-    yield uri
 
 
 def hit(server: RunningServer, count: int, id_: str | None = None) -> None:
@@ -59,9 +48,9 @@ def keep_snapshot(node: Node, keyspace: str, kept: Path) -> None:
 
 
 def test_a_snapshot_brings_back_what_was_stored_and_journals_add_what_they_hold(
-    one_node: Node, store: str, keyspace: str, serve: Serve, tmp_path: Path
+    one_node: Node, cassandra_uri: str, keyspace: str, serve: Serve, tmp_path: Path
 ) -> None:
-    server = serve("--store", store, *SETTINGS)
+    server = serve("--store", cassandra_uri, *SETTINGS)
     hit(server, 1)
     hit(server, 2, "visit")
     assert server.stop() == 0
@@ -81,8 +70,8 @@ def test_a_snapshot_brings_back_what_was_stored_and_journals_add_what_they_hold(
     hit(server, 16)
     assert server.stop() == 0
     assert not events(server, "journal quarantined")
-    elsewhere = serve("--store", store, data=tmp_path / "elsewhere")
+    elsewhere = serve("--store", cassandra_uri, data=tmp_path / "elsewhere")
     assert totals(elsewhere) == (1 + 2 + 8 + 16, 1 + 2 + 8 + 16)
     assert elsewhere.stop() == 0
-    verified = run("verify", "--store", store)
+    verified = run("verify", "--store", cassandra_uri)
     assert verified.returncode == 0, verified.stdout

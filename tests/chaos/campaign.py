@@ -16,6 +16,7 @@ from pathlib import Path
 
 from storage.cassandra.uri import parse
 from testing.cassandra.question import ask
+from testing.cassandra.tables import make_tables
 from tests.audit.hit_source import HitSource
 from tests.audit.several_nodes import NodesAuditor
 from tests.cassandra.front import Front, fronted
@@ -26,7 +27,6 @@ from tests.chaos.owners import Owner, most_at_once
 from tests.chaos.traffic import Readers, Writers
 from tests.chaos.verdict import Verdict, judge, judge_owners, until_adopted, verify
 from tests.crash.load import Mix, Requests
-from tests.storage.cassandra.cassandra_kit import make_tables
 
 OWNERS = 3
 AHEAD_S = 300

@@ -14,10 +14,10 @@ from storage.cassandra.store import CassandraStore
 from storage.cassandra.uri import parse
 from testing.cassandra.node import Node
 from testing.cassandra.ring import Ring
+from testing.cassandra.tables import make_tables
 from testing.client import Clickcurve
 from tests.conftest import Serve
 from tests.server.conftest import events
-from tests.storage.cassandra.cassandra_kit import make_tables
 from tests.storage.stores import in_flush, saved
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, NoReturn
 
 from clickcurve.buckets.errors import StoreUnavailable
-from clickcurve.buckets.ladder import CLICKS, Ladder
+from clickcurve.buckets.ladder import Ladder
 from storage.cassandra.cql import Cql, Rows, Statement, Values, Work
 from storage.cassandra.requests import Requests
 from storage.cassandra.schema import TABLES, apply_schema
@@ -20,15 +20,6 @@ from storage.contract import Store
 from testing.cassandra.node import Node
 
 SHORT_S = 0.2
-
-
-def make_tables(uri: str, replication: int = 1) -> None:
-    """What `clickcurve schema apply` does."""
-    session = connect(parse(uri))
-    try:
-        apply_schema(session, CLICKS, replication)
-    finally:
-        session.close()
 
 
 class Keyspace:

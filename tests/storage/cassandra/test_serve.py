@@ -12,12 +12,12 @@ import pytest
 
 from testing.cassandra.node import Node
 from testing.cassandra.ring import place_one
+from testing.cassandra.tables import make_tables
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
 from tests.server.commands import said
 from tests.server.conftest import events, wait_until
-from tests.storage.cassandra.cassandra_kit import make_tables
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ import pytest
 
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from storage.sqlite.store import SqliteStore
-from testing.cassandra.node import Node
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer
 from tests.conftest import Serve
@@ -51,46 +50,38 @@ def counted(serve: Serve, data: Path) -> RunningServer:
     return server
 
 
-@pytest.fixture
-def target(one_node: Node, keyspace: str) -> str:
-    """The URI of an empty store."""
-    made = f"cassandra://{one_node.address}:{one_node.port}/{keyspace}"
-    said("schema", "apply", "--store", made, "--replication", "1")
-    return made
-
-
 def exported(store: str) -> list[str]:
     return sorted(said("export", "--store", store).splitlines())
 
 
-def test_a_server_moves_to_another_store(serve: Serve, data: Path, target: str, tmp_path: Path) -> None:
+def test_a_server_moves_to_another_store(serve: Serve, data: Path, cassandra_uri: str, tmp_path: Path) -> None:
     server = counted(serve, data)
     before = answers(server)
     here = uri(data / "clickcurve.db")
-    move = ("copy", "--from", here, "--to", target)
+    move = ("copy", "--from", here, "--to", cassandra_uri)
     refused = said(*move, code=1)
     assert "owner 1 is open" in refused and "stop its server" in refused
     server.stop()
     text = said(*move)
     assert "owner 1, there 1: 5 rows, 9 hits of people, 1 of bots, the same in both" in text
     assert "copied: 5 rows, each read back and the same; 1 ids and the offsets of 0 imports" in text
-    assert exported(target) == exported(here)
+    assert exported(cassandra_uri) == exported(here)
 
-    moved = serve("--store", target, data=data)
+    moved = serve("--store", cassandra_uri, data=data)
     assert answers(moved) == before
     with Clickcurve(moved.url) as client:
         assert client.send([{"key": "launch", "count": 5, "id": "five"}])["duplicate"] == 5
         client.hit("launch")
     moved.stop()
-    (owner,) = map(json.loads, said("owners", "list", "--json", "--store", target).splitlines())
+    (owner,) = map(json.loads, said("owners", "list", "--json", "--store", cassandra_uri).splitlines())
     assert (owner["owner"], owner["epoch"]) == (1, 2), "the same journal went on as the same owner"
-    assert "people 6" in said("dump", "launch", "--store", target)
+    assert "people 6" in said("dump", "launch", "--store", cassandra_uri)
     assert said(*move) == "owner 1 was copied before, as owner 1\nnothing to copy: all of it was copied before\n"
-    assert "0 rows break a law" in said("verify", "--store", target)
+    assert "0 rows break a law" in said("verify", "--store", cassandra_uri)
 
     back = uri(tmp_path / "back.db")
-    assert "each read back and the same" in said("copy", "--from", target, "--to", back)
-    assert exported(back) == exported(target)
+    assert "each read back and the same" in said("copy", "--from", cassandra_uri, "--to", back)
+    assert exported(back) == exported(cassandra_uri)
 
 
 def test_what_cannot_be_copied_is_refused_and_nothing_made(tmp_path: Path) -> None:

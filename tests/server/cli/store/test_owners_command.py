@@ -28,9 +28,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URI of a store with owners in every state."""
     uri = f"sqlite:///{tmp_path / 'clickcurve.db'}"
     if request.param == "cassandra":
-        node, keyspace = request.getfixturevalue("one_node"), request.getfixturevalue("keyspace")
-        uri = f"cassandra://{node.address}:{node.port}/{keyspace}"
-        said("schema", "apply", "--store", uri, "--replication", "1")
+        uri = request.getfixturevalue("cassandra_uri")
     now = int(clock.now())
     with closing(open_store(uri, CLICKS)) as made:
         for record in (
