@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.keys import ALL_LINKS, group_key, group_of, link_of
-from clickcurve.problem import shown
 
 PREFIX_BYTES = 256
 PREFIX_RULE = f"1 to {PREFIX_BYTES} bytes of UTF-8"
@@ -72,7 +71,7 @@ class Access:
         group = group_of(stored)
         if group is not None:
             rule = f"the group {self.group!r}"
-            raise OutsidePrefix(f"the token may ask for {rule} alone", field="group", value=shown(group), rule=rule)
+            raise OutsidePrefix(f"the token may ask for {rule} alone", field="group", value=group, rule=rule)
         if link is None:
             raise self.refusal("this")
         raise self._other_key(link)
@@ -85,7 +84,7 @@ class Access:
 
     def _other_key(self, key: str) -> OutsidePrefix:
         detail = f"the token may touch {self.key_rule} alone"
-        return OutsidePrefix(detail, field="key", value=shown(key), rule=self.key_rule)
+        return OutsidePrefix(detail, field="key", value=key, rule=self.key_rule)
 
     def refusal(self, what: str) -> OutsidePrefix:
         """Returns the error for what belongs to no prefix."""

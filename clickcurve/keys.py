@@ -11,7 +11,6 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from clickcurve.buckets.errors import ClickcurveError
-from clickcurve.problem import shown
 
 KEY_BYTES = 1024
 KEY_RULE = f"a string of 1 to {KEY_BYTES:,} bytes of UTF-8"
@@ -39,18 +38,18 @@ def require_key(value: object, error: type[ClickcurveError]) -> str:
     """Returns the value if it is a key of a link; else raises `error` with field, value and rule."""
     if not isinstance(value, str):
         what = "is missing" if value is None else "must be a string"
-        raise error(f"key {what}", field="key", value=shown(value), rule=KEY_RULE)
+        raise error(f"key {what}", field="key", value=value, rule=KEY_RULE)
     if 0 < len(value) <= KEY_BYTES // 4 and value.isprintable():
         return value  # nothing printable is a surrogate, and no character takes more than 4 bytes
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
         detail = "key is not Unicode text: it holds half of a surrogate pair, or bytes that are not UTF-8"
-        raise error(detail, field="key", value=shown(value), rule=KEY_RULE) from None
+        raise error(detail, field="key", value=value, rule=KEY_RULE) from None
     if size == 0:
         raise error("key is empty", field="key", value="", rule=KEY_RULE)
     if size > KEY_BYTES:
-        raise error(f"key has {size:,} bytes", field="key", value=shown(value), rule=KEY_RULE)
+        raise error(f"key has {size:,} bytes", field="key", value=value, rule=KEY_RULE)
     return value
 
 
@@ -70,7 +69,7 @@ def group_in_path(raw: bytes, error: type[ClickcurveError]) -> str:
     """Returns the group that a raw path segment names, decoded as a key; raises `error` for what is no name."""
     name = key_in_path(raw, error)
     if len(name.encode()) > GROUP_BYTES:
-        raise error(f"the name has {len(name.encode())} bytes", field="group", value=shown(name), rule=GROUP_RULE)
+        raise error(f"the name has {len(name.encode())} bytes", field="group", value=name, rule=GROUP_RULE)
     return name
 
 
@@ -83,13 +82,13 @@ def key_in_path(raw: bytes, error: type[ClickcurveError]) -> str:
     if b"%" in raw:
         if broken := _BROKEN_ESCAPE.search(raw):
             detail = f"the path has a % that two hexadecimal digits do not follow (byte {broken.start()} of the key)"
-            raise error(detail, field="key", value=shown(raw), rule="a percent sign itself is %25")
+            raise error(detail, field="key", value=raw, rule="a percent sign itself is %25")
         decoded = unquote_to_bytes(raw)
     try:
         return require_key(decoded.decode(), error)
     except UnicodeDecodeError:
         detail = "the key in the path is not percent-encoded UTF-8"
-        raise error(detail, field="key", value=shown(raw), rule=KEY_RULE) from None
+        raise error(detail, field="key", value=raw, rule=KEY_RULE) from None
 
 
 def contains(key: str, text: str) -> bool:

@@ -8,18 +8,13 @@ counted, so the same request may be sent again.
 from __future__ import annotations
 
 import json
-import math
-from typing import TypeAlias
 
 from clickcurve.asgi import SAFE, Answer, Headers, answer
-from clickcurve.buckets.errors import ClickcurveError, MethodNotAllowed, NotAllowed, NotAuthenticated
+from clickcurve.buckets.errors import ClickcurveError, MethodNotAllowed, NotAllowed, NotAuthenticated, Plain
 
 MEDIA_TYPE = "application/problem+json"
 
-Plain: TypeAlias = str | int | float | bool | None
-
 _RETRY_STATUSES = (429, 503)
-_SHOWN_CHARACTERS = 200
 
 
 def problem(error: ClickcurveError, more: Headers = ()) -> Answer:
@@ -56,26 +51,11 @@ def problem_body(
     detail: str,
     *,
     field: str | None = None,
-    value: object = None,
+    value: Plain = None,
     rule: str | None = None,
     **more: object,
 ) -> bytes:
     """Returns the document as compact JSON in ASCII; members that are None are left out. more: further members."""
-    members = {"field": field, "value": shown(value), "rule": rule}
+    members = {"field": field, "value": value, "rule": rule}
     given = {name: member for name, member in members.items() if member is not None} | more
     return json.dumps({"title": title, "status": status, "detail": detail, **given}, separators=(",", ":")).encode()
-
-
-def shown(value: object) -> Plain:
-    """Returns the value as an answer may hold it: short, and valid in UTF-8 and JSON."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return value if -(2**63) <= value < 2**63 else shown(str(value))
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, bytes):
-        value = value[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace")
-    text = str(value)
-    cut = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
-    return cut.encode("utf-8", "backslashreplace").decode()

@@ -39,7 +39,6 @@ from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid, RowCorr
 from clickcurve.buckets.ladder import HOUR_S, fold_day
 from clickcurve.buckets.row import Row, fold, merge
 from clickcurve.keys import ALL_LINKS, breakdown_of, corrected_key, link_of, moved_key
-from clickcurve.problem import shown
 from clickcurve.waiting import in_thread
 from ingest.batch import AttributeCounts, Batch, BatchAttributes, GroupCounts, HourProfiles, SourceStep
 from ingest.owner import Owner
@@ -136,7 +135,7 @@ class Corrector:
         """Raises ErasedAhead if a correction would count for nothing in its row, and yet in that of all links."""
         if correction and not self._owner.counts_after(read.newest_erased_at):
             detail = "it was deleted by a server whose clock is ahead of this one's"
-            raise ErasedAhead(detail, field="key", value=shown(stored))
+            raise ErasedAhead(detail, field="key", value=stored)
 
     async def _begin(self) -> None:
         await self._owner.claim()

@@ -28,7 +28,6 @@ from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.hosts import host_in_key
 from clickcurve.keys import GROUP_BYTES, KEY_BYTES, group_key, is_key, require_key
-from clickcurve.problem import shown
 from clickcurve.times import YEAR_RULE, YEARS, iso_seconds, year_hint
 from ingest.attributes.bot_rules import NO_RULE
 from ingest.attributes.profile import NO_DIMENSIONS, AttributeFields, Profile, ProfileReader, pairs_of
@@ -222,11 +221,11 @@ def outside_prefix(raw: JsonHit, allowed: Access) -> HitRejected | None:
         return None
     if not allowed.covers(raw.key):
         detail = "key is outside the token's prefix"
-        return HitRejected(detail, field="key", value=shown(raw.key), rule=allowed.key_rule)
+        return HitRejected(detail, field="key", value=raw.key, rule=allowed.key_rule)
     for name in raw.groups or ():
         if name in allowed.others:
             detail = "the group is that of another prefix"
-            return HitRejected(detail, field="groups", value=shown(name), rule="no group of another prefix")
+            return HitRejected(detail, field="groups", value=name, rule="no group of another prefix")
     return None
 
 
@@ -393,7 +392,7 @@ def refuse_time(value: object, moment: Moment) -> None:
         tolerated = moment.latest - moment.now
         detail = f"ts lies more than {tolerated} s ahead of the server's clock, which says {moment.now}"
         rule = FUTURE_RULE
-    raise HitRejected(detail, field="ts", value=shown(value), rule=rule)
+    raise HitRejected(detail, field="ts", value=value, rule=rule)
 
 
 def _not_a_time(value: object) -> str:
@@ -426,7 +425,7 @@ def is_count(value: object) -> bool:
 def refuse_count(value: object, _: Moment) -> None:
     """Raises HitRejected for a count that no hit may have."""
     what = "is out of range" if type(value) is int else "must be an integer, without quotes or fraction"
-    raise HitRejected(f"count {what}", field="count", value=shown(value), rule=COUNT_RULE)
+    raise HitRejected(f"count {what}", field="count", value=value, rule=COUNT_RULE)
 
 
 def is_id(value: object, _: Moment | None = None) -> bool:
@@ -440,15 +439,15 @@ def is_id(value: object, _: Moment | None = None) -> bool:
 def refuse_id(value: object, _: Moment) -> None:
     """Raises HitRejected for an id that no hit may have."""
     what = "is empty, too long, or not visible ASCII" if isinstance(value, str) else "must be a string"
-    raise HitRejected(f"id {what}", field="id", value=shown(value), rule=ID_RULE)
+    raise HitRejected(f"id {what}", field="id", value=value, rule=ID_RULE)
 
 
 def _refuse_ua(value: object, _: Moment) -> None:
-    raise HitRejected("ua must be a string", field="ua", value=shown(value), rule=UA_RULE)
+    raise HitRejected("ua must be a string", field="ua", value=value, rule=UA_RULE)
 
 
 def _refuse_bot(value: object, _: Moment) -> None:
-    raise HitRejected("bot must be true or false", field="bot", value=shown(value), rule=BOT_RULE)
+    raise HitRejected("bot must be true or false", field="bot", value=value, rule=BOT_RULE)
 
 
 # In the order in which they are tested. The attributes that are not here are checked by the reader of profiles, next.

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from itertools import chain, compress, repeat
-from operator import and_, not_, or_
+from operator import and_, or_
 
 from msgspec.structs import replace
 
@@ -140,7 +140,7 @@ class KeyedSums:
         if True not in are_bots:
             count_hits(self.people, hits.key, times, counts or None)
         else:
-            are_people = list(map(not_, are_bots))
+            are_people = [not bot for bot in are_bots]
             for chosen, by_minute in ((are_people, self.people), (are_bots, self.bots)):
                 keys, some_times, some_counts = _chosen(chosen, hits.key, times, counts)
                 count_hits(by_minute, keys, some_times, some_counts or None)

@@ -13,13 +13,12 @@ from dataclasses import astuple, replace
 from operator import add
 
 from clickcurve.buckets.disavowed import Disavowed
-from clickcurve.buckets.errors import BodyUnreadable, ParameterInvalid
+from clickcurve.buckets.errors import BodyUnreadable, ParameterInvalid, shown
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, Span
 from clickcurve.buckets.row import Row, fold
 from clickcurve.budget import POINTS, spend
 from clickcurve.keys import require_key
-from clickcurve.problem import shown
 from query.counts import counts_along
 from query.curve import Curve, Grids
 from query.parameters import Parameters, Window, resolve_until
@@ -40,11 +39,11 @@ def keys_to_sum(body: bytes) -> list[str]:
     if not isinstance(asked, dict):
         raise BodyUnreadable("the body is not a JSON object", rule='{"keys": [...]}')
     for name in asked.keys() - {"keys"}:
-        raise ParameterInvalid(f"{shown(name)} is not known here", field=name, value=shown(asked[name]), rule="keys")
+        raise ParameterInvalid(f"{shown(name)} is not known here", field=name, value=asked[name], rule="keys")
     keys = asked.get("keys")
     if not isinstance(keys, list) or len(keys) > MAX_KEYS:
         what = f"names {len(keys):,} keys" if isinstance(keys, list) else "is not a list"
-        raise ParameterInvalid(f"keys {what}", field="keys", value=shown(keys), rule=KEYS_RULE)
+        raise ParameterInvalid(f"keys {what}", field="keys", value=keys, rule=KEYS_RULE)
     return [require_key(key, ParameterInvalid) for key in keys]
 
 

@@ -20,9 +20,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.errors import ParameterInvalid, shown
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME
-from clickcurve.problem import shown
 
 EPOCH = datetime(1970, 1, 1)
 _SECOND = timedelta(seconds=1)

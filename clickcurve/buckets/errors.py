@@ -1,10 +1,33 @@
 """One family of errors, split by fault. Each says what is wrong in a sentence and carries its data.
 
 `status` is the HTTP status it suggests, so that the parts below the server need not know a web framework; `field`,
-`value` and `rule` are filled where one input is to blame. `clickcurve.problem` makes answers of them.
+`value` (short, as `shown` makes it) and `rule` are filled where one input is to blame. `clickcurve.problem` makes
+answers of them.
 """
 
 from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+Plain: TypeAlias = str | int | float | bool | None
+
+_SHOWN_CHARACTERS = 200
+
+
+def shown(value: object) -> Plain:
+    """Returns the value as an answer may hold it: short, and valid in UTF-8 and JSON."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else shown(str(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        value = value[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace")
+    text = str(value)
+    cut = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+    return cut.encode("utf-8", "backslashreplace").decode()
 
 
 class ClickcurveError(Exception):
@@ -27,7 +50,7 @@ class ClickcurveError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.field = field
-        self.value = value
+        self.value = shown(value)
         self.rule = rule
 
 

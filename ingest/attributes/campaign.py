@@ -9,7 +9,6 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from clickcurve.buckets.errors import HitRejected
-from clickcurve.problem import shown
 from ingest.attributes.text import text_of
 
 SOURCE_BYTES = 64
@@ -35,7 +34,7 @@ def source_of(value: object) -> str:
 def utm_of(value: object) -> dict[str, str]:
     """Returns the fields of the object `utm` of a hit by name; raises HitRejected if it is not valid."""
     if not isinstance(value, Mapping):
-        raise HitRejected("utm must be an object", field="utm", value=shown(value), rule=UTM_RULE)
+        raise HitRejected("utm must be an object", field="utm", value=value, rule=UTM_RULE)
     return {
         name: text_of(value[name], f"utm.{name}", UTM_RULE, UTM_BYTES) for name in UTM if value.get(name) is not None
     }

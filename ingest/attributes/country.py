@@ -17,7 +17,6 @@ import iptocc
 import maxminddb
 
 from clickcurve.buckets.errors import HitRejected, SettingInvalid
-from clickcurve.problem import shown
 
 BUILTIN, OFF = "builtin", "off"
 UNKNOWN = ""
@@ -49,7 +48,7 @@ def country_of_field(value: object) -> str:
     """Returns the country in the field `country` of a hit, in capitals; raises HitRejected if it is none."""
     if isinstance(value, str) and len(value) == 2 and value.isascii() and value.isalpha():
         return value.upper()
-    raise HitRejected("country is not a code", field="country", value=shown(value), rule=COUNTRY_RULE)
+    raise HitRejected("country is not a code", field="country", value=value, rule=COUNTRY_RULE)
 
 
 def _builtin(address: str) -> str:

@@ -15,7 +15,6 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from clickcurve.buckets.errors import HitRejected
-from clickcurve.problem import shown
 from ingest.attributes.agent import AGENT_CHARACTERS, NO_AGENT, Agent, AgentReader
 from ingest.attributes.bot_rules import NO_RULE, BotRules
 from ingest.attributes.campaign import UTM, source_of, utm_of
@@ -352,7 +351,7 @@ class ProfileReader:
             return {}
         tags = _object_of(value)
         if not isinstance(tags, dict) or len(tags) > TAGS:
-            raise HitRejected("tags must be an object of short texts", field="tags", value=shown(value), rule=TAGS_RULE)
+            raise HitRejected("tags must be an object of short texts", field="tags", value=value, rule=TAGS_RULE)
         tag_values = {}
         for name in self._tags:
             if tags.get(name) is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from clickcurve.buckets.errors import HitRejected
-from clickcurve.problem import shown
 
 VALUE_BYTES = 100
 CUT = "…"
@@ -18,11 +17,11 @@ CONTROL_RULE = "no control characters and no lone surrogates"
 def text_of(value: object, field: str, rule: str, longest: int) -> str:
     """Returns a text of at most `longest` bytes of UTF-8; raises HitRejected for any other value."""
     if not isinstance(value, str):
-        raise HitRejected(f"{field} must be a string", field=field, value=shown(value), rule=rule)
+        raise HitRejected(f"{field} must be a string", field=field, value=value, rule=rule)
     if _CONTROL.search(value):
-        raise HitRejected(f"{field} holds a control character", field=field, value=shown(value), rule=CONTROL_RULE)
+        raise HitRejected(f"{field} holds a control character", field=field, value=value, rule=CONTROL_RULE)
     if len(value) * 4 > longest and len(value.encode()) > longest:
-        raise HitRejected(f"{field} is too long", field=field, value=shown(value), rule=rule)
+        raise HitRejected(f"{field} is too long", field=field, value=value, rule=rule)
     return value
 
 

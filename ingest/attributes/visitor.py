@@ -13,7 +13,6 @@ from hashlib import blake2b
 from clickcurve.buckets.breakdowns.visitors import HASH_BYTES
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.keys import GROUP_BYTES
-from clickcurve.problem import shown
 from ingest.attributes.country import address_of
 from ingest.attributes.text import text_of
 
@@ -40,7 +39,7 @@ def require_visitor(value: object) -> None:
 def require_groups(value: object) -> None:
     """Raises HitRejected unless the field `groups` of a hit is valid."""
     if not isinstance(value, list) or len(value) > GROUPS:
-        raise HitRejected("groups is not a valid list", field="groups", value=shown(value), rule=GROUPS_RULE)
+        raise HitRejected("groups is not a valid list", field="groups", value=value, rule=GROUPS_RULE)
     for name in value:
         require_group(name, "groups", GROUPS_RULE)
 

@@ -18,10 +18,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw
 
-from clickcurve.buckets.errors import BodyUnreadable, HitRejected
+from clickcurve.buckets.errors import BodyUnreadable, HitRejected, shown
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import group_key, is_key
-from clickcurve.problem import shown
 from ingest.batch import SourceStep
 from ingest.hit import COUNT_MAX, HIT_RULE, JsonHit, NoHit, RawHits
 from ingest.imports.history_line import Wide, history_steps
@@ -159,7 +158,7 @@ class ChunkReader:
             if sums.refusals.are_explained():
                 sums.add(_NO_OBJECT, _is_bot)
             else:
-                sums.refuse(HitRejected(f"not an object: {error}", field="hit", value=shown(line), rule=HIT_RULE))
+                sums.refuse(HitRejected(f"not an object: {error}", field="hit", value=line, rule=HIT_RULE))
 
     # --- a value ------------------------------------------------------------------------------------------------
     def _read_value(self, value: bytes, sums: RequestSums) -> Iterator[None]:

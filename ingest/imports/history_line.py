@@ -30,10 +30,9 @@ from enum import StrEnum
 import msgspec
 
 from clickcurve.buckets.breakdowns.breakdown import CUT_OFF, CUT_SLACK
-from clickcurve.buckets.errors import HitRejected, SettingInvalid
+from clickcurve.buckets.errors import HitRejected, SettingInvalid, shown
 from clickcurve.buckets.ladder import HOUR_S, Ladder, fold_day
 from clickcurve.keys import GROUP_RULE, require_key
-from clickcurve.problem import shown
 from clickcurve.times import iso_seconds
 from ingest.attributes.dimensions import BOT, DIMENSION_RULE, dimensions_of
 from ingest.attributes.text import VALUE_BYTES, cut, text_of
@@ -125,7 +124,7 @@ def history_steps(line: bytes, moment: Moment, ladder: Ladder, wide: Wide) -> Ge
     try:
         values = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HitRejected(f"not a line of history: {error}", field="history", value=shown(line)) from None
+        raise HitRejected(f"not a line of history: {error}", field="history", value=line) from None
     key = _name_of(values)
     buckets = yield from _bucket_steps(values, moment, ladder, wide)
     history = History(key, _opening(values, buckets), is_group=values.group is not None)
@@ -154,7 +153,7 @@ def _name_of(values: HistoryLine) -> str:
         return require_key(values.key, HitRejected)
     if values.key is not None:
         detail = "a line is about a link or about a group, not both"
-        raise HitRejected(detail, field="group", value=shown(values.group), rule=SUBJECT_RULE)
+        raise HitRejected(detail, field="group", value=values.group, rule=SUBJECT_RULE)
     require_group(values.group, "group", GROUP_RULE)
     return values.group
 
@@ -166,7 +165,7 @@ def _value_steps(
     try:
         dimensions_of(list(by))
     except SettingInvalid as error:
-        raise HitRejected(error.detail, field="by", value=shown(error.value), rule=DIMENSION_RULE) from None
+        raise HitRejected(error.detail, field="by", value=error.value, rule=DIMENSION_RULE) from None
     for name, buckets in by.items():
         recorded = 0
         for number, (raw_start, _, values, other, slack) in enumerate(buckets, 1):
@@ -174,10 +173,10 @@ def _value_steps(
                 yield
             start = ts_of(raw_start, moment)
             if start % HOUR_S or not 0 <= slack <= other or (other and not slack):
-                raise HitRejected(f"a bucket of {name} is not valid", field="by", value=shown(raw_start), rule=BY_RULE)
+                raise HitRejected(f"a bucket of {name} is not valid", field="by", value=raw_start, rule=BY_RULE)
             for value, count in (*values.items(), (CUT_OFF, other), (CUT_SLACK, slack)):
                 if value not in (CUT_OFF, CUT_SLACK) and cut(text_of(value, "by", BY_RULE, VALUE_BYTES)) != value:
-                    raise HitRejected("a value is too long", field="by", value=shown(value), rule=BY_RULE)
+                    raise HitRejected("a value is too long", field="by", value=value, rule=BY_RULE)
                 if _count("by", count):
                     history.values.append((name, start, value, count))
                     recorded += count if value != CUT_SLACK else 0
@@ -257,9 +256,7 @@ def _opening(values: HistoryLine, buckets: Sequence[_Bucket]) -> int:
 
 def _count(name: str, value: int) -> int:
     if not 0 <= value <= MAX_COUNT:
-        raise HitRejected(
-            f"{name} is out of range", field=name, value=shown(value), rule=f"an integer from 0 to {MAX_COUNT}"
-        )
+        raise HitRejected(f"{name} is out of range", field=name, value=value, rule=f"an integer from 0 to {MAX_COUNT}")
     return value
 
 
@@ -267,6 +264,6 @@ def _when(name: str, value: _When | None) -> int | None:
     if isinstance(value, str):
         seconds = iso_seconds(value)
         if seconds is None:
-            raise HitRejected(f"{name} is not a time", field=name, value=shown(value), rule="epoch seconds or ISO 8601")
+            raise HitRejected(f"{name} is not a time", field=name, value=value, rule="epoch seconds or ISO 8601")
         return seconds
     return None if value is None else int(value // 1)

@@ -20,7 +20,6 @@ from typing import Final
 import msgspec
 
 from clickcurve.buckets.errors import BodyUnreadable, HitRejected, MediaTypeUnsupported
-from clickcurve.problem import shown
 from ingest.hit import HIT_RULE, JsonHit, NoHit, PlainHit, RawHits
 from ingest.reading.json_array import (
     BODY_RULE,
@@ -40,6 +39,7 @@ from ingest.reading.json_hit import (
     Way,
     check_json,
     decoded_steps,
+    decoders_of,
     read_event,
     read_hit,
 )
@@ -59,6 +59,7 @@ WAYS: Final = (
     Way(PlainHitBesideOthers, lambda hits: RawHits(plain=hits), step_hits=None),
     Way(JsonHit, lambda hits: RawHits(json=hits), narrows=True),
 )
+_ONE: Final = [decoders_of(way.shape).object for way in WAYS]
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -95,14 +96,14 @@ def media_of(header: str) -> Media:
 
 def _unsupported(detail: str, header: str) -> MediaTypeUnsupported:
     rule = ", ".join(media.value for media in Media) + ", in UTF-8"
-    return MediaTypeUnsupported(detail, field="Content-Type", value=shown(header), rule=rule)
+    return MediaTypeUnsupported(detail, field="Content-Type", value=header, rule=rule)
 
 
 def read_one(body: bytes) -> PlainHit | JsonHit | None:
     """Reads a body that is one object with fields of the right types; None for any other."""
-    for way in WAYS:
+    for decode in _ONE:
         try:
-            return way.decode(Form.object, body)  # type: ignore[no-any-return]
+            return decode(body)  # type: ignore[no-any-return]
         except UNREADABLE:
             pass
     return None
@@ -143,7 +144,7 @@ class _Reader:
         value = body[start:] if start else body
         if not value.startswith(b"{"):
             what = "is neither an object nor an array" if value else "is empty"
-            raise BodyUnreadable(f"the body {what}", value=shown(value) if value else None, rule=BODY_RULE)
+            raise BodyUnreadable(f"the body {what}", value=value or None, rule=BODY_RULE)
         steps = self._decoded(Form.object, value)
         yield from (RawHits(odd=[self._element(value)]),) if steps is None else steps
 
@@ -192,7 +193,7 @@ class _Reader:
                 return _NO_OBJECT
             self._to_explain -= 1
             detail = f"the line is not JSON: {error}"
-            return NoHit(HitRejected(detail, field="hit", value=shown(line), rule=HIT_RULE))
+            return NoHit(HitRejected(detail, field="hit", value=line, rule=HIT_RULE))
 
     # --- an array -----------------------------------------------------------------------------------------------
     def read_array(self, body: bytes, start: int) -> Steps:

@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterator
 
 from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable, ExtraMissing, MediaTypeUnsupported
 from clickcurve.extras import extra_for
-from clickcurve.problem import shown
 
 BODY_BYTES = 64 * 1024 * 1024
 
@@ -41,7 +40,7 @@ def coding_of(header: str) -> str | None:
         return "gzip"
     what = "is not one that is read here" if len(codings) == 1 else "is several on top of one another"
     rule = "gzip, zstd or identity, one of them"
-    raise MediaTypeUnsupported(f"the body's encoding {what}", field="Content-Encoding", value=shown(header), rule=rule)
+    raise MediaTypeUnsupported(f"the body's encoding {what}", field="Content-Encoding", value=header, rule=rule)
 
 
 def decoded(body: bytes, coding: str, limit: int) -> Iterator[bytes]:

@@ -27,7 +27,7 @@ from clickcurve.buckets.errors import (
     ParameterInvalid,
 )
 from clickcurve.keys import key_in_path
-from clickcurve.problem import problem, problem_answer, shown
+from clickcurve.problem import problem, problem_answer
 from clickcurve.waiting import in_thread
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
@@ -94,9 +94,8 @@ class _Request:
         if not self.names:
             return None
         if len(self.names) > 1 or not is_id(self.names[0].decode("latin-1")):
-            value = shown(b", ".join(self.names))
             detail = "the Idempotency-Key is empty, too long, not visible ASCII, or given twice"
-            raise ParameterInvalid(detail, field="Idempotency-Key", value=value, rule=ID_RULE)
+            raise ParameterInvalid(detail, field="Idempotency-Key", value=b", ".join(self.names), rule=ID_RULE)
         return self.names[0].decode("ascii")
 
 
@@ -263,7 +262,7 @@ class HitRoutes:
             return problem_answer(404, "not found", "a slash in a key is written %2F")
         if scope["query_string"]:
             detail = "one hit by path has no query parameters; a hit with time, count or id is sent to /v1/hits"
-            raise ParameterInvalid(detail, field="query", value=shown(scope["query_string"]), rule="no query")
+            raise ParameterInvalid(detail, field="query", value=scope["query_string"], rule="no query")
         return await self._take_path(raw_path[len(HIT) :], request, receive)
 
     async def _take_path(self, raw: bytes, request: _Request, receive: Receive) -> Answer:

@@ -22,7 +22,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from clickcurve.buckets.errors import HitRejected
-from clickcurve.problem import shown
 from ingest.hit import HIT_RULE, ID_CHARACTERS, EventId, JsonHit, NoHit, RawHits
 
 # A longer hit is refused unread: to read it would hold up all others. Only fields that are ignored can be so long.
@@ -248,7 +247,7 @@ def _event_text(event: dict[str, object], name: str) -> str:
 
 def _event_rejected(name: str, value: object, rule: str) -> HitRejected:
     what = "is missing" if value is None else "is not what the event of a hit holds"
-    return HitRejected(f"{name} of the event {what}", field=name, value=shown(value), rule=rule)
+    return HitRejected(f"{name} of the event {what}", field=name, value=value, rule=rule)
 
 
 def object_fields(value: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[str, object]:
@@ -258,7 +257,7 @@ def object_fields(value: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[s
     """
     if len(value) > HIT_BYTES:
         detail, rule = f"the hit has {len(value):,} bytes", f"at most {HIT_BYTES:,} bytes"
-        raise HitRejected(detail, field="hit", value=shown(value), rule=rule)
+        raise HitRejected(detail, field="hit", value=value, rule=rule)
     if not value.startswith(b"{"):
         check_json(value)
         raise _no_object(value)
@@ -279,7 +278,7 @@ def object_fields(value: bytes, decoder: msgspec.json.Decoder[_Shape]) -> dict[s
 
 
 def _no_object(value: bytes) -> HitRejected:
-    return HitRejected("a hit is a JSON object", field="hit", value=shown(value), rule=HIT_RULE)
+    return HitRejected("a hit is a JSON object", field="hit", value=value, rule=HIT_RULE)
 
 
 def check_json(value: bytes) -> None:

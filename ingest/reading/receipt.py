@@ -14,8 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from clickcurve.buckets.errors import HitRejected
-from clickcurve.problem import shown
+from clickcurve.buckets.errors import HitRejected, shown
 from ingest.reading.counters import refusal_class
 
 RECEIPT_ITEMS = 1000
@@ -35,7 +34,7 @@ class Item(msgspec.Struct, frozen=True):
     @classmethod
     def refused(cls, index: int, error: HitRejected) -> Item:
         rule = f" (rule: {error.rule})" if error.rule else ""
-        return cls(index, "refused", error.field, shown(error.value), error.detail + rule)
+        return cls(index, "refused", error.field, error.value, error.detail + rule)
 
     @classmethod
     def duplicate(cls, index: int, field: str, value: str) -> Item:

@@ -12,9 +12,8 @@ from typing import Any
 
 import re2
 
-from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.errors import ParameterInvalid, shown
 from clickcurve.budget import MATCH_STEPS, spend
-from clickcurve.problem import shown
 
 MEMORY_BYTES = 1 << 20  # of a compiled expression, with what it remembers of texts
 MOST_INSTRUCTIONS = 1_000  # of it, some 500 signs: so the longest key takes 7 ms at most

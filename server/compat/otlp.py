@@ -18,9 +18,8 @@ from msgspec import Raw
 from msgspec.json import Decoder
 
 from clickcurve.asgi import read_bounded
-from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported
+from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported, shown
 from clickcurve.budget import Cost, spend
-from clickcurve.problem import shown
 from clickcurve.routes import json_answer
 from server.compat.hit_sender import HitSender, SentHits
 

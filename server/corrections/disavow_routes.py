@@ -16,7 +16,6 @@ from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, disav
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid, RowCorrupt
 from clickcurve.buckets.ladder import END_OF_TIME, fold_day
 from clickcurve.keys import ALL, KEY_BYTES, KEY_RULE, Subject, group_subject, link_subject
-from clickcurve.problem import shown
 from clickcurve.routes import RawPathRoute, group_of_path, json_answer, key_of_path, raw_query
 from clickcurve.waiting import in_thread
 from query.http.openapi import TEXT, describe_route
@@ -81,12 +80,12 @@ class _Rules:
             raise BodyUnreadable("the body is not an object of texts", rule=_BODY_RULE) from None
         if len(asked) != 1:
             detail = f"the body names {len(asked)} dimensions"
-            raise ParameterInvalid(detail, field="body", value=shown(", ".join(asked)), rule=_BODY_RULE)
+            raise ParameterInvalid(detail, field="body", value=", ".join(asked), rule=_BODY_RULE)
         ((dimension, value),) = asked.items()
         allowed = [name for name in self.dimensions if name != BOT]
         if dimension not in allowed:
             detail = f"hits are not broken down by {dimension!r}, or its values are those of bots"
-            raise ParameterInvalid(detail, field="dimension", value=shown(dimension), rule=", ".join(allowed))
+            raise ParameterInvalid(detail, field="dimension", value=dimension, rule=", ".join(allowed))
         if value == NOT_GIVEN:
             detail = "hits that gave no value cannot be called bots by that"
             raise ParameterInvalid(detail, field=dimension, value=value, rule="a value that is not empty")
@@ -151,7 +150,7 @@ class _Rules:
             if each.rule.id == rule_id:
                 return each
         detail = "there is no rule with this id"
-        raise RuleUnknown(detail, field="id", value=shown(rule_id), rule="an id of GET /v1/disavow")
+        raise RuleUnknown(detail, field="id", value=rule_id, rule="an id of GET /v1/disavow")
 
 
 def disavow_routes(
@@ -254,7 +253,7 @@ def _prefix_in(given: dict[str, str]) -> str:
     """Takes the beginning of keys out of the parameters; empty: all keys."""
     prefix = given.pop("prefix", "")
     if len(prefix.encode()) > KEY_BYTES:
-        raise ParameterInvalid("no key is that long", field="prefix", value=shown(prefix), rule=KEY_RULE)
+        raise ParameterInvalid("no key is that long", field="prefix", value=prefix, rule=KEY_RULE)
     return prefix
 
 

@@ -12,7 +12,6 @@ from clickcurve.asgi import read_bounded
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid, SettingInvalid
 from clickcurve.keys import GROUP_BYTES, GROUP_RULE, group_key, group_of, link_key, link_of, require_key
-from clickcurve.problem import shown
 from clickcurve.routes import json_answer
 from clickcurve.waiting import in_thread
 from ingest.attributes.dimensions import BOT, DIMENSION_RULE, dimensions_of
@@ -42,13 +41,13 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
         """Returns the stored key of the one row that is meant; None: all."""
         if self.key is not None and self.group is not None:
             detail = "both a link and a group are named"
-            raise ParameterInvalid(detail, field="group", value=shown(self.group), rule="key, or group, or neither")
+            raise ParameterInvalid(detail, field="group", value=self.group, rule="key, or group, or neither")
         if self.key is not None:
             return link_key(require_key(self.key, ParameterInvalid))
         if self.group is None:
             return None
         if not self.group or len(self.group.encode("utf-8", "surrogatepass")) > GROUP_BYTES:
-            raise ParameterInvalid("not a name of a group", field="group", value=shown(self.group), rule=GROUP_RULE)
+            raise ParameterInvalid("not a name of a group", field="group", value=self.group, rule=GROUP_RULE)
         return group_key(self.group)
 
 
@@ -61,7 +60,7 @@ def _asked_in(body: bytes) -> _Asked:
         dimensions_of((asked.dimension,))
     except SettingInvalid:
         detail = "this is not a dimension"
-        raise ParameterInvalid(detail, field="dimension", value=shown(asked.dimension), rule=DIMENSION_RULE) from None
+        raise ParameterInvalid(detail, field="dimension", value=asked.dimension, rule=DIMENSION_RULE) from None
     if asked.dimension == BOT:
         rule = "a dimension whose values come from visitors"
         raise ParameterInvalid("names of bots come from the settings", field="dimension", value=BOT, rule=rule)
@@ -102,7 +101,7 @@ def erase_routes(
             if erasure.id == erasure_id:
                 return erasure
         detail = "there is no erasure with this id, or it was done more than 8 days ago"
-        raise ErasureUnknown(detail, field="id", value=shown(erasure_id), rule="an id that POST /v1/words/erase gave")
+        raise ErasureUnknown(detail, field="id", value=erasure_id, rule="an id that POST /v1/words/erase gave")
 
     def answer(erasure_id: str) -> dict[str, Any]:
         erasure = found(erasure_id)

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.breakdowns.disavow import CalledLink, Correction, call_back, called_values, disavow, reconcile
 from clickcurve.buckets.breakdowns.erased import ERASED
-from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, ParameterInvalid, RowCorrupt
+from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, ParameterInvalid, RowCorrupt, shown
 from clickcurve.keys import link_of, moved_key
-from clickcurve.problem import shown
 from clickcurve.waiting import in_thread
 from ingest.corrections import Corrector, ErasedAhead
 from ingest.owner import Owner
@@ -211,7 +210,7 @@ class Corrections:
             if walked.links >= DRY_RUN_LINKS:
                 detail = f"there are more than {DRY_RUN_LINKS:,} links whose keys begin with {rule.prefix!r}"
                 limit = f"a dry run of at most {DRY_RUN_LINKS:,} links"
-                raise ParameterInvalid(detail, field="prefix", value=shown(rule.prefix), rule=limit)
+                raise ParameterInvalid(detail, field="prefix", value=rule.prefix, rule=limit)
             keys, after = await self._links_after(rule, walked.after)
             sums, left_out = _Sums(rule, walked), 0
             for key in keys:

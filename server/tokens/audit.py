@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from clickcurve.access import access
+from clickcurve.buckets.errors import shown
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.limiter.rule import Rule
-from clickcurve.problem import shown
 from clickcurve.waiting import in_thread
 from server.logs import log
 from storage.contract import AUDIT, LIMITS, Store

@@ -15,9 +15,8 @@ from pathlib import Path
 import msgspec
 
 from clickcurve.access import PREFIX_BYTES, PREFIX_RULE, group_of_prefix
-from clickcurve.buckets.errors import ParameterInvalid, SettingInvalid
+from clickcurve.buckets.errors import ParameterInvalid, SettingInvalid, shown
 from clickcurve.keys import GROUP_BYTES, GROUP_RULE
-from clickcurve.problem import shown
 from server.settings.values import LEAST_TOKEN
 
 NAME_CHARS = 100
@@ -84,18 +83,18 @@ class TokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.prefix is None:
             if self.group is not None:
                 detail, rule = "the token has a group and no prefix", "a group stands beside a prefix"
-                raise ParameterInvalid(detail, field="group", value=shown(self.group), rule=rule)
+                raise ParameterInvalid(detail, field="group", value=self.group, rule=rule)
             return msgspec.structs.replace(self, scopes=scopes)
         if Scope.admin in scopes:
             rule = "scopes write and read"
             raise ParameterInvalid("a token with a prefix cannot administer", field="scopes", value="admin", rule=rule)
         if not 0 < _size(self.prefix) <= PREFIX_BYTES:
             detail = "the prefix cannot be used"
-            raise ParameterInvalid(detail, field="prefix", value=shown(self.prefix), rule=PREFIX_RULE)
+            raise ParameterInvalid(detail, field="prefix", value=self.prefix, rule=PREFIX_RULE)
         group = group_of_prefix(self.prefix) if self.group is None else self.group
         if not 0 < _size(group) <= GROUP_BYTES:
             detail = "the token needs a group for its hits" if self.group is None else "no group has such a name"
-            raise ParameterInvalid(detail, field="group", value=shown(group), rule=GROUP_RULE)
+            raise ParameterInvalid(detail, field="group", value=group, rule=GROUP_RULE)
         return msgspec.structs.replace(self, scopes=scopes, group=group)
 
 

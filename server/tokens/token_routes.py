@@ -10,7 +10,6 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid
-from clickcurve.problem import shown
 from clickcurve.routes import json_answer
 from clickcurve.times import parse_time, require_in_range
 from clickcurve.waiting import in_thread
@@ -101,7 +100,7 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
         token_id = str(request.path_params["id"])
         if all(token.id != token_id for token in await in_thread("reading tokens", book.all)):
             detail = "the store has no token with this id"
-            raise TokenUnknown(detail, field="id", value=shown(token_id), rule="an id of GET /v1/tokens")
+            raise TokenUnknown(detail, field="id", value=token_id, rule="an id of GET /v1/tokens")
         await audit.note_request("token revoked", token_id)
         await in_thread("revoking a token", book.remove, token_id)
         await tokens.refresh()

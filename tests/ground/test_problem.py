@@ -13,8 +13,9 @@ from clickcurve.buckets.errors import (
     MethodNotAllowed,
     ParameterInvalid,
     StoreUnavailable,
+    shown,
 )
-from clickcurve.problem import error_headers, problem, problem_answer, problem_body, shown
+from clickcurve.problem import error_headers, problem, problem_answer, problem_body
 
 FAMILY = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, ClickcurveError)]
 

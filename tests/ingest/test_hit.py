@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickcurve.buckets.errors import HitRejected
+from clickcurve.buckets.errors import HitRejected, shown
 from clickcurve.keys import require_key
-from clickcurve.problem import shown
 from ingest.hit import (
     FUTURE,
     FUTURE_RULE,

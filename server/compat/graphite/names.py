@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote
 
-from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.errors import ParameterInvalid, shown
 from clickcurve.budget import RequestTooCostly
-from clickcurve.problem import shown
 from server.compat.expressions import Expression
 
 CLICKS = "clicks"

@@ -13,8 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.problem import shown
+from clickcurve.buckets.errors import ParameterInvalid, shown
 from clickcurve.times import UNITS_S, parse_length
 
 METRIC = "clicks"
