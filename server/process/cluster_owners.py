@@ -151,6 +151,8 @@ class ClusterOwners:
         """Finds the closed owners that nobody has folded today. The first process that notes its name does it."""
         today, process = self._fold_day(), self.presence.process
         closed = {each.record.owner for each in self.presence.records if each.record.state == CLOSED}
+        if self.own is not None:
+            closed.discard(self.own.held.owner)  # it was closed in a round from before it was taken
         mine = {each.record.owner for each in self.presence.records if each.record.holder.startswith(f"{process}.")}
         self._to_fold &= closed | mine
         self._seen_closed = {owner: day for owner, day in self._seen_closed.items() if owner in closed | mine}

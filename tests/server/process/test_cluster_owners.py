@@ -243,6 +243,19 @@ async def test_a_closed_owner_is_folded_once_a_day_by_one_of_all(cluster: Cluste
         assert [await each.metric("adopted_owners_total") for each in (first, second)] == [0, 0]
 
 
+async def test_a_server_does_not_fold_the_owner_that_it_holds_as_a_closed_one(
+    cluster: Cluster, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start() as first:
+        await first.post("launch")
+    monkeypatch.setattr(presence, "ROUND_S", 3_600)  # what it knows of owners stays as it was before it took one
+    async with start() as second:
+        held = cluster.record(1).record
+        await second.look()
+        assert (await second.post("launch")).status_code == 200
+        assert (cluster.record(1).record.last_claim, await second.total("launch")) == (held.last_claim, 2)
+
+
 async def test_it_is_not_ready_while_the_cluster_does_not_answer(cluster: Cluster, start: Start) -> None:
     async with start() as server:
         assert (await server.get("/readyz?for=write"))["ready"]
