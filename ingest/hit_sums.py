@@ -1,21 +1,22 @@
-"""Hits summed into a batch: counts by minute, and attributes by hour, of links and of groups."""
+"""Hits summed into a batch: counts by minute, and attributes by hour, of links and of groups; many hits in columns."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, compress, repeat
 from operator import and_, or_
+from typing import Any
 
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.times import YEARS
-from ingest.attributes.columns import HitColumns
 from ingest.attributes.dimensions import BOT
 from ingest.attributes.numbered_profiles import NumberedProfiles, ProfileRow
-from ingest.attributes.profile import JudgedAgent, Profile, ProfileReader
+from ingest.attributes.profile import HitColumns, JudgedAgent, Profile, ProfileReader
 from ingest.attributes.visitor import visitor_hash, who_of
 from ingest.batch import (
     AttributeCounts,
@@ -36,7 +37,7 @@ COUNTED_BY_C = 24  # hits of one minute from which on a Counter is faster: the d
 # Dimension, start of an hour, value, count: what is known of a past.
 PastValues = Iterable[tuple[str, int, str, int]]
 
-_NO_ATTRIBUTES = frozenset(("key", "ts", "counts", "id", "groups"))
+_NO_ATTRIBUTES = frozenset(("key", "ts", "count", "id", "groups"))
 
 _no_visitors: Callable[[], defaultdict[str, list[int]]] = partial(defaultdict, list)
 
@@ -120,30 +121,25 @@ class KeyedSums:
             some_keys, some_numbers = [keys[place] for place in places], [numbers[place] for place in places]
             self.hours[hour].extend(some_keys, some_numbers, [counts[place] for place in places] if counts else ())
 
-    def add_columns(
-        self, hits: HitColumns, given: Set[str], times: Sequence[int], reader: ProfileReader, is_bot: Judge
-    ) -> None:
-        """Adds hits of these times without ids and groups; raises HitRejected, and adds none, if one breaks a rule.
-
-        given: the fields that some of them have.
-        """
+    def add_columns(self, hits: HitColumns, times: Sequence[int], reader: ProfileReader, is_bot: Judge) -> None:
+        """Adds hits of these times without ids and groups; raises HitRejected, and adds none, if one breaks a rule."""
         # Of a thousand hits from an access log most combinations of attributes are new to their batch, half are new to
         # the server. So nothing is kept by combination: each field is looked up by itself, and a row of what was found
         # gets its number in C. With an object for each combination a hit took three times as long.
-        counts = [count or 1 for count in hits.counts] if "counts" in given else []
-        if given <= _NO_ATTRIBUTES:
-            count_hits(self.people, hits.key, times, counts or None)
+        keys, counts = hits["key"], [count or 1 for count in hits.get("count", ())]
+        if hits.keys() <= _NO_ATTRIBUTES:
+            count_hits(self.people, keys, times, counts or None)
             return
-        agents = reader.judged(hits.ua, is_bot)
-        columns, has_profile = reader.value_columns(hits, given, agents)
-        are_bots, names = _judged(hits, given, agents, reader)
+        agents = reader.judged(column_of(hits, "ua"), is_bot)
+        columns, has_profile = reader.value_columns(hits, agents)
+        are_bots, names = _judged(hits, agents, reader)
         if True not in are_bots:
-            count_hits(self.people, hits.key, times, counts or None)
+            count_hits(self.people, keys, times, counts or None)
         else:
             are_people = [not bot for bot in are_bots]
             for chosen, by_minute in ((are_people, self.people), (are_bots, self.bots)):
-                keys, some_times, some_counts = _chosen(chosen, hits.key, times, counts)
-                count_hits(by_minute, keys, some_times, some_counts or None)
+                some_keys, some_times, some_counts = _chosen(chosen, keys, times, counts)
+                count_hits(by_minute, some_keys, some_times, some_counts or None)
         if not (reader.dimensions or reader.wants_bots):
             return
         profiles = self.profiles
@@ -164,9 +160,9 @@ class KeyedSums:
         elif True in are_bots:
             has_profile = are_people if has_profile is None else list(map(and_, has_profile, are_people))
         if has_profile is None:
-            self.add_rows(hits.key, times, rows, counts)
+            self.add_rows(keys, times, rows, counts)
         else:
-            keys, times, counts = _chosen(has_profile, hits.key, times, counts)
+            keys, times, counts = _chosen(has_profile, keys, times, counts)
             self.add_rows(keys, times, compress(rows, has_profile), counts)
 
     def _add_visitors(
@@ -174,7 +170,8 @@ class KeyedSums:
     ) -> list[bool]:
         """Adds the visitors of people's hits; returns whose are known."""
         visitor_known = []
-        for key, t, bot, *fields in zip(hits.key, times, are_bots, hits.visitor, hits.ip, hits.ua, strict=True):
+        fields_of_hits = zip(*(column_of(hits, name) for name in ("visitor", "ip", "ua")), strict=True)
+        for key, t, bot, fields in zip(hits["key"], times, are_bots, fields_of_hits, strict=True):
             day = t - t % DAY_S
             salt, who = salts.get(day), None if bot else who_of(*fields)
             visitor_known.append(bool(salt and who))
@@ -212,21 +209,35 @@ class KeyedSums:
         return GroupCounts(self.people, self.bots, self.attributes())
 
 
-def _judged(
-    hits: HitColumns, given: Set[str], agents: Sequence[JudgedAgent], reader: ProfileReader
-) -> tuple[list[bool], list[str]]:
+def columns_of(hits: Sequence[Struct]) -> HitColumns:
+    """Returns the columns of some hits of one shape, one at least."""
+    nothing = (None,) * len(hits)
+    columns = zip(hits[0].__struct_fields__, zip(*map(astuple, hits), strict=True), strict=True)
+    return {name: column for name, column in columns if column != nothing}
+
+
+def column_of(hits: HitColumns, name: str) -> Sequence[Any]:
+    """Returns a field of all hits, None for each that lacks it."""
+    return hits[name] if name in hits else (None,) * len(hits["key"])
+
+
+def where(hits: HitColumns, chosen: Sequence[bool]) -> HitColumns:
+    """Returns the columns of the chosen hits alone."""
+    return {name: tuple(compress(column, chosen)) for name, column in hits.items()}
+
+
+def _judged(hits: HitColumns, agents: Sequence[JudgedAgent], reader: ProfileReader) -> tuple[list[bool], list[str]]:
     """Returns which hits are bots', and the names of those bots."""
     are_bots, names = [agent.is_bot for agent in agents], [agent.name for agent in agents]
-    if not given.isdisjoint(reader.bot_rules.fields):
+    if not reader.bot_rules.fields.isdisjoint(hits):
         # A rule names what it takes; the bots that agents tell keep the names that they have.
-        rules = reader.bot_rules.rules_of(hits.ip, hits.ref, hits.ua)
+        rules = reader.bot_rules.rules_of(*(column_of(hits, name) for name in ("ip", "ref", "ua")))
         names = [name if bot else rule or name for name, bot, rule in zip(names, are_bots, rules, strict=True)]
         are_bots = [bot or bool(rule) for bot, rule in zip(are_bots, rules, strict=True)]
-    if "bot" in given:
-        names = [
-            name if sent is None else agent.name for name, sent, agent in zip(names, hits.bot, agents, strict=True)
-        ]
-        are_bots = [judged if sent is None else sent for judged, sent in zip(are_bots, hits.bot, strict=True)]
+    if "bot" in hits:
+        said = hits["bot"]
+        names = [name if sent is None else agent.name for name, sent, agent in zip(names, said, agents, strict=True)]
+        are_bots = [judged if sent is None else sent for judged, sent in zip(are_bots, said, strict=True)]
     return are_bots, names
 
 

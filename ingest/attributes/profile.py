@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 from sys import intern
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from clickcurve.buckets.errors import HitRejected
 from ingest.attributes.agent import AGENT_CHARACTERS, NO_AGENT, Agent, AgentReader
 from ingest.attributes.bot_rules import NO_RULE, BotRules
 from ingest.attributes.campaign import UTM, source_of, utm_of
-from ingest.attributes.columns import HitColumns, first_given
 from ingest.attributes.country import OFF, UNKNOWN, CountryOf, address_of, country_of_field, country_reader
 from ingest.attributes.dimensions import BOT, TAG, TAG_BYTES
 from ingest.attributes.language import language_of
@@ -39,6 +38,9 @@ REFERRER_CHARACTERS = 256
 PROFILES_KEPT = 32_768
 OTHERS_CHARACTERS = 512  # of the other fields together
 UTM_: Final = "utm_"
+# Hits in columns, by field: a column is looked at by one call of C, where each hit alone costs some of Python. The
+# fields that no hit has are left out; None where a hit lacks a field that others have.
+HitColumns: TypeAlias = Mapping[str, Sequence[Any]]
 
 
 class Profile(NamedTuple):
@@ -246,14 +248,14 @@ class ProfileReader:
         return JudgedAgent(browser, os, device, is_bot, NO_NAME if bot is None else bot.values[0])
 
     def value_columns(
-        self, hits: HitColumns, given: Set[str], agents: Sequence[JudgedAgent]
+        self, hits: HitColumns, agents: Sequence[JudgedAgent]
     ) -> tuple[list[Sequence[str]], list[bool] | None]:
         """Returns the values of people's hits, a column for each dimension, and which hits say any; None: all do.
 
-        given: the fields that some have. Raises HitRejected if one breaks a rule.
+        Raises HitRejected if one breaks a rule.
         """
-        by_dimension = self._columns_given(hits, given)
-        if "ua" in given:
+        by_dimension = self._by_dimension(hits)
+        if "ua" in hits:
             by_dimension |= {name: list(map(attrgetter(name), agents)) for name in self._of_agents}
         if not self.dimensions:
             return [], [False] * len(agents)
@@ -265,20 +267,23 @@ class ProfileReader:
         silent = (None,) * len(columns)
         return texts, [row != silent for row in zip(*columns, strict=True)]  # type: ignore[return-value]
 
-    def _columns_given(self, hits: HitColumns, given: Set[str]) -> dict[str, Sequence[str | None]]:
-        """Returns the values of the fields that some hits have, by dimension, without those of the agent."""
+    def _by_dimension(self, hits: HitColumns) -> dict[str, Sequence[str | None]]:
+        """Returns the values of the fields that some hits have, without those of the agent."""
         by_dimension: dict[str, Sequence[str | None]] = {}
-        if "ref" in given:
-            by_dimension["ref"] = list(map(self._referrers.__getitem__, hits.ref))
-        if "ip" in given:
-            by_dimension["country"] = list(map(self._addresses.__getitem__, hits.ip))
+        if "ref" in hits:
+            by_dimension["ref"] = list(map(self._referrers.__getitem__, hits["ref"]))
+        if "ip" in hits:
+            by_dimension["country"] = list(map(self._addresses.__getitem__, hits["ip"]))
         for name, memo in self._texts.items():
-            if name in given:
-                values = list(map(memo.__getitem__, getattr(hits, name)))
-                by_dimension[name] = first_given(values, by_dimension[name]) if name in by_dimension else values
+            if name in hits:
+                values = list(map(memo.__getitem__, hits[name]))
+                if name in by_dimension:
+                    pairs = zip(values, by_dimension[name], strict=True)
+                    values = [other if value is None else value for value, other in pairs]
+                by_dimension[name] = values
         for field, prefix, of_object in (("utm", UTM_, self._utms), ("tags", TAG, self._tagged)):
-            if field in given:
-                of_hits = list(map(of_object.__getitem__, map(pairs_of, getattr(hits, field))))
+            if field in hits:
+                of_hits = list(map(of_object.__getitem__, map(pairs_of, hits[field])))
                 names = [name for name in self.dimensions if name.startswith(prefix)]
                 by_dimension |= {name: [each.get(name) for each in of_hits] for name in names}
         return by_dimension

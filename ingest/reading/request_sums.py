@@ -6,7 +6,7 @@ has counted nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress, islice
 from operator import itemgetter
 from typing import cast
@@ -16,8 +16,7 @@ from msgspec import UNSET
 from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
 from clickcurve.times import YEARS, iso_seconds
-from ingest.attributes.columns import HitColumns, columns_of_hits, given_fields
-from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
+from ingest.attributes.profile import NO_DIMENSIONS, HitColumns, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import (
     NO_COUNT,
@@ -41,7 +40,7 @@ from ingest.hit import (
     sent_id,
     time_of,
 )
-from ingest.hit_sums import HitSums, PastValues
+from ingest.hit_sums import HitSums, PastValues, column_of, columns_of, where
 from ingest.reading.counters import IngestCounters, class_of_rule
 from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt, Refusals
 
@@ -168,8 +167,8 @@ class RequestSums:
         places: Sequence[int] = range(len(hits))
         seconds: Sequence[int | None] = (None,) * len(hits)
         if len(hits) >= IN_COLUMNS:
-            columns = columns_of_hits(hits)
-            seconds = self._seconds(columns.ts)
+            columns = columns_of(hits)
+            seconds = self._seconds(column_of(columns, "ts"))
             places = self._add_columns(columns, seconds, is_bot)
         for place in places:
             self._add_one(hits[place], is_bot, self._hits + place, seconds[place])
@@ -177,42 +176,43 @@ class RequestSums:
 
     def _add_columns(self, columns: HitColumns, seconds: Sequence[int | None], is_bot: Judge) -> Sequence[int]:
         """Adds hits in columns; returns the places of those that are to be added one by one."""
-        given, places = given_fields(columns), range(len(seconds))
+        places = range(len(seconds))
         fit: Sequence[bool] = ()
-        if "id" in given or "groups" in given or None in seconds or self._allowed.prefix:
-            covers = self._allowed.covers
+        if "id" in columns or "groups" in columns or None in seconds or self._allowed.prefix:
+            covers, ids, groups_of_hits = self._allowed.covers, column_of(columns, "id"), column_of(columns, "groups")
             fit = [
                 not (second is None or id_ or groups) and covers(key)
-                for second, id_, groups, key in zip(seconds, columns.id, columns.groups, columns.key, strict=True)
+                for second, id_, groups, key in zip(seconds, ids, groups_of_hits, columns["key"], strict=True)
             ]
             if True not in fit:
                 return places
-            columns, seconds = columns.where(fit), list(compress(seconds, fit))
+            columns, seconds = where(columns, fit), list(compress(seconds, fit))
         times = cast(Sequence[int], seconds)
         try:
-            self._sums.links.add_columns(columns, given, times, self._reader, is_bot)
+            self._sums.links.add_columns(columns, times, self._reader, is_bot)
         except HitRejected:
             return places
-        self._add_to_groups(columns, given, times, is_bot)
-        for name in given.intersection(self._reader.ignored):
-            column: Sequence[object] = getattr(columns, name)
+        self._add_to_groups(columns, times, is_bot)
+        for name in columns.keys() & self._reader.ignored:
+            column = columns[name]
             self._ignored[name] = self._ignored.get(name, 0) + len(column) - column.count(None)
         return [place for place in places if not fit[place]] if fit else []
 
-    def _add_to_groups(self, hits: HitColumns, given: Set[str], times: Sequence[int], is_bot: Judge) -> None:
+    def _add_to_groups(self, hits: HitColumns, times: Sequence[int], is_bot: Judge) -> None:
         """Adds hits that keep to all rules to the groups of their token and of their hosts."""
         own = self._allowed.group_row
         if own:
-            in_own = hits._replace(key=[own] * len(times))
-            self._sums.groups.add_columns(in_own, given, times, self._reader, is_bot)
+            in_own = {**hits, "key": [own] * len(times)}
+            self._sums.groups.add_columns(in_own, times, self._reader, is_bot)
         if not self._reader.group_by_host:
             return
-        by_host = hits._replace(key=list(map(group_of_host, hits.key)))
-        has_group = [bool(group) and group != own for group in by_host.key]
+        groups = list(map(group_of_host, hits["key"]))
+        by_host: HitColumns = {**hits, "key": groups}
+        has_group = [bool(group) and group != own for group in groups]
         if not all(has_group):
-            by_host, times = by_host.where(has_group), list(compress(times, has_group))
+            by_host, times = where(by_host, has_group), list(compress(times, has_group))
         if times:
-            self._sums.groups.add_columns(by_host, given, times, self._reader, is_bot)
+            self._sums.groups.add_columns(by_host, times, self._reader, is_bot)
 
     def _seconds(self, sent: Sequence[int | float | str | None]) -> Sequence[int | None]:
         """Returns the seconds of some hits; None for a time that no hit may have."""

@@ -14,7 +14,7 @@ from clickcurve.times import parse_length, parse_time
 from server import clock, data_folder
 from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings
-from server.cli.output import ReportingGroup, Result
+from server.cli.output import ReportingGroup, Result, note
 from server.cli.store.inspect import opened
 from server.settings.table import Settings
 from server.tokens.audit import PROMPT, AuditLog
@@ -27,12 +27,15 @@ _LIFE_UNITS_S = {"h": HOUR_S, "d": DAY_S, "w": 7 * DAY_S}
 
 
 @contextmanager
-def _token_book(settings: Settings) -> Iterator[tuple[TokenBook, AuditLog]]:
+def _token_book(settings: Settings, may_be_new: bool = False) -> Iterator[tuple[TokenBook, AuditLog]]:
     """Opens the tokens of the settings' store, which servers may use meanwhile, and its audit log."""
-    if settings.store == f"sqlite:///{settings.data}/clickcurve.db":
+    database = settings.data / "clickcurve.db"
+    if may_be_new and settings.store == f"sqlite:///{database}":
         data_folder.prepare(settings.data)
+        if not database.exists():
+            note(f"{settings.data} is a new data folder: the token is for the server that you start with it")
     instead = "set admin_token there, and make tokens by POST /v1/tokens"
-    with opened(settings.store, settings.ladder, may_be_new=True, instead=instead) as store:
+    with opened(settings.store, settings.ladder, may_be_new=may_be_new, instead=instead) as store:
         book = TokenBook(store)
         book.take_over(load_tokens(data_folder.tokens_file(settings.data)))
         yield book, AuditLog(store, clock.now)
@@ -99,7 +102,7 @@ def create_token(
     now = int(clock.now())
     wanted = tuple(map(Scope, scopes)) or (Scope.write, Scope.read)
     asked = TokenRequest(name or prefix or "", wanted, prefix, group, _end_of(expires, now)).checked(now)
-    with _token_book(settings) as (book, audit):
+    with _token_book(settings, may_be_new=True) as (book, audit):
         audit.note(PROMPT, "token made", asked.name if prefix is None else f"{asked.name} {prefix}")
         token, secret = book.add(asked, now)
     return Result([secret], [{"token": secret, **listed(token, None)}])

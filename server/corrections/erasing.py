@@ -68,7 +68,7 @@ class Erasing:
                 self._failed = None
             except ClickcurveError as error:
                 if error.detail != self._failed:  # once, not every two seconds
-                    log.warning("value not erased", extra={"reason": error.detail, "then": "it is tried again"})
+                    log.warning("erasures not checked", extra={"reason": error.detail, "then": "it is tried again"})
                 self._failed = error.detail
 
     async def _refresh(self) -> None:

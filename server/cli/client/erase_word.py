@@ -36,7 +36,7 @@ def erase_word_command() -> None:
 
 @erase_word_command.command(_ADD)
 @click.argument("dimension")
-@click.argument("source", metavar="-", type=click.Choice(["-"]))
+@click.argument("source", metavar="-")
 @click.option("--key", help="In this link only.")
 @click.option("--group", help="In this group only.")
 @with_settings("url", "token", "config")
@@ -51,6 +51,8 @@ def add_erasure(settings: Settings, dimension: str, source: str, key: str | None
       clickcurve erase-word utm_campaign - < value.txt
       clickcurve erase-word add ref - --key launch < value.txt
     """
+    if source != "-":
+        raise Failed("the value is read from standard input, so that no list of processes has it: write -", USAGE)
     meant = {"dimension": dimension, "value": _value(), "key": key, "group": group}
     with NamedServer(settings) as client:
         erasure = client.call(_PATH, {}, {name: value for name, value in meant.items() if value is not None})

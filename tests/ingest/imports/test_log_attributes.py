@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from ingest.attributes.columns import columns_of_hits
+from ingest.hit_sums import columns_of
 from ingest.imports.access_log import AccessLog
 from ingest.imports.chunk import DatedHit
 from ingest.imports.importer import dated_hits
@@ -85,5 +85,5 @@ def test_only_what_is_wanted_is_filled() -> None:
 
 
 def test_fields_of_imported_hits_stand_in_the_columns_of_their_names() -> None:
-    columns = columns_of_hits([DatedHit("a", 60, 2, bot=True, ref="x")])
-    assert (columns.key, columns.ts, columns.counts, columns.bot, columns.ref) == (("a",), (60,), (2,), (True,), ("x",))
+    columns = columns_of([DatedHit("a", 60, 2, bot=True, ref="x")])
+    assert columns == {"key": ("a",), "ts": (60,), "count": (2,), "bot": (True,), "ref": ("x",)}

@@ -67,7 +67,9 @@ def test_a_wrong_setting_ends_any_command_with_two_and_a_sentence() -> None:
 
 def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path))
-    token = said("token", "create", "shop", "--scope", "write", "--scope", "read", *data).strip()
+    made = ask("token", "create", "shop", "--scope", "write", "--scope", "read", *data)
+    token = made.stdout.strip()
+    assert made.stderr == f"{tmp_path} is a new data folder: the token is for the server that you start with it\n"
     listing = said("token", "list", *data)
     assert "write,read" in listing and "shop" in listing and token not in listing
     (kept,) = (json.loads(line) for line in said("token", "list", "--json", *data).splitlines())
@@ -75,6 +77,7 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
     assert said("token", "revoke", kept["id"], *data).strip() == f"revoked {kept['id']}"
     assert said("token", "list", *data) == ""
     assert "there is no token" in said("token", "revoke", kept["id"], *data, code=1)
+    assert ask("token", "create", "shop", "--scope", "read", *data).stderr == ""
 
 
 # --- a running server -----------------------------------------------------------------------------------------------
@@ -175,6 +178,8 @@ def test_a_missing_store_is_reported_and_not_made(tmp_path: Path) -> None:
     assert text.startswith("Error: there is no database at")
     assert "name a server's data folder by --data" in text
     assert "by --data" in said("backup", str(tmp_path / "copy.db"), "--data", str(tmp_path / "none"), code=3)
+    for words in ("token list", "token revoke 1f2e3d4c", "share launch", "share list", "audit"):
+        assert "there is no database at" in said(*words.split(), "--data", str(tmp_path / "none"), code=3), words
     assert not (tmp_path / "none").exists()
 
 

@@ -33,4 +33,5 @@ def test_what_no_value_can_be_is_refused(shared: RunningServer) -> None:
         assert "standard input holds no value" in said("erase-word", "ref", "-", *url, stdin=stdin, code=2)
     assert "names of bots" in said("erase-word", "bot", "-", *url, stdin="x", code=2)
     assert "not a dimension" in said("erase-word", "colour", "-", *url, stdin="x", code=2)
-    said("erase-word", "ref", "gone.example", *url, code=2)  # it would be in the history of the shell
+    text = said("erase-word", "ref", "gone.example", *url, code=2)
+    assert "standard input" in text and "gone.example" not in text  # it would be in the history of the shell
