@@ -126,11 +126,16 @@ def test_a_deleted_link_takes_its_corrections_along(serve: Serve) -> None:
     server = serve("--flush-s", "3600")
     with http_client(server.url) as client:
         send(client, "a", "https://spam.example/", 9)
-        client.post("/v1/links/a/disavow", json={"ref": "spam.example"}).raise_for_status()
+        rule = client.post("/v1/links/a/disavow", json={"ref": "spam.example"}).raise_for_status().json()
         client.delete("/v1/links/a").raise_for_status()
         send(client, "a", "https://spam.example/", 4)
-        assert client.get("/v1/links/a/total").json()["total"] == 4
-        assert client.get("/v1/links/a/total?bots=only").json()["total"] == 0
+
+        def totals(path: str) -> list[int]:
+            return [client.get(f"{path}/total?bots={bots}").json()["total"] for bots in ("exclude", "only")]
+
+        assert (totals("/v1/links/a"), totals("/v1")) == ([4, 0], [4, 9])
+        assert client.delete(f"/v1/disavow/{rule['id']}").json()["state"] == "undone"
+        assert (totals("/v1/links/a"), totals("/v1")) == ([4, 0], [4, 9]), "nobody knows any more what was the link's"
 
 
 def test_an_export_holds_no_rules_and_gives_the_same_answers_once_they_are_sent_again(
