@@ -191,7 +191,8 @@ class ChunkReader:
         if history.is_group:
             sums.add_group_history(group_key(history.key), history.people, history.bots, history.values)
         else:
-            sums.add_history(history.key, history.people, history.bots, history.opening, history.values)
+            past = history.people, history.bots, history.opening, history.values
+            sums.add_history(history.key, *past, is_grouped=history.is_grouped)
 
 
 def _decoded(form: Form, piece: bytes, sums: RequestSums) -> Iterator[None] | None:

@@ -14,6 +14,8 @@ its start. A line counts whole or not at all.
 `by` has the breakdown: buckets as `clickcurve.buckets.breakdowns` has them, each of which lands where it was. No
 dimension may hold more hits than the line's buckets.
 
+`"grouped": true` says that a line of the group of the key's host has these hits too: they are not added to it again.
+
 `{"group": NAME, ...}` instead of a key is the past of a group. It has no opening, for a group counts hits as they are
 accepted; and nothing of it is in links, which have lines of their own.
 
@@ -67,6 +69,7 @@ class HistoryLine(msgspec.Struct):
     opening: int | None = None
     buckets: list[tuple[_When, _When, int, int]] | None = None
     by: dict[str, list[tuple[_When, _When, dict[str, int], int, int]]] | None = None
+    grouped: bool | None = None
 
 
 @dataclass(slots=True)
@@ -74,7 +77,7 @@ class History:
     """What a line adds: minute start -> count (> 0) of people and of bots, and the opening.
 
     key: that of a link, or the name of a group. values: (dimension, start of an hour, value, count) of the breakdown,
-    as BreakdownDelta has them.
+    as BreakdownDelta has them. is_grouped: the group of the link's host has a line of its own.
     """
 
     key: str
@@ -83,6 +86,7 @@ class History:
     bots: dict[int, int] = field(default_factory=dict)
     values: list[tuple[str, int, str, int]] = field(default_factory=list)
     is_group: bool = False
+    is_grouped: bool = False
 
     def add(self, minute: int, people: int, bots: int) -> None:
         if people:
@@ -127,7 +131,9 @@ def history_steps(line: bytes, moment: Moment, ladder: Ladder, wide: Wide) -> Ge
         raise HitRejected(f"not a line of history: {error}", field="history", value=line) from None
     key = _name_of(values)
     buckets = yield from _bucket_steps(values, moment, ladder, wide)
-    history = History(key, _opening(values, buckets), is_group=values.group is not None)
+    history = History(
+        key, _opening(values, buckets), is_group=values.group is not None, is_grouped=bool(values.grouped)
+    )
     if history.is_group and history.opening:
         detail = f"a group has no counts without dates, and this one has {history.opening}"
         raise HitRejected(detail, field="opening", value=history.opening, rule="groups count hits as they are accepted")

@@ -264,11 +264,19 @@ class RequestSums:
         self._sums.add(hit)
 
     def add_history(
-        self, key: str, people: Mapping[int, int], bots: Mapping[int, int], opening: int, values: PastValues
+        self,
+        key: str,
+        people: Mapping[int, int],
+        bots: Mapping[int, int],
+        opening: int,
+        values: PastValues,
+        *,
+        is_grouped: bool = False,
     ) -> None:
         """Adds what one object tells of a link's past: minute start -> count, and a count without dates.
 
-        It counts in the groups of its token and its host too, but for what has no dates.
+        It counts in the groups of its token and its host too, but for what has no dates. is_grouped: the group of its
+        host has a history of its own, which a token with a prefix cannot bring.
         """
         allowed = self._allowed
         if not allowed.covers(key):
@@ -278,8 +286,9 @@ class RequestSums:
             return
         values = list(values)
         self._sums.links.add_past(key, people, bots, values)
-        for group in groups_of(key, (), allowed, self._reader):
-            self._sums.groups.add_past(group, people, bots, values)
+        if allowed.prefix or not is_grouped:
+            for group in groups_of(key, (), allowed, self._reader):
+                self._sums.groups.add_past(group, people, bots, values)
         if opening:
             self._sums.openings[key] = self._sums.openings.get(key, 0) + opening
         self._hits += 1

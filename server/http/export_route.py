@@ -18,7 +18,7 @@ from fastapi.responses import Response, StreamingResponse
 from clickcurve.access import access
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.keys import FIRST_GROUP, group_of, link_key, link_of
+from clickcurve.keys import FIRST_GROUP, group_key, group_of, link_key, link_of
 from clickcurve.routes import raw_query
 from clickcurve.visible import json_line
 from clickcurve.waiting import WAIT_S, TookTooLong, in_thread
@@ -54,13 +54,14 @@ def export_routes(
     @router.get("/v1/export", response_class=Response, **_OPERATION)
     async def exported(request: Request) -> StreamingResponse:
         given = parse_query(raw_query(request), EXPORT)
-        wanted = _wanted(given.get("prefix", ""))
+        prefix = given.get("prefix", "")
+        wanted = _wanted(prefix)
         try:
             async with asyncio.timeout(WAIT_S):
                 await flush()
         except TimeoutError:
             raise TookTooLong(f"the flush before an export takes more than {WAIT_S:g} s") from None
-        lines = _lines(store, wanted, given.get("after"), int(clock()), bounded)
+        lines = _lines(store, wanted, given.get("after"), int(clock()), bounded, _exported_groups(prefix))
 
         async def chunks() -> AsyncIterator[bytes]:
             while True:
@@ -96,11 +97,24 @@ def _wanted(prefix: str) -> Wanted:
     return sorted([*groups, *((start, is_link) for start in starts)], key=itemgetter(0))
 
 
-def _lines(store: Store, wanted: Wanted, after: str | None, now: int, bounded: BoundedLadder) -> Iterator[bytes]:
+def _exported_groups(prefix: str) -> Callable[[str], bool]:
+    """Returns what tells whether a group is in the answer, by its name: the groups that `_wanted` names."""
+    allowed = access()
+    return lambda name: not prefix and (not allowed.prefix or group_key(name) == allowed.group_row)
+
+
+def _lines(
+    store: Store,
+    wanted: Wanted,
+    after: str | None,
+    now: int,
+    bounded: BoundedLadder,
+    has_group: Callable[[str], bool],
+) -> Iterator[bytes]:
     ladder, at = store.ladder(), "" if after is None else f"{link_key(after)}\0"
     for start, those in wanted:
         for page in _pages(store, max(at, start), those):
-            for history in histories(store, page, ladder, now, bounded):
+            for history in histories(store, page, ladder, now, bounded, has_group):
                 line = {"damaged": history.detail} if isinstance(history, RowCorrupt) else history
                 yield json_line(line).encode() + b"\n"
             at = f"{page[-1][0]}\0"

@@ -12,6 +12,7 @@ from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import Row, fold, merge
+from clickcurve.hosts import host_in_key
 from clickcurve.keys import breakdown_of, group_of, link_of
 from storage.contract import OwnRow, Store, StoredLink
 from storage.tools.verify import OnProgress, pages, row_name, rows_in
@@ -30,7 +31,8 @@ def export(
         {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...],
          "by": {"ref": [[start, end, {"news.example": 3}, other, slack], ...]}}
 
-    A group has "group" in the place of "key". `now` is in epoch seconds. `by` is there if hits said something; it has
+    A group has "group" in the place of "key". A link whose key has a host has `"grouped": true`: its hits in the group
+    of the host are in that group's object. `now` is in epoch seconds. `by` is there if hits said something; it has
     no visitors. Erased links, the row of all links and other namespaces are left out. Each link is as of one moment,
     so a slow reader delays nothing. A link with a damaged row is left out, and `damaged` called with a sentence that
     names it. Raises StoreUnavailable. bounded: says for how long values are kept.
@@ -48,9 +50,17 @@ def export(
 
 
 def histories(
-    store: Store, page: Sequence[tuple[str, StoredLink]], ladder: Ladder, now: int, bounded: BoundedLadder
+    store: Store,
+    page: Sequence[tuple[str, StoredLink]],
+    ladder: Ladder,
+    now: int,
+    bounded: BoundedLadder,
+    has_group: Callable[[str], bool] = lambda host: True,
 ) -> Iterator[dict[str, Any] | RowCorrupt]:
-    """Yields the histories of one page of keys, as `export` does; in place of a damaged one the error."""
+    """Yields the histories of one page of keys, as `export` does; in place of a damaged one the error.
+
+    has_group: tells whether the group of a host is exported too.
+    """
     day = fold_day(now)
     links = [(key, link) for key, link in page if link_of(key) is not None or group_of(key) is not None]
     own = _own_rows(store, links)
@@ -66,7 +76,7 @@ def histories(
             continue
         if row.lifetime or row.bots:
             yield {
-                **_link_or_group(key),
+                **_link_or_group(key, has_group),
                 "total": row.lifetime,
                 "bots": row.bots,
                 "first_hit": row.first,
@@ -76,9 +86,12 @@ def histories(
             } | ({"by": by} if (by := _by(breakdown)) else {})
 
 
-def _link_or_group(stored: str) -> dict[str, str | None]:
-    group = group_of(stored)
-    return {"key": link_of(stored)} if group is None else {"group": group}
+def _link_or_group(stored: str, has_group: Callable[[str], bool]) -> dict[str, str | bool]:
+    if (group := group_of(stored)) is not None:
+        return {"group": group}
+    key = link_of(stored) or ""
+    host = host_in_key(key)
+    return {"key": key, "grouped": True} if host and has_group(host) else {"key": key}
 
 
 def _own_rows(store: Store, links: list[tuple[str, StoredLink]]) -> dict[int, dict[str, OwnRow]]:

@@ -99,6 +99,39 @@ def test_an_import_into_a_folder_counts_in_groups_too(serve: Serve, tmp_path: Pa
         assert sums(client) == {"a.example": 1}
 
 
+def test_an_export_brings_each_group_its_hits_once(serve: Serve, tmp_path: Path) -> None:
+    admin = "a" * 40
+    server = serve(*ON, settings={"CLICKCURVE_ADMIN_TOKEN": admin}, data=tmp_path / "data")
+    with Clickcurve(server.url) as client:
+        client.http.headers["Authorization"] = f"Bearer {admin}"
+        tokens = {}
+        for prefix, group in (("a.example/", "a.example"), ("b.example/acme/", "acme")):
+            asked = {"name": group, "scopes": ["write", "read"], "prefix": prefix, "group": group}
+            tokens[group] = {"Authorization": f"Bearer {client.http.post('/v1/tokens', json=asked).json()['token']}"}
+            hits = [{"key": f"{prefix}x", "count": 3, "ref": "news.example"}]
+            client.http.post("/v1/hits", json=hits, headers=tokens[group]).raise_for_status()
+        client.send([{"key": "b.example/y", "count": 5}, {"key": "plain", "groups": ["a.example"], "count": 7}])
+        client.send({"key": "a.example/gone"})
+        client.http.delete("/v1/links/a.example%2Fgone").raise_for_status()
+        wanted = {
+            "": ({}, {"a.example": 11, "b.example": 8, "acme": 3}),  # as they were, with what was deleted
+            "?prefix=b.example/": ({}, {"b.example": 8}),  # without lines of groups
+            "?": (tokens["a.example"], {"a.example": 3 + 1 + 7}),
+            "?after=": (tokens["acme"], {"acme": 3, "b.example": 3}),
+        }
+        exports = {query: client.http.get(f"/v1/export{query}", headers=who) for query, (who, _) in wanted.items()}
+    server.stop()
+    written = run("export", "--data", str(tmp_path / "data"))
+    assert written.stdout == exports[""].text
+    for number, (query, exported) in enumerate(exports.items()):
+        data = tmp_path / f"again-{number}"
+        with Clickcurve(serve(*ON, data=data).url) as client:
+            ndjson = {"Content-Type": "application/x-ndjson"}
+            done = client.http.post("/v1/import/export?from=0&to=1", content=exported.content, headers=ndjson)
+            assert done.is_success, done.text
+            assert sums(client) == wanted[query][1], query
+
+
 def test_without_hosts_in_keys_the_start_is_refused(tmp_path: Path) -> None:
     done = run("serve", "--data", str(tmp_path), "--port", "0", "--group-by-host", "on")
     assert done.returncode == 2
