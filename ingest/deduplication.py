@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from clickcurve.buckets.errors import StoreUnavailable
+from clickcurve.buckets.errors import JournalBehind, StoreUnavailable, shown
+from ingest.hit import sent_id
 from storage.contract import Store
 
 IDS_PER_TURN = 2_000  # that are looked up among the buffered ones, some 2 ms
@@ -50,6 +51,7 @@ class Deduplication:
     async def under_way(self, ids: Sequence[str]) -> AsyncIterator[Judged]:
         """Yields the judgement of these ids; until the block ends, requests with one of them wait.
 
+        Raises JournalBehind for an id that was accepted before the window and is not claimed, if others may claim it.
         All ids are taken at once, so no two requests can wait for each other.
         """
         while others := [self._under_way[id_] for id_ in ids if id_ in self._under_way]:
@@ -68,7 +70,10 @@ class Deduplication:
         duplicates: set[str] = set()
         for start in range(0, len(ids), IDS_PER_TURN):
             some = ids[start : start + IDS_PER_TURN]
-            duplicates |= {id_ for id_ in some if (self._buffered(id_) or 0) >= max(since_us, 1)}
+            buffered = {id_: stamp for id_ in some if (stamp := self._buffered(id_)) is not None}
+            duplicates |= {id_ for id_, stamp in buffered.items() if stamp >= since_us}
+            if not self._alone and (waiting := buffered.keys() - duplicates):
+                raise _not_claimed(min(waiting))
             if len(ids) > IDS_PER_TURN:
                 await asyncio.sleep(0)
         try:
@@ -76,3 +81,10 @@ class Deduplication:
         except StoreUnavailable:
             return Judged(frozenset(duplicates), settled=False)  # the claim at flush decides
         return Judged(frozenset(duplicates), self._alone)
+
+
+def _not_claimed(id_: str) -> JournalBehind:
+    """Returns the answer to a new use of an id whose first use is not stored: one flush claims an id for one time."""
+    return JournalBehind(
+        f"hits with the id {shown(sent_id(id_))!r} wait for the store since two days ago; try again later"
+    )

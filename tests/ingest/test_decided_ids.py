@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickcurve.buckets.errors import JournalBehind
 from clickcurve.keys import link_key
 from ingest.batch import Batch, Identified, encode_batch
 from ingest.buffer import Buffer, replay
@@ -111,6 +112,40 @@ def test_an_id_that_is_used_again_once_it_is_forgotten_counts_both_times(visible
         for _ in range(2):  # as a flush that is tried again does
             found.decide({"x"} if is_refused else set())
             assert [sum(found.delta(key).people.values()) for key in KEYS] == [1, 0 if is_refused else 1]
+
+
+def test_an_id_that_another_owner_has_claimed_counts_no_third_time_two_days_later(tmp_path: Path) -> None:
+    """The first owner's flushes fail for two days: its claim must be that of the first use, not of the second."""
+    now, store = [NOW], MemoryStore()
+
+    def opened(name: str) -> Owner:
+        journal, pace = DiskJournal.open(tmp_path / name), Pace(lambda: 0.0, 15.0, lambda: False)
+        return Owner(journal, store, lambda: float(now[0]), lambda: name, pace, name, alone=False)
+
+    async def story() -> None:
+        first, second = opened("first"), opened("second")
+
+        async def accept(owner: Owner, hours: int) -> None:
+            now[0] = NOW + hours * 3_600
+            await owner.accept(Batch(identified=[Identified("x", {now[0] // 60 * 60: {"a": 1}}, {})]))
+
+        async def stored() -> int:
+            return (await read(store, [], link_key("a"), now[0])).lifetime
+
+        await accept(first, 0)
+        await accept(second, 1)
+        await second.flush()
+        with pytest.raises(JournalBehind, match="'x'"):
+            await accept(first, 50)
+        await first.flush()
+        assert await stored() == 1
+        await accept(first, 51)
+        await first.flush()
+        assert await stored() == 2
+        for owner in (first, second):
+            await owner.close()
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
