@@ -318,7 +318,7 @@ def lock(root: Path) -> list[str]:
     pinned = set()
     for number, raw in enumerate((root / "requirements.lock").read_text().splitlines(), 1):
         line = raw.strip().removesuffix("\\").strip()
-        if re.fullmatch(r"[a-z0-9._-]+==[\w.!+]+( ;.*)?", line):
+        if re.fullmatch(r"[a-z0-9._-]+(\[[a-z0-9,_-]+\])?==[\w.!+]+( ;.*)?", line):
             pinned.add(_requirement_name(line))
         elif line and not line.startswith("#") and not re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", line):
             broken.append(f"requirements.lock:{number}: neither a pin nor a hash: {line}")

@@ -38,7 +38,7 @@ def lowest_setuptools() -> str:
 def pins() -> Iterator[str]:
     """The pins of requirements.lock without their hashes: with any, pip would demand one of the wheel too."""
     for line in (ROOT / "requirements.lock").read_text().splitlines():
-        if pin := re.match(r"[\w.-]+==[\w.!+]+( ;[^\\]*)?", line):
+        if pin := re.match(r"[\w.-]+(\[[\w,-]+\])?==[\w.!+]+( ;[^\\]*)?", line):
             yield pin.group()
 
 
