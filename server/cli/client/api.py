@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import json
 from collections.abc import Callable, Mapping
@@ -14,11 +15,14 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import GROUP_RULE, require_key
 from server import clock
 from server.cli.main import FAILED, UNREACHABLE, USAGE, Failed
+from server.cli.options import Command, with_settings
 from server.settings.table import Settings
 
 TIMEOUT_S = 60.0
 TRIES = 6
 LONGEST_WAIT_S = 30.0
+Query = Mapping[str, str | int | None]  # parameters that are None are left out
+NO_QUERY: Query = {}
 
 
 def link_path(key: str | None, question: str = "") -> str:
@@ -65,21 +69,19 @@ class NamedServer:
             trust_env=not is_here(settings.url),  # no proxy between two programs of one machine
         )
 
-    def get(self, path: str, query: Mapping[str, str | int | None], accept: str = "application/json") -> httpx.Response:
-        """Returns the answer to a question. Parameters that are None are left out."""
-        given = {name: value for name, value in query.items() if value is not None}
-        return self._judged(self._try(lambda: self._http.get(path, params=given, headers={"Accept": accept})))
+    def get(self, path: str, query: Query, accept: str = "application/json") -> httpx.Response:
+        """Returns the answer to a question."""
+        return self._judged(self._try("GET", path, query, headers={"Accept": accept}))
 
-    def call(self, path: str, query: Mapping[str, str | int | None], body: object) -> Any:
+    def call(self, path: str, query: Query, body: object) -> Any:
         """Sends a command that is the same one when it is sent again; returns what the answer says."""
-        given = {name: value for name, value in query.items() if value is not None}
-        return self._judged(self._try(lambda: self._http.post(path, params=given, json=body))).json()
+        return self._judged(self._try("POST", path, query, json=body)).json()
 
-    def delete(self, path: str, query: Mapping[str, str | int] | None = None) -> httpx.Response:
+    def delete(self, path: str, query: Query = NO_QUERY) -> httpx.Response:
         """Deletes what the path and the query name; returns the answer."""
-        return self._checked(self._try(lambda: self._http.delete(path, params=query)))
+        return self._checked(self._try("DELETE", path, query))
 
-    def ask(self, path: str, query: Mapping[str, str | int | None]) -> Any:
+    def ask(self, path: str, query: Query) -> Any:
         """Returns what the answer to a question says."""
         answer = self.get(path, query)
         try:
@@ -93,16 +95,16 @@ class NamedServer:
         A write without an Idempotency-Key is tried again only after an answer that says that nothing was counted.
         422 is not a failure here: its body is a receipt.
         """
-        answer = self._try(
-            lambda: self._http.post(path, content=body, headers=dict(headers)), "Idempotency-Key" in headers
-        )
+        repeatable = "Idempotency-Key" in headers
+        answer = self._try("POST", path, NO_QUERY, repeatable, content=body, headers=headers)
         return answer if answer.status_code == 422 and _is_receipt(answer) else self._checked(answer)
 
-    def _try(self, ask: Callable[[], httpx.Response], repeatable: bool = True) -> httpx.Response:
+    def _try(self, method: str, path: str, query: Query, repeatable: bool = True, **more: Any) -> httpx.Response:
+        given = {name: value for name, value in query.items() if value is not None}
         for tried in range(1, TRIES + 1):
             wait_s = min(2.0 ** (tried - 1), LONGEST_WAIT_S)
             try:
-                answer = ask()
+                answer = self._http.request(method, path, params=given, **more)
             except httpx.ConnectError as error:
                 raise Failed(
                     f"no server answers at {self.url}; start one with `clickcurve serve`, or name yours by --url",
@@ -136,6 +138,18 @@ class NamedServer:
 
     def __exit__(self, *_: object) -> None:
         self._http.close()
+
+
+def with_server(command: Command) -> Command:
+    """Gives a command flags that name a server, and hands it that server as `server`, open while the command runs."""
+
+    @with_settings("url", "token", "config")
+    @functools.wraps(command)
+    def wrapped(settings: Settings, **given: Any) -> Any:
+        with NamedServer(settings) as server:
+            return command(server=server, **given)
+
+    return wrapped
 
 
 def problem_sentence(answer: httpx.Response) -> str:

@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 import click
 
 from clickcurve.visible import visible
-from server.cli.client.api import NamedServer, group_path, link_path
+from server.cli.client.api import NamedServer, group_path, link_path, with_server
 from server.cli.main import USAGE, Failed
-from server.cli.options import with_settings
 from server.cli.output import Result, on_screen, reports
 from server.cli.progress import ProgressLine
-from server.settings.table import Settings
 
 LISTED = 1_000  # links of one page
 DELETED = 1_000  # links of one request: fractions of a second
@@ -34,9 +32,9 @@ class _UnderPrefix(NamedTuple):
 @click.option("--group", help="This group, instead of a KEY or beside a prefix.")
 @click.option("--dry-run", is_flag=True, help="Say what would be deleted, and delete nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@with_settings("url", "token", "config")
+@with_server
 def delete_command(
-    settings: Settings, key: str | None, prefix: str | None, group: str | None, dry_run: bool, yes: bool
+    server: NamedServer, key: str | None, prefix: str | None, group: str | None, dry_run: bool, yes: bool
 ) -> Result:
     """Delete the link KEY with its whole history. A hit that comes later counts from zero.
 
@@ -56,31 +54,30 @@ def delete_command(
         raise click.UsageError("--prefix is empty: it would mean every link")
     if not (yes or dry_run or sys.stdin.isatty()):
         raise Failed("nobody can be asked to confirm: give --yes", USAGE)
-    with NamedServer(settings) as client:
-        if key is not None:
-            return _delete_link(client, key, dry_run, yes)
-        return _delete_several(client, prefix, group, dry_run, yes)
+    if key is not None:
+        return _delete_link(server, key, dry_run, yes)
+    return _delete_several(server, prefix, group, dry_run, yes)
 
 
-def _delete_link(client: NamedServer, key: str, dry_run: bool, yes: bool) -> Result:
+def _delete_link(server: NamedServer, key: str, dry_run: bool, yes: bool) -> Result:
     if dry_run or not yes:
-        hits = client.ask(link_path(key, "total"), {})["total"]
+        hits = server.ask(link_path(key, "total"), {})["total"]
         if dry_run:
             text = f"{visible(key)} with {hits:,} hits would be deleted"
             return Result([text], [{"key": key, "hits": hits, "deleted": False}])
         if not _is_confirmed(f"{visible(key)} with {hits:,} hits"):
             return Result(["nothing was deleted"], [{"key": key, "deleted": False}])
-    client.delete(link_path(key, ""))
+    server.delete(link_path(key, ""))
     return Result([f"{key} is deleted"], [{"key": key, "deleted": True}])
 
 
-def _delete_several(client: NamedServer, prefix: str | None, group: str | None, dry_run: bool, yes: bool) -> Result:
+def _delete_several(server: NamedServer, prefix: str | None, group: str | None, dry_run: bool, yes: bool) -> Result:
     named: dict[str, Any] = ({} if prefix is None else {"prefix": prefix}) | ({} if group is None else {"group": group})
     listed: _UnderPrefix | None = None
     in_group: int | None = None
     if dry_run or not yes or on_screen():
-        listed = None if prefix is None else _under_prefix(client, prefix)
-        in_group = None if group is None else client.ask(group_path(group, "total"), {"bots": "include"})["total"]
+        listed = None if prefix is None else _under_prefix(server, prefix)
+        in_group = None if group is None else server.ask(group_path(group, "total"), {"bots": "include"})["total"]
         what = _what_is_there(listed, prefix, in_group, group)
         numbers = ({} if listed is None else {"links": listed.links, "hits": listed.hits}) | (
             {} if in_group is None else {"group_hits": in_group}
@@ -91,20 +88,20 @@ def _delete_several(client: NamedServer, prefix: str | None, group: str | None, 
             return Result(["nothing was deleted"], [{**named, "deleted": False}])
     lines, numbers = [], {}
     if prefix is not None:
-        numbers["links"] = deleted = _delete_links(client, prefix, None if listed is None else listed.links)
+        numbers["links"] = deleted = _delete_links(server, prefix, None if listed is None else listed.links)
         lines.append(f"{_links(deleted, prefix)} {'is' if deleted == 1 else 'are'} deleted")
     if group is not None:
-        client.delete(group_path(group))
+        server.delete(group_path(group))
         lines.append(f"the group {visible(group)} is deleted")
     return Result(lines, [{**named, **numbers, "deleted": True}])
 
 
-def _under_prefix(client: NamedServer, prefix: str) -> _UnderPrefix:
+def _under_prefix(server: NamedServer, prefix: str) -> _UnderPrefix:
     """Returns what there is under a prefix, page by page."""
     links, hits, first, after = 0, 0, "", None
     with ProgressLine("counting", "links") as line:
         while True:
-            page = client.ask(
+            page = server.ask(
                 "/v1/links",
                 {"sort": "key", "prefix": prefix, "bots": "include", "limit": LISTED, "after": after},
             )
@@ -116,12 +113,12 @@ def _under_prefix(client: NamedServer, prefix: str) -> _UnderPrefix:
                 return _UnderPrefix(links, hits, first, last)
 
 
-def _delete_links(client: NamedServer, prefix: str, expected: int | None) -> int:
+def _delete_links(server: NamedServer, prefix: str, expected: int | None) -> int:
     """Deletes all links of a prefix; returns how many."""
     deleted, more = 0, True
     with ProgressLine("delete", "links") as line:
         while more:
-            answer = client.delete("/v1/links", {"prefix": prefix, "limit": DELETED}).json()
+            answer = server.delete("/v1/links", {"prefix": prefix, "limit": DELETED}).json()
             deleted, more = deleted + answer["deleted"], answer["more"]
             line.show(deleted, None if expected is None else max(expected, deleted))
     return deleted

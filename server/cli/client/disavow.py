@@ -10,15 +10,15 @@ import click
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.visible import visible
 from ingest.attributes.dimensions import BOT, DIMENSIONS, TAG
-from server.cli.client.api import NamedServer, group_path, link_path, segment_of
+from server.cli.client.api import NamedServer, group_path, link_path, segment_of, with_server
 from server.cli.client.draw import range_text
-from server.cli.client.read import answer_of, with_parameters
+from server.cli.client.read import with_parameters
 from server.cli.main import USAGE, Failed
-from server.cli.options import Command, with_settings
+from server.cli.options import Command
 from server.cli.output import Result, ShorthandGroup
-from server.settings.table import Settings
 
 _ADD = "add"
+_RANGE = ("from", "to", "last", "tz")
 _NAMED = [name for name in DIMENSIONS if name != BOT]
 
 
@@ -50,25 +50,21 @@ def _with_dimensions(command: Command) -> Command:
 @click.argument("key", required=False)
 @_with_dimensions
 @click.option("--tag", "tags", multiple=True, metavar="NAME=TEXT", help="Hits with this value of the tag NAME.")
-@with_parameters("from", "to", "last", "tz")
+@with_parameters(*_RANGE)
 @click.option("--group", "is_group", is_flag=True, help="KEY is the name of a group.")
 @click.option("--all", "all_links", is_flag=True, help="Hits of every link; give no KEY.")
 @click.option("--prefix", help="Hits of the links whose keys begin so; give no KEY.")
 @click.option("--dry-run", is_flag=True, help="Say how many hits these are, and change nothing.")
-@with_settings("url", "token", "config")
+@with_server
 def add_rule(
-    settings: Settings,
+    server: NamedServer,
     key: str | None,
     tags: tuple[str, ...],
     is_group: bool,
     all_links: bool,
     prefix: str | None,
     dry_run: bool,
-    from_: str | None,
-    to_: str | None,
-    last_: str | None,
-    tz_: str | None,
-    **values: str | None,
+    **flags: str | None,
 ) -> Result:
     """Call hits of one value of one dimension bots, of the link KEY; without a range, those of all time.
 
@@ -86,11 +82,10 @@ def add_rule(
     if (key is not None) + all_links + (prefix is not None) != 1 or (is_group and key is None):
         raise Failed("a rule is of one link or group, of all links, or of a prefix: give KEY, --all or --prefix", USAGE)
     path = "/v1/disavow" if key is None else (group_path if is_group else link_path)(key, "disavow")
-    query = {"from": from_, "to": to_, "last": last_, "tz": tz_, "dry_run": "true" if dry_run else None}
-    query["prefix"] = prefix
-    with NamedServer(settings) as client:
-        rule = client.call(path, query, _target(values, tags))
-    return Result(_added_lines(rule, tz_), [rule])
+    query = {name: flags.pop(name) for name in _RANGE}
+    more = {"prefix": prefix, "dry_run": "true" if dry_run else None}
+    rule = server.call(path, {**query, **more}, _target(flags, tags))
+    return Result(_added_lines(rule, query["tz"]), [rule])
 
 
 def _target(values: dict[str, str | None], tags: tuple[str, ...]) -> dict[str, str]:
@@ -124,15 +119,15 @@ def _added_lines(rule: Any, tz: str | None) -> Iterator[str]:
 
 
 @disavow_command.command("list")
-@with_settings("url", "token", "config")
-def list_rules(settings: Settings) -> Result:
+@with_server
+def list_rules(server: NamedServer) -> Result:
     """List the rules, oldest first: id, state, hits that are called bots, and what they were.
 
     \b
     Examples:
       clickcurve disavow list
     """
-    rules = answer_of(settings, "/v1/disavow", {})["rules"]
+    rules = server.ask("/v1/disavow", {})["rules"]
     lines = (
         f"{rule['id']}  {rule['state']:<8}  {rule['moved']:>10,}  {_what(rule, None)}"
         + (f" ({waiting})" if (waiting := _waiting(rule)) else "")
@@ -143,8 +138,8 @@ def list_rules(settings: Settings) -> Result:
 
 @disavow_command.command("undo")
 @click.argument("rule_id", metavar="ID")
-@with_settings("url", "token", "config")
-def undo_rule(settings: Settings, rule_id: str) -> Result:
+@with_server
+def undo_rule(server: NamedServer, rule_id: str) -> Result:
     """Undo the rule with this id (see `disavow list`), with all ranges of its value.
 
     Every answer is then as it was before the rule.
@@ -153,8 +148,7 @@ def undo_rule(settings: Settings, rule_id: str) -> Result:
     Examples:
       clickcurve disavow undo 1f2e3d4c5b6a7988
     """
-    with NamedServer(settings) as client:
-        rule = client.delete(f"/v1/disavow/{segment_of(rule_id)}").json()
+    rule = server.delete(f"/v1/disavow/{segment_of(rule_id)}").json()
     is_undone = rule["state"] == "undone"
     text = f"undone: {_what(rule, None)}" if is_undone else f"another worker undoes it now: {_what(rule, None)}"
     return Result([text], [rule])

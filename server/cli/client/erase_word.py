@@ -8,12 +8,9 @@ from typing import Any
 
 import click
 
-from server.cli.client.api import NamedServer, segment_of
-from server.cli.client.read import answer_of
+from server.cli.client.api import NamedServer, segment_of, with_server
 from server.cli.main import USAGE, Failed
-from server.cli.options import with_settings
 from server.cli.output import Result, ShorthandGroup
-from server.settings.table import Settings
 
 _ADD = "add"
 _PATH = "/v1/words/erase"
@@ -39,8 +36,8 @@ def erase_word_command() -> None:
 @click.argument("source", metavar="-")
 @click.option("--key", help="In this link only.")
 @click.option("--group", help="In this group only.")
-@with_settings("url", "token", "config")
-def add_erasure(settings: Settings, dimension: str, source: str, key: str | None, group: str | None) -> Result:
+@with_server
+def add_erasure(server: NamedServer, dimension: str, source: str, key: str | None, group: str | None) -> Result:
     """Forget the value of DIMENSION that standard input holds, in one line; it cannot be undone.
 
     Every server of the store erases it in its own rows. Without --key and --group it goes everywhere, from rules that
@@ -54,8 +51,7 @@ def add_erasure(settings: Settings, dimension: str, source: str, key: str | None
     if source != "-":
         raise Failed("the value is read from standard input, so that no list of processes has it: write -", USAGE)
     meant = {"dimension": dimension, "value": _value(), "key": key, "group": group}
-    with NamedServer(settings) as client:
-        erasure = client.call(_PATH, {}, {name: value for name, value in meant.items() if value is not None})
+    erasure = server.call(_PATH, {}, {name: value for name, value in meant.items() if value is not None})
     return Result(_lines(erasure), [erasure])
 
 
@@ -73,15 +69,15 @@ def _value() -> str:
 
 @erase_word_command.command("show")
 @click.argument("erasure_id", metavar="ID")
-@with_settings("url", "token", "config")
-def show_erasure(settings: Settings, erasure_id: str) -> Result:
+@with_server
+def show_erasure(server: NamedServer, erasure_id: str) -> Result:
     """Show how far an erasure is, and which owners have not confirmed it; until 8 days after it is done.
 
     \b
     Examples:
       clickcurve erase-word show 1f2e3d4c5b6a7988
     """
-    erasure = answer_of(settings, f"{_PATH}/{segment_of(erasure_id)}", {})
+    erasure = server.ask(f"{_PATH}/{segment_of(erasure_id)}", {})
     return Result(_lines(erasure), [erasure])
 
 

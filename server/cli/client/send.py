@@ -11,11 +11,9 @@ from typing import Any, BinaryIO
 import click
 
 from clickcurve.times import parse_time
-from server.cli.client.api import NamedServer
+from server.cli.client.api import NamedServer, with_server
 from server.cli.main import FAILED, USAGE, Failed
-from server.cli.options import with_settings
 from server.cli.output import Result, note, reports
-from server.settings.table import Settings
 
 BATCH_BYTES = 4 * 1024 * 1024
 SUMS = ("counted", "duplicate", "late", "refused")
@@ -40,8 +38,8 @@ SUMS = ("counted", "duplicate", "late", "refused")
 )
 @click.option("--visitor", help="A name that identifies this visitor; only a hash is kept.")
 @click.option("--group", "groups", multiple=True, help="A group that the hit counts in; may be repeated.")
-@with_settings("url", "token", "config")
-def send_command(settings: Settings, key: str | None, source: BinaryIO | None, **fields: Any) -> Result:
+@with_server
+def send_command(server: NamedServer, key: str | None, source: BinaryIO | None, **fields: Any) -> Result:
     """Send one hit of the link KEY, or a file of hits, to a running server.
 
     It prints what was counted. Each batch has its own id, and is sent again if the server is busy or an answer is lost;
@@ -61,12 +59,11 @@ def send_command(settings: Settings, key: str | None, source: BinaryIO | None, *
             "--ts, --count and the other fields of a hit are for one KEY; in a file each hit has its own", USAGE
         )
     sums: Counter[str] = Counter()
-    with NamedServer(settings) as client:
-        if source is None:
-            _send_hits(client, _hit(key, **fields), "application/json", sums)
-        else:
-            for batch in _batches(source):
-                _send_hits(client, batch, "application/x-ndjson", sums)
+    if source is None:
+        _send_hits(server, _hit(key, **fields), "application/json", sums)
+    else:
+        for batch in _batches(source):
+            _send_hits(server, batch, "application/x-ndjson", sums)
     receipt = {name: sums[name] for name in SUMS}
     text = ", ".join(f"{name} {count:,}" for name, count in receipt.items())
     return Result([text], [receipt], FAILED if receipt["refused"] else 0)
@@ -102,9 +99,9 @@ def _batches(source: BinaryIO) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
-def _send_hits(client: NamedServer, body: bytes, media_type: str, sums: Counter[str]) -> None:
+def _send_hits(server: NamedServer, body: bytes, media_type: str, sums: Counter[str]) -> None:
     headers = {"Content-Type": media_type, "Idempotency-Key": str(uuid.uuid4())}
-    receipt = client.send("/v1/hits", body, headers).json()
+    receipt = server.send("/v1/hits", body, headers).json()
     for item in receipt["items"]:
         if item["status"] == "refused":
             note(f"refused hit {item['index']}: {item['reason']}")

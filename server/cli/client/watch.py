@@ -10,12 +10,10 @@ import click
 
 from server import clock
 from server.cli.client import draw
-from server.cli.client.api import NamedServer
-from server.cli.client.read import parameters_of, with_parameters
+from server.cli.client.api import NamedServer, with_server
+from server.cli.client.read import with_parameters
 from server.cli.main import Failed
-from server.cli.options import with_settings
 from server.cli.output import Result, lacks_unicode, live_screen, reports, screen, show
-from server.settings.table import Settings
 
 EVERY_S = 2
 
@@ -26,8 +24,8 @@ EVERY_S = 2
     "--every", type=click.IntRange(1, 3_600), default=EVERY_S, show_default=True, help="Seconds between two looks."
 )
 @click.option("--times", type=click.IntRange(1), help="End after this many looks. Without it, run until Ctrl-C.")
-@with_settings("url", "token", "config")
-def watch_command(settings: Settings, every: int, times: int | None, **flags: Any) -> None:
+@with_server
+def watch_command(server: NamedServer, every: int, times: int | None, **flags: Any) -> None:
     """Show the links with the most hits of the last hour, again every two seconds, until Ctrl-C.
 
     On a terminal the list is renewed in place. In a file or a pipe each look is a line with the time and the sum, then
@@ -38,16 +36,14 @@ def watch_command(settings: Settings, every: int, times: int | None, **flags: An
       clickcurve watch
       clickcurve watch --last 7d --limit 30 --every 10
     """
-    query = parameters_of(flags)
-    query["last"] = query["last"] or "60m"
-    with NamedServer(settings) as client:
-        first = _look(client, query)
-        with live_screen() as in_place, suppress(KeyboardInterrupt):
-            _watch(client, query, first, every, times, in_place)
+    query = {**flags, "last": flags["last"] or "60m"}
+    first = _look(server, query)
+    with live_screen() as in_place, suppress(KeyboardInterrupt):
+        _watch(server, query, first, every, times, in_place)
 
 
 def _watch(
-    client: NamedServer,
+    server: NamedServer,
     query: Mapping[str, Any],
     first: dict[str, Any],
     every: int,
@@ -66,17 +62,17 @@ def _watch(
             return
         clock.pause(every)
         try:
-            answer, trouble = _look(client, query), ""
+            answer, trouble = _look(server, query), ""
         except Failed as error:
             trouble = error.format_message()
 
 
-def _look(client: NamedServer, query: Mapping[str, Any]) -> dict[str, Any]:
+def _look(server: NamedServer, query: Mapping[str, Any]) -> dict[str, Any]:
     """Asks for the list and for the sum of all links in the same range."""
-    ranking = client.ask("/v1/links", {"sort": "hits", **query})
+    ranking = server.ask("/v1/links", {"sort": "hits", **query})
     ranged = {name: query[name] for name in ("last", "tz", "bots")}
-    total = client.ask("/v1/total", ranged)
-    return {"at": int(clock.now()), "url": client.url, **query, "total": total["at_most"], "links": ranking["links"]}
+    total = server.ask("/v1/total", ranged)
+    return {"at": int(clock.now()), "url": server.url, **query, "total": total["at_most"], "links": ranking["links"]}
 
 
 def _lines_of(answer: Mapping[str, Any], trouble: str) -> list[str]:

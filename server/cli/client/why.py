@@ -10,11 +10,10 @@ from zoneinfo import ZoneInfo
 import click
 
 from clickcurve.visible import visible
+from server.cli.client.api import NamedServer, with_server
 from server.cli.client.draw_breakdown import NOT_GIVEN
-from server.cli.client.read import answer_of, csv_result, question_of, with_parameters
-from server.cli.options import with_settings
+from server.cli.client.read import csv_result, question_of, with_parameters
 from server.cli.output import Result, reports
-from server.settings.table import Settings
 
 
 @reports("why")
@@ -23,8 +22,8 @@ from server.settings.table import Settings
 @click.option("--before-from", help="Start of the range to compare with. Default: the equally long range just before.")
 @click.option("--before-to", help="End of that range, not included.")
 @click.option("--csv", "as_csv", is_flag=True, help="dimension,value,change,at_least,at_most,before,after")
-@with_settings("url", "token", "config")
-def why_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any) -> Result:
+@with_server
+def why_command(server: NamedServer, key: str | None, as_csv: bool, **flags: Any) -> Result:
     """Explain why the hits of the link KEY, or of a group, changed; without either, those of all links.
 
     Compares a range, 7 days without one, with the range before it. A value is listed if its change is certain, and
@@ -39,8 +38,8 @@ def why_command(settings: Settings, key: str | None, as_csv: bool, **flags: Any)
     """
     path, query = question_of(key, "why", flags)
     if as_csv:
-        return csv_result(settings, path, query, "causes are")
-    answer = answer_of(settings, path, query)
+        return csv_result(server, path, query, "causes are")
+    answer = server.ask(path, query)
     return Result(list(_lines(answer, ZoneInfo(query["tz"] or "UTC"))), [answer])
 
 
