@@ -53,7 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("client.watch", "Show the links with the most hits, live."),
     "by": ("client.breakdown", "Break a link's hits down by referrer, country, device, ..."),
     "visitors": ("client.breakdown", "Print a link's visitors by day."),
-    "why": ("client.why", "Explain why a link's hits changed."),
+    "why": ("client.breakdown", "Explain why a link's hits changed."),
     "disavow": ("client.disavow", "Call counted hits bots by a rule, list rules, undo one."),
     "erase-word": ("client.erase_word", "Forget a value of a dimension, such as a referrer."),
     "groups": ("client.read", "List the groups with the most hits."),

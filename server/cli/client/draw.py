@@ -1,13 +1,13 @@
-"""Curves and lists as text: pure functions from an answer of the server and a width to lines."""
+"""Curves, lists, values and visitors as text: pure functions from an answer of the server and a width to lines."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from clickcurve.buckets.ladder import DAY_S, Ladder
 from clickcurve.visible import visible
@@ -19,6 +19,7 @@ PLAIN = "#"
 LEAST_BAR = 4
 LEAST_NAME = 16  # characters of a key that a title shows, also on a narrow terminal
 NEVER = "·"  # in place of a time
+NOT_GIVEN = "(not given)"
 _COUNTED = {"exclude": "people", "include": "people and bots", "only": "bots"}  # by --bots
 SHORT = 0.9  # of a step: February and a day of 23 hours are longer
 SHORTEST_RUN = 3  # points of nothing that are one line
@@ -72,7 +73,8 @@ def curve_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
     mark = max((len(point.state) for point in points), default=0)
     room = max(LEAST_BAR, width - left - right - mark - 4)
     most = max((point.height for point in points), default=0)
-    lines = [_title_line(answer, name, place, width)]
+    about = f": {range_text(answer, answer['tz'])}, step {answer['step']}"
+    lines = [_title_line(name, about, width)]
     for empty, some in groupby(points, lambda point: point.empty):
         run = list(some)
         if empty and len(run) >= SHORTEST_RUN:
@@ -154,13 +156,7 @@ def _span(start: datetime, end: datetime) -> str:
     return f"{start:{form}}-{last:%d %b %Y}"
 
 
-def _title_line(answer: Any, name: str, place: tzinfo, width: int) -> str:
-    start, end = (_minute_text(answer[edge], place) for edge in ("from", "to"))
-    rest = f": {start} to {end} {answer['tz']}, step {answer['step']}"
-    return title_line(name, rest, width)
-
-
-def title_line(name: str, rest: str, width: int) -> str:
+def _title_line(name: str, rest: str, width: int) -> str:
     """Joins a name and what is said of it. The name is cut if the line would be too long."""
     room = max(LEAST_NAME, width - len(rest))
     return (name if len(name) <= room else name[: room - 1] + "…") + rest
@@ -218,8 +214,12 @@ def range_text(answer: Any, tz: str | None) -> str:
     if answer["from"] is None:
         return "all time"
     tz = tz or "UTC"
-    start, end = (_minute_text(answer[edge], zone(tz).info) for edge in ("from", "to"))
-    return f"{start} to {end} {tz}"
+    return f"{span_text(answer, zone(tz).info)} {tz}"
+
+
+def span_text(span: Any, place: tzinfo) -> str:
+    """Writes from when to when something was, in a zone."""
+    return f"{_minute_text(span['from'], place)} to {_minute_text(span['to'], place)}"
 
 
 def name_of(answer: Any) -> str:
@@ -249,18 +249,8 @@ def ranking_lines(
 
 def top_lines(links: Sequence[Any], width: int, plain: bool = False) -> list[str]:
     """Lists links with their counts, one a line."""
-    if not links:
-        return []
-    names = [visible(link["key"]) for link in links]
-    # A key of 1,024 bytes takes a line of its own, and the others stay aligned.
-    left = min(max(map(columns_of, names)), max(LEAST_BAR, width // 2))
-    right = max(len(f"{link['count']:,}") for link in links)
-    room = max(LEAST_BAR, width - left - right - 4)
-    most = max(link["count"] for link in links)
-    return [
-        f"{name}{' ' * (left - columns_of(name))}  {count:>{right},}  {bar(count, most, room, plain)}".rstrip()
-        for name, count in zip(names, (link["count"] for link in links), strict=True)
-    ]
+    drawn = [DrawnCount(visible(link["key"]), link["count"], link["count"]) for link in links]
+    return _count_lines(drawn, width, plain, has_notes=False)
 
 
 def clock_time(t: int, tz: str) -> str:
@@ -295,3 +285,87 @@ def columns_of(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
+
+
+# --- counts, one a line -----------------------------------------------------------------------------------------------
+class DrawnCount(NamedTuple):
+    """One line: a name, what is known of its count, and what is said after the bar."""
+
+    name: str
+    at_least: int
+    at_most: int
+    note: str = ""
+
+    @property
+    def number(self) -> str:
+        if self.at_least == self.at_most:
+            return f"{self.at_most:,}"
+        return f"{self.at_least:,} to {self.at_most:,}"
+
+
+def _count_lines(drawn: Sequence[DrawnCount], width: int, plain: bool, has_notes: bool = True) -> list[str]:
+    """Lists counts with their bars. has_notes: room is kept for what is said after a bar."""
+    if not drawn:
+        return []
+    # A key of 1,024 bytes, or a value of 100, takes a line of its own, and the others stay aligned.
+    left = min(max(columns_of(each.name) for each in drawn), max(LEAST_BAR, width // 2))
+    right = max(len(each.number) for each in drawn)
+    notes = max(len(each.note) + 1 for each in drawn) if has_notes else 0
+    room = max(LEAST_BAR, width - left - right - notes - 4)
+    most = max(each.at_most for each in drawn)
+    return [
+        f"{each.name}{' ' * (left - columns_of(each.name))}  {each.number:>{right}}  "
+        f"{bar(each.at_most, most, room, plain):<{room}} {each.note}".rstrip()
+        for each in drawn
+    ]
+
+
+# --- values and visitors ----------------------------------------------------------------------------------------------
+def value_lines(answer: Any, tz: str | None, width: int, plain: bool = False) -> list[str]:
+    """Lists values with their counts, one a line, then what is of no value that is shown, and the total.
+
+    The first line says what is counted, and when.
+    """
+    dimension = answer["dimension"]
+    hits = hits_text("only" if dimension == "bot" else None)
+    head = _title_line(name_of(answer), f": {hits} by {dimension}, {range_text(answer, tz)}", width)
+    hidden = answer["not_shown"]
+    rest = (
+        (f"({hidden['values']:,} more values)", hidden["count"]),
+        ("(other)", answer["other"]),
+        ("(unrecorded)", answer["unrecorded"]),
+    )
+    drawn = [
+        DrawnCount(visible(each["value"]) or NOT_GIVEN, each["at_least"], each["at_most"]) for each in answer["values"]
+    ]
+    drawn += [DrawnCount(name, count, count) for name, count in rest if count]
+    return [head, *_count_lines(drawn, width, plain), f"total {answer['total']:,}", *_kept_since(answer)]
+
+
+def _kept_since(answer: Any) -> list[str]:
+    """Says from when on values are kept, where the range begins before; that is a midnight of UTC."""
+    since = answer.get("kept_since")
+    if since is None or (answer["from"] or 0) >= since:
+        return []
+    return [f"values are kept since {datetime.fromtimestamp(since, UTC):%Y-%m-%d} (UTC); older ones are (other)"]
+
+
+def visitor_lines(answer: Any, width: int, plain: bool = False) -> list[str]:
+    """Lists the days with their visitors, one a line, and the sum."""
+    drawn = [_drawn_visitors(_days(day["start"], day["end"]), day["visitors"], day) for day in answer["days"]]
+    whole = _drawn_visitors("visitor-days", answer["visitor_days"], answer)
+    unknown = [f"unknown {answer['unknown']:,}"] if answer["unknown"] else []
+    return [*_count_lines(drawn, width, plain), f"{whole.name} {whole.number} {whole.note}".rstrip(), *unknown]
+
+
+def _drawn_visitors(name: str, visitors: int | None, answer: Any) -> DrawnCount:
+    """Returns the visitors of one line: one number, or the bounds where there is none."""
+    if visitors is None:
+        return DrawnCount(name, answer["at_least"], answer["at_most"])
+    note = "" if answer["exact"] else f"estimated, error {answer.get('error', 0):,}"
+    return DrawnCount(name, visitors, visitors, note)
+
+
+def _days(start: int, end: int) -> str:
+    first, last = (datetime.fromtimestamp(at, UTC) for at in (start, end - 1))
+    return f"{first:%Y-%m-%d}" if first.date() == last.date() else f"{first:%Y-%m-%d} to {last:%Y-%m-%d}"
