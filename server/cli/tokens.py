@@ -1,4 +1,4 @@
-"""`clickcurve token create|list|revoke`."""
+"""`clickcurve token create|list|revoke`, and `clickcurve audit`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import click
+import msgspec
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
@@ -14,10 +15,10 @@ from clickcurve.times import parse_length, parse_time
 from server import clock, data_folder
 from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings
-from server.cli.output import ReportingGroup, Result, note
+from server.cli.output import ReportingGroup, Result, note, reports
 from server.cli.store.inspect import opened
 from server.settings.table import Settings
-from server.tokens.audit import PROMPT, AuditLog
+from server.tokens.audit import PROMPT, AuditEntry, AuditLog
 from server.tokens.known_tokens import write_tokens_copy
 from server.tokens.token import Scope, Token, TokenRequest, load_tokens
 from server.tokens.token_book import TokenBook
@@ -163,3 +164,27 @@ def revoke_token(settings: Settings, token_id: str) -> Result:
         audit.note(PROMPT, "token revoked", token_id)
         book.remove(token_id)
     return Result([f"revoked {token_id}"], [{"revoked": token_id}])
+
+
+@reports("audit")
+@with_settings("data", "store", "config")
+def audit_command(settings: Settings) -> Result:
+    """List what was administered in the last 400 days, and by which token.
+
+    These are tokens and shares that were made and revoked, links and groups that were deleted, databases that were
+    restored, and limits that were changed. Each line has the time (UTC), the id of the token, what was done, and to
+    what. `command` stands for a token where a command of this program did it, and `settings` where the file did.
+
+    \b
+    Examples:
+      clickcurve audit
+      clickcurve audit --json --data /var/lib/clickcurve
+    """
+    with opened(settings.store, instead="ask GET /v1/audit") as store:
+        entries = list(AuditLog(store, clock.now).entries())
+    return Result(map(_entry_text, entries), [msgspec.to_builtins(entry) for entry in entries])
+
+
+def _entry_text(entry: AuditEntry) -> str:
+    at = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{at}  {entry.token:<11}  {entry.what:<14}  {entry.subject}"

@@ -10,8 +10,7 @@ import click
 from clickcurve.visible import visible
 from server.cli.client.api import NamedServer, group_path, link_path, with_server
 from server.cli.main import USAGE, Failed
-from server.cli.output import Result, on_screen, reports
-from server.cli.progress import ProgressLine
+from server.cli.output import ProgressLine, Result, on_screen, reports
 
 LISTED = 1_000  # links of one page
 DELETED = 1_000  # links of one request: fractions of a second

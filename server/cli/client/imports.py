@@ -35,8 +35,7 @@ from server.cli.client.follow import Follower, Interrupted, Interruption
 from server.cli.client.takeover import take_over
 from server.cli.main import FAILED, INTERRUPTED, USAGE, Failed
 from server.cli.options import status_option, statuses_of, with_settings
-from server.cli.output import Result, note, on_screen, progress, reports, show
-from server.cli.progress import ProgressLine
+from server.cli.output import ProgressLine, Result, note, on_screen, progress, reports, show
 from server.process.journals import owning
 from server.settings.table import Settings
 from server.settings.values import Broken, dimensions

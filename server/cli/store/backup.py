@@ -13,8 +13,7 @@ from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from ingest.claim_table import Action, Claimant, Holds, choose_number, what_it_holds
 from server import clock, data_folder
 from server.cli.options import with_settings
-from server.cli.output import Result, on_screen, progress, reports
-from server.cli.progress import ProgressLine
+from server.cli.output import ProgressLine, Result, on_screen, progress, reports
 from server.cli.store.inspect import require_database
 from server.process.journals import open_journal
 from server.settings.table import Settings

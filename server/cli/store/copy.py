@@ -12,8 +12,7 @@ from ingest.owner import ID_WINDOW_S
 from server import clock
 from server.cli.main import FAILED
 from server.cli.options import with_settings
-from server.cli.output import Result, note, on_screen, reports
-from server.cli.progress import ProgressLine
+from server.cli.output import ProgressLine, Result, note, on_screen, reports
 from server.cli.store.inspect import opened
 from server.settings.table import Settings
 from storage.tools.compare import Sums

@@ -20,8 +20,7 @@ from clickcurve.visible import json_line
 from server import clock
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
-from server.cli.output import Result, note, reports
-from server.cli.progress import ProgressLine
+from server.cli.output import ProgressLine, Result, note, reports
 from server.settings.table import Settings
 from storage.contract import Store
 from storage.from_uri import open_store

@@ -9,7 +9,7 @@ import pytest
 
 from clickcurve.buckets.errors import SettingInvalid
 from server.app.serve import bind
-from server.cli.demo import open_port
+from server.cli.serve import open_port
 from server.settings.reading import read_settings
 from testing.client import Clickcurve
 from testing.program import running

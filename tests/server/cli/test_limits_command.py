@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from server.cli import limits
 from server.cli.main import main
-from server.cli.rules import limits
 
 T = 1_772_000_040
 TRACE = "".join(f"{T + n} ip=10.0.0.{n % 2}\n" for n in range(6))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server.cli.progress import ProgressLine, progress_text
+from server.cli.output import ProgressLine, progress_text
 from testing.server import RunningServer
 from testing.terminal import on_terminal
 from tests.server.commands import said

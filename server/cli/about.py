@@ -1,11 +1,26 @@
-"""`clickcurve completion bash|zsh|fish`."""
+"""`clickcurve version | completion bash|zsh|fish`: what needs no library of the program."""
 
 from __future__ import annotations
 
 import click
 from click.shell_completion import get_completion_class
 
+from server.cli.output import Result, reports
+from server.version import program_version
+
 SHELLS = ("bash", "zsh", "fish")
+
+
+@reports("version")
+def version_command() -> Result:
+    """Print the version, as --version does.
+
+    \b
+    Examples:
+      clickcurve version
+    """
+    version = program_version()
+    return Result([f"clickcurve, version {version}"], [{"version": version}])
 
 
 @click.command("completion")
