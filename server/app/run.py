@@ -15,6 +15,7 @@ import uvicorn
 import uvloop
 
 from clickcurve.buckets.errors import OwnerFenced
+from server.app.application import create_app
 from server.app.drain import drain
 from server.app.shutdown import Signals, StoppedEarly
 from server.app.startup import running
@@ -129,9 +130,10 @@ def url_of(host: str, port: int) -> str:
 
 def _uvicorn(worker: Worker, listener: socket.socket, listening: Callable[[], None]) -> Uvicorn:
     settings, url = worker.settings, url_of(*listener.getsockname()[:2])
-    fast_path = FastPath(worker.gateway)
+    gateway = create_app(worker)
+    fast_path = FastPath(gateway)
     config = uvicorn.Config(
-        answering_pages(worker.gateway, settings.cors_origins, worker.problems, worker.gateway.answers),
+        answering_pages(gateway, settings.cors_origins, worker.problems, worker.answers),
         loop="uvloop",
         http=fast_connection_class(
             fast_path,

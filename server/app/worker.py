@@ -10,24 +10,31 @@ from functools import partial
 from pathlib import Path
 
 from clickcurve.buckets.errors import StoreUnavailable
-from clickcurve.buckets.ladder import fold_day
+from clickcurve.buckets.ladder import fold_day, minutes_since
 from ingest.journal.contract import Journal
 from ingest.journal.disk_journal import DiskJournal
 from ingest.journal.segment_format import NEW
 from ingest.owner import Owner
+from ingest.reading.body_budget import BodyBudget
+from ingest.reading.bots import bot_judge
 from ingest.reading.counters import IngestCounters
+from ingest.reading.hit_endpoint import HitRoutes
 from ingest.stamps import Slots, Stamps
+from query.breakdowns.queries import BreakdownQueries
+from query.breakdowns.reader import BreakdownReader
+from query.lists.key_kind import GROUP, LINK
+from query.lists.listing import Listing
+from query.lists.other_workers import nobody
+from query.queries import Queries
+from query.reader import Reader
 from server import clock, data_folder
-from server.app import application, samples
+from server.app import samples
 from server.app.background import BackgroundRequests
-from server.app.page import PageSources
 from server.attributes import Attributes
 from server.corrections.erasing import Erasing
 from server.corrections.runner import Corrections
 from server.http.health_routes import Readiness
-from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.problems import Problems
-from server.http.shares import Shares
 from server.limiter.history import LimitHistory
 from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics, Sample, process_samples
@@ -108,7 +115,10 @@ class OwnJournal:
 
 
 class Worker:
-    """The parts of one worker, joined."""
+    """The parts of one worker, joined.
+
+    pending: what it holds that the store may lack. named_breakdowns: those that the page, alerts and reports show.
+    """
 
     def __init__(self, settings: Settings, own: OwnJournal, store: Store) -> None:
         self.settings, self.own, self.store = settings, own, store
@@ -132,44 +142,25 @@ class Worker:
             self._cluster,
         )
         self.peers = Peers(settings.data, number, settings.workers)
+        self.others = self.peers if settings.workers > 1 else None  # for those that ask them
         self.tokens = KnownTokens(settings, TokenBook(store), clock.now, writes_copy=number == 1)
         self.audit = AuditLog(store, clock.now)
         self.problems = Problems()
-        self.counting = application.Counting(IngestCounters(), self.problems)
+        self.counters = IngestCounters()
+        self.answers: Counter[int] = Counter()  # to requests without hits, by status
         self.metrics = Metrics(
             self.name, self._samples(), data_folder.samples_folder(settings.data) if settings.workers > 1 else None
         )
         self.corrections = Corrections.of(self.owner, store, self.attributes.bounded, clock.now)
-        peers = self.peers if settings.workers > 1 else None
-        counted = application.CountedHits(
-            self.owner, store, clock.now, self.pending, self.attributes, peers, self.corrections
+        self.queries = self._queries()
+        self.breakdowns = self._breakdowns()
+        self.named_breakdowns = self._breakdowns(settings.page_least)
+        self.room = BodyBudget(clock.monotonic)
+        reader = self.attributes.reader
+        self.hits = HitRoutes(
+            self.owner, clock.now, minutes_since, bot_judge(), self.counters, reader=reader, room=self.room
         )
-        queries = application.make_queries(counted)
-        self.gateway = application.create_app(
-            counted,
-            self.tokens,
-            self.audit,
-            self.counting,
-            self.metrics,
-            self.readiness,
-            self.limiter,
-            self.limit_history,
-            HostAndOriginGuard(settings.host, settings.allowed_hosts, settings.cors_origins),
-            queries,
-            application.make_breakdowns(counted),
-            PageSources(
-                self.tokens.gate,
-                Shares(store),
-                self.audit,
-                self.metrics,
-                settings.store.partition(":")[0],
-                float(settings.flush_s),
-                self.attributes.hosts.in_key,
-                settings.page_least,
-            ),
-        )
-        shown = application.make_breakdowns(counted, settings.page_least)
-        self.background = BackgroundRequests(settings, number, store, queries, shown, self.gateway.hits)
+        self.background = BackgroundRequests(settings, number, store, self.queries, self.named_breakdowns, self.hits)
         self.schedule = self._schedule()
 
     def _orphaned(self) -> Iterator[tuple[ClusterOwners | UnheldJournals, OrphanedJournals]]:
@@ -188,6 +179,34 @@ class Worker:
             workers = 0
         on_disk = UnheldJournals(self.settings.data, self.number, workers)
         yield on_disk, OrphanedJournals(on_disk.orphaned, own.open_on_disk, on_disk.quarantine, fold, today)
+
+    def _queries(self) -> Queries:
+        """Joins what answers are made of."""
+        store, pending, others = self.store, self.pending, self.others
+        others_pending = None if others is None else others.pending
+        is_corrected = self.corrections.is_corrected
+        reader = Reader(store.rows, pending.pending, self.owner.revisit, store.ladder, others_pending, is_corrected)
+
+        def flushes() -> int:
+            return pending.flushes
+
+        # Of links there can be too many to ask others for all that they hold; groups are few.
+        within, of_groups = (None, nobody) if others is None else (others.links_within, others.groups)
+        held, corrected = pending.pending, reader.corrected
+        links = Listing(LINK, store, held, pending.buffered_links, flushes, nobody, within, corrected)
+        groups = Listing(GROUP, store, held, pending.buffered_groups, flushes, of_groups, None, corrected)
+        return Queries(reader, links, groups, clock.now)
+
+    def _breakdowns(self, least: int = 0) -> BreakdownQueries | None:
+        """Joins what answers about breakdowns are made of; None without dimensions. least: as of the reader."""
+        attributes, store, pending = self.attributes, self.store, self.pending
+        if not attributes.dimensions:
+            return None
+        readers = pending.pending, pending.pending_breakdowns
+        others = self.others, self.corrections.is_corrected
+        reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, *others, least)
+        kept_value = attributes.referrers.kept_value
+        return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock.now, kept_value)
 
     def _ending(self) -> str | None:
         """Returns why no more requests should come; None while they should."""
@@ -208,15 +227,13 @@ class Worker:
         settings, store = self.settings, self.store
         journal_limit_bytes = settings.journal_mib * MIB if self.own.cluster is None else None
         return [
-            lambda: samples.of_ingest(self.counting.ingest),
+            lambda: samples.of_ingest(self.counters),
             lambda: samples.of_owner(
                 self.pending.status, journal_limit_bytes, self.readiness.flush_state(), settings.flush_s
             ),
             lambda: samples.of_store(store.measures()),
             lambda: samples.of_jobs(self.schedule.status),
-            lambda: samples.of_requests(
-                self.problems, self.tokens.gate, self.gateway.answers, self.peers.incomplete_answers
-            ),
+            lambda: samples.of_requests(self.problems, self.tokens.gate, self.answers, self.peers.incomplete_answers),
             lambda: samples.of_connections(self.connections_refused),
             self.limiter.samples,
             lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),

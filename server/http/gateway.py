@@ -58,7 +58,7 @@ class Gateway:
     limiter: ServerLimiter | None = None
     host_and_origin_guard: HostAndOriginGuard = field(default_factory=HostAndOriginGuard)
     fast_routes: Sequence[FastRoute] = ()
-    answers: Counter[int] = field(default_factory=Counter, init=False)
+    answers: Counter[int] = field(default_factory=Counter)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from clickcurve import waiting
+from server.app.application import create_app
 from server.app.startup import running
 from server.http import export_route
 from server.settings.reading import read_settings
@@ -63,7 +64,7 @@ def test_each_route_answers_while_the_store_hangs(
 
     async def ask_all() -> None:
         async with running(read_settings({"data": str(tmp_path), "store": "memory://"}, {}), [0]) as worker:
-            transport = httpx.ASGITransport(app=worker.gateway)
+            transport = httpx.ASGITransport(app=create_app(worker))
             hangs.set()
             try:
                 async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:

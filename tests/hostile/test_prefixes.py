@@ -84,7 +84,8 @@ def test_the_table_has_every_route(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     async def described() -> set[str]:
         settings = read_settings({"data": str(tmp_path), "store": "memory://"}, {})
-        async with running(settings, [0]):
+        async with running(settings, [0]) as worker:
+            application.create_app(worker)
             return {
                 f"{method.upper()} {path}" for path, methods in apps[0].openapi()["paths"].items() for method in methods
             }

@@ -21,6 +21,7 @@ from ingest.batch import Batch, SourceStep
 from ingest.journal.cluster_journal import ClusterJournal
 from ingest.journal.rounds import DEAD_FOR_ADOPTERS
 from server.app import serve, startup
+from server.app.application import create_app
 from server.app.shutdown import Signals, StoppedEarly
 from server.app.worker import Worker
 from server.process import cluster_owners, presence
@@ -72,7 +73,9 @@ class Server:
 
     def __init__(self, worker: Worker, store: Cluster) -> None:
         self.worker, self.store = worker, store
-        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app=worker.gateway), base_url="http://localhost")
+        self._client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=create_app(worker)), base_url="http://localhost"
+        )
 
     @property
     def cluster(self) -> cluster_owners.ClusterOwners:
