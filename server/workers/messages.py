@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import Protocol
 
 import msgspec
 
@@ -14,6 +13,7 @@ from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import FIRST_GROUP, group_key, is_breakdown, link_key, namespace_key
 from query.lists.other_workers import Stamp, WorkerPending
+from server.workers.pending import PendingHits
 
 NUMBERS_MOST = 100_000  # in one answer, some 1.5 MB; the keys after that are left out, and the answer says so
 
@@ -23,26 +23,6 @@ ALL_GROUPS = FIRST_GROUP
 _LINKS_WITHIN = namespace_key("links-within", "")
 
 AnyPending = Pending | PendingBreakdown | WorkerPending  # of a breakdown's key the second, of ALL_GROUPS the third
-
-
-class Asked(Protocol):
-    """What a worker is asked for: `PendingHits` says what its answers mean."""
-
-    def numbered(self, key: str) -> Sequence[tuple[Pending, int]]: ...
-
-    def numbered_breakdowns(self, key: str) -> Sequence[tuple[PendingBreakdown, int]]: ...
-
-    async def hide_erased(self, *keys: str) -> None: ...
-
-    def buffered_groups(self) -> Iterable[Mapping[str, int]]: ...
-
-    def buffered_links(self) -> Iterable[Mapping[str, int]]: ...
-
-    @property
-    def flushes(self) -> int: ...
-
-    @property
-    def adopted(self) -> set[int]: ...
 
 
 class Wanted(msgspec.Struct, array_like=True):
@@ -125,7 +105,7 @@ def links_within(prefix: str) -> str:
     return _LINKS_WITHIN + prefix
 
 
-def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
+def answer_of(asked: PendingHits, keys: Iterable[str]) -> list[msgspec.Raw]:
     """Returns what the worker says of each key, packed."""
     answers = []
     room = NUMBERS_MOST
@@ -142,7 +122,7 @@ def answer_of(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
     return answers
 
 
-def _answer_about(asked: Asked, key: str) -> KeyAnswer:
+def _answer_about(asked: PendingHits, key: str) -> KeyAnswer:
     try:
         if key == ALL_GROUPS or key.startswith(_LINKS_WITHIN):
             stored = {*_stored_keys(asked, key)}
@@ -156,7 +136,7 @@ def _answer_about(asked: Asked, key: str) -> KeyAnswer:
         return None  # not claimed yet: nobody knows which number its flush will have
 
 
-def _stored_keys(asked: Asked, key: str) -> Iterator[str]:
+def _stored_keys(asked: PendingHits, key: str) -> Iterator[str]:
     """Yields the stored keys that are meant by a question about several."""
     if key == ALL_GROUPS:
         yield from map(group_key, chain.from_iterable(asked.buffered_groups()))
@@ -166,7 +146,7 @@ def _stored_keys(asked: Asked, key: str) -> Iterator[str]:
         yield from (link_key(name) for name in names if name.startswith(prefix))
 
 
-def _numbered_parts(asked: Asked, key: str) -> list[PendingRows]:
+def _numbered_parts(asked: PendingHits, key: str) -> list[PendingRows]:
     return [_part(pending, flush) for pending, flush in asked.numbered(key)]
 
 

@@ -33,7 +33,6 @@ from server.workers.messages import (
     ENCODER,
     QUESTIONS,
     AnyPending,
-    Asked,
     KeyAnswer,
     PendingGroups,
     PendingRows,
@@ -41,6 +40,7 @@ from server.workers.messages import (
     answer_of,
     links_within,
 )
+from server.workers.pending import PendingHits
 from server.workers.unreachable import note_unreachable
 
 WAIT_S = 0.5
@@ -59,7 +59,7 @@ def write_message(writer: asyncio.StreamWriter, message: object) -> None:
     writer.write(len(packed).to_bytes(LENGTH_BYTES) + packed)
 
 
-async def answer_questions(asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def answer_questions(asked: PendingHits, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answers the questions of a connection in their order, until it ends."""
     try:
         while True:
@@ -280,11 +280,11 @@ class Peers:
         self._others: list[Peer] = []
         self._answering: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._server: asyncio.Server | None = None
-        self._asked_here: Asked | None = None  # the questions of other workers
+        self._asked_here: PendingHits | None = None  # the questions of other workers
         self._handle = -1  # of the folder, while it listens
         self.incomplete_answers = 0  # questions for which some worker was not reached
 
-    async def listen(self, asked: Asked) -> None:
+    async def listen(self, asked: PendingHits) -> None:
         """Answers the other workers from now on, and can ask them."""
         if self._workers == 1:
             return

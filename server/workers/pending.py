@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -53,11 +53,11 @@ class PendingHits:
         pending = ((owner, each) for owner in self._owners() for each in owner.pending_breakdowns(key))
         return [(each, each.flush() or owner.next_flush) for owner, each in pending]
 
-    def buffered_links(self) -> Iterator[dict[str, int]]:
+    def buffered_links(self) -> Iterable[dict[str, int]]:
         """Yields links with hits that may not be in the store yet, as `Owner.buffered_links` does."""
         return chain.from_iterable([owner.buffered_links() for owner in self._owners()])
 
-    def buffered_groups(self) -> Iterator[dict[str, int]]:
+    def buffered_groups(self) -> Iterable[dict[str, int]]:
         """Yields the same of groups."""
         return chain.from_iterable([owner.buffered_groups() for owner in self._owners()])
 

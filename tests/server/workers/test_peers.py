@@ -23,8 +23,9 @@ from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
 from query.lists.key_kind import GROUP, LINK
 from query.reader import Reader
 from server.workers import peers
-from server.workers.messages import NUMBERS_MOST, Asked, KeyAnswer, answer_of
+from server.workers.messages import NUMBERS_MOST, KeyAnswer, answer_of
 from server.workers.peers import Peers
+from server.workers.pending import PendingHits
 from storage.contract import StoredLink
 from testing.client import Clickcurve
 from testing.server import RunningServer
@@ -37,12 +38,12 @@ NOW = 1772407680  # 2026-03-01T23:28:00Z
 KEY = link_key("k")
 
 
-class Neighbour:
+class Neighbour(PendingHits):
     """A fake owner, as another worker asks it."""
 
     def __init__(self, owner: FakeOwner) -> None:
         self.owner = owner
-        self.adopted: set[int] = set()
+        self.adopted_numbers: set[int] = set()
         self.adopts: FakeOwner | None = None
         self.claimed = True
         self.damaged = False
@@ -72,6 +73,10 @@ class Neighbour:
     @property
     def flushes(self) -> int:
         return self.owner.flushes
+
+    @property
+    def adopted(self) -> set[int]:
+        return self.adopted_numbers
 
 
 def said(owner: Neighbour, *keys: str) -> list[KeyAnswer]:
@@ -195,7 +200,7 @@ def counts(pending: Sequence[Pending]) -> int:
 def test_questions_of_one_turn_go_together_and_are_answered_each(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     questions: list[Iterable[str]] = []
 
-    def counted(asked: Asked, keys: Iterable[str]) -> list[msgspec.Raw]:
+    def counted(asked: PendingHits, keys: Iterable[str]) -> list[msgspec.Raw]:
         questions.append(keys)
         return answer_of(asked, keys)
 
@@ -263,7 +268,7 @@ def test_what_a_worker_said_last_does_not_count_beside_the_worker_that_has_adopt
             assert (counts(await each.pending(KEY)), await of_groups(each)) == (5, 5)
         await dead.close()
         assert (counts(await first.pending(KEY)), await of_groups(first)) == (5, 5), "its last answer"
-        neighbours[2].adopts, neighbours[2].adopted = nodes.owners[1], {2}
+        neighbours[2].adopts, neighbours[2].adopted_numbers = nodes.owners[1], {2}
         assert (counts(await first.pending(KEY)), await of_groups(first)) == (5, 5), "the adopter's"
         assert (counts(await adopter.pending(KEY)), await of_groups(adopter)) == (0, 0), "it has them itself"
         await first.close()
