@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import httpx
@@ -24,6 +27,7 @@ from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
+from ingest.imports.openings import send_openings
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.retry import TRIES, Sender
 from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
@@ -31,8 +35,6 @@ from ingest.reading.bots import bot_judge
 from server import clock, data_folder
 from server.attributes import Attributes
 from server.cli.client.api import is_here
-from server.cli.client.follow import Follower, Interrupted, Interruption
-from server.cli.client.takeover import take_over
 from server.cli.main import FAILED, INTERRUPTED, USAGE, Failed
 from server.cli.options import status_option, statuses_of, with_settings
 from server.cli.output import ProgressLine, Result, note, on_screen, progress, reports, show
@@ -41,10 +43,58 @@ from server.settings.table import Settings
 from server.settings.values import Broken, dimensions
 
 STDIN = Path("-")
+SCREEN_EVERY_S = 1.0
+NOTE_EVERY_S = 60.0
+T = TypeVar("T")
 LABEL_HINT = (
     "  it was read before, and its lines were judged then: with --label NAME it is another source, and all of it counts"
     " again by these options"
 )
+
+
+class Interrupted(Exception):
+    """A person, or the system, has asked the follower to end."""
+
+
+class Interruption:
+    """A wish to end: at the first signal after the chunk that is under way, so that it is reported; then at once."""
+
+    def __init__(self) -> None:
+        self._ends = asyncio.Event()
+
+    async def wait(self, seconds: float) -> None:
+        """Waits so long; raises Interrupted as soon as the end is asked for."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ends.wait(), seconds)
+        self.between()
+
+    def between(self, raw_at: int = 0) -> None:
+        """Raises Interrupted if the end was asked for; called when a chunk has counted."""
+        if self._ends.is_set():
+            raise Interrupted
+
+    def signalled(self, running: asyncio.Future[Any]) -> bool:
+        """Takes a signal; returns whether it is the first one. The second one cancels what is running."""
+        is_first = not self._ends.is_set()
+        if not is_first:
+            running.cancel()
+        self._ends.set()
+        return is_first
+
+    async def end(self, work: Coroutine[None, None, T], *signals: int, begun: Callable[[], None] | None = None) -> T:
+        """Runs work; raises Interrupted if these signals ended it. begun: is called at the first of them."""
+        loop, running = asyncio.get_running_loop(), asyncio.ensure_future(work)
+
+        def take() -> None:
+            if self.signalled(running) and begun is not None:
+                begun()
+
+        for number in signals:
+            loop.add_signal_handler(number, take)
+        try:
+            return await running
+        except asyncio.CancelledError:
+            raise Interrupted from None
 
 
 @reports("import")
@@ -100,10 +150,15 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
     log = AccessLog(bot_judge(), REDIRECTS if statuses is None else statuses_of(statuses), fields, hosts)
     local = settings.origins["data"].startswith("flag")
     holding = data_folder.held(settings.data, settings.store, "clickcurve import") if local else nullcontext()
+    opened = (_folder if local else _server)(settings, Wide(given["wide"]), not given["no_visitors"])
+    kind = SourceKind(given["kind"]) if given["kind"] else None
+    reading = _Reading(log, kind, given["label"], hint=statuses is not None)
     with holding, _seldom_collecting():
-        interruption = Interruption()
-        importing = _import(settings, local, files, log, interruption, **given, hint=statuses is not None)
-        all_fine = asyncio.run(importing if given["follow"] else _interruptible(interruption, importing))
+        if given["follow"]:
+            importing = _follow(opened, files[0], reading)
+        else:
+            importing = _import(opened, files, given["product"], reading)
+        all_fine = asyncio.run(importing)
     if not all_fine:
         raise SystemExit(FAILED)
 
@@ -140,48 +195,69 @@ def _host_of(text: str) -> str:
     return host
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How sources are read. kind: None where the first line decides. hint: of what was read before by other options."""
+
+    log: AccessLog
+    kind: SourceKind | None
+    label: str
+    hint: bool
+
+
 async def _import(
-    settings: Settings,
-    local: bool,
-    files: tuple[Path, ...],
-    log: AccessLog,
-    interruption: Interruption,
-    follow: bool,
-    kind: str | None,
-    label: str,
-    wide: str,
-    no_visitors: bool,
-    hint: bool,
-    product: str | None,
+    opened: AbstractAsyncContextManager[Target], files: tuple[Path, ...], product: str | None, reading: _Reading
 ) -> bool:
-    """Imports one file after the other. Returns whether all went well."""
-    open_target = (_folder if local else _server)(settings, Wide(wide), not no_visitors)
-    source_kind = SourceKind(kind) if kind else None
-    async with open_target as target:
-        if follow:
-            return await _follow(target, files[0], log, source_kind, label, hint)
-        sender = Sender(target, interruption.wait, note, TRIES)
-        if product is not None:
-            log.use_hosts((await sender.offset(f"hosts-{product}")).hosts_in_key)
-            history = await asyncio.to_thread(read_product, product, files, bot_judge(), log.hosts)
-            dated, undated = await take_over(sender, history, product, label)
-            fine = _show_receipt(Path(product), dated, False)
-            return _show_receipt(Path(f"{product} totals"), undated, False) and fine
-        all_fine = True
-        for file in files:
-            all_fine = await _import_file(sender, file, log, interruption, source_kind, label, hint) and all_fine
-    return all_fine
+    """Imports files, or one export of a product. Returns whether all went well.
+
+    Raises Failed after a Ctrl-C, when what was read is stored; a second Ctrl-C stops at once.
+    """
+    interruption = Interruption()
+
+    async def importing() -> bool:
+        async with opened as target:
+            sender = Sender(target, interruption.wait, note, TRIES)
+            if product is not None:
+                return await _import_export(sender, files, product, reading)
+            all_fine = True
+            for file in files:
+                all_fine = await _import_file(sender, file, interruption, reading) and all_fine
+            return all_fine
+
+    def say_stopping() -> None:
+        if on_screen():
+            progress("")
+        note("stopping: what was read is being stored; Ctrl-C once more stops at once")
+
+    try:
+        return await interruption.end(importing(), signal.SIGINT, begun=say_stopping)
+    except Interrupted:
+        raise Failed("interrupted: the same command goes on where this one stopped", INTERRUPTED) from None
 
 
-async def _import_file(
-    sender: Sender,
-    file: Path,
-    log: AccessLog,
-    interruption: Interruption,
-    kind: SourceKind | None,
-    label: str,
-    hint: bool,
-) -> bool:
+async def _import_export(sender: Sender, files: tuple[Path, ...], product: str, reading: _Reading) -> bool:
+    """Imports an export: what has times, in their order, then totals without dates. Returns whether all went well."""
+    log = reading.log
+    log.use_hosts((await sender.offset(f"hosts-{product}")).hosts_in_key)
+    history = await asyncio.to_thread(read_product, product, files, bot_judge(), log.hosts)
+    # Without a name: what visits say must not be left behind by a kill.
+    with tempfile.TemporaryFile(prefix="clickcurve-") as lines:
+        await asyncio.to_thread(lines.writelines, history.history())
+        lines.flush()
+        importer = Importer(
+            sender, AccessLog(lambda agent: False), asyncio.sleep, SourceKind.history, f"{product}:{reading.label}"
+        )
+        dated = await importer.run(Path(f"/proc/self/fd/{lines.fileno()}"))
+    dated.bad += history.bad
+    dated.first_bad += history.first_bad
+    undated = ImportSummary(kind=SourceKind.history)
+    name = f"openings-{product}-{blake2b(reading.label.encode(), digest_size=8).hexdigest()}"
+    await send_openings(sender, name, history.openings(), undated)
+    fine = _show_receipt(product, dated)
+    return _show_receipt(f"{product} totals", undated) and fine
+
+
+async def _import_file(sender: Sender, file: Path, interruption: Interruption, reading: _Reading) -> bool:
     """Imports one file and prints its receipt, also if it is interrupted. Returns whether all went well."""
     size = file.stat().st_size if file.is_file() else None
     summary, line = ImportSummary(), ProgressLine(file.name, "lines")
@@ -190,7 +266,7 @@ async def _import_file(
         line.show(raw_at, size, summary.lines)
         interruption.between()
 
-    importer = Importer(sender, log, interruption.wait, kind, label, chunk_counted)
+    importer = Importer(sender, reading.log, interruption.wait, reading.kind, reading.label, chunk_counted)
     opened: Openable = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
     try:
         with line:
@@ -199,46 +275,68 @@ async def _import_file(
         note(error.detail if error.detail.startswith(f"{file}:") else f"{file}: {error.detail}")
         return False
     except (Interrupted, asyncio.CancelledError):
-        _show_receipt(file, summary, hint)
+        _show_receipt(str(file), summary, reading.hint)
         raise
-    return _show_receipt(file, summary, hint)
+    return _show_receipt(str(file), summary, reading.hint)
 
 
-async def _interruptible(interruption: Interruption, work: Coroutine[None, None, bool]) -> bool:
-    """Runs an import. Raises Failed after a Ctrl-C, when what was read is stored; a second Ctrl-C stops at once."""
-    loop, running = asyncio.get_running_loop(), asyncio.ensure_future(work)
+async def _follow(opened: AbstractAsyncContextManager[Target], file: Path, reading: _Reading) -> bool:
+    """Follows a log until a signal, and prints what was counted. Returns whether all went well."""
+    interruption, summary, fine = Interruption(), ImportSummary(), True
+    wait, between = interruption.wait, interruption.between
+    async with opened as target:
+        sender = Sender(target, wait, note, tries=None)
+        following = Importer(sender, reading.log, wait, reading.kind, reading.label, between).follow(file, summary)
+        note(f"{file}: following it; Ctrl-C ends this and prints what was counted")
+        try:
+            async with _showing_sums(file, summary):
+                await interruption.end(following, signal.SIGINT, signal.SIGTERM)
+        except Interrupted:
+            pass  # the receipt says how far it came
+        except ClickcurveError as error:
+            note(f"{file}: {error.detail}")
+            fine = False
+        return _show_receipt(str(file), summary, reading.hint) and fine
 
-    def interrupt() -> None:
-        if interruption.signalled(running):
+
+@asynccontextmanager
+async def _showing_sums(file: Path, summary: ImportSummary) -> AsyncIterator[None]:
+    """Shows the sums so far: on a terminal in a line that keeps up, else in a line a minute, if there is news."""
+
+    async def show_again() -> None:
+        last = ""
+        while True:
+            await asyncio.sleep(SCREEN_EVERY_S if on_screen() else NOTE_EVERY_S)
+            sentence = follow_line(file, summary)
             if on_screen():
-                progress("")
-            note("stopping: what was read is being stored; Ctrl-C once more stops at once")
+                progress(sentence)
+            elif sentence != last:
+                note(sentence)
+            last = sentence
 
-    loop.add_signal_handler(signal.SIGINT, interrupt)
+    showing = asyncio.ensure_future(show_again())
     try:
-        return await running
-    except (Interrupted, asyncio.CancelledError):
-        raise Failed("interrupted: the same command goes on where this one stopped", INTERRUPTED) from None
+        yield
+    finally:
+        showing.cancel()
+        if on_screen():
+            progress("")
 
 
-async def _follow(target: Target, file: Path, log: AccessLog, kind: SourceKind | None, label: str, hint: bool) -> bool:
-    """Follows a log until it is interrupted. Returns whether all went well."""
-    follower = Follower(file)
-    sender = Sender(target, follower.interruption.wait, note, tries=None)
-    fine = True
-    try:
-        await follower.run(
-            Importer(sender, log, follower.interruption.wait, kind, label, follower.interruption.between)
-        )
-    except ClickcurveError as error:
-        note(f"{file}: {error.detail}")
-        fine = False
-    return _show_receipt(file, follower.summary, hint) and fine
+def follow_line(file: Path, summary: ImportSummary) -> str:
+    """Returns what a follower has done so far, and what it waits for."""
+    waits = "waiting for more"
+    if not file.exists():
+        waits = "waiting until it is there"
+    elif not os.access(file, os.R_OK):
+        waits = "waiting until it may be read"
+    return f"{file}: {summary.lines:,} lines read, {summary.counted:,} hits counted; {waits}"
 
 
-def _show_receipt(file: Path, summary: ImportSummary, hint: bool) -> bool:
+def _show_receipt(name: str, summary: ImportSummary, hint: bool = False) -> bool:
     """Prints what came of one source. Returns whether all of it went well."""
-    show(Result(source_lines(str(file), summary, hint), [_summary_object(str(file), summary)]))
+    object_ = {"source": name, **asdict(summary), "skipped": dict(summary.skipped)}
+    show(Result(source_lines(name, summary, hint), [object_]))
     return not (summary.refused or summary.is_all_bad) and summary.damage is None
 
 
@@ -280,10 +378,6 @@ async def _flush_now_and_then(flush: Callable[[], Any], every_s: float) -> None:
         await asyncio.sleep(every_s)
         with suppress(ClickcurveError):  # the next one tries again, and the last one at the end raises
             await flush()
-
-
-def _summary_object(name: str, summary: ImportSummary) -> dict[str, object]:
-    return {"source": name, **asdict(summary), "skipped": dict(summary.skipped)}
 
 
 def source_lines(name: str, summary: ImportSummary, hint: bool) -> list[str]:

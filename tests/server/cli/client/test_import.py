@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ingest.imports.importer import ImportSummary
-from server.cli.client.follow import Interrupted, Interruption, follow_line
+from server.cli.client.imports import Interrupted, Interruption, follow_line
 from server.cli.main import main
 from testing.client import Clickcurve
 from testing.program import running
