@@ -16,8 +16,7 @@ import uvloop
 
 from clickcurve.buckets.errors import OwnerFenced
 from server.app.application import create_app
-from server.app.drain import drain
-from server.app.shutdown import Signals, StoppedEarly
+from server.app.shutdown import Signals, StoppedEarly, drain
 from server.app.startup import running
 from server.app.worker import Worker
 from server.http.address_connections import AddressConnections

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import fold_day, minutes_since
+from ingest.buffer import Buffers
 from ingest.journal.contract import Journal
 from ingest.journal.disk_journal import DiskJournal
 from ingest.journal.segment_format import NEW
@@ -40,7 +41,7 @@ from server.limiter.limiter import ServerLimiter
 from server.metrics import Metrics, Sample, process_samples
 from server.process import jobs
 from server.process.cluster_owners import ClusterOwners
-from server.process.journals import MIB, is_alone, open_journal, open_orphan, open_owner, place_of, random_token
+from server.process.journals import MIB, is_alone, open_journal, open_owner, place_of, random_token
 from server.process.schedule import Schedule
 from server.settings.table import Settings
 from server.tokens.audit import AuditLog
@@ -77,16 +78,18 @@ class OwnJournal:
         self.listening = False
         self.stamps = Stamps(clock.now, slots, number - 1)
         self._settings, self._store = settings, store
-        self.owner = self._own_owner()
+        self.owner = self._open(journal, is_alone(settings, store))
         self.recovered = self.owner.status.buffered_hits  # that were found in it
 
-    def _own_owner(self) -> Owner:
-        settings, journal, store = self._settings, self.journal, self._store
-        rest = is_alone(settings, store), self.stamps, lambda: self.listening
+    def _open(self, journal: Journal, alone: bool, buffers: Buffers | None = None) -> Owner:
+        """Opens an owner over the own journal or an orphaned one. buffers: its hits, if they are read already."""
         if isinstance(journal, DiskJournal):
-            return open_owner(settings, journal, place_of(journal), store, *rest)
-        assert self.cluster is not None
-        return open_owner(settings, journal, self.cluster.place, store, *rest, token=self.cluster.token)
+            place, token = place_of(journal), random_token
+        else:
+            assert self.cluster is not None
+            place, token = self.cluster.place, self.cluster.token
+        settings, store, served = self._settings, self._store, lambda: self.listening
+        return open_owner(settings, journal, place, store, alone, self.stamps, served, buffers, token)
 
     @property
     def is_judged(self) -> bool:
@@ -102,16 +105,21 @@ class OwnJournal:
 
     async def open_on_disk(self, number: int) -> Owner:
         """Opens the owner over orphaned journal `number` of the data folder. Raises JournalHeld, JournalDamaged."""
-        journal = await asyncio.to_thread(open_journal, self._settings, number)
-        return await self._open_orphan(journal, place_of(journal))
+        return await self._open_orphan(await asyncio.to_thread(open_journal, self._settings, number))
 
-    async def take_in_cluster(self, cluster: ClusterOwners, number: int) -> Owner:
+    async def take_in_cluster(self, number: int) -> Owner:
         """Takes owner `number`, which nobody holds. Raises JournalHeld, JournalDamaged, StoreUnavailable."""
-        return await self._open_orphan(await cluster.take_orphan(number), cluster.place, cluster.token)
+        assert self.cluster is not None
+        return await self._open_orphan(await self.cluster.take_orphan(number))
 
-    async def _open_orphan(self, journal: Journal, place: str, token: Callable[[], str] = random_token) -> Owner:
-        rest = self._store, self.stamps, lambda: self.listening
-        return await open_orphan(self._settings, journal, place, *rest, token)
+    async def _open_orphan(self, journal: Journal) -> Owner:
+        """Opens an owner over an orphaned journal, which is read in a thread: requests are answered meanwhile."""
+        try:
+            read = partial(Buffers, journal, minutes_since(int(clock.now())), self._settings.buffer_mib * MIB)
+            return self._open(journal, False, await asyncio.to_thread(read))
+        except BaseException:
+            journal.close()
+            raise
 
 
 class Worker:
@@ -174,8 +182,8 @@ class Worker:
 
         own, workers = self.own, self.settings.workers
         if own.cluster is not None:
-            take = partial(own.take_in_cluster, own.cluster)
-            yield own.cluster, OrphanedJournals(own.cluster.orphaned, take, own.cluster.quarantine, fold, today)
+            cluster, take = own.cluster, own.take_in_cluster
+            yield cluster, OrphanedJournals(cluster.orphaned, take, cluster.quarantine, fold, today)
             workers = 0
         on_disk = UnheldJournals(self.settings.data, self.number, workers)
         yield on_disk, OrphanedJournals(on_disk.orphaned, own.open_on_disk, on_disk.quarantine, fold, today)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -11,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 from clickcurve.buckets.errors import ClickcurveError, JournalDamaged, JournalHeld
-from clickcurve.buckets.ladder import minutes_since
 from ingest.buffer import Buffers
 from ingest.flush import Pace
 from ingest.journal.contract import Journal
@@ -102,25 +100,6 @@ def _holds_hits(settings: Settings, number: int) -> bool:
 
 def random_token() -> str:
     return secrets.token_hex(16)
-
-
-async def open_orphan(
-    settings: Settings,
-    journal: Journal,
-    place: str,
-    store: Store,
-    stamps: Stamps,
-    served: Callable[[], bool],
-    token: Callable[[], str] = random_token,
-) -> Owner:
-    """Opens an owner over an orphaned journal, which is read in a thread: requests are answered meanwhile."""
-    try:
-        read = partial(Buffers, journal, minutes_since(int(clock.now())), settings.buffer_mib * MIB)
-        buffers = await asyncio.to_thread(read)
-        return open_owner(settings, journal, place, store, False, stamps, served, buffers, token)
-    except BaseException:
-        journal.close()
-        raise
 
 
 def place_of(journal: DiskJournal) -> str:

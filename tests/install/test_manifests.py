@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from ingest.reading.body_budget import WAITING_BYTES
-from server.app.drain import EMPTYING_S
 from server.app.limits import LIMITS
+from server.app.shutdown import EMPTYING_S
 from server.process.journals import MIB
 from server.settings.table import TABLE
 from server.settings.values import IN_CLUSTER

@@ -9,7 +9,7 @@ from contextlib import suppress
 import httpx
 import pytest
 
-from server.app.drain import ignore_connections
+from server.app.shutdown import ignore_connections
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer
 from tests.conftest import Serve
