@@ -88,9 +88,9 @@ def _route(method: str, path: str, operation: Schema, address: str) -> RouteText
         operation.get("description", ""),
         [_parameter(each) for each in operation.get("parameters", [])],
         curl_command(method, path, operation, address),
-        [Example(title, _shown(example)) for title, example in _bodies(operation)],
+        _examples_of(operation.get("requestBody", {})),
         [
-            Status(status, answer.get("description", ""), list(_examples_of(answer)))
+            Status(status, answer.get("description", ""), _examples_of(answer))
             for status, answer in sorted(operation["responses"].items())
         ],
     )
@@ -124,28 +124,23 @@ def curl_command(method: str, path: str, operation: Schema, address: str) -> str
     words.append(f"'{url}'" if query else url)
     if operation.get("x-scope"):
         words.append("-H 'Authorization: Bearer TOKEN'")
-    for media, _, example in _examples(operation.get("requestBody", {}).get("content", {})):
+    for media, _, example in _examples(operation.get("requestBody", {})):
         words += [f"-H 'Content-Type: {media}'", f"-d '{json.dumps(example)}'"]
         break
     return " ".join(words)
 
 
-def _bodies(operation: Schema) -> Iterator[tuple[str, Any]]:
-    for media, name, example in _examples(operation.get("requestBody", {}).get("content", {})):
-        yield f"{media}{name}", example
+def _examples_of(body: Schema) -> list[Example]:
+    """Returns the examples of what a request or an answer holds, as the page shows them."""
+    return [Example(f"{media}{name}", _shown(example)) for media, name, example in _examples(body)]
 
 
-def _examples_of(answer: Schema) -> Iterator[Example]:
-    for media, name, example in _examples(answer.get("content", {})):
-        yield Example(f"{media}{name}", _shown(example))
-
-
-def _examples(content: Schema) -> Iterator[tuple[str, str, Any]]:
+def _examples(body: Schema) -> Iterator[tuple[str, str, Any]]:
     """Yields (media type, the example's name in brackets, the example)."""
-    for media, body in content.items():
-        if "example" in body:
-            yield media, "", body["example"]
-        for name, example in body.get("examples", {}).items():
+    for media, content in body.get("content", {}).items():
+        if "example" in content:
+            yield media, "", content["example"]
+        for name, example in content.get("examples", {}).items():
             yield media, f" ({name})", example["value"]
 
 

@@ -54,14 +54,13 @@ def export_routes(
     @router.get("/v1/export", response_class=Response, **_OPERATION)
     async def exported(request: Request) -> StreamingResponse:
         given = parse_query(raw_query(request), EXPORT)
-        prefix = given.get("prefix", "")
-        wanted = _wanted(prefix)
+        wanted = _wanted(given.get("prefix", ""))
         try:
             async with asyncio.timeout(WAIT_S):
                 await flush()
         except TimeoutError:
             raise TookTooLong(f"the flush before an export takes more than {WAIT_S:g} s") from None
-        lines = _lines(store, wanted, given.get("after"), int(clock()), bounded, _exported_groups(prefix))
+        lines = _lines(store, wanted, given.get("after"), int(clock()), bounded)
 
         async def chunks() -> AsyncIterator[bytes]:
             while True:
@@ -97,20 +96,10 @@ def _wanted(prefix: str) -> Wanted:
     return sorted([*groups, *((start, is_link) for start in starts)], key=itemgetter(0))
 
 
-def _exported_groups(prefix: str) -> Callable[[str], bool]:
-    """Returns what tells whether a group is in the answer, by its name: the groups that `_wanted` names."""
-    allowed = access()
-    return lambda name: not prefix and (not allowed.prefix or group_key(name) == allowed.group_row)
+def _lines(store: Store, wanted: Wanted, after: str | None, now: int, bounded: BoundedLadder) -> Iterator[bytes]:
+    def has_group(name: str) -> bool:
+        return any(those(group_key(name)) for _, those in wanted)
 
-
-def _lines(
-    store: Store,
-    wanted: Wanted,
-    after: str | None,
-    now: int,
-    bounded: BoundedLadder,
-    has_group: Callable[[str], bool],
-) -> Iterator[bytes]:
     ladder, at = store.ladder(), "" if after is None else f"{link_key(after)}\0"
     for start, those in wanted:
         for page in _pages(store, max(at, start), those):

@@ -86,10 +86,8 @@ class Gateway:
         except JournalUnknown:
             raise  # the connection is closed without an answer
         except Exception as error:
-            response = self.problems.answer(error)
-            self.answers[response.status_code] += 1
             with suppress(RuntimeError):  # it had begun to answer: the connection is closed
-                await response(scope, receive, send)
+                await self._fail(error, scope, receive, send)
 
     # --- for connections that answer plain hits themselves ---------------------------------------------------------
     def changes(self) -> int:
@@ -116,17 +114,18 @@ class Gateway:
         if isinstance(error, ClickcurveError):
             await self.hits.fail(error, send)
         elif isinstance(error, Exception):
-            response = self.problems.answer(error)
-            self.answers[response.status_code] += 1
-            await response(scope, receive, send)
+            await self._fail(error, scope, receive, send)
         else:
             raise error
 
     async def refuse_question(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a question of a fast route that failed, as a request that came all the way."""
+        await naming_noted(partial(self._fail, error))(scope, receive, send)
+
+    async def _fail(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         response = self.problems.answer(error)
         self.answers[response.status_code] += 1
-        await naming_noted(response)(scope, receive, send)
+        await response(scope, receive, send)
 
     def _check_token(self, scope: Scope) -> Access:
         needed = scope_of(scope["method"], scope["path"])
@@ -196,17 +195,13 @@ def made_safe(app: Application) -> Application:
     async def safe(scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = _with_safe(message["headers"])
+                headers, given = message["headers"], dict(message["headers"])
+                message["headers"] = [*headers, *(field for field in SAFE if field[0] not in given)]
             await send(message)
 
         await app(scope, receive, sending)
 
     return safe
-
-
-def _with_safe(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    given = dict(headers)
-    return [*headers, *(field for field in SAFE if field[0] not in given)]
 
 
 def _authorization(scope: Scope) -> bytes | None:

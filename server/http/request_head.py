@@ -7,20 +7,12 @@ a proxy in front and this server would then disagree on where a request ends or 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http import HTTPStatus
 
 from clickcurve.problem import MEDIA_TYPE, problem_body
 
 HeaderFields = Sequence[tuple[bytes, bytes]]
 COOKIE_BYTES = 8 * 1024  # of all cookies of a request
-
-_PHRASES = {
-    400: "Bad Request",
-    429: "Too Many Requests",
-    431: "Request Header Fields Too Large",
-    501: "Not Implemented",
-    503: "Service Unavailable",
-    505: "HTTP Version Not Supported",
-}
 
 
 class RequestRefused(Exception):
@@ -97,7 +89,7 @@ def refusal(
     body = problem_body(status, title, detail, field=field, rule=rule)
     again = "" if retry_after_s is None else f"retry-after: {retry_after_s}\r\n"
     head = (
-        f"HTTP/1.1 {status} {_PHRASES[status]}\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n"
-        f"{again}connection: close\r\n\r\n"
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        f"content-length: {len(body)}\r\n{again}connection: close\r\n\r\n"
     )
     return head.encode() + body

@@ -11,11 +11,10 @@ from enum import StrEnum
 from fractions import Fraction
 from hashlib import blake2b
 from typing import Any
-from urllib.parse import urlsplit
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from clickcurve.keys import ALL_LINKS, GROUP_BYTES, GROUP_RULE, group_key, link_key, require_key
-from server.settings.values import Broken, mail_addresses
+from server.settings.values import Broken, mail_addresses, parts_of_url
 
 MOST_ALERTS = 1_000
 SECRET_RULE = "whsec_ and 24 to 64 bytes in base64"
@@ -172,12 +171,8 @@ def _subject(table: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _checked_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        fine = not url or (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
-    except ValueError:
-        fine = False
-    if not fine:
+    parts = parts_of_url(url)
+    if url and (parts is None or parts.scheme not in ("http", "https")):
         raise SettingInvalid("url must begin with http:// or https:// and name a host", field="url", value=url)
     return url
 

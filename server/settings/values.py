@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CAP_MOST
 from clickcurve.buckets.breakdowns.kept_time import KeptTime
@@ -119,10 +119,15 @@ def redis_url(text: str) -> str:
 def memcached_servers(text: str) -> str:
     """Checks `host:port,host:port`; an IPv6 address stands in brackets."""
     for part in text.split(",") if text else ():
-        host, _, port = part.strip().rpartition(":")
-        if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-            raise Broken("must be host:port, with commas between several")
+        _host_and_port(part, "must be host:port, with commas between several")
     return text
+
+
+def _host_and_port(text: str, rule: str) -> tuple[str, int]:
+    host, _, port = text.strip().rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        raise Broken(rule)
+    return host, int(port)
 
 
 def networks(text: str) -> str:
@@ -145,32 +150,39 @@ def one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
 def server_url(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise Broken("must begin with http:// or https://")
-    try:
-        parts = urlsplit(text)
-        named = parts.hostname is not None and parts.port != 0
-    except ValueError:  # half of an address in brackets, a port that is no number
-        named = False
-    if not named:
+    if parts_of_url(text) is None:
         raise Broken("must name a host, and perhaps a port, as http://127.0.0.1:8080 does")
     return text.rstrip("/")
+
+
+def parts_of_url(text: str) -> SplitResult | None:
+    """Returns the parts of a URL; None if it names no host, or a port that is none."""
+    try:
+        parts = urlsplit(text)
+        return parts if parts.hostname and parts.port != 0 else None
+    except ValueError:  # half of an address in brackets, a port that is no number
+        return None
 
 
 def statsd_address(text: str) -> tuple[str, int] | None:
     """Reads `host:port`; an IPv6 address stands in brackets."""
     if not text:
         return None
-    host, _, port = text.strip().rpartition(":")
-    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-        raise Broken("must be host:port, such as 127.0.0.1:8125")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    host, port = _host_and_port(text, "must be host:port, such as 127.0.0.1:8125")
+    return host.removeprefix("[").removesuffix("]"), port
 
 
 _MAIL = re.compile(r"[^\s@,;<>\x00-\x1f]+@[^\s@,;<>\x00-\x1f]+")
 
 
+def _parts(text: str) -> tuple[str, ...]:
+    """Returns what stands between commas; nothing of a text without any."""
+    return tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+
+
 def mail_addresses(text: str) -> tuple[str, ...]:
     """Reads mail addresses with commas between them."""
-    parts = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+    parts = _parts(text)
     if not all(map(_MAIL.fullmatch, parts)) or not text.isprintable():
         raise Broken("must be mail addresses such as ann@example.org, with commas between several")
     return parts
@@ -178,12 +190,8 @@ def mail_addresses(text: str) -> tuple[str, ...]:
 
 def smtp_server(text: str) -> str:
     """Checks `smtp://clickcurve@host:587` or `smtps://host`; a password in it would be shown."""
-    try:
-        parts = urlsplit(text)
-        fine = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0 and not parts.password
-    except ValueError:
-        fine = False
-    if text and not fine:
+    parts = parts_of_url(text)
+    if text and (parts is None or parts.scheme not in ("smtp", "smtps") or parts.password):
         raise Broken("must be smtp://clickcurve@host:587 or smtps://host, and the password in smtp_password")
     return text
 
@@ -205,7 +213,7 @@ def web_origins(text: str) -> tuple[str, ...]:
 
 
 def _listed(text: str, shape: re.Pattern[str], rule: str) -> tuple[str, ...]:
-    parts = tuple(part.strip().lower() for part in text.split(",")) if text.strip() else ()
+    parts = _parts(text.lower())
     if not all(map(shape.fullmatch, parts)):
         raise Broken(rule)
     return parts
@@ -236,7 +244,7 @@ def caps(text: str) -> tuple[int, ...]:
 def kept_times(text: str) -> tuple[KeptTime, ...]:
     """Reads for how many days dimensions keep their values, with commas between them."""
     times = []
-    for part in text.split(",") if text.strip() else ():
+    for part in _parts(text):
         name, _, days = (piece.strip() for piece in part.partition("="))
         number = days.removesuffix("d")
         if not (number.isascii() and number.isdigit() and KEEP_LEAST <= int(number[:6]) <= KEEP_MOST):
@@ -252,7 +260,7 @@ def _bot_rules(parse: Callable[[str], object]) -> Callable[[str], tuple[str, ...
     """Returns what reads rules for bots of one kind, with commas between them."""
 
     def texts_of(text: str) -> tuple[str, ...]:
-        parts = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+        parts = _parts(text)
         try:
             for part in parts:
                 parse(part)
@@ -268,7 +276,7 @@ bot_refs, bot_networks, bot_agents = map(_bot_rules, (ref_rule, network_rule, ag
 
 def bot_files(text: str) -> tuple[Path, ...]:
     """Reads names of files with commas between them."""
-    paths = tuple(file_path(part.strip()) for part in text.split(",")) if text.strip() else ()
+    paths = tuple(map(file_path, _parts(text)))
     if not all(path.is_file() for path in paths):
         raise Broken("must name files that are there, with commas between several")
     return paths
