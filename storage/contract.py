@@ -25,7 +25,7 @@ was asked to write may be there then, whole, or not. No error of a driver leaves
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -228,12 +228,15 @@ class View(Protocol):
 
     def ranked_prefixes(self) -> list[str]:
         """Returns the prefixes of stored keys whose links have all their candidates, "" for all links."""
+        return []
 
     def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
         """Returns the upper bounds of a ranked prefix's candidates among the rows of these keys, by key and owner."""
+        return {}
 
     def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
         """Returns the cutoffs of this owner: no row of the prefix but a candidate passes one. Raises RowCorrupt."""
+        return Cutoffs()
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Returns up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
@@ -336,6 +339,8 @@ class Journals(Protocol):
 
 
 class Store(Protocol):
+    """A store. What has a body here suits one that keeps no candidates, caches no rows and counts nothing itself."""
+
     shared: bool  # other machines may write it too: a flush decides ids, and hits with ids show from then on
     # The store may have forgotten an id that was accepted longer ago than this: a flush that is as late must not claim
     # it. None: claims are kept until `forget_ids`.
@@ -407,6 +412,7 @@ class Store(Protocol):
 
     def read_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         """Returns the same of any owner, as it is stored now."""
+        return self.load_own(owner, keys)
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         """Replaces these rows, whole, and raises the positions of these sources.
@@ -502,6 +508,7 @@ class Store(Protocol):
 
         `due` need not return these rows again for the days until then.
         """
+        return
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         """Returns up to `limit` keys after `after` (None: from the first), each with all its rows as of one moment.
@@ -529,6 +536,7 @@ class Store(Protocol):
 
         None: the store keeps no candidates, or not all yet: then only a walk can tell.
         """
+        return nullcontext()
 
     def cutoffs(self, owner: int) -> CutoffsByPrefix | None:
         """Returns the cutoffs: a row of this owner that passes one must be saved with its upper bounds.
@@ -536,21 +544,25 @@ class Store(Protocol):
         None: no row must. A flush asks once and may use them to its end: cutoffs only rise, and the store remembers
         which rankings the flush of an owner knows.
         """
+        return None
 
     def rank_prefixes(self, prefixes: Collection[str]) -> None:
         """Keeps candidates of the links of these prefixes of stored keys too, where there are many, and of no others.
 
         `rank_some` makes the rows that are there candidates.
         """
+        return
 
     def rank_anew(self) -> None:
         """Makes `rank_some` look at every row again, whether it passes a cutoff."""
+        return
 
     def rank_some(self, bounds_of: Callable[[bytes], UpperBounds]) -> bool:
         """Makes the next rows that pass a cutoff candidates; returns whether there may be more. Durable.
 
         For rows that another version saved, and after damage. `bounds_of` makes the upper bounds of a row's bytes.
         """
+        return False
 
     def view(self) -> AbstractContextManager[View]:
         """Shows the store as of now, for tools that must add up what they see.
@@ -560,6 +572,7 @@ class Store(Protocol):
 
     def measures(self) -> Mapping[str, float]:
         """Returns the store's own numbers for /metrics, by name (`row_cache_hits_total`)."""
+        return {}
 
     def close(self) -> None:
         """Closes connections. Changes nothing that is stored."""

@@ -6,14 +6,14 @@ Everything is a dict under one lock. It is held for microseconds, but longer by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from heapq import nsmallest
 from threading import RLock
 from uuid import uuid4
 
-from clickcurve.buckets.candidates import NOBODY, Cutoffs, CutoffsByPrefix, open_cutoffs
+from clickcurve.buckets.candidates import NOBODY, CutoffsByPrefix, open_cutoffs
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.buckets.prefixes import ALL_KEYS
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
@@ -28,14 +28,16 @@ from storage.contract import (
     Save,
     SavedRow,
     Source,
+    Store,
     StoredLink,
     StoredRow,
+    View,
 )
 from storage.memory_journals import MemoryJournals
 from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
 
 
-class MemoryStore:
+class MemoryStore(Store):
     shared = False
     replay_us: int | None = None
     links_per_load = 500
@@ -115,9 +117,6 @@ class MemoryStore:
                     data, bounds = (None, None) if row is None else (row.whole, row.upper_bounds)
                     own[key] = OwnRow(data, erased_at, bounds)
             return own
-
-    def read_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
-        return self.load_own(owner, keys)
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         with self._lock:
@@ -200,9 +199,6 @@ class MemoryStore:
             late = [key for key, day in own.items() if day is not None and day <= fold_day]
             return sorted(key for key in late if after is None or key > after)[:limit]
 
-    def visited(self, held: Held, fold_day: int) -> None:
-        """Returns at once: each row is kept with its due day."""
-
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         with self._lock:
             return self._page(after, limit, [key for key in self._rows if not is_breakdown(key)])
@@ -238,15 +234,6 @@ class MemoryStore:
         """Returns open cutoffs: every row with a count passes them."""
         return open_cutoffs()
 
-    def rank_prefixes(self, prefixes: Collection[str]) -> None:
-        """Returns at once: every row is a candidate."""
-
-    def rank_anew(self) -> None:
-        """Returns at once: every row was ranked when it was saved."""
-
-    def rank_some(self, bounds_of: Callable[[bytes], UpperBounds]) -> bool:
-        return False
-
     def _page(self, after: str | None, limit: int, keys: Iterable[str]) -> list[tuple[str, StoredLink]]:
         some = sorted(key for key in keys if after is None or key > after)[:limit]
         return [(key, self._link(key)) for key in some]
@@ -260,9 +247,6 @@ class MemoryStore:
             seen._ids = {id_: dict(claims) for id_, claims in self._ids.items()}
             seen._rows = {key: dict(rows) for key, rows in self._rows.items()}
         yield seen
-
-    def measures(self) -> Mapping[str, float]:
-        return {}
 
     def close(self) -> None:
         """Returns at once: all is kept as long as this object is."""
@@ -289,7 +273,7 @@ class MemoryRanked:
         return {key: self._link(key) for key in keys}
 
 
-class MemoryView(MemoryStore):
+class MemoryView(MemoryStore, View):
     """A copy of the store as of one moment, with what only a view shows."""
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
@@ -301,10 +285,6 @@ class MemoryView(MemoryStore):
 
     def ranked_prefixes(self) -> list[str]:
         return [ALL_KEYS]
-
-    def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
-        """Returns open cutoffs: every row with a count is a candidate."""
-        return Cutoffs()
 
     def count_rows(self, breakdowns: bool) -> int:
         return sum(len(rows) for key, rows in self._rows.items() if breakdowns or not is_breakdown(key))

@@ -3,6 +3,8 @@
 Only owners, ids and sources are read and changed in one step: by conditional updates. A row is written whole, with a
 stamp (`epoch << 32 | k`) that is lower than the stamp of a later write of the same process and of any write of a later
 epoch, so a write that arrives late changes nothing. The module schema describes the tables.
+
+It keeps no candidates: on a cluster they would be rows that every flush of each owner reads and writes once more.
 """
 
 from __future__ import annotations
@@ -50,8 +52,7 @@ from storage.cassandra.tables.journals import CassandraJournals
 from storage.cassandra.tables.own_rows import OwnRows
 from storage.cassandra.tables.owners import OwnersTable
 from storage.cassandra.tables.sources import SourcesTable
-from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink
-from storage.unranked import UnrankedStore, UnrankedView
+from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, Store, StoredLink, View
 
 CACHE_BYTES = 64 * 1024 * 1024
 IDS_PER_CLAIM = 1_000
@@ -73,7 +74,7 @@ def pinned_stamp(epoch: int) -> int:
     return epoch << 32 | k
 
 
-class CassandraStore(UnrankedStore):
+class CassandraStore(Store):
     shared = True
     replay_us: int | None = REPLAY_US
     links_per_load = 500  # many requests at once
@@ -361,7 +362,7 @@ class CassandraStore(UnrankedStore):
         self._cql.close()
 
 
-class CassandraView(UnrankedView):
+class CassandraView(View):
     """The live store, except the rows of all links, which were read when the view began."""
 
     def __init__(self, store: CassandraStore, all_links: list[tuple[str, StoredLink]]) -> None:

@@ -22,6 +22,7 @@ from storage.contract import (
     Save,
     SavedRow,
     Source,
+    Store,
     StoredLink,
     StoredRow,
 )
@@ -63,7 +64,7 @@ _LINK = "SELECT owner, data FROM rows WHERE key = ? UNION ALL SELECT -1, at_us F
 _DUE = "SELECT key FROM rows WHERE key {after} ? AND owner = ? AND due_day <= ? ORDER BY key LIMIT ?"
 
 
-class SqliteStore(SqliteRankings):
+class SqliteStore(SqliteRankings, Store):
     shared = False
     replay_us: int | None = None
     links_per_load = 100  # in some 0.4 ms: a request that wakes the loop may not get Python's lock meanwhile
@@ -161,9 +162,6 @@ class SqliteStore(SqliteRankings):
             }
         own.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
         return own
-
-    def read_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
-        return self.load_own(owner, keys)
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         self._save(held, flush, rows, sources, synced=True)
@@ -278,9 +276,6 @@ class SqliteStore(SqliteRankings):
         with self._connections.open().on_scanner() as db:
             return [key for (key,) in db.execute(_DUE.format(after=operator_after(after)), values)]
 
-    def visited(self, held: Held, fold_day: int) -> None:
-        """Returns at once: each row is stored with its due day."""
-
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
             return walk_counts(db, operator_after(after), after or "", limit)
@@ -317,9 +312,6 @@ class SqliteStore(SqliteRankings):
             yield SqliteView(file.path, db)
         finally:
             db.close()
-
-    def measures(self) -> Mapping[str, float]:
-        return {}
 
     def close(self) -> None:
         self._connections.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from clickcurve.buckets.candidates import Cutoffs
 from clickcurve.buckets.prefixes import after_prefix
 from clickcurve.buckets.upper_bounds import UpperBounds
-from storage.contract import OwnerRecord, Source, StoredLink
+from storage.contract import OwnerRecord, Source, StoredLink, View
 from storage.sqlite.candidates import bounds_of_candidates, owner_cutoffs, ranked_prefixes
 from storage.sqlite.file import NOTE, translate_errors
 from storage.sqlite.rows import count_rows, links_of, operator_after, walk
@@ -18,7 +18,7 @@ _IDS = "SELECT id, max(at_us) FROM ids WHERE id {after} ? GROUP BY id ORDER BY i
 _OWNERS = "SELECT owner, epoch, holder, journal, place, state, begun, begun_at FROM owners"
 
 
-class SqliteView:
+class SqliteView(View):
     """The database at one moment, on a connection of its own."""
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
