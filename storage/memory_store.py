@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from heapq import nsmallest
 from threading import RLock
 from uuid import uuid4
@@ -34,7 +33,7 @@ from storage.contract import (
     View,
 )
 from storage.memory_journals import MemoryJournals
-from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
+from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed, source_claimed, source_moved
 
 
 class MemoryStore(Store):
@@ -124,9 +123,8 @@ class MemoryStore(Store):
             for key, row in rows.items():
                 self._rows.setdefault(key, {})[held.owner] = row
             for name, source in sources.items():
-                stored = self._sources.get(name, Source(held.owner, 0, ""))
-                if stored.owner == held.owner and stored.position <= source.position:
-                    self._sources[name] = Source(held.owner, source.position, source.tail, held.epoch)
+                if (moved := source_moved(self._sources.get(name), held, source)) is not None:
+                    self._sources[name] = moved
 
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
         return nullcontext(lambda rows: self.save_own(held, flush, rows, {}))
@@ -178,11 +176,10 @@ class MemoryStore(Store):
 
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
         with self._lock:
-            stored = self._sources.get(source)
-            if stored == before:
-                start = stored or Source(held.owner, 0, "")
-                self._sources[source] = stored = replace(start, owner=held.owner, epoch=held.epoch)
-            return stored is not None and (stored.owner, stored.epoch) == (held.owner, held.epoch)
+            after = source_claimed(self._sources.get(source), held, before)
+            if after is not None:
+                self._sources[source] = after
+            return after is not None
 
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:

@@ -1,7 +1,8 @@
-"""How an owner's record may change: one set of rules for every store.
+"""How an owner's record, and a source that it keeps, may change: one set of rules for every store.
 
 `claimed`, `claimed_to_rewrite`, `begun`, `closed`, `begun_naming` and `done_with` return the record as it is after the
-change: the stored one if the change was made before, None if the change is refused.
+change: the stored one if the change was made before, None if the change is refused. So do `source_claimed` and
+`source_moved` with a source.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from clickcurve.buckets.errors import OwnerFenced
-from storage.contract import CLOSED, FINAL, OPEN, Held, JournalRecord, OwnerRecord
+from storage.contract import CLOSED, FINAL, OPEN, Held, JournalRecord, OwnerRecord, Source
 
 
 def claim_condition(record: OwnerRecord) -> tuple[int, str, str, int]:
@@ -58,6 +59,19 @@ def done_with(stored: JournalRecord | None, held: Held, flush: int) -> JournalRe
     if stored is None or not is_open(stored.record, held) or stored.record.begun != flush:
         return None
     return replace(stored, done=flush)
+
+
+def source_claimed(stored: Source | None, held: Held, before: Source | None) -> Source | None:
+    if stored == before:
+        return replace(stored or Source(held.owner, 0, ""), owner=held.owner, epoch=held.epoch)
+    is_own = stored is not None and (stored.owner, stored.epoch) == (held.owner, held.epoch)
+    return stored if is_own else None
+
+
+def source_moved(stored: Source | None, held: Held, to: Source) -> Source | None:
+    if stored is not None and (stored.owner != held.owner or stored.position > to.position):
+        return None
+    return Source(held.owner, to.position, to.tail, held.epoch)
 
 
 def is_open(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:

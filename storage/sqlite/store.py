@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from storage.contract import (
     StoredRow,
 )
 from storage.first_use import FirstUse, Later
-from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
+from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed, source_claimed, source_moved
 from storage.sqlite.candidates import COLUMNS, save_candidates
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import ALL_LINKS_RANKING, NOTE, translate_errors, unavailable
@@ -173,12 +173,8 @@ class SqliteStore(SqliteRankings, Store):
             check_fence(held, flush, owner_record(db, held.owner))
             save_rows(db, held.owner, rows)
             save_candidates(db, held.owner, rows, self._known.get(held.owner))
-            db.executemany(
-                "INSERT INTO sources (source, owner, epoch, position, tail) VALUES (?, ?, ?, ?, ?)"
-                " ON CONFLICT (source) DO UPDATE SET epoch = excluded.epoch, position = excluded.position,"
-                " tail = excluded.tail WHERE owner = excluded.owner AND position <= excluded.position",
-                [(name, held.owner, held.epoch, source.position, source.tail) for name, source in sources.items()],
-            )
+            for name, source in sources.items():
+                _put_source(db, name, source_moved(source_of(db, name), held, source))
 
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
         return nullcontext(lambda rows: self._save(held, flush, rows, {}, synced=False))
@@ -238,15 +234,9 @@ class SqliteStore(SqliteRankings, Store):
 
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
         with self._connections.open().transaction() as db:
-            stored = source_of(db, source)
-            if stored == before:
-                start = stored or Source(held.owner, 0, "")
-                stored = replace(start, owner=held.owner, epoch=held.epoch)
-                db.execute(
-                    "REPLACE INTO sources (source, owner, position, tail, epoch) VALUES (?, ?, ?, ?, ?)",
-                    (source, *astuple(stored)),
-                )
-            return stored is not None and (stored.owner, stored.epoch) == (held.owner, held.epoch)
+            after = source_claimed(source_of(db, source), held, before)
+            _put_source(db, source, after)
+            return after is not None
 
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
@@ -315,6 +305,12 @@ class SqliteStore(SqliteRankings, Store):
 
     def close(self) -> None:
         self._connections.close()
+
+
+def _put_source(db: sqlite3.Connection, name: str, source: Source | None) -> None:
+    if source is not None:
+        query = "REPLACE INTO sources (source, owner, position, tail, epoch) VALUES (?, ?, ?, ?, ?)"
+        db.execute(query, (name, *astuple(source)))
 
 
 def _noted(db: sqlite3.Connection, name: str) -> str | None:
