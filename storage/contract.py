@@ -106,7 +106,7 @@ class OwnerRecord:
         return rewriter if rewrote else ""
 
     def rewritten_by(self, rewriter: str) -> OwnerRecord:
-        """Returns the record as `claim_to_rewrite` needs it: a journal still finds its own claim in it."""
+        """Returns the record as a claim to rewrite rows needs it: a journal still finds its own claim in it."""
         epoch, holder = self.last_claim
         return replace(self, epoch=self.epoch + 1, holder=f"{rewriter}{_REWROTE}{epoch}.{holder}")
 
@@ -115,7 +115,7 @@ class OwnerRecord:
 class Held:
     """The holder of an owner, as `begin` and all writes of a flush check it.
 
-    rewrites: not its process, but one that writes rows of an owner again that is not open (`Store.claim_to_rewrite`).
+    rewrites: not its process, but one that writes rows of an owner again that is not open (`Store.claim`).
     """
 
     owner: int
@@ -365,18 +365,15 @@ class Store(Protocol):
     def create_owner(self, record: OwnerRecord) -> bool:
         """Inserts the record if no owner has its number. True if the store holds this very record then."""
 
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+    def claim(self, before: OwnerRecord, after: OwnerRecord, *, rewrites: bool = False) -> bool:
         """Replaces `before` by `after` if the stored epoch, holder, state and begun still equal those of `before`.
 
         True also if `after` is stored already. Always False for a COPIED or RETIRED owner. The epoch may stay the same
         only if the state changes, so that a late duplicate finds that its condition no longer holds.
-        """
 
-    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        """Replaces the record of an owner that is not OPEN, as `claim` does; also of a COPIED or RETIRED one.
-
-        `after` differs in its epoch, which is higher, and its holder. The new holder may save rows with the number of
-        the flush that began last, until the next claim. What the owner wrote late loses against them.
+        rewrites: only of an owner that is not OPEN, also of a COPIED or RETIRED one. `after` differs in its epoch,
+        which is higher, and its holder. That may save rows with the number of the flush that began last, until the next
+        claim. What the owner wrote late loses against them.
         """
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:

@@ -33,7 +33,7 @@ from storage.contract import (
     View,
 )
 from storage.memory_journals import MemoryJournals
-from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed, source_claimed, source_moved
+from storage.owners import begun, check_fence, claimed, closed, source_claimed, source_moved
 
 
 class MemoryStore(Store):
@@ -71,11 +71,8 @@ class MemoryStore(Store):
         with self._lock:
             return self._owners.setdefault(record.owner, record) == record
 
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        return self._change(before.owner, lambda stored: claimed(stored, before, after))
-
-    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        return self._change(before.owner, lambda stored: claimed_to_rewrite(stored, before, after))
+    def claim(self, before: OwnerRecord, after: OwnerRecord, *, rewrites: bool = False) -> bool:
+        return self._change(before.owner, lambda stored: claimed(stored, before, after, rewrites))
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at))

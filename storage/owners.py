@@ -1,6 +1,6 @@
 """How an owner's record, and a source that it keeps, may change: one set of rules for every store.
 
-`claimed`, `claimed_to_rewrite`, `begun`, `closed`, `begun_naming` and `done_with` return the record as it is after the
+`claimed`, `begun`, `closed`, `begun_naming` and `done_with` return the record as it is after the
 change: the stored one if the change was made before, None if the change is refused. So do `source_claimed` and
 `source_moved` with a source.
 """
@@ -14,19 +14,18 @@ from clickcurve.buckets.errors import OwnerFenced
 from storage.contract import CLOSED, FINAL, OPEN, Held, JournalRecord, OwnerRecord, Source
 
 
+def never_claimed(rewrites: bool) -> tuple[str, ...]:
+    """Returns the states in which an owner is not claimed: by a journal or, with `rewrites`, to rewrite its rows."""
+    return (OPEN,) if rewrites else FINAL
+
+
 def claim_condition(record: OwnerRecord) -> tuple[int, str, str, int]:
     """Returns what the store must still hold for a `claim` to replace this record."""
     return record.epoch, record.holder, record.state, record.begun
 
 
-def claimed(stored: OwnerRecord | None, before: OwnerRecord, after: OwnerRecord) -> OwnerRecord | None:
-    if stored is None or stored.state in FINAL:
-        return None
-    return after if stored == after or claim_condition(stored) == claim_condition(before) else None
-
-
-def claimed_to_rewrite(stored: OwnerRecord | None, before: OwnerRecord, after: OwnerRecord) -> OwnerRecord | None:
-    if stored is None or stored.state == OPEN:
+def claimed(stored: OwnerRecord | None, before: OwnerRecord, after: OwnerRecord, rewrites: bool) -> OwnerRecord | None:
+    if stored is None or stored.state in never_claimed(rewrites):
         return None
     return after if stored == after or claim_condition(stored) == claim_condition(before) else None
 

@@ -120,16 +120,11 @@ class CassandraStore(Store):
         self._own_rows.drop_owner(record.owner)
         return self._owners.create(record)
 
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+    def claim(self, before: OwnerRecord, after: OwnerRecord, *, rewrites: bool = False) -> bool:
         self._own_rows.drop_owner(after.owner)  # another process may have written its rows until now
-        self._may_write.pop(after.owner, None)
-        return self._owners.claim(before, after)
-
-    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        self._own_rows.drop_owner(after.owner)
-        self._may_write.pop(after.owner, None)
         self._own_rows.flush_begins(after.owner)
-        return self._owners.claim_to_rewrite(before, after)
+        self._may_write.pop(after.owner, None)
+        return self._owners.claim(before, after, rewrites)
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         self._own_rows.flush_begins(held.owner)

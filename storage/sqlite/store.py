@@ -27,7 +27,7 @@ from storage.contract import (
     StoredRow,
 )
 from storage.first_use import FirstUse, Later
-from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed, source_claimed, source_moved
+from storage.owners import begun, check_fence, claimed, closed, source_claimed, source_moved
 from storage.sqlite.candidates import COLUMNS, save_candidates
 from storage.sqlite.connections import BUSY_S, Connections
 from storage.sqlite.file import ALL_LINKS_RANKING, NOTE, translate_errors, unavailable
@@ -109,11 +109,8 @@ class SqliteStore(SqliteRankings, Store):
             db.execute("INSERT OR IGNORE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(record))
             return owner_record(db, record.owner) == record
 
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        return self._change(before.owner, lambda stored: claimed(stored, before, after))
-
-    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        return self._change(before.owner, lambda stored: claimed_to_rewrite(stored, before, after))
+    def claim(self, before: OwnerRecord, after: OwnerRecord, *, rewrites: bool = False) -> bool:
+        return self._change(before.owner, lambda stored: claimed(stored, before, after, rewrites))
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at))
