@@ -66,23 +66,18 @@ def link_of_rows(rows: Rows) -> StoredLink:
     return StoredLink(erased_at, tuple([StoredRow(owner, data) for owner, data, _ in rows if data is not None]))
 
 
-def as_they_are(rows: Rows) -> Rows:
-    return rows
+def breakdown_of_rows(rows: Rows) -> StoredLink:
+    """Returns the same of a link's breakdown: of rows (owner, by_open, by_closed, erased_at)."""
+    return link_of_rows(
+        [(owner, None if opened is None else opened + (closed or b""), at) for owner, opened, closed, at in rows]
+    )
 
 
-def joined(rows: Rows) -> Rows:
-    """Turns rows (owner, by_open, by_closed, erased_at) into what `link_of_rows` takes."""
-    return [(owner, None if opened is None else opened + (closed or b""), at) for owner, opened, closed, at in rows]
-
-
-def counts_in(rows: Rows) -> Rows:
-    """Takes the counts out of rows (owner, data, by_open, by_closed, erased_at)."""
-    return [(owner, data, at) for owner, data, _, _, at in rows]
-
-
-def breakdowns_in(rows: Rows) -> Rows:
-    """Takes the breakdowns out of such rows."""
-    return joined([(owner, opened, closed, at) for owner, _, opened, closed, at in rows])
+def both_of_rows(rows: Rows) -> tuple[StoredLink, StoredLink]:
+    """Returns the counts and the breakdown in rows (owner, data, by_open, by_closed, erased_at)."""
+    counts = [(owner, data, at) for owner, data, _, _, at in rows]
+    breakdown = [(owner, opened, closed, at) for owner, _, opened, closed, at in rows]
+    return link_of_rows(counts), breakdown_of_rows(breakdown)
 
 
 def writes_of(rows: Mapping[str, SavedRow], stamp: int, owner: int) -> Iterator[tuple[Statement, list[Values]]]:

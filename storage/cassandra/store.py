@@ -17,12 +17,10 @@ from itertools import count, islice
 from clickcurve.buckets.errors import OwnerFenced, SettingInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.keys import ALL_LINKS, breakdown_of, contains, counts_key, is_breakdown
-from storage.cassandra.cql import Cql
+from storage.cassandra.cql import Cql, Rows
 from storage.cassandra.partitions import (
-    as_they_are,
-    breakdowns_in,
-    counts_in,
-    joined,
+    both_of_rows,
+    breakdown_of_rows,
     link_of_rows,
     partition_key,
     partition_of,
@@ -103,8 +101,10 @@ class CassandraStore(Store):
 
     def uuid(self) -> str:
         """Returns the identity of the keyspace, which was noted when its tables were made."""
-        noted: dict[str, str] = dict(self._cql.run(META))
-        return noted["uuid"]
+        return self._meta()["uuid"]
+
+    def _meta(self) -> dict[str, str]:
+        return dict(self._cql.run(META))
 
     def ladder(self) -> Ladder:
         return self._ladder()
@@ -142,7 +142,7 @@ class CassandraStore(Store):
         return self._journals
 
     def _open_journals(self) -> CassandraJournals:
-        noted: dict[str, str] = dict(self._cql.run(META))
+        noted = self._meta()
         if int(noted.get("version", VERSION_OF_JOURNALS)) < VERSION_OF_JOURNALS:
             raise StoreMismatch(
                 f"the keyspace has schema {noted['version']}, and journals in it need {VERSION_OF_JOURNALS}:"
@@ -246,8 +246,8 @@ class CassandraStore(Store):
                 self._cql.apply_if(NOTE, (_NOTE + name, value), attempt)
             else:
                 self._cql.apply_if(NOTE_FOR, (_NOTE + name, value, kept_s), attempt)
-            for (noted,) in self._cql.run(NOTED, (_NOTE + name,)):
-                return str(noted)
+            if (noted := self.noted(name)) is not None:
+                return noted
         raise StoreUnavailable(f"could not confirm that {name} was written; try again")
 
     def change_note(self, name: str, before: str, after: str) -> str | None:
@@ -263,8 +263,8 @@ class CassandraStore(Store):
         self._cql.apply_each_if(DROP_NOTE, [(_NOTE + name,) for name in names])
 
     def notes(self, prefix: str = "") -> dict[str, str]:
-        noted: dict[str, str] = dict(self._cql.run(META))
-        return {name.removeprefix(_NOTE): value for name, value in noted.items() if name.startswith(_NOTE + prefix)}
+        noted = self._meta().items()
+        return {name.removeprefix(_NOTE): value for name, value in noted if name.startswith(_NOTE + prefix)}
 
     def noted(self, name: str) -> str | None:
         return next((str(value) for (value,) in self._cql.run(NOTED, (_NOTE + name,))), None)
@@ -278,14 +278,14 @@ class CassandraStore(Store):
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
         if is_breakdown(key):
-            return link_of_rows(joined(await self._cql.ask(LINK_BY, (partition_of(key),))))
+            return breakdown_of_rows(await self._cql.ask(LINK_BY, (partition_of(key),)))
         return link_of_rows(await self._cql.ask(LINK, (partition_key(key),)))
 
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
         return await self._ids.claimed(ids, since_us)
 
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
-        return [stored_key_of(key) for key in self._days.due(owner, fold_day, after, limit)]
+        return self._days.due(owner, fold_day, after, limit)
 
     def visited(self, held: Held, fold_day: int) -> None:
         self._days.visited(held, fold_day)
@@ -296,19 +296,20 @@ class CassandraStore(Store):
             return list(islice(self._walk(after, limit + 1), limit))
         page: list[tuple[str, StoredLink]] = []
         while len(page) < limit and (keys := self._days.touched(days, after, limit - len(page))):
-            links = map(link_of_rows, self._cql.run_each(LINK, [(key,) for key in keys]))
-            page += [(stored_key_of(key), link) for key, link in zip(keys, links, strict=True) if link.rows]
-            after = stored_key_of(keys[-1])
+            page += self._with_rows(keys)
+            after = keys[-1]
         return page
+
+    def _with_rows(self, keys: Sequence[str]) -> list[tuple[str, StoredLink]]:
+        """Reads the counts of these stored keys; leaves out those that have no rows."""
+        links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
+        return [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
 
     def _walk_all(self, after: str | None, size: int) -> Iterator[list[tuple[str, StoredLink]]]:
         """Yields of each partition after that of `after` its rows of counts and its breakdowns, if it has some."""
         last = None if after is None else partition_of(after)
         for key, rows in partitions(self._cql, WALK_BY_FIRST, WALK_BY_FROM, last, size):
-            some = [row[2:] for row in rows]
-            stored = stored_key_of(key)
-            both = (stored, link_of_rows(counts_in(some))), (breakdown_of(stored), link_of_rows(breakdowns_in(some)))
-            yield [(each, link) for each, link in both if link.rows]
+            yield _rows_of_both(stored_key_of(key), [row[2:] for row in rows])
 
     def _walk(self, after: str | None, size: int) -> Iterator[tuple[str, StoredLink]]:
         last = None if after is None else partition_key(after)
@@ -320,16 +321,13 @@ class CassandraStore(Store):
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         page: list[tuple[str, StoredLink]] = []
         while len(page) < limit and (keys := self._smallest_keys(start, limit - len(page))):
-            links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
-            page += [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
+            page += self._with_rows(keys)
             start = f"{keys[-1]}\0"  # the next one that there can be
         return page
 
     def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         keys = self._smallest_keys(start, limit, text, prefix)
-        links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
-        links_with_rows = [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
-        return FoundLinks(links_with_rows, keys[-1] if len(keys) == limit else None)
+        return FoundLinks(self._with_rows(keys), keys[-1] if len(keys) == limit else None)
 
     def _smallest_keys(self, start: str, limit: int, text: str = "", prefix: str = "") -> list[str]:
         """Returns the first keys from `start` on that begin with a prefix and contain a text.
@@ -344,17 +342,19 @@ class CassandraStore(Store):
     @contextmanager
     def view(self) -> Iterator[CassandraView]:
         rows = self._cql.run(WALK_BY_ONE, (partition_key(ALL_LINKS),))
-        both = (ALL_LINKS, link_of_rows(counts_in(rows))), (breakdown_of(ALL_LINKS), link_of_rows(breakdowns_in(rows)))
-        yield CassandraView(self, [(key, link) for key, link in both if link.rows])
+        yield CassandraView(self, _rows_of_both(ALL_LINKS, rows))
 
     def measures(self) -> Mapping[str, float]:
-        return {
-            **self._own_rows.measures(),
-            **self._cql.measures(),
-        }
+        return {**self._own_rows.measures(), **self._cql.measures()}
 
     def close(self) -> None:
         self._cql.close()
+
+
+def _rows_of_both(stored: str, rows: Rows) -> list[tuple[str, StoredLink]]:
+    """Returns the counts and the breakdown in a partition's rows, by stored key, without those that have none."""
+    both = zip((stored, breakdown_of(stored)), both_of_rows(rows), strict=True)
+    return [(key, link) for key, link in both if link.rows]
 
 
 class CassandraView(View):
@@ -382,12 +382,12 @@ class CassandraView(View):
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         """Returns what is stored of these keys now, however long ago the view began."""
         links: dict[str, StoredLink] = {}
-        for statement, of, some in (
-            (LINK, as_they_are, [key for key in keys if not is_breakdown(key)]),
-            (LINK_BY, joined, [key for key in keys if is_breakdown(key)]),
+        for statement, link_of, some in (
+            (LINK, link_of_rows, [key for key in keys if not is_breakdown(key)]),
+            (LINK_BY, breakdown_of_rows, [key for key in keys if is_breakdown(key)]),
         ):
             read = self._store._cql.run_each(statement, [(partition_of(key),) for key in some])
-            links |= {key: link_of_rows(of(rows)) for key, rows in zip(some, read, strict=True)}
+            links |= zip(some, map(link_of, read), strict=True)
         return {key: link for key, link in links.items() if link.rows or link.erased_at}
 
     def notes(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from clickcurve.buckets.ladder import DAY_S
 from storage.cassandra.cql import Cql, Statement
-from storage.cassandra.partitions import SHARDS, partition_key, shard_of
+from storage.cassandra.partitions import SHARDS, partition_key, shard_of, stored_key_of
 from storage.cassandra.row_cache import CachedRow
 from storage.cassandra.statements import (
     ADD_DUE,
@@ -101,10 +101,11 @@ class DayIndex:
         return list(range(since_day, today + 2))  # a node's clock may be a little ahead
 
     def touched(self, days: Iterable[int], after: str | None, limit: int) -> list[str]:
+        """Returns up to `limit` stored keys after `after` that are listed on these days."""
         return self._page(TOUCHED, [(day,) for day in days], after, limit)
 
     def _page(self, statement: Statement, lists: Sequence[tuple[int, ...]], after: str | None, limit: int) -> list[str]:
-        """Returns up to `limit` partition keys after the stored key `after`, each once, of all these lists."""
+        """Returns up to `limit` stored keys after `after`, each once, of all these lists."""
         keys: list[str] = []
         first = 0 if after is None else shard_of(partition_key(after))
         last = "" if after is None else partition_key(after)
@@ -115,7 +116,7 @@ class DayIndex:
             if len(keys) == limit:
                 break
             last = ""
-        return keys
+        return [stored_key_of(key) for key in keys]
 
 
 def not_listed(

@@ -12,8 +12,7 @@ from threading import Lock
 from clickcurve.keys import breakdown_of, counts_key, is_breakdown
 from storage.cassandra.cql import Cql
 from storage.cassandra.partitions import (
-    breakdowns_in,
-    counts_in,
+    both_of_rows,
     link_of_rows,
     partition_of,
     stored_key_of,
@@ -78,9 +77,10 @@ class OwnRows:
         counts, both = self._cql.run_all(work)
         yield from zip(plain, map(link_of_rows, counts), strict=True)
         for key, rows in zip(breakdown_keys, both, strict=True):
-            yield key, link_of_rows(breakdowns_in(rows))
+            counts_beside, breakdown = both_of_rows(rows)
+            yield key, breakdown
             if counts_key(key) in wanted:
-                yield counts_key(key), link_of_rows(counts_in(rows))
+                yield counts_key(key), counts_beside
 
     def _look_for_erasures(self, owner: int) -> None:
         """Drops cached rows of links that were erased; once in each flush, before its first row."""
