@@ -339,7 +339,7 @@ class Journals(Protocol):
 
 
 class Store(Protocol):
-    """A store. What has a body here suits one that keeps no candidates, caches no rows and counts nothing itself."""
+    """A store. A method with a body here suits one without candidates, a cache or files of its own."""
 
     shared: bool  # other machines may write it too: a flush decides ids, and hits with ids show from then on
     # The store may have forgotten an id that was accepted longer ago than this: a flush that is as late must not claim
@@ -443,18 +443,21 @@ class Store(Protocol):
 
         What other machines' clocks have stamped says nothing about the clock of this one.
         """
+        return 0
 
     def forget_bytes(self) -> None:
         """Takes what was overwritten or dropped out of the bytes of the store's files.
 
         A cluster does so by itself, with its next compaction. Raises StoreUnavailable: perhaps not all is gone.
         """
+        return
 
     def forget_ids(self, before_us: int) -> None:
         """Forgets ids that were accepted before this. Does nothing in a store whose claims expire (`replay_us`).
 
         The caller must keep the ids that an unfinished flush may still claim: its claims come out the same each time.
         """
+        return
 
     def note(self, name: str, value: str, kept_s: int | None = None) -> str:
         """Notes a value under a name, unless the name has one; returns the one that it has then. Durable.
@@ -573,3 +576,4 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Closes connections. Changes nothing that is stored."""
+        return

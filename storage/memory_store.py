@@ -135,9 +135,6 @@ class MemoryStore(Store):
     def newest_erasure(self) -> int:
         return max(self._erased.values(), default=0)
 
-    def forget_bytes(self) -> None:
-        """Returns at once: nothing is on a disk."""
-
     def forget_ids(self, before_us: int) -> None:
         with self._lock:
             for id_, claims in list(self._ids.items()):
@@ -241,9 +238,6 @@ class MemoryStore(Store):
             seen._ids = {id_: dict(claims) for id_, claims in self._ids.items()}
             seen._rows = {key: dict(rows) for key, rows in self._rows.items()}
         yield seen
-
-    def close(self) -> None:
-        """Returns at once: all is kept as long as this object is."""
 
     def _link(self, key: str) -> StoredLink:
         rows = sorted(self._rows.get(key, {}).items())

@@ -17,12 +17,13 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from threading import Event, Lock, Semaphore
 from typing import Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
-from storage.cassandra.cql import Rows, Statement, StatementKind, Values, Work
+from storage.cassandra.cql import Cql, Rows, Statement, StatementKind, Values, Work
 from storage.cassandra.gate import Gate
 from storage.first_use import FirstUse, Later
 
@@ -99,8 +100,8 @@ class Counters:
         return {**self._numbers}
 
 
-class Requests:
-    """Implements `Cql` over a driver."""
+class Requests(Cql):
+    """A connection over a driver."""
 
     def __init__(
         self,
@@ -160,44 +161,33 @@ class Requests:
             end(Outcome([], error=error))
 
     # --- threads --------------------------------------------------------------------------------------------------
-    def run(self, statement: Statement, values: Values = ()) -> Rows:
-        return self.run_each(statement, [values])[0]
-
-    def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
-        return self.run_all([(statement, many)])[0]
-
-    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
-        return self.send_all(work)()
-
     def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
         first_replica = self._connection.open().first_replica
-        parts = [Packed.of(statement, many, first_replica) for statement, many in work]
+        parts = [packed(statement, many, first_replica) for statement, many in work]
         # Made once: whatever is sent again is the same rows with the same stamps.
-        requests = [request for part in parts for request in part.requests]
+        requests = [request for some, _ in parts for request in some]
         sent = self._send_repeatedly(requests)
 
         def results() -> list[list[Rows]]:
             outcomes = zip(requests, sent(), strict=True)
-            rows = iter([self._rest(request, outcome) for request, outcome in outcomes])
-            return [part.rows([next(rows) for _ in part.requests]) for part in parts]
+            rows = iter([self._all_pages(request, outcome) for request, outcome in outcomes])
+            return [rows_of_each(list(islice(rows, len(some)))) for some, rows_of_each in parts]
 
         return results
 
-    def pages(self, statement: Statement, values: Values, size: int | None) -> Iterator[Rows]:
+    def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         self._connection.open()
-        state: bytes | None = None
-        while True:
-            (outcome,) = self._send_repeatedly([(statement, values)], size, state)()
+        (outcome,) = self._send_repeatedly([(statement, values)], size)()
+        yield outcome.rows
+        while outcome.state is not None:
+            (outcome,) = self._send_repeatedly([(statement, values)], size, outcome.state)()
             yield outcome.rows
-            state = outcome.state
-            if state is None:
-                return
 
-    def _rest(self, request: Request, first: Outcome) -> Rows:
-        rows, state = first.rows, first.state
-        while state is not None:
-            (outcome,) = self._send_repeatedly([request], None, state)()
-            rows, state = rows + outcome.rows, outcome.state
+    def _all_pages(self, request: Request, outcome: Outcome) -> Rows:
+        rows = outcome.rows
+        while outcome.state is not None:
+            (outcome,) = self._send_repeatedly([request], None, outcome.state)()
+            rows = rows + outcome.rows
         return rows
 
     def _send_repeatedly(
@@ -233,9 +223,6 @@ class Requests:
                 sent = send(left)
 
         return all_done
-
-    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
-        return self.apply_each_if(statement, [values], attempt)[0]
 
     def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
         driver = self._connection.open()
@@ -335,40 +322,31 @@ class Requests:
         return gate
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """The requests that carry one statement with many values. places: of the values in each; None: one in each."""
+def packed(
+    statement: Statement, many: Sequence[Values], first_replica: Callable[[str], Hashable]
+) -> tuple[list[Request], Callable[[list[Rows]], list[Rows]]]:
+    """Returns the requests that carry one statement with many values.
 
-    statement: Statement
-    many: Sequence[Values]
-    places: list[list[int]] | None
-    requests: list[Request]
+    And what makes of the rows of each request those of each of the values.
+    """
+    places = requests_of(statement, many, first_replica)
+    if places is None:
+        return [(statement, values) for values in many], lambda answers: answers
+    if statement.kind is StatementKind.WRITE:
+        return [(statement, tuple([many[n] for n in some])) for some in places], lambda answers: [[] for _ in many]
 
-    @classmethod
-    def of(cls, statement: Statement, many: Sequence[Values], first_replica: Callable[[str], Hashable]) -> Packed:
-        places = requests_of(statement, many, first_replica)
-        if places is None:
-            return cls(statement, many, None, [(statement, values) for values in many])
-        if statement.kind is StatementKind.WRITE:
-            return cls(statement, many, places, [(statement, tuple([many[n] for n in some])) for some in places])
-        several = statement.several()
-        lists = [([many[n][0] for n in some], *many[some[0]][1:]) for some in places]
-        return cls(statement, many, places, [(several, values) for values in lists])
-
-    def rows(self, answers: Sequence[Rows]) -> list[Rows]:
-        """Returns the rows of each of the values, given those of each request."""
-        if self.places is None:
-            return list(answers)
-        each: list[Rows] = [[] for _ in self.many]
-        if self.statement.kind is StatementKind.WRITE:
-            return each
-        for some, rows in zip(self.places, answers, strict=True):
+    def rows_of_each(answers: list[Rows]) -> list[Rows]:
+        each: list[Rows] = [[] for _ in many]
+        for some, rows in zip(places, answers, strict=True):
             by_key: dict[object, Rows] = {}
             for key, *row in rows:
                 by_key.setdefault(key, []).append(tuple(row))
             for n in some:
-                each[n] = by_key.get(self.many[n][0], [])
+                each[n] = by_key.get(many[n][0], [])
         return each
+
+    several = statement.several()
+    return [(several, ([many[n][0] for n in some], *many[some[0]][1:])) for some in places], rows_of_each
 
 
 def requests_of(

@@ -230,16 +230,6 @@ class CassandraStore(Store):
             for key in (*keys, *last):
                 self._own_rows.drop(counts_key(key))
 
-    def newest_erasure(self) -> int:
-        """Returns 0: erasures come from the clocks of several machines."""
-        return 0
-
-    def forget_bytes(self) -> None:
-        """Returns at once: the next compaction of each node does it."""
-
-    def forget_ids(self, before_us: int) -> None:
-        """Returns at once: claims expire."""
-
     def note(self, name: str, value: str, kept_s: int | None = None) -> str:
         for attempt in range(NOTE_ATTEMPTS):
             if kept_s is None:
