@@ -24,7 +24,7 @@ from storage.sqlite.candidates import (
 )
 from storage.sqlite.connections import Connections
 from storage.sqlite.file import BOUND_COLUMNS
-from storage.sqlite.rows import END, links_of
+from storage.sqlite.tables import END, links_of
 
 ROWS_PER_STEP = 2_000
 # A prefix with fewer links has no candidates: they cost a flush more than a walk over them costs a question.

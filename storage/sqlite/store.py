@@ -10,8 +10,10 @@ from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 
+from clickcurve.buckets.candidates import Cutoffs
 from clickcurve.buckets.errors import SettingInvalid
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.upper_bounds import UpperBounds
 from clickcurve.keys import counts_key
 from storage.contract import (
     FoundLinks,
@@ -25,27 +27,35 @@ from storage.contract import (
     Store,
     StoredLink,
     StoredRow,
+    View,
 )
 from storage.first_use import FirstUse, Later
 from storage.owners import begun, check_fence, claimed, closed, source_claimed, source_moved
-from storage.sqlite.candidates import COLUMNS, save_candidates
-from storage.sqlite.connections import BUSY_S, Connections
+from storage.sqlite.candidates import COLUMNS, bounds_of_candidates, owner_cutoffs, ranked_prefixes, save_candidates
+from storage.sqlite.connections import Connections
 from storage.sqlite.file import ALL_LINKS_RANKING, NOTE, translate_errors, unavailable
 from storage.sqlite.rankings import SqliteRankings
-from storage.sqlite.rows import (
+from storage.sqlite.tables import (
     KEYS_PER_LOOK,
     KEYS_PER_QUERY,
     MANY,
+    count_rows,
     each_of,
     erasures_of,
     keys_containing,
     links_of,
+    noted_in,
+    notes_of,
     operator_after,
+    owner_record,
+    owner_records,
+    put_source,
     save_rows,
     slices,
+    source_of,
+    walk,
     walk_counts,
 )
-from storage.sqlite.view import SqliteView, notes_of, owner_record, owner_records, source_of
 
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
@@ -61,6 +71,7 @@ _CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {MANY} AND at_us >= ?"
 
 # One statement, so that rows and erasure come from one view; no owner has the number -1.
 _LINK = "SELECT owner, data FROM rows WHERE key = ? UNION ALL SELECT -1, at_us FROM erased WHERE key = ?"
+_IDS = "SELECT id, max(at_us) FROM ids WHERE id {after} ? GROUP BY id ORDER BY id LIMIT ?"
 _DUE = "SELECT key FROM rows WHERE key {after} ? AND owner = ? AND due_day <= ? ORDER BY key LIMIT ?"
 
 
@@ -70,13 +81,7 @@ class SqliteStore(SqliteRankings, Store):
     links_per_load = 100  # in some 0.4 ms: a request that wakes the loop may not get Python's lock meanwhile
 
     def __init__(
-        self,
-        path: Path,
-        ladder: Ladder | None,
-        *,
-        read_only: bool = False,
-        busy_s: float = BUSY_S,
-        later: Later | None = None,
+        self, path: Path, ladder: Ladder | None, *, read_only: bool = False, later: Later | None = None
     ) -> None:
         """Opens the database, or makes it unless `read_only`. `ladder` None: its own, of a new one the default.
 
@@ -84,7 +89,7 @@ class SqliteStore(SqliteRankings, Store):
         opened on first use. Raises StoreMismatch (another schema, ladder or program). A read-only store changes nothing
         and raises StoreUnavailable for all that would.
         """
-        connect = partial(Connections, path, ladder, read_only=read_only, busy_s=busy_s)
+        connect = partial(Connections, path, ladder, read_only=read_only)
         self._connections = FirstUse(connect, later)
         self._known = {}
 
@@ -171,7 +176,7 @@ class SqliteStore(SqliteRankings, Store):
             save_rows(db, held.owner, rows)
             save_candidates(db, held.owner, rows, self._known.get(held.owner))
             for name, source in sources.items():
-                _put_source(db, name, source_moved(source_of(db, name), held, source))
+                put_source(db, name, source_moved(source_of(db, name), held, source))
 
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
         return nullcontext(lambda rows: self._save(held, flush, rows, {}, synced=False))
@@ -206,12 +211,12 @@ class SqliteStore(SqliteRankings, Store):
     def note(self, name: str, value: str, kept_s: int | None = None) -> str:
         with self._connections.open().transaction() as db:
             db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (NOTE + name, value))
-            return str(db.execute("SELECT value FROM meta WHERE name = ?", (NOTE + name,)).fetchone()[0])
+            return str(noted_in(db, name))
 
     def change_note(self, name: str, before: str, after: str) -> str | None:
         with self._connections.open().transaction() as db:
             db.execute("UPDATE meta SET value = ? WHERE name = ? AND value = ?", (after, NOTE + name, before))
-            return _noted(db, name)
+            return noted_in(db, name)
 
     def drop_notes(self, names: Sequence[str]) -> None:
         with self._connections.open().transaction() as db:
@@ -223,7 +228,7 @@ class SqliteStore(SqliteRankings, Store):
 
     def noted(self, name: str) -> str | None:
         with self._connections.open().on_worker() as db:
-            return _noted(db, name)
+            return noted_in(db, name)
 
     def source(self, source: str) -> Source | None:
         with self._connections.open().on_worker() as db:
@@ -232,7 +237,7 @@ class SqliteStore(SqliteRankings, Store):
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
         with self._connections.open().transaction() as db:
             after = source_claimed(source_of(db, source), held, before)
-            _put_source(db, source, after)
+            put_source(db, source, after)
             return after is not None
 
     # --- reading --------------------------------------------------------------------------------------------------
@@ -304,12 +309,50 @@ class SqliteStore(SqliteRankings, Store):
         self._connections.close()
 
 
-def _put_source(db: sqlite3.Connection, name: str, source: Source | None) -> None:
-    if source is not None:
-        query = "REPLACE INTO sources (source, owner, position, tail, epoch) VALUES (?, ?, ?, ?, ?)"
-        db.execute(query, (name, *astuple(source)))
+class SqliteView(View):
+    """The database at one moment, on a connection of its own."""
 
+    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+        self._path = path
+        self._db = db
 
-def _noted(db: sqlite3.Connection, name: str) -> str | None:
-    (value,) = db.execute("SELECT value FROM meta WHERE name = ?", (NOTE + name,)).fetchone() or (None,)
-    return value
+    def owners(self) -> list[OwnerRecord]:
+        with translate_errors(self._path):
+            return owner_records(self._db)
+
+    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+        with translate_errors(self._path):
+            return walk(self._db, operator_after(after), after or "", limit)
+
+    def count_rows(self, breakdowns: bool) -> int:
+        with translate_errors(self._path):
+            return count_rows(self._db, breakdowns)
+
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        with translate_errors(self._path):
+            return links_of(self._db, keys)
+
+    def ranked_prefixes(self) -> list[str]:
+        with translate_errors(self._path):
+            return [prefix for prefix, _ in ranked_prefixes(self._db)]
+
+    def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
+        with translate_errors(self._path):
+            return bounds_of_candidates(self._db, dict(ranked_prefixes(self._db))[prefix], keys)
+
+    def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
+        with translate_errors(self._path):
+            return owner_cutoffs(self._db, dict(ranked_prefixes(self._db))[prefix], owner)
+
+    def notes(self) -> dict[str, str]:
+        with translate_errors(self._path):
+            return notes_of(self._db)
+
+    def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
+        with translate_errors(self._path):
+            return self._db.execute(_IDS.format(after=operator_after(after)), (after or "", limit)).fetchall()
+
+    def sources(self) -> dict[str, Source]:
+        with translate_errors(self._path):
+            rows = self._db.execute("SELECT source, owner, position, tail, epoch FROM sources")
+            return {name: Source(*source) for name, *source in rows}
