@@ -37,7 +37,7 @@ def begun(stored: OwnerRecord | None, held: Held, previous: int, flush: int, at:
 
 
 def closed(stored: OwnerRecord | None, held: Held) -> OwnerRecord | None:
-    if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state in FINAL:
+    if not _is_holder(stored, held) or stored.state in FINAL:
         return None
     return replace(stored, state=CLOSED)
 
@@ -78,18 +78,13 @@ def is_open(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
     return _is_holder(stored, held) and stored.state == OPEN and not held.rewrites
 
 
-def _is_rewritten(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
-    """Returns whether the store knows `held` as the last one that rewrites rows of an owner that is not open."""
-    return _is_holder(stored, held) and stored.state != OPEN and held.rewrites
-
-
 def _is_holder(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
     return stored is not None and (stored.epoch, stored.holder) == (held.epoch, held.holder)
 
 
 def check_fence(held: Held, flush: int, stored: OwnerRecord | None) -> None:
     """Raises OwnerFenced unless `held` may write flush `flush`, given the record that is stored now."""
-    if (is_open(stored, held) or _is_rewritten(stored, held)) and stored.begun == flush:
+    if _is_holder(stored, held) and stored.begun == flush and held.rewrites == (stored.state != OPEN):
         return
     now = "unknown to the store"
     if stored is not None:

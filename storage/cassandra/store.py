@@ -137,11 +137,8 @@ class CassandraStore(Store):
         self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
 
     def journals(self) -> CassandraJournals:
-        if self._journals is None:
-            self._journals = self._open_journals()
-        return self._journals
-
-    def _open_journals(self) -> CassandraJournals:
+        if self._journals is not None:
+            return self._journals
         noted = self._meta()
         if int(noted.get("version", VERSION_OF_JOURNALS)) < VERSION_OF_JOURNALS:
             raise StoreMismatch(
@@ -152,7 +149,8 @@ class CassandraStore(Store):
             raise SettingInvalid(
                 sentence, field="journal", value="cluster", rule="commitlog_sync must be group or batch"
             )
-        return CassandraJournals(self._cql, self._own_rows.flush_begins, self._has_begun)
+        self._journals = CassandraJournals(self._cql, self._own_rows.flush_begins, self._has_begun)
+        return self._journals
 
     def close_owner(self, held: Held) -> bool:
         self._own_rows.drop_owner(held.owner)
