@@ -20,7 +20,7 @@ from storage.cassandra.partitions import (
 )
 from storage.cassandra.row_cache import CachedRow, RowCache
 from storage.cassandra.statements import LOAD_OWN, LOAD_OWN_BY
-from storage.cassandra.tables.day_index import DayIndex, not_listed
+from storage.cassandra.tables.day_index import DayIndex
 from storage.cassandra.tables.erasures import Erasures
 from storage.contract import Held, OwnRow, SavedRow, StoredLink
 
@@ -98,8 +98,7 @@ class OwnRows:
     def send(self, held: Held, stamp: int, rows: Mapping[str, SavedRow]) -> Callable[[], None]:
         """Sends these rows, after listing them by day; returns what waits until they are durable, or raises."""
         before = {key: self._take_from_cache(held.owner, key) for key in rows}
-        due, touched = not_listed(rows, before)
-        self._days.note(held.owner, held.epoch, stamp, due, touched)  # before the rows: each that is there is listed
+        self._days.note(held, stamp, rows, before)  # before the rows: each that is there is listed
         written = self._cql.send_all(list(writes_of(rows, stamp, held.owner)))
 
         def ended() -> None:
