@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from threading import Event, Lock, Semaphore
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
@@ -39,8 +39,25 @@ ROWS_PER_WRITE, BYTES_PER_WRITE = 10, 4 * 1024
 ROWS_PER_READ = 25  # 10 and 50 take a sixth longer or less, 100 twice as long
 
 
-Request: TypeAlias = tuple[Statement, Values]
 _SERIAL = (StatementKind.CONDITION, StatementKind.SERIAL_READ)
+
+
+class Request(NamedTuple):
+    """A statement with its values, which for a WRITE with a `partition` or a `key` are those of several writes.
+
+    For a READ `of_several` they begin with a list of keys. size: of a page, at most (None: the driver's default).
+    state: where the rows begin (None: with the first). attempt: how often a CONDITION was tried before.
+    """
+
+    statement: Statement
+    values: Values
+    size: int | None = None
+    state: bytes | None = None
+    attempt: int = 0
+
+    def after(self, outcome: Outcome) -> Request | None:
+        """Returns the request of the next page; None: that was the last."""
+        return None if outcome.state is None else self._replace(state=outcome.state)
 
 
 class DriverFuture(Protocol):
@@ -54,14 +71,8 @@ class Driver(Protocol):
 
     counters: Counters
 
-    def send(
-        self, statement: Statement, values: Values, size: int | None, state: bytes | None, attempt: int
-    ) -> DriverFuture:
-        """Begins a request: rows from `state` on (None: the first), at most `size` (None: the driver's default).
-
-        For a WRITE with a `partition` or a `key` the values are those of several writes; for a READ `of_several` they
-        begin with a list of keys. The answer to a CONDITION is waited for longer from `attempt` to attempt.
-        """
+    def send(self, request: Request) -> DriverFuture:
+        """Begins a request. The answer to a CONDITION is waited for longer from attempt to attempt."""
 
     def first_replica(self, key: str) -> Hashable:
         """Returns the node that is asked first for what has this partition key; None if that is not known."""
@@ -134,15 +145,7 @@ class Requests(Cql):
         self._connection.close()
 
     # --- one request ----------------------------------------------------------------------------------------------
-    def _send(
-        self,
-        statement: Statement,
-        values: Values,
-        ended: Callable[[Outcome], None],
-        size: int | None = None,
-        state: bytes | None = None,
-        attempt: int = 0,
-    ) -> None:
+    def _send(self, request: Request, ended: Callable[[Outcome], None]) -> None:
         """Begins a request; calls `ended` once, on any thread, perhaps before this returns."""
         driver, first = self._driver, Lock()
 
@@ -155,7 +158,7 @@ class Requests(Cql):
 
         driver.counters.add("store_requests_total")
         try:
-            pending = driver.send(statement, values, size, state, attempt)
+            pending = driver.send(request)
             pending.add_callbacks(partial(came, pending), lambda error: end(Outcome([], error=error)))
         except Exception as error:  # of any kind: the waiting side must get it
             end(Outcome([], error=error))
@@ -169,37 +172,35 @@ class Requests(Cql):
         sent = self._send_repeatedly(requests)
 
         def results() -> list[list[Rows]]:
-            outcomes = zip(requests, sent(), strict=True)
-            rows = iter([self._all_pages(request, outcome) for request, outcome in outcomes])
+            rows = iter([self._all_pages(*each) for each in zip(requests, sent(), strict=True)])
             return [rows_of_each(list(islice(rows, len(some)))) for some, rows_of_each in parts]
 
         return results
 
     def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         self._connection.open()
-        (outcome,) = self._send_repeatedly([(statement, values)], size)()
-        yield outcome.rows
-        while outcome.state is not None:
-            (outcome,) = self._send_repeatedly([(statement, values)], size, outcome.state)()
-            yield outcome.rows
+        return self._pages(Request(statement, values, size))
 
-    def _all_pages(self, request: Request, outcome: Outcome) -> Rows:
+    def _pages(self, page: Request | None) -> Iterator[Rows]:
+        while page is not None:
+            (outcome,) = self._send_repeatedly([page])()
+            yield outcome.rows
+            page = page.after(outcome)
+
+    def _all_pages(self, first: Request, outcome: Outcome) -> Rows:
         rows = outcome.rows
-        while outcome.state is not None:
-            (outcome,) = self._send_repeatedly([request], None, outcome.state)()
-            rows = rows + outcome.rows
+        for page in self._pages(first.after(outcome)):
+            rows = rows + page
         return rows
 
-    def _send_repeatedly(
-        self, requests: Sequence[Request], size: int | None = None, state: bytes | None = None
-    ) -> Callable[[], list[Outcome]]:
+    def _send_repeatedly(self, requests: Sequence[Request]) -> Callable[[], list[Outcome]]:
         """Sends all; returns what sends again what failed, up to ATTEMPTS times, and gives the outcomes in order.
 
         That raises the first failure of the last attempt, or at once an error that no repeat can change.
         """
 
         def send(some: list[int]) -> Callable[[], list[Outcome | None]]:
-            return self._send_all([requests[n] for n in some], lambda error: True, MOST_FAILURES, size, state)
+            return self._send_all([requests[n] for n in some], lambda error: True, MOST_FAILURES)
 
         left = list(range(len(requests)))
         sent = send(left)
@@ -226,8 +227,8 @@ class Requests(Cql):
 
     def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
         driver = self._connection.open()
-        updates = [(statement, values) for values in many]
-        outcomes = self._send_all(updates, driver.is_certain, 0, attempt=attempt)()
+        updates = [Request(statement, values, attempt=attempt) for values in many]
+        outcomes = self._send_all(updates, driver.is_certain, 0)()
         for outcome in outcomes:
             if outcome and outcome.error and driver.is_certain(outcome.error):
                 raise driver.as_store_error(outcome.error) from outcome.error
@@ -240,13 +241,7 @@ class Requests(Cql):
         return None
 
     def _send_all(
-        self,
-        requests: Sequence[Request],
-        is_failure: Callable[[Exception], bool],
-        most_failures: int,
-        size: int | None = None,
-        state: bytes | None = None,
-        attempt: int = 0,
+        self, requests: Sequence[Request], is_failure: Callable[[Exception], bool], most_failures: int
     ) -> Callable[[], list[Outcome | None]]:
         """Sends all, a bounded number at once; returns what waits for them, once, and gives the outcomes.
 
@@ -264,13 +259,13 @@ class Requests(Cql):
             end.release()
 
         sent = 0
-        for at, (statement, values) in enumerate(requests):
-            gate = self._gate_of(statement)
+        for at, request in enumerate(requests):
+            gate = self._gate_of(request.statement)
             gate.acquire()
             if len(failures) > most_failures:
                 gate.release()
                 break
-            self._send(statement, values, partial(ended, at, gate), size, state, attempt)
+            self._send(request, partial(ended, at, gate))
             sent += 1
 
         def all_ended() -> list[Outcome | None]:
@@ -287,14 +282,15 @@ class Requests(Cql):
 
     # --- event loops ----------------------------------------------------------------------------------------------
     async def ask(self, statement: Statement, values: Values = ()) -> Rows:
-        outcome = await self._ask_page(statement, values, None)
-        rows = outcome.rows
-        while outcome.state is not None:
-            outcome = await self._ask_page(statement, values, outcome.state)
+        page: Request | None = Request(statement, values)
+        rows: Rows = []
+        while page is not None:
+            outcome = await self._ask_page(page)
             rows = rows + outcome.rows
+            page = page.after(outcome)
         return rows
 
-    async def _ask_page(self, statement: Statement, values: Values, state: bytes | None) -> Outcome:
+    async def _ask_page(self, request: Request) -> Outcome:
         loop = asyncio.get_running_loop()
         gate = self._loop_gate(loop)
         await gate.acquire()
@@ -309,7 +305,7 @@ class Requests(Cql):
             with suppress(RuntimeError):  # the loop is closed, and nobody waits for the answer
                 loop.call_soon_threadsafe(settle, outcome)
 
-        self._send(statement, values, ended, state=state)
+        self._send(request, ended)
         outcome = await answer
         if outcome.error is not None:
             raise self._driver.as_store_error(outcome.error) from outcome.error
@@ -331,9 +327,10 @@ def packed(
     """
     places = requests_of(statement, many, first_replica)
     if places is None:
-        return [(statement, values) for values in many], lambda answers: answers
+        return [Request(statement, values) for values in many], lambda answers: answers
     if statement.kind is StatementKind.WRITE:
-        return [(statement, tuple([many[n] for n in some])) for some in places], lambda answers: [[] for _ in many]
+        writes = [Request(statement, tuple([many[n] for n in some])) for some in places]
+        return writes, lambda answers: [[] for _ in many]
 
     def rows_of_each(answers: list[Rows]) -> list[Rows]:
         each: list[Rows] = [[] for _ in many]
@@ -346,7 +343,8 @@ def packed(
         return each
 
     several = statement.several()
-    return [(several, ([many[n][0] for n in some], *many[some[0]][1:])) for some in places], rows_of_each
+    reads = [Request(several, ([many[n][0] for n in some], *many[some[0]][1:])) for some in places]
+    return reads, rows_of_each
 
 
 def requests_of(

@@ -32,9 +32,9 @@ from cassandra.cluster import Cluster, ExecutionProfile, NoHostAvailable, Respon
 from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement, SimpleStatement
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
-from storage.cassandra.cql import Rows, Statement, StatementKind, Values
+from storage.cassandra.cql import Rows, Statement, StatementKind
 from storage.cassandra.nodes import DEFINE, LATER, Heard, Reconnections, condition_timeout_s, profiles
-from storage.cassandra.requests import Counters
+from storage.cassandra.requests import Counters, Request
 from storage.cassandra.uri import Address
 
 HEARTBEAT_S = 5  # a node that hangs is noticed after this and the time of a request
@@ -74,9 +74,8 @@ class Session:
             self._cluster.shutdown()
 
     # --- requests -----------------------------------------------------------------------------------------------
-    def send(
-        self, statement: Statement, values: Values, size: int | None, state: bytes | None, attempt: int
-    ) -> ResponseFuture:
+    def send(self, request: Request) -> ResponseFuture:
+        statement, values = request.statement, request.values
         prepared = self._prepare(statement)
         if statement.of_several:
             keys = values[0]
@@ -90,13 +89,13 @@ class Session:
             bound = BatchStatement(BatchType.UNLOGGED)
             bound.is_idempotent = prepared.is_idempotent
             bound.add_all([prepared] * len(values), values)
-        if size is not None:
-            bound.fetch_size = size
+        if request.size is not None:
+            bound.fetch_size = request.size
         timeout_s = self.address.timeout_s
         if statement.kind is StatementKind.CONDITION:
-            timeout_s = condition_timeout_s(timeout_s, attempt)
+            timeout_s = condition_timeout_s(timeout_s, request.attempt)
         sent = self._session.execute_async(
-            bound, timeout=timeout_s, execution_profile=statement.kind, paging_state=state
+            bound, timeout=timeout_s, execution_profile=statement.kind, paging_state=request.state
         )
         self._heard.follow(sent)
         return sent
