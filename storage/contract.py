@@ -205,6 +205,11 @@ class Source:
     epoch: int = 0  # the owner's epoch when it claimed the source; filled in by the store
 
 
+def first_after(key: str | None) -> str:
+    """Returns the least text that comes after a key; None: the least of all."""
+    return "" if key is None else f"{key}\0"
+
+
 class View(Protocol):
     """The store at one moment, as far as it can: SQLite and memory show a single state until the view is left.
 
@@ -516,6 +521,7 @@ class Store(Protocol):
         Keys of breakdowns are left out, and those that have an erasure and no rows. With `since_day`, keys that were
         not saved with a touched_day of that day or later may be left out.
         """
+        return self.in_order(first_after(after), limit)
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         """Returns up to `limit` keys from `start` on, in the order of their characters, each with all its rows.

@@ -1,12 +1,12 @@
 """The store without a disk: the reference for what the contract means, and a server that forgets.
 
-Everything is a dict under one lock. It is held for microseconds, but longer by `walk` and `due`, which sort all keys.
+Everything is a dict under one lock. It is held for microseconds, but longer by walks, which go through all keys.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from heapq import nsmallest
 from threading import RLock
@@ -31,6 +31,7 @@ from storage.contract import (
     StoredLink,
     StoredRow,
     View,
+    first_after,
 )
 from storage.memory_journals import MemoryJournals
 from storage.owners import begun, check_fence, claimed, closed, source_claimed, source_moved
@@ -188,11 +189,7 @@ class MemoryStore(Store):
         with self._lock:
             own = {key: rows[owner].due_day for key, rows in self._rows.items() if owner in rows}
             late = [key for key, day in own.items() if day is not None and day <= fold_day]
-            return sorted(key for key in late if after is None or key > after)[:limit]
-
-    def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
-        with self._lock:
-            return self._page(after, limit, [key for key in self._rows if not is_breakdown(key)])
+            return nsmallest(limit, (key for key in late if key >= first_after(after)))
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         with self._lock:
@@ -224,10 +221,6 @@ class MemoryStore(Store):
     def cutoffs(self, owner: int) -> CutoffsByPrefix:
         """Returns open cutoffs: every row with a count passes them."""
         return open_cutoffs()
-
-    def _page(self, after: str | None, limit: int, keys: Iterable[str]) -> list[tuple[str, StoredLink]]:
-        some = sorted(key for key in keys if after is None or key > after)[:limit]
-        return [(key, self._link(key)) for key in some]
 
     @contextmanager
     def view(self) -> Iterator[MemoryView]:
@@ -265,7 +258,8 @@ class MemoryView(MemoryStore, View):
     """A copy of the store as of one moment, with what only a view shows."""
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
-        return self._page(after, limit, self._rows)
+        start = first_after(after)
+        return [(key, self._link(key)) for key in nsmallest(limit, (key for key in self._rows if key >= start))]
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         links = ((key, self._link(key)) for key in keys)
@@ -278,7 +272,7 @@ class MemoryView(MemoryStore, View):
         return sum(len(rows) for key, rows in self._rows.items() if breakdowns or not is_breakdown(key))
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
-        some = sorted(id_ for id_ in self._ids if after is None or id_ > after)[:limit]
+        some = nsmallest(limit, (id_ for id_ in self._ids if id_ >= first_after(after)))
         return [(id_, max(self._ids[id_].values())) for id_ in some]
 
     def sources(self) -> dict[str, Source]:

@@ -28,6 +28,7 @@ from storage.contract import (
     StoredLink,
     StoredRow,
     View,
+    first_after,
 )
 from storage.first_use import FirstUse, Later
 from storage.owners import begun, check_fence, claimed, closed, source_claimed, source_moved
@@ -46,7 +47,6 @@ from storage.sqlite.tables import (
     links_of,
     noted_in,
     notes_of,
-    operator_after,
     owner_record,
     owner_records,
     put_source,
@@ -71,8 +71,8 @@ _CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {MANY} AND at_us >= ?"
 
 # One statement, so that rows and erasure come from one view; no owner has the number -1.
 _LINK = "SELECT owner, data FROM rows WHERE key = ? UNION ALL SELECT -1, at_us FROM erased WHERE key = ?"
-_IDS = "SELECT id, max(at_us) FROM ids WHERE id {after} ? GROUP BY id ORDER BY id LIMIT ?"
-_DUE = "SELECT key FROM rows WHERE key {after} ? AND owner = ? AND due_day <= ? ORDER BY key LIMIT ?"
+_IDS = "SELECT id, max(at_us) FROM ids WHERE id >= ? GROUP BY id ORDER BY id LIMIT ?"
+_DUE = "SELECT key FROM rows WHERE key >= ? AND owner = ? AND due_day <= ? ORDER BY key LIMIT ?"
 
 
 class SqliteStore(SqliteRankings, Store):
@@ -264,17 +264,12 @@ class SqliteStore(SqliteRankings, Store):
         return claimed
 
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
-        values = (after or "", owner, fold_day, limit)
         with self._connections.open().on_scanner() as db:
-            return [key for (key,) in db.execute(_DUE.format(after=operator_after(after)), values)]
-
-    def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
-        with self._connections.open().on_scanner() as db:
-            return walk_counts(db, operator_after(after), after or "", limit)
+            return [key for (key,) in db.execute(_DUE, (first_after(after), owner, fold_day, limit))]
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
-            return walk_counts(db, ">=", start, limit)
+            return walk_counts(db, start, limit)
 
     def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         wanted = text.encode().lower().decode()
@@ -322,7 +317,7 @@ class SqliteView(View):
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
         with translate_errors(self._path):
-            return walk(self._db, operator_after(after), after or "", limit)
+            return walk(self._db, first_after(after), limit)
 
     def count_rows(self, breakdowns: bool) -> int:
         with translate_errors(self._path):
@@ -350,7 +345,7 @@ class SqliteView(View):
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         with translate_errors(self._path):
-            return self._db.execute(_IDS.format(after=operator_after(after)), (after or "", limit)).fetchall()
+            return self._db.execute(_IDS, (first_after(after), limit)).fetchall()
 
     def sources(self) -> dict[str, Source]:
         with translate_errors(self._path):

@@ -34,7 +34,7 @@ _ERASED = f"SELECT key, at_us FROM erased WHERE key IN {MANY}"
 _ROWS = f"SELECT key, owner, data FROM rows WHERE key IN {MANY} ORDER BY key, owner"
 _WALK = (
     "SELECT key, owner, data, at_us FROM rows LEFT JOIN erased USING (key)"
-    " WHERE key {after} ? AND key < ? ORDER BY key, owner"
+    " WHERE key >= ? AND key < ? ORDER BY key, owner"
 )
 _OWNERS = "SELECT owner, epoch, holder, journal, place, state, begun, begun_at FROM owners"
 END = b""  # any text is less than any blob
@@ -84,12 +84,12 @@ def save_rows(db: sqlite3.Connection, owner: int, rows: Mapping[str, SavedRow]) 
             db.executemany(_SAVE, some)
 
 
-def walk_counts(db: sqlite3.Connection, operator: str, key: str, limit: int) -> list[tuple[str, StoredLink]]:
+def walk_counts(db: sqlite3.Connection, start: str, limit: int) -> list[tuple[str, StoredLink]]:
     """Reads a page of rows of counts: breakdowns lie between two of them, all in one place, and are not looked at."""
     first, beyond = BREAKDOWN_KEYS
-    page = walk(db, operator, key, limit, first) if key < first else []
+    page = walk(db, start, limit, first) if start < first else []
     if len(page) < limit:
-        page += walk(db, *((operator, key) if key >= beyond else (">=", beyond)), limit - len(page))
+        page += walk(db, max(start, beyond), limit - len(page))
     return page
 
 
@@ -112,12 +112,10 @@ def keys_containing(
     return matching, last
 
 
-def walk(
-    db: sqlite3.Connection, operator: str, key: str, limit: int, before: str | bytes = END
-) -> list[tuple[str, StoredLink]]:
+def walk(db: sqlite3.Connection, start: str, limit: int, before: str | bytes = END) -> list[tuple[str, StoredLink]]:
     """Reads a page and no more: the rows come one by one, and what the cursor sees ends with it."""
     links: list[tuple[str, StoredLink]] = []
-    with closing(db.execute(_WALK.format(after=operator), (key, before))) as cursor:
+    with closing(db.execute(_WALK, (start, before))) as cursor:
         for key, rows_of_key in groupby(cursor, itemgetter(0)):
             if len(links) == limit:
                 break
@@ -133,10 +131,6 @@ def count_rows(db: sqlite3.Connection, breakdowns: bool) -> int:
     (rows,) = db.execute(_COUNT).fetchone()
     (of_breakdowns,) = (0,) if breakdowns else db.execute(_COUNT_BREAKDOWNS, BREAKDOWN_KEYS).fetchone()
     return int(rows - of_breakdowns)
-
-
-def operator_after(after: str | None) -> str:
-    return ">=" if after is None else ">"
 
 
 # --- owners, sources, notes -----------------------------------------------------------------------------------------
