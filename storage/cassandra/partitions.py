@@ -43,13 +43,13 @@ def partitions(
 ) -> Iterator[tuple[str, Rows]]:
     """Yields each key after `after` (None: from the first) with all its rows, read in pages of `size` rows.
 
-    Rows begin with their token and key. `further` selects from the token of a key on, including that token, because
-    several keys may have it.
+    The rows that are selected begin with their token and key, which are left out. `further` selects from the token of a
+    key on, including that token, because several keys may have it.
     """
     pages = cql.pages(first, (), size) if after is None else cql.pages(further, (after,), size)
     by_token = groupby(chain.from_iterable(pages), itemgetter(0))
     for number, (_, rows) in enumerate(by_token):
-        complete = [(key, list(some)) for key, some in groupby(rows, itemgetter(1))]
+        complete = [(key, [row[2:] for row in some]) for key, some in groupby(rows, itemgetter(1))]
         yield from complete if number or after is None else _keys_after(complete, after)
 
 

@@ -59,7 +59,6 @@ KEYS_PER_PAGE = 5_000
 NOTE_ATTEMPTS = 3
 VERSION_OF_JOURNALS = 2  # of the schema
 _NOTE = "note:"  # before the name of each note in meta
-_KEYS_OF_ALL = ALL_LINKS, breakdown_of(ALL_LINKS)
 
 _writes = count(1)  # of the process, over all stores that it opens: an epoch belongs to a process
 
@@ -281,7 +280,10 @@ class CassandraStore(Store):
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         days = None if since_day is None else self._days.touched_days(since_day)
         if days is None:
-            return list(islice(self._walk(after, limit + 1), limit))
+            last = None if after is None else partition_key(after)
+            stored = partitions(self._cql, WALK_FIRST, WALK_FROM, last, limit + 1)
+            links = ((stored_key_of(key), link_of_rows(rows)) for key, rows in stored)
+            return list(islice((each for each in links if each[1].rows), limit))
         page: list[tuple[str, StoredLink]] = []
         while len(page) < limit and (keys := self._days.touched(days, after, limit - len(page))):
             page += self._with_rows(keys)
@@ -292,19 +294,6 @@ class CassandraStore(Store):
         """Reads the counts of these stored keys; leaves out those that have no rows."""
         links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
         return [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
-
-    def _walk_all(self, after: str | None, size: int) -> Iterator[list[tuple[str, StoredLink]]]:
-        """Yields of each partition after that of `after` its rows of counts and its breakdowns, if it has some."""
-        last = None if after is None else partition_of(after)
-        for key, rows in partitions(self._cql, WALK_BY_FIRST, WALK_BY_FROM, last, size):
-            yield _rows_of_both(stored_key_of(key), [row[2:] for row in rows])
-
-    def _walk(self, after: str | None, size: int) -> Iterator[tuple[str, StoredLink]]:
-        last = None if after is None else partition_key(after)
-        for key, rows in partitions(self._cql, WALK_FIRST, WALK_FROM, last, size):
-            link = link_of_rows([row[2:] for row in rows])
-            if link.rows:
-                yield stored_key_of(key), link
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         page: list[tuple[str, StoredLink]] = []
@@ -358,10 +347,12 @@ class CassandraView(View):
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
         """Returns a page. Both rows of a link come in one, which may be one longer than `limit` for that."""
         page = list(self._all_links) if after is None else []
-        for both in self._store._walk_all(None if after in _KEYS_OF_ALL else after, limit + 1):
+        last = None if after is None or counts_key(after) == ALL_LINKS else partition_of(after)
+        for partition, rows in partitions(self._store._cql, WALK_BY_FIRST, WALK_BY_FROM, last, limit + 1):
             if len(page) >= limit:
                 break
-            page += [each for each in both if each[0] not in _KEYS_OF_ALL]
+            if (key := stored_key_of(partition)) != ALL_LINKS:
+                page += _rows_of_both(key, rows)
         return page
 
     def count_rows(self, breakdowns: bool) -> None:

@@ -142,7 +142,7 @@ class IdsTable:
     def page(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Returns up to `limit` ids after `after`, each with the newest accept stamp of its claims."""
         page = partitions(self._cql, IDS_FIRST, IDS_FROM, after, limit + 1)
-        return [(id_, max(at for _, _, at in _claims(rows[0][2]))) for id_, rows in islice(page, limit)]
+        return [(id_, max(at for _, _, at in _claims(rows[0][0]))) for id_, rows in islice(page, limit)]
 
 
 def _is_claimed_by(owner: int, flush: int, claims: Sequence[Claim]) -> bool:
