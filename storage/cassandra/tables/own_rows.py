@@ -128,6 +128,7 @@ class OwnRows:
                 erased_at.pop(row, None)
 
     def drop_owner(self, owner: int) -> None:
+        self.flush_begins(owner)
         self._cache.drop_owner(owner)
 
     def measures(self) -> dict[str, float]:

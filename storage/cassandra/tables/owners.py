@@ -15,7 +15,7 @@ from clickcurve.buckets.errors import StoreUnavailable
 from storage.cassandra.cql import Cql, Statement, Values
 from storage.cassandra.statements import BEGIN, CLAIM, CLOSE, CREATE_OWNER, OWNER, OWNER_NUMBERS
 from storage.contract import Held, OwnerRecord
-from storage.owners import begun, check_fence, claim_condition, claimed, closed, never_claimed
+from storage.owners import begun, claim_condition, claimed, closed, never_claimed
 
 ATTEMPTS = 5  # of an update that changed nothing though it could have
 
@@ -34,10 +34,6 @@ class OwnersTable:
     def get(self, owner: int) -> OwnerRecord | None:
         rows = self._cql.run(OWNER, (owner,))
         return OwnerRecord(*rows[0]) if rows else None
-
-    def check_fence(self, held: Held, flush: int) -> None:
-        """Raises OwnerFenced unless `held` may write this flush now."""
-        check_fence(held, flush, self.get(held.owner))
 
     def create(self, record: OwnerRecord) -> bool:
         def change(stored: OwnerRecord | None) -> OwnerRecord | None:
