@@ -126,14 +126,14 @@ class CassandraStore(Store):
         return self._owners.claim(before, after, rewrites)
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
-        self._own_rows.flush_begins(held.owner)
-        begun = self._owners.begin(held, previous, flush, at)
-        if begun:
-            self._has_begun(held, flush)
-        return begun
+        return self._begin(held, flush, lambda: self._owners.begin(held, previous, flush, at))
 
-    def _has_begun(self, held: Held, flush: int) -> None:
-        self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
+    def _begin(self, held: Held, flush: int, begin: Callable[[], bool]) -> bool:
+        self._own_rows.flush_begins(held.owner)
+        begun = begin()
+        if begun:
+            self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
+        return begun
 
     def journals(self) -> CassandraJournals:
         if self._journals is not None:
@@ -148,7 +148,7 @@ class CassandraStore(Store):
             raise SettingInvalid(
                 sentence, field="journal", value="cluster", rule="commitlog_sync must be group or batch"
             )
-        self._journals = CassandraJournals(self._cql, self._own_rows.flush_begins, self._has_begun)
+        self._journals = CassandraJournals(self._cql, self._begin)
         return self._journals
 
     def close_owner(self, held: Held) -> bool:

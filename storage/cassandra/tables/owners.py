@@ -81,20 +81,12 @@ def change_record(
 
     Returns whether it is made. Raises StoreUnavailable.
     """
-
-    def is_done() -> bool | None:
-        """Returns False if it is refused, None if it is still to be made."""
-        stored = look()
-        after = change(stored)
-        return False if after is None else True if after == stored else None
-
-    for attempt in range(ATTEMPTS):
-        done = is_done() if attempt or read_first else None
-        if done is not None:
-            return done
-        if cql.apply_if(update, values, attempt):
+    for attempt in range(ATTEMPTS + 1):
+        if attempt or read_first:
+            stored = look()
+            after = change(stored)
+            if after is None or after == stored:
+                return after is not None
+        if attempt < ATTEMPTS and cql.apply_if(update, values, attempt):
             return True
-    done = is_done()
-    if done is None:
-        raise StoreUnavailable(f"the record of owner {owner} could not be changed in {ATTEMPTS} attempts")
-    return done
+    raise StoreUnavailable(f"the record of owner {owner} could not be changed in {ATTEMPTS} attempts")
