@@ -39,6 +39,7 @@ ROWS_PER_WRITE, BYTES_PER_WRITE = 10, 4 * 1024
 ROWS_PER_READ = 25  # 10 and 50 take a sixth longer or less, 100 twice as long
 
 
+REQUESTS, RETRIES, UNKNOWN = "store_requests_total", "store_retries_total", "store_unknown_total"
 _SERIAL = (StatementKind.CONDITION, StatementKind.SERIAL_READ)
 
 
@@ -97,11 +98,11 @@ class Outcome:
 
 
 class Counters:
-    """Numbers that several threads raise."""
+    """The numbers of a connection, which several threads raise: requests, their repeats, unknown outcomes."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._numbers = dict.fromkeys(names, 0)
+        self._numbers = dict.fromkeys((REQUESTS, RETRIES, UNKNOWN), 0)
 
     def add(self, name: str) -> None:
         with self._lock:
@@ -156,7 +157,7 @@ class Requests(Cql):
         def came(pending: DriverFuture, rows: Rows | None) -> None:
             end(Outcome(rows or [], driver.state_after(pending)))
 
-        driver.counters.add("store_requests_total")
+        driver.counters.add(REQUESTS)
         try:
             pending = driver.send(request)
             pending.add_callbacks(partial(came, pending), lambda error: end(Outcome([], error=error)))
@@ -237,7 +238,7 @@ class Requests(Cql):
     def _applied(self, outcome: Outcome) -> bool | None:
         if outcome.error is None:
             return bool(outcome.rows[0][0])  # the other columns cannot be relied on
-        self._driver.counters.add("store_unknown_total")
+        self._driver.counters.add(UNKNOWN)
         return None
 
     def _send_all(

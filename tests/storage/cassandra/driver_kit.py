@@ -46,7 +46,7 @@ class Driver:
     """`answers`, if given, answers each request at once, in a thread of its own."""
 
     def __init__(self, answers: Callable[[Pending], None] | None = None) -> None:
-        self.counters = Counters("store_requests_total", "store_unknown_total")
+        self.counters = Counters()
         self.sent: list[Pending] = []
         self.answers = answers
         self._lock = threading.Lock()
