@@ -32,30 +32,11 @@ from storage.contract import (
 )
 from storage.first_use import FirstUse, Later
 from storage.owners import begun, check_fence, claimed, closed, source_claimed, source_moved
+from storage.sqlite import tables
 from storage.sqlite.candidates import COLUMNS, bounds_of_candidates, owner_cutoffs, ranked_prefixes, save_candidates
 from storage.sqlite.connections import Connections
 from storage.sqlite.file import ALL_LINKS_RANKING, NOTE, translate_errors, unavailable
 from storage.sqlite.rankings import SqliteRankings
-from storage.sqlite.tables import (
-    KEYS_PER_LOOK,
-    KEYS_PER_QUERY,
-    MANY,
-    count_rows,
-    each_of,
-    erasures_of,
-    keys_containing,
-    links_of,
-    noted_in,
-    notes_of,
-    owner_record,
-    owner_records,
-    put_source,
-    save_rows,
-    slices,
-    source_of,
-    walk,
-    walk_counts,
-)
 
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
@@ -63,11 +44,11 @@ IDS_PER_FORGETTING = 5_000
 _OWN = (
     f"SELECT key, data, {COLUMNS} FROM rows LEFT JOIN"
     f" (SELECT key, owner, {COLUMNS} FROM leaders WHERE ranking = {ALL_LINKS_RANKING}) USING (key, owner)"
-    f" WHERE key IN {MANY} AND owner = ?"
+    f" WHERE key IN {tables.MANY} AND owner = ?"
 )
 
-_CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {MANY}"
-_CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {MANY} AND at_us >= ?"
+_CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {tables.MANY}"
+_CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {tables.MANY} AND at_us >= ?"
 
 # One statement, so that rows and erasure come from one view; no owner has the number -1.
 _LINK = "SELECT owner, data FROM rows WHERE key = ? UNION ALL SELECT -1, at_us FROM erased WHERE key = ?"
@@ -103,16 +84,16 @@ class SqliteStore(SqliteRankings, Store):
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
         with self._connections.open().on_worker() as db:
-            return owner_records(db)
+            return tables.owner_records(db)
 
     def owner(self, owner: int) -> OwnerRecord | None:
         with self._connections.open().on_worker() as db:
-            return owner_record(db, owner)
+            return tables.owner_record(db, owner)
 
     def create_owner(self, record: OwnerRecord) -> bool:
         with self._connections.open().transaction() as db:
             db.execute("INSERT OR IGNORE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(record))
-            return owner_record(db, record.owner) == record
+            return tables.owner_record(db, record.owner) == record
 
     def claim(self, before: OwnerRecord, after: OwnerRecord, *, rewrites: bool = False) -> bool:
         return self._change(before.owner, lambda stored: claimed(stored, before, after, rewrites))
@@ -130,7 +111,7 @@ class SqliteStore(SqliteRankings, Store):
 
     def _change(self, owner: int, change: Callable[[OwnerRecord | None], OwnerRecord | None]) -> bool:
         with self._connections.open().transaction() as db:
-            stored = owner_record(db, owner)
+            stored = tables.owner_record(db, owner)
             after = change(stored)
             if after is not None and after != stored:
                 db.execute("REPLACE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(after))
@@ -139,11 +120,11 @@ class SqliteStore(SqliteRankings, Store):
     # --- a flush --------------------------------------------------------------------------------------------------
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
         taken: set[str] = set()
-        for some in slices(sorted(ids), IDS_PER_TRANSACTION):
+        for some in tables.slices(sorted(ids), IDS_PER_TRANSACTION):
             with self._connections.open().transaction() as db:
-                check_fence(held, flush, owner_record(db, held.owner))
+                check_fence(held, flush, tables.owner_record(db, held.owner))
                 mine, others = set(), set()
-                for id_, owner, number, at_us in each_of(db, _CLAIMS, some):
+                for id_, owner, number, at_us in tables.each_of(db, _CLAIMS, some):
                     if (owner, number) == (held.owner, flush):
                         mine.add(id_)
                     elif abs(at_us - ids[id_]) <= window_us:
@@ -157,10 +138,10 @@ class SqliteStore(SqliteRankings, Store):
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         with self._connections.open().on_worker() as db:
             db.execute("BEGIN")  # rows and erasures from one view
-            erased = erasures_of(db, keys)
+            erased = tables.erasures_of(db, keys)
             own = {
                 key: OwnRow(data, erased.pop(key, 0), None if last is None else (last, *bounds))
-                for key, data, last, *bounds in each_of(db, _OWN, keys, owner)
+                for key, data, last, *bounds in tables.each_of(db, _OWN, keys, owner)
             }
         own.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
         return own
@@ -172,11 +153,11 @@ class SqliteStore(SqliteRankings, Store):
         self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source], *, synced: bool
     ) -> None:
         with self._connections.open().transaction(synced=synced) as db:
-            check_fence(held, flush, owner_record(db, held.owner))
-            save_rows(db, held.owner, rows)
+            check_fence(held, flush, tables.owner_record(db, held.owner))
+            tables.save_rows(db, held.owner, rows)
             save_candidates(db, held.owner, rows, self._known.get(held.owner))
             for name, source in sources.items():
-                put_source(db, name, source_moved(source_of(db, name), held, source))
+                tables.put_source(db, name, source_moved(tables.source_of(db, name), held, source))
 
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
         return nullcontext(lambda rows: self._save(held, flush, rows, {}, synced=False))
@@ -211,12 +192,12 @@ class SqliteStore(SqliteRankings, Store):
     def note(self, name: str, value: str, kept_s: int | None = None) -> str:
         with self._connections.open().transaction() as db:
             db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (NOTE + name, value))
-            return str(noted_in(db, name))
+            return str(tables.noted_in(db, name))
 
     def change_note(self, name: str, before: str, after: str) -> str | None:
         with self._connections.open().transaction() as db:
             db.execute("UPDATE meta SET value = ? WHERE name = ? AND value = ?", (after, NOTE + name, before))
-            return noted_in(db, name)
+            return tables.noted_in(db, name)
 
     def drop_notes(self, names: Sequence[str]) -> None:
         with self._connections.open().transaction() as db:
@@ -224,20 +205,20 @@ class SqliteStore(SqliteRankings, Store):
 
     def notes(self, prefix: str = "") -> dict[str, str]:
         with self._connections.open().on_worker() as db:
-            return notes_of(db, prefix)
+            return tables.notes_of(db, prefix)
 
     def noted(self, name: str) -> str | None:
         with self._connections.open().on_worker() as db:
-            return noted_in(db, name)
+            return tables.noted_in(db, name)
 
     def source(self, source: str) -> Source | None:
         with self._connections.open().on_worker() as db:
-            return source_of(db, source)
+            return tables.source_of(db, source)
 
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
         with self._connections.open().transaction() as db:
-            after = source_claimed(source_of(db, source), held, before)
-            put_source(db, source, after)
+            after = source_claimed(tables.source_of(db, source), held, before)
+            tables.put_source(db, source, after)
             return after is not None
 
     # --- reading --------------------------------------------------------------------------------------------------
@@ -257,9 +238,9 @@ class SqliteStore(SqliteRankings, Store):
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
         opened = self._connections.opened()
         claimed: set[str] = set()
-        for some in slices(ids, KEYS_PER_QUERY):
+        for some in tables.slices(ids, tables.KEYS_PER_QUERY):
             with translate_errors(opened.file.path):
-                claimed.update(id_ for (id_,) in each_of(opened.reader, _CLAIMED, some, since_us))
+                claimed.update(id_ for (id_,) in tables.each_of(opened.reader, _CLAIMED, some, since_us))
             await asyncio.sleep(0)
         return claimed
 
@@ -269,7 +250,7 @@ class SqliteStore(SqliteRankings, Store):
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
-            return walk_counts(db, start, limit)
+            return tables.walk_counts(db, start, limit)
 
     def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         wanted = text.encode().lower().decode()
@@ -278,12 +259,12 @@ class SqliteStore(SqliteRankings, Store):
         last: str | None = start
         while last is not None and len(keys) < limit and most > 0:
             with self._connections.open().on_scanner() as db:  # in steps, so that other walks get their turn
-                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK), prefix)
+                some, last = tables.keys_containing(db, wanted, at, min(most, tables.KEYS_PER_LOOK), prefix)
             keys += some
-            most -= KEYS_PER_LOOK
+            most -= tables.KEYS_PER_LOOK
             at = f"{last}\0"
         with self._connections.open().on_scanner() as db:
-            links = links_of(db, keys[:limit])
+            links = tables.links_of(db, keys[:limit])
         links_with_rows = [(key, links[key]) for key in keys[:limit] if links[key].rows]
         return FoundLinks(links_with_rows, last if len(keys) < limit else keys[limit - 1])
 
@@ -313,19 +294,19 @@ class SqliteView(View):
 
     def owners(self) -> list[OwnerRecord]:
         with translate_errors(self._path):
-            return owner_records(self._db)
+            return tables.owner_records(self._db)
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
         with translate_errors(self._path):
-            return walk(self._db, first_after(after), limit)
+            return tables.walk(self._db, first_after(after), limit)
 
     def count_rows(self, breakdowns: bool) -> int:
         with translate_errors(self._path):
-            return count_rows(self._db, breakdowns)
+            return tables.count_rows(self._db, breakdowns)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         with translate_errors(self._path):
-            return links_of(self._db, keys)
+            return tables.links_of(self._db, keys)
 
     def ranked_prefixes(self) -> list[str]:
         with translate_errors(self._path):
@@ -341,7 +322,7 @@ class SqliteView(View):
 
     def notes(self) -> dict[str, str]:
         with translate_errors(self._path):
-            return notes_of(self._db)
+            return tables.notes_of(self._db)
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         with translate_errors(self._path):
