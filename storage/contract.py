@@ -25,7 +25,7 @@ was asked to write may be there then, whole, or not. No error of a driver leaves
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -106,7 +106,7 @@ class OwnerRecord:
         return rewriter if rewrote else ""
 
     def rewritten_by(self, rewriter: str) -> OwnerRecord:
-        """Returns the record as `claim_to_rewrite` needs it: a journal still finds its own claim in it."""
+        """Returns the record as a claim to rewrite rows needs it: a journal still finds its own claim in it."""
         epoch, holder = self.last_claim
         return replace(self, epoch=self.epoch + 1, holder=f"{rewriter}{_REWROTE}{epoch}.{holder}")
 
@@ -115,7 +115,7 @@ class OwnerRecord:
 class Held:
     """The holder of an owner, as `begin` and all writes of a flush check it.
 
-    rewrites: not its process, but one that writes rows of an owner again that is not open (`Store.claim_to_rewrite`).
+    rewrites: not its process, but one that writes rows of an owner again that is not open (`Store.claim`).
     """
 
     owner: int
@@ -205,6 +205,11 @@ class Source:
     epoch: int = 0  # the owner's epoch when it claimed the source; filled in by the store
 
 
+def first_after(key: str | None) -> str:
+    """Returns the least text that comes after a key; None: the least of all."""
+    return "" if key is None else f"{key}\0"
+
+
 class View(Protocol):
     """The store at one moment, as far as it can: SQLite and memory show a single state until the view is left.
 
@@ -228,12 +233,15 @@ class View(Protocol):
 
     def ranked_prefixes(self) -> list[str]:
         """Returns the prefixes of stored keys whose links have all their candidates, "" for all links."""
+        return []
 
     def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
         """Returns the upper bounds of a ranked prefix's candidates among the rows of these keys, by key and owner."""
+        return {}
 
     def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
         """Returns the cutoffs of this owner: no row of the prefix but a candidate passes one. Raises RowCorrupt."""
+        return Cutoffs()
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         """Returns up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
@@ -336,6 +344,8 @@ class Journals(Protocol):
 
 
 class Store(Protocol):
+    """A store. A method with a body here suits one without candidates, a cache or files of its own."""
+
     shared: bool  # other machines may write it too: a flush decides ids, and hits with ids show from then on
     # The store may have forgotten an id that was accepted longer ago than this: a flush that is as late must not claim
     # it. None: claims are kept until `forget_ids`.
@@ -360,18 +370,15 @@ class Store(Protocol):
     def create_owner(self, record: OwnerRecord) -> bool:
         """Inserts the record if no owner has its number. True if the store holds this very record then."""
 
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+    def claim(self, before: OwnerRecord, after: OwnerRecord, *, rewrites: bool = False) -> bool:
         """Replaces `before` by `after` if the stored epoch, holder, state and begun still equal those of `before`.
 
         True also if `after` is stored already. Always False for a COPIED or RETIRED owner. The epoch may stay the same
         only if the state changes, so that a late duplicate finds that its condition no longer holds.
-        """
 
-    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        """Replaces the record of an owner that is not OPEN, as `claim` does; also of a COPIED or RETIRED one.
-
-        `after` differs in its epoch, which is higher, and its holder. The new holder may save rows with the number of
-        the flush that began last, until the next claim. What the owner wrote late loses against them.
+        rewrites: only of an owner that is not OPEN, also of a COPIED or RETIRED one. `after` differs in its epoch,
+        which is higher, and its holder. That may save rows with the number of the flush that began last, until the next
+        claim. What the owner wrote late loses against them.
         """
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
@@ -407,6 +414,7 @@ class Store(Protocol):
 
     def read_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         """Returns the same of any owner, as it is stored now."""
+        return self.load_own(owner, keys)
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         """Replaces these rows, whole, and raises the positions of these sources.
@@ -440,18 +448,21 @@ class Store(Protocol):
 
         What other machines' clocks have stamped says nothing about the clock of this one.
         """
+        return 0
 
     def forget_bytes(self) -> None:
         """Takes what was overwritten or dropped out of the bytes of the store's files.
 
         A cluster does so by itself, with its next compaction. Raises StoreUnavailable: perhaps not all is gone.
         """
+        return
 
     def forget_ids(self, before_us: int) -> None:
         """Forgets ids that were accepted before this. Does nothing in a store whose claims expire (`replay_us`).
 
         The caller must keep the ids that an unfinished flush may still claim: its claims come out the same each time.
         """
+        return
 
     def note(self, name: str, value: str, kept_s: int | None = None) -> str:
         """Notes a value under a name, unless the name has one; returns the one that it has then. Durable.
@@ -502,6 +513,7 @@ class Store(Protocol):
 
         `due` need not return these rows again for the days until then.
         """
+        return
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         """Returns up to `limit` keys after `after` (None: from the first), each with all its rows as of one moment.
@@ -509,6 +521,7 @@ class Store(Protocol):
         Keys of breakdowns are left out, and those that have an erasure and no rows. With `since_day`, keys that were
         not saved with a touched_day of that day or later may be left out.
         """
+        return self.in_order(first_after(after), limit)
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         """Returns up to `limit` keys from `start` on, in the order of their characters, each with all its rows.
@@ -529,6 +542,7 @@ class Store(Protocol):
 
         None: the store keeps no candidates, or not all yet: then only a walk can tell.
         """
+        return nullcontext()
 
     def cutoffs(self, owner: int) -> CutoffsByPrefix | None:
         """Returns the cutoffs: a row of this owner that passes one must be saved with its upper bounds.
@@ -536,21 +550,25 @@ class Store(Protocol):
         None: no row must. A flush asks once and may use them to its end: cutoffs only rise, and the store remembers
         which rankings the flush of an owner knows.
         """
+        return None
 
     def rank_prefixes(self, prefixes: Collection[str]) -> None:
         """Keeps candidates of the links of these prefixes of stored keys too, where there are many, and of no others.
 
         `rank_some` makes the rows that are there candidates.
         """
+        return
 
     def rank_anew(self) -> None:
         """Makes `rank_some` look at every row again, whether it passes a cutoff."""
+        return
 
     def rank_some(self, bounds_of: Callable[[bytes], UpperBounds]) -> bool:
         """Makes the next rows that pass a cutoff candidates; returns whether there may be more. Durable.
 
         For rows that another version saved, and after damage. `bounds_of` makes the upper bounds of a row's bytes.
         """
+        return False
 
     def view(self) -> AbstractContextManager[View]:
         """Shows the store as of now, for tools that must add up what they see.
@@ -560,6 +578,8 @@ class Store(Protocol):
 
     def measures(self) -> Mapping[str, float]:
         """Returns the store's own numbers for /metrics, by name (`row_cache_hits_total`)."""
+        return {}
 
     def close(self) -> None:
         """Closes connections. Changes nothing that is stored."""
+        return

@@ -1,7 +1,7 @@
 """Erasing a value in stored rows: found by a walk over all breakdowns, written again under the marks that they have.
 
 The owner's process writes its rows, between two of its flushes. Rows of an owner that is not open are written by a
-process that has claimed it (`Store.claim_to_rewrite`). A walk that is cut off begins anew: what it has written
+process that has claimed it (`Store.claim`). A walk that is cut off begins anew: what it has written
 stays, and is found clean.
 """
 

@@ -9,7 +9,6 @@ cassandra://h1,h2:9042/keyspace    some nodes of a cluster, then parameters: see
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
@@ -20,15 +19,6 @@ from storage.contract import Store
 from storage.first_use import Later
 from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    ladder: Ladder | None
-    read_only: bool
-    warn: Callable[[str], object]
-    later: Later | None
-    now: Callable[[], float] | None
 
 
 def open_store(
@@ -48,32 +38,34 @@ def open_store(
     ladder than the one that is asked for. now: seconds of a clock that never steps back, where hits are accepted.
     """
     scheme, separator, rest = uri.partition("://")
-    if not separator or scheme not in OPENERS:
-        schemes = ", ".join(f"{scheme}://" for scheme in OPENERS)
-        raise SettingInvalid(
-            f"{uri!r} is not the address of a store: it must begin with one of {schemes}", field="store", value=uri
-        )
-    return OPENERS[scheme](uri, rest, _Options(ladder, read_only, warn, later, now))
+    match scheme + separator:
+        case "memory://":
+            if rest:
+                raise _invalid(uri, ": memory:// takes nothing after the slashes")
+            return MemoryStore(ladder or CLICKS)
+        case "sqlite://":
+            path = rest.removeprefix("/")
+            if path == rest or not path or path.endswith("/"):
+                rule = "write sqlite:///file for a path from the working folder, sqlite:////file for one from the root"
+                raise _invalid(uri, f": {rule}")
+            return SqliteStore(Path(path), ladder, read_only=read_only, later=later)
+        case "cassandra://":
+            return _cassandra_store(uri, ladder, warn, later, now)
+    schemes = "memory://, sqlite://, cassandra://"
+    raise _invalid(uri, f" is not the address of a store: it must begin with one of {schemes}")
 
 
-def _memory_store(uri: str, rest: str, options: _Options) -> Store:
-    if rest:
-        raise SettingInvalid(f"{uri!r}: memory:// takes nothing after the slashes", field="store", value=uri)
-    return MemoryStore(options.ladder or CLICKS)
+def _invalid(uri: str, what: str) -> SettingInvalid:
+    return SettingInvalid(f"{uri!r}{what}", field="store", value=uri)
 
 
-def _sqlite_store(uri: str, rest: str, options: _Options) -> Store:
-    path = rest.removeprefix("/")
-    if not rest.startswith("/") or not path or path.endswith("/"):
-        raise SettingInvalid(
-            f"{uri!r}: write sqlite:///file for a path from the working folder, sqlite:////file for one from the root",
-            field="store",
-            value=uri,
-        )
-    return SqliteStore(Path(path), options.ladder, read_only=options.read_only, later=options.later)
-
-
-def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
+def _cassandra_store(
+    uri: str,
+    ladder: Ladder | None,
+    warn: Callable[[str], object],
+    later: Later | None,
+    now: Callable[[], float] | None,
+) -> Store:
     address = cassandra_uri.parse(uri)
     # The driver takes a third of a second to import and our part 1 MB, which processes on other stores are spared.
     with extra_for("the store cassandra://"):
@@ -84,37 +76,30 @@ def _cassandra_store(uri: str, rest: str, options: _Options) -> Store:
         from storage.cassandra.statements import ASKED
         from storage.cassandra.store import CassandraStore
 
-    noted: list[Ladder] = []  # the keyspace's, once it was reached
-    sessions: list[Session] = []
+    opened: list[
+        tuple[Session, Ladder]
+    ] = []  # once the keyspace was reached: the connection, and the keyspace's ladder
 
     def connect_to_keyspace() -> Session:
         session = connect(address)
         try:
-            ladder, sentences = open_keyspace(session, options.ladder, ASKED)
+            own_ladder, sentences = open_keyspace(session, ladder, ASKED)
         except BaseException:
             session.close()
             raise
-        noted.append(ladder)
-        sessions.append(session)
+        opened.append((session, own_ladder))
         for sentence in sentences:
-            options.warn(sentence)
+            warn(sentence)
         return session
 
-    def ladder() -> Ladder:
-        if not noted:
+    def noted_ladder() -> Ladder:
+        if not opened:
             raise StoreUnavailable("the store has not been reached since the start: its ladder is not known")
-        return noted[-1]
+        return opened[-1][1]
 
-    requests = Requests(connect_to_keyspace, address.in_flight, options.later, now=options.now)
+    requests = Requests(connect_to_keyspace, address.in_flight, later, now=now)
 
     def why_no_journals() -> str | None:
-        return forgetful(sessions[-1].on_each_node(SETTINGS_QUERY))
+        return forgetful(opened[-1][0].on_each_node(SETTINGS_QUERY))
 
-    return CassandraStore(requests, address.row_cache_mib * 1024 * 1024, ladder, why_no_journals)
-
-
-OPENERS: dict[str, Callable[[str, str, _Options], Store]] = {
-    "memory": _memory_store,
-    "sqlite": _sqlite_store,
-    "cassandra": _cassandra_store,
-}
+    return CassandraStore(requests, address.row_cache_mib * 1024 * 1024, noted_ladder, why_no_journals)

@@ -1,19 +1,18 @@
 """The store without a disk: the reference for what the contract means, and a server that forgets.
 
-Everything is a dict under one lock. It is held for microseconds, but longer by `walk` and `due`, which sort all keys.
+Everything is a dict under one lock. It is held for microseconds, but longer by walks, which go through all keys.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from heapq import nsmallest
 from threading import RLock
 from uuid import uuid4
 
-from clickcurve.buckets.candidates import NOBODY, Cutoffs, CutoffsByPrefix, open_cutoffs
+from clickcurve.buckets.candidates import NOBODY, CutoffsByPrefix, open_cutoffs
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.buckets.prefixes import ALL_KEYS
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
@@ -28,14 +27,17 @@ from storage.contract import (
     Save,
     SavedRow,
     Source,
+    Store,
     StoredLink,
     StoredRow,
+    View,
+    first_after,
 )
 from storage.memory_journals import MemoryJournals
-from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
+from storage.owners import begun, check_fence, claimed, closed, source_claimed, source_moved
 
 
-class MemoryStore:
+class MemoryStore(Store):
     shared = False
     replay_us: int | None = None
     links_per_load = 500
@@ -70,11 +72,8 @@ class MemoryStore:
         with self._lock:
             return self._owners.setdefault(record.owner, record) == record
 
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        return self._change(before.owner, lambda stored: claimed(stored, before, after))
-
-    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        return self._change(before.owner, lambda stored: claimed_to_rewrite(stored, before, after))
+    def claim(self, before: OwnerRecord, after: OwnerRecord, *, rewrites: bool = False) -> bool:
+        return self._change(before.owner, lambda stored: claimed(stored, before, after, rewrites))
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at))
@@ -116,18 +115,14 @@ class MemoryStore:
                     own[key] = OwnRow(data, erased_at, bounds)
             return own
 
-    def read_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
-        return self.load_own(owner, keys)
-
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         with self._lock:
             check_fence(held, flush, self._owners.get(held.owner))
             for key, row in rows.items():
                 self._rows.setdefault(key, {})[held.owner] = row
             for name, source in sources.items():
-                stored = self._sources.get(name, Source(held.owner, 0, ""))
-                if stored.owner == held.owner and stored.position <= source.position:
-                    self._sources[name] = Source(held.owner, source.position, source.tail, held.epoch)
+                if (moved := source_moved(self._sources.get(name), held, source)) is not None:
+                    self._sources[name] = moved
 
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
         return nullcontext(lambda rows: self.save_own(held, flush, rows, {}))
@@ -140,9 +135,6 @@ class MemoryStore:
 
     def newest_erasure(self) -> int:
         return max(self._erased.values(), default=0)
-
-    def forget_bytes(self) -> None:
-        """Returns at once: nothing is on a disk."""
 
     def forget_ids(self, before_us: int) -> None:
         with self._lock:
@@ -179,11 +171,10 @@ class MemoryStore:
 
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
         with self._lock:
-            stored = self._sources.get(source)
-            if stored == before:
-                start = stored or Source(held.owner, 0, "")
-                self._sources[source] = stored = replace(start, owner=held.owner, epoch=held.epoch)
-            return stored is not None and (stored.owner, stored.epoch) == (held.owner, held.epoch)
+            after = source_claimed(self._sources.get(source), held, before)
+            if after is not None:
+                self._sources[source] = after
+            return after is not None
 
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
@@ -198,14 +189,7 @@ class MemoryStore:
         with self._lock:
             own = {key: rows[owner].due_day for key, rows in self._rows.items() if owner in rows}
             late = [key for key, day in own.items() if day is not None and day <= fold_day]
-            return sorted(key for key in late if after is None or key > after)[:limit]
-
-    def visited(self, held: Held, fold_day: int) -> None:
-        """Returns at once: each row is kept with its due day."""
-
-    def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
-        with self._lock:
-            return self._page(after, limit, [key for key in self._rows if not is_breakdown(key)])
+            return nsmallest(limit, (key for key in late if key >= first_after(after)))
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         with self._lock:
@@ -238,19 +222,6 @@ class MemoryStore:
         """Returns open cutoffs: every row with a count passes them."""
         return open_cutoffs()
 
-    def rank_prefixes(self, prefixes: Collection[str]) -> None:
-        """Returns at once: every row is a candidate."""
-
-    def rank_anew(self) -> None:
-        """Returns at once: every row was ranked when it was saved."""
-
-    def rank_some(self, bounds_of: Callable[[bytes], UpperBounds]) -> bool:
-        return False
-
-    def _page(self, after: str | None, limit: int, keys: Iterable[str]) -> list[tuple[str, StoredLink]]:
-        some = sorted(key for key in keys if after is None or key > after)[:limit]
-        return [(key, self._link(key)) for key in some]
-
     @contextmanager
     def view(self) -> Iterator[MemoryView]:
         seen = MemoryView()
@@ -260,12 +231,6 @@ class MemoryStore:
             seen._ids = {id_: dict(claims) for id_, claims in self._ids.items()}
             seen._rows = {key: dict(rows) for key, rows in self._rows.items()}
         yield seen
-
-    def measures(self) -> Mapping[str, float]:
-        return {}
-
-    def close(self) -> None:
-        """Returns at once: all is kept as long as this object is."""
 
     def _link(self, key: str) -> StoredLink:
         rows = sorted(self._rows.get(key, {}).items())
@@ -289,11 +254,12 @@ class MemoryRanked:
         return {key: self._link(key) for key in keys}
 
 
-class MemoryView(MemoryStore):
+class MemoryView(MemoryStore, View):
     """A copy of the store as of one moment, with what only a view shows."""
 
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
-        return self._page(after, limit, self._rows)
+        start = first_after(after)
+        return [(key, self._link(key)) for key in nsmallest(limit, (key for key in self._rows if key >= start))]
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         links = ((key, self._link(key)) for key in keys)
@@ -302,15 +268,11 @@ class MemoryView(MemoryStore):
     def ranked_prefixes(self) -> list[str]:
         return [ALL_KEYS]
 
-    def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
-        """Returns open cutoffs: every row with a count is a candidate."""
-        return Cutoffs()
-
     def count_rows(self, breakdowns: bool) -> int:
         return sum(len(rows) for key, rows in self._rows.items() if breakdowns or not is_breakdown(key))
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
-        some = sorted(id_ for id_ in self._ids if after is None or id_ > after)[:limit]
+        some = nsmallest(limit, (id_ for id_ in self._ids if id_ >= first_after(after)))
         return [(id_, max(self._ids[id_].values())) for id_ in some]
 
     def sources(self) -> dict[str, Source]:

@@ -1,7 +1,8 @@
-"""How an owner's record may change: one set of rules for every store.
+"""How an owner's record, and a source that it keeps, may change: one set of rules for every store.
 
-`claimed`, `claimed_to_rewrite`, `begun`, `closed`, `begun_naming` and `done_with` return the record as it is after the
-change: the stored one if the change was made before, None if the change is refused.
+`claimed`, `begun`, `closed`, `begun_naming` and `done_with` return the record as it is after the
+change: the stored one if the change was made before, None if the change is refused. So do `source_claimed` and
+`source_moved` with a source.
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from clickcurve.buckets.errors import OwnerFenced
-from storage.contract import CLOSED, FINAL, OPEN, Held, JournalRecord, OwnerRecord
+from storage.contract import CLOSED, FINAL, OPEN, Held, JournalRecord, OwnerRecord, Source
+
+
+def never_claimed(rewrites: bool) -> tuple[str, ...]:
+    """Returns the states in which an owner is not claimed: by a journal or, with `rewrites`, to rewrite its rows."""
+    return (OPEN,) if rewrites else FINAL
 
 
 def claim_condition(record: OwnerRecord) -> tuple[int, str, str, int]:
@@ -18,14 +24,8 @@ def claim_condition(record: OwnerRecord) -> tuple[int, str, str, int]:
     return record.epoch, record.holder, record.state, record.begun
 
 
-def claimed(stored: OwnerRecord | None, before: OwnerRecord, after: OwnerRecord) -> OwnerRecord | None:
-    if stored is None or stored.state in FINAL:
-        return None
-    return after if stored == after or claim_condition(stored) == claim_condition(before) else None
-
-
-def claimed_to_rewrite(stored: OwnerRecord | None, before: OwnerRecord, after: OwnerRecord) -> OwnerRecord | None:
-    if stored is None or stored.state == OPEN:
+def claimed(stored: OwnerRecord | None, before: OwnerRecord, after: OwnerRecord, rewrites: bool) -> OwnerRecord | None:
+    if stored is None or stored.state in never_claimed(rewrites):
         return None
     return after if stored == after or claim_condition(stored) == claim_condition(before) else None
 
@@ -37,7 +37,7 @@ def begun(stored: OwnerRecord | None, held: Held, previous: int, flush: int, at:
 
 
 def closed(stored: OwnerRecord | None, held: Held) -> OwnerRecord | None:
-    if stored is None or (stored.epoch, stored.holder) != (held.epoch, held.holder) or stored.state in FINAL:
+    if not _is_holder(stored, held) or stored.state in FINAL:
         return None
     return replace(stored, state=CLOSED)
 
@@ -60,14 +60,22 @@ def done_with(stored: JournalRecord | None, held: Held, flush: int) -> JournalRe
     return replace(stored, done=flush)
 
 
+def source_claimed(stored: Source | None, held: Held, before: Source | None) -> Source | None:
+    if stored == before:
+        return replace(stored or Source(held.owner, 0, ""), owner=held.owner, epoch=held.epoch)
+    is_own = stored is not None and (stored.owner, stored.epoch) == (held.owner, held.epoch)
+    return stored if is_own else None
+
+
+def source_moved(stored: Source | None, held: Held, to: Source) -> Source | None:
+    if stored is not None and (stored.owner != held.owner or stored.position > to.position):
+        return None
+    return Source(held.owner, to.position, to.tail, held.epoch)
+
+
 def is_open(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
     """Returns whether the store knows `held` as the open holder."""
     return _is_holder(stored, held) and stored.state == OPEN and not held.rewrites
-
-
-def _is_rewritten(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
-    """Returns whether the store knows `held` as the last one that rewrites rows of an owner that is not open."""
-    return _is_holder(stored, held) and stored.state != OPEN and held.rewrites
 
 
 def _is_holder(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]:
@@ -76,7 +84,7 @@ def _is_holder(stored: OwnerRecord | None, held: Held) -> TypeGuard[OwnerRecord]
 
 def check_fence(held: Held, flush: int, stored: OwnerRecord | None) -> None:
     """Raises OwnerFenced unless `held` may write flush `flush`, given the record that is stored now."""
-    if (is_open(stored, held) or _is_rewritten(stored, held)) and stored.begun == flush:
+    if _is_holder(stored, held) and stored.begun == flush and held.rewrites == (stored.state != OPEN):
         return
     now = "unknown to the store"
     if stored is not None:

@@ -133,7 +133,7 @@ class Erasing:
             if name != own_name and at.isdigit() and 0 <= now - int(at) < REWRITER_S:
                 continue
             after = record.rewritten_by(f"{own_name}@{now}")
-            if await asyncio.to_thread(self.store.claim_to_rewrite, record, after):
+            if await asyncio.to_thread(self.store.claim, record, after, rewrites=True):
                 writers[record.owner] = _writer(Held(after.owner, after.epoch, after.holder, rewrites=True))
         return writers
 

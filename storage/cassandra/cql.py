@@ -60,18 +60,21 @@ class Cql(Protocol):
 
     def run(self, statement: Statement, values: Values = ()) -> Rows:
         """Returns all rows, however many pages they take. Raises StoreUnavailable."""
+        return self.run_each(statement, [values])[0]
 
     def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
         """Runs the statement with each of these values, many at once; returns the results in their order.
 
         Raises the first failure as StoreUnavailable, after all that was sent has ended.
         """
+        return self.run_all([(statement, many)])[0]
 
     def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
         """Runs several statements as `run_each` does each, all at once and in no order; returns their results.
 
         An answer that is lost is waited for once for all of them, not once for each.
         """
+        return self.send_all(work)()
 
     def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
         """Begins `run_all`; returns what waits for it and gives its results or raises, to be called once."""
@@ -85,6 +88,7 @@ class Cql(Protocol):
         attempt: how often it was tried before. The answer is waited for twice as long each time, up to a bound.
         Raises StoreUnavailable if it was certainly not begun.
         """
+        return self.apply_each_if(statement, [values], attempt)[0]
 
     def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
         """Runs a conditional update with each of these values, many at once; returns the outcomes in their order.

@@ -191,11 +191,9 @@ class Retries(RetryPolicy):  # type: ignore[misc]
     def on_read_timeout(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
         return self._again(self.RETRY, retry_num)
 
-    def on_write_timeout(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
-        return self._again(self.RETRY, retry_num)
+    on_write_timeout = on_read_timeout
 
     def on_unavailable(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
         return self._again(self.RETRY_NEXT_HOST, retry_num)
 
-    def on_request_error(self, *args: object, retry_num: int, **info: object) -> tuple[int, None]:
-        return self._again(self.RETRY_NEXT_HOST, retry_num)
+    on_request_error = on_unavailable

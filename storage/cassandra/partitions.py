@@ -43,13 +43,13 @@ def partitions(
 ) -> Iterator[tuple[str, Rows]]:
     """Yields each key after `after` (None: from the first) with all its rows, read in pages of `size` rows.
 
-    Rows begin with their token and key. `further` selects from the token of a key on, including that token, because
-    several keys may have it.
+    The rows that are selected begin with their token and key, which are left out. `further` selects from the token of a
+    key on, including that token, because several keys may have it.
     """
     pages = cql.pages(first, (), size) if after is None else cql.pages(further, (after,), size)
     by_token = groupby(chain.from_iterable(pages), itemgetter(0))
     for number, (_, rows) in enumerate(by_token):
-        complete = [(key, list(some)) for key, some in groupby(rows, itemgetter(1))]
+        complete = [(key, [row[2:] for row in some]) for key, some in groupby(rows, itemgetter(1))]
         yield from complete if number or after is None else _keys_after(complete, after)
 
 
@@ -66,23 +66,18 @@ def link_of_rows(rows: Rows) -> StoredLink:
     return StoredLink(erased_at, tuple([StoredRow(owner, data) for owner, data, _ in rows if data is not None]))
 
 
-def as_they_are(rows: Rows) -> Rows:
-    return rows
+def breakdown_of_rows(rows: Rows) -> StoredLink:
+    """Returns the same of a link's breakdown: of rows (owner, by_open, by_closed, erased_at)."""
+    return link_of_rows(
+        [(owner, None if opened is None else opened + (closed or b""), at) for owner, opened, closed, at in rows]
+    )
 
 
-def joined(rows: Rows) -> Rows:
-    """Turns rows (owner, by_open, by_closed, erased_at) into what `link_of_rows` takes."""
-    return [(owner, None if opened is None else opened + (closed or b""), at) for owner, opened, closed, at in rows]
-
-
-def counts_in(rows: Rows) -> Rows:
-    """Takes the counts out of rows (owner, data, by_open, by_closed, erased_at)."""
-    return [(owner, data, at) for owner, data, _, _, at in rows]
-
-
-def breakdowns_in(rows: Rows) -> Rows:
-    """Takes the breakdowns out of such rows."""
-    return joined([(owner, opened, closed, at) for owner, _, opened, closed, at in rows])
+def both_of_rows(rows: Rows) -> tuple[StoredLink, StoredLink]:
+    """Returns the counts and the breakdown in rows (owner, data, by_open, by_closed, erased_at)."""
+    counts = [(owner, data, at) for owner, data, _, _, at in rows]
+    breakdown = [(owner, opened, closed, at) for owner, _, opened, closed, at in rows]
+    return link_of_rows(counts), breakdown_of_rows(breakdown)
 
 
 def writes_of(rows: Mapping[str, SavedRow], stamp: int, owner: int) -> Iterator[tuple[Statement, list[Values]]]:

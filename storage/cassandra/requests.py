@@ -17,12 +17,13 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from threading import Event, Lock, Semaphore
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
-from storage.cassandra.cql import Rows, Statement, StatementKind, Values, Work
+from storage.cassandra.cql import Cql, Rows, Statement, StatementKind, Values, Work
 from storage.cassandra.gate import Gate
 from storage.first_use import FirstUse, Later
 
@@ -38,8 +39,26 @@ ROWS_PER_WRITE, BYTES_PER_WRITE = 10, 4 * 1024
 ROWS_PER_READ = 25  # 10 and 50 take a sixth longer or less, 100 twice as long
 
 
-Request: TypeAlias = tuple[Statement, Values]
+REQUESTS, RETRIES, UNKNOWN = "store_requests_total", "store_retries_total", "store_unknown_total"
 _SERIAL = (StatementKind.CONDITION, StatementKind.SERIAL_READ)
+
+
+class Request(NamedTuple):
+    """A statement with its values, which for a WRITE with a `partition` or a `key` are those of several writes.
+
+    For a READ `of_several` they begin with a list of keys. size: of a page, at most (None: the driver's default).
+    state: where the rows begin (None: with the first). attempt: how often a CONDITION was tried before.
+    """
+
+    statement: Statement
+    values: Values
+    size: int | None = None
+    state: bytes | None = None
+    attempt: int = 0
+
+    def after(self, outcome: Outcome) -> Request | None:
+        """Returns the request of the next page; None: that was the last."""
+        return None if outcome.state is None else self._replace(state=outcome.state)
 
 
 class DriverFuture(Protocol):
@@ -53,14 +72,8 @@ class Driver(Protocol):
 
     counters: Counters
 
-    def send(
-        self, statement: Statement, values: Values, size: int | None, state: bytes | None, attempt: int
-    ) -> DriverFuture:
-        """Begins a request: rows from `state` on (None: the first), at most `size` (None: the driver's default).
-
-        For a WRITE with a `partition` or a `key` the values are those of several writes; for a READ `of_several` they
-        begin with a list of keys. The answer to a CONDITION is waited for longer from `attempt` to attempt.
-        """
+    def send(self, request: Request) -> DriverFuture:
+        """Begins a request. The answer to a CONDITION is waited for longer from attempt to attempt."""
 
     def first_replica(self, key: str) -> Hashable:
         """Returns the node that is asked first for what has this partition key; None if that is not known."""
@@ -85,11 +98,11 @@ class Outcome:
 
 
 class Counters:
-    """Numbers that several threads raise."""
+    """The numbers of a connection, which several threads raise: requests, their repeats, unknown outcomes."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._numbers = dict.fromkeys(names, 0)
+        self._numbers = dict.fromkeys((REQUESTS, RETRIES, UNKNOWN), 0)
 
     def add(self, name: str) -> None:
         with self._lock:
@@ -99,8 +112,8 @@ class Counters:
         return {**self._numbers}
 
 
-class Requests:
-    """Implements `Cql` over a driver."""
+class Requests(Cql):
+    """A connection over a driver."""
 
     def __init__(
         self,
@@ -133,15 +146,7 @@ class Requests:
         self._connection.close()
 
     # --- one request ----------------------------------------------------------------------------------------------
-    def _send(
-        self,
-        statement: Statement,
-        values: Values,
-        ended: Callable[[Outcome], None],
-        size: int | None = None,
-        state: bytes | None = None,
-        attempt: int = 0,
-    ) -> None:
+    def _send(self, request: Request, ended: Callable[[Outcome], None]) -> None:
         """Begins a request; calls `ended` once, on any thread, perhaps before this returns."""
         driver, first = self._driver, Lock()
 
@@ -152,64 +157,51 @@ class Requests:
         def came(pending: DriverFuture, rows: Rows | None) -> None:
             end(Outcome(rows or [], driver.state_after(pending)))
 
-        driver.counters.add("store_requests_total")
+        driver.counters.add(REQUESTS)
         try:
-            pending = driver.send(statement, values, size, state, attempt)
+            pending = driver.send(request)
             pending.add_callbacks(partial(came, pending), lambda error: end(Outcome([], error=error)))
         except Exception as error:  # of any kind: the waiting side must get it
             end(Outcome([], error=error))
 
     # --- threads --------------------------------------------------------------------------------------------------
-    def run(self, statement: Statement, values: Values = ()) -> Rows:
-        return self.run_each(statement, [values])[0]
-
-    def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
-        return self.run_all([(statement, many)])[0]
-
-    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
-        return self.send_all(work)()
-
     def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
         first_replica = self._connection.open().first_replica
-        parts = [Packed.of(statement, many, first_replica) for statement, many in work]
+        parts = [packed(statement, many, first_replica) for statement, many in work]
         # Made once: whatever is sent again is the same rows with the same stamps.
-        requests = [request for part in parts for request in part.requests]
+        requests = [request for some, _ in parts for request in some]
         sent = self._send_repeatedly(requests)
 
         def results() -> list[list[Rows]]:
-            outcomes = zip(requests, sent(), strict=True)
-            rows = iter([self._rest(request, outcome) for request, outcome in outcomes])
-            return [part.rows([next(rows) for _ in part.requests]) for part in parts]
+            rows = iter([self._all_pages(*each) for each in zip(requests, sent(), strict=True)])
+            return [rows_of_each(list(islice(rows, len(some)))) for some, rows_of_each in parts]
 
         return results
 
-    def pages(self, statement: Statement, values: Values, size: int | None) -> Iterator[Rows]:
+    def pages(self, statement: Statement, values: Values, size: int) -> Iterator[Rows]:
         self._connection.open()
-        state: bytes | None = None
-        while True:
-            (outcome,) = self._send_repeatedly([(statement, values)], size, state)()
-            yield outcome.rows
-            state = outcome.state
-            if state is None:
-                return
+        return self._pages(Request(statement, values, size))
 
-    def _rest(self, request: Request, first: Outcome) -> Rows:
-        rows, state = first.rows, first.state
-        while state is not None:
-            (outcome,) = self._send_repeatedly([request], None, state)()
-            rows, state = rows + outcome.rows, outcome.state
+    def _pages(self, page: Request | None) -> Iterator[Rows]:
+        while page is not None:
+            (outcome,) = self._send_repeatedly([page])()
+            yield outcome.rows
+            page = page.after(outcome)
+
+    def _all_pages(self, first: Request, outcome: Outcome) -> Rows:
+        rows = outcome.rows
+        for page in self._pages(first.after(outcome)):
+            rows = rows + page
         return rows
 
-    def _send_repeatedly(
-        self, requests: Sequence[Request], size: int | None = None, state: bytes | None = None
-    ) -> Callable[[], list[Outcome]]:
+    def _send_repeatedly(self, requests: Sequence[Request]) -> Callable[[], list[Outcome]]:
         """Sends all; returns what sends again what failed, up to ATTEMPTS times, and gives the outcomes in order.
 
         That raises the first failure of the last attempt, or at once an error that no repeat can change.
         """
 
         def send(some: list[int]) -> Callable[[], list[Outcome | None]]:
-            return self._send_all([requests[n] for n in some], lambda error: True, MOST_FAILURES, size, state)
+            return self._send_all([requests[n] for n in some], lambda error: True, MOST_FAILURES)
 
         left = list(range(len(requests)))
         sent = send(left)
@@ -234,13 +226,10 @@ class Requests:
 
         return all_done
 
-    def apply_if(self, statement: Statement, values: Values, attempt: int = 0) -> bool | None:
-        return self.apply_each_if(statement, [values], attempt)[0]
-
     def apply_each_if(self, statement: Statement, many: Sequence[Values], attempt: int = 0) -> list[bool | None]:
         driver = self._connection.open()
-        updates = [(statement, values) for values in many]
-        outcomes = self._send_all(updates, driver.is_certain, 0, attempt=attempt)()
+        updates = [Request(statement, values, attempt=attempt) for values in many]
+        outcomes = self._send_all(updates, driver.is_certain, 0)()
         for outcome in outcomes:
             if outcome and outcome.error and driver.is_certain(outcome.error):
                 raise driver.as_store_error(outcome.error) from outcome.error
@@ -249,17 +238,11 @@ class Requests:
     def _applied(self, outcome: Outcome) -> bool | None:
         if outcome.error is None:
             return bool(outcome.rows[0][0])  # the other columns cannot be relied on
-        self._driver.counters.add("store_unknown_total")
+        self._driver.counters.add(UNKNOWN)
         return None
 
     def _send_all(
-        self,
-        requests: Sequence[Request],
-        is_failure: Callable[[Exception], bool],
-        most_failures: int,
-        size: int | None = None,
-        state: bytes | None = None,
-        attempt: int = 0,
+        self, requests: Sequence[Request], is_failure: Callable[[Exception], bool], most_failures: int
     ) -> Callable[[], list[Outcome | None]]:
         """Sends all, a bounded number at once; returns what waits for them, once, and gives the outcomes.
 
@@ -277,13 +260,13 @@ class Requests:
             end.release()
 
         sent = 0
-        for at, (statement, values) in enumerate(requests):
-            gate = self._gate_of(statement)
+        for at, request in enumerate(requests):
+            gate = self._gate_of(request.statement)
             gate.acquire()
             if len(failures) > most_failures:
                 gate.release()
                 break
-            self._send(statement, values, partial(ended, at, gate), size, state, attempt)
+            self._send(request, partial(ended, at, gate))
             sent += 1
 
         def all_ended() -> list[Outcome | None]:
@@ -300,14 +283,15 @@ class Requests:
 
     # --- event loops ----------------------------------------------------------------------------------------------
     async def ask(self, statement: Statement, values: Values = ()) -> Rows:
-        outcome = await self._ask_page(statement, values, None)
-        rows = outcome.rows
-        while outcome.state is not None:
-            outcome = await self._ask_page(statement, values, outcome.state)
+        page: Request | None = Request(statement, values)
+        rows: Rows = []
+        while page is not None:
+            outcome = await self._ask_page(page)
             rows = rows + outcome.rows
+            page = page.after(outcome)
         return rows
 
-    async def _ask_page(self, statement: Statement, values: Values, state: bytes | None) -> Outcome:
+    async def _ask_page(self, request: Request) -> Outcome:
         loop = asyncio.get_running_loop()
         gate = self._loop_gate(loop)
         await gate.acquire()
@@ -322,7 +306,7 @@ class Requests:
             with suppress(RuntimeError):  # the loop is closed, and nobody waits for the answer
                 loop.call_soon_threadsafe(settle, outcome)
 
-        self._send(statement, values, ended, state=state)
+        self._send(request, ended)
         outcome = await answer
         if outcome.error is not None:
             raise self._driver.as_store_error(outcome.error) from outcome.error
@@ -335,40 +319,33 @@ class Requests:
         return gate
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """The requests that carry one statement with many values. places: of the values in each; None: one in each."""
+def packed(
+    statement: Statement, many: Sequence[Values], first_replica: Callable[[str], Hashable]
+) -> tuple[list[Request], Callable[[list[Rows]], list[Rows]]]:
+    """Returns the requests that carry one statement with many values.
 
-    statement: Statement
-    many: Sequence[Values]
-    places: list[list[int]] | None
-    requests: list[Request]
+    And what makes of the rows of each request those of each of the values.
+    """
+    places = requests_of(statement, many, first_replica)
+    if places is None:
+        return [Request(statement, values) for values in many], lambda answers: answers
+    if statement.kind is StatementKind.WRITE:
+        writes = [Request(statement, tuple([many[n] for n in some])) for some in places]
+        return writes, lambda answers: [[] for _ in many]
 
-    @classmethod
-    def of(cls, statement: Statement, many: Sequence[Values], first_replica: Callable[[str], Hashable]) -> Packed:
-        places = requests_of(statement, many, first_replica)
-        if places is None:
-            return cls(statement, many, None, [(statement, values) for values in many])
-        if statement.kind is StatementKind.WRITE:
-            return cls(statement, many, places, [(statement, tuple([many[n] for n in some])) for some in places])
-        several = statement.several()
-        lists = [([many[n][0] for n in some], *many[some[0]][1:]) for some in places]
-        return cls(statement, many, places, [(several, values) for values in lists])
-
-    def rows(self, answers: Sequence[Rows]) -> list[Rows]:
-        """Returns the rows of each of the values, given those of each request."""
-        if self.places is None:
-            return list(answers)
-        each: list[Rows] = [[] for _ in self.many]
-        if self.statement.kind is StatementKind.WRITE:
-            return each
-        for some, rows in zip(self.places, answers, strict=True):
+    def rows_of_each(answers: list[Rows]) -> list[Rows]:
+        each: list[Rows] = [[] for _ in many]
+        for some, rows in zip(places, answers, strict=True):
             by_key: dict[object, Rows] = {}
             for key, *row in rows:
                 by_key.setdefault(key, []).append(tuple(row))
             for n in some:
-                each[n] = by_key.get(self.many[n][0], [])
+                each[n] = by_key.get(many[n][0], [])
         return each
+
+    several = statement.several()
+    reads = [Request(several, ([many[n][0] for n in some], *many[some[0]][1:])) for some in places]
+    return reads, rows_of_each
 
 
 def requests_of(

@@ -84,38 +84,26 @@ class Table:
         )
 
 
+def _typed(columns: str) -> dict[str, str]:
+    """Returns the types of columns by name."""
+    return dict(column.split(" ") for column in columns.split(", "))
+
+
 TABLES = (
     # The row of all links together has the key \0, because a partition key cannot be empty.
     Table(
         "rows",
         "one packed row per link and owner, where owner 0 says when the link was erased",
-        {
-            "short_key": "text",
-            "owner": "int",
-            "data": "blob",
-            "erased_at": "bigint",
-            "by_open": "blob",
-            "by_closed": "blob",
-        },
+        _typed("short_key text, owner int, data blob, erased_at bigint, by_open blob, by_closed blob"),
         "(short_key), owner",
     ),
     Table(
         "owners",
         "who may write, and which flush began last, by conditional updates only",
-        {
-            "owner": "int",
-            "epoch": "int",
-            "holder": "text",
-            "journal": "text",
-            "place": "text",
-            "state": "text",
-            "begun": "bigint",
-            "begun_at": "bigint",
-            "previous": "bigint",
-            "fold_day": "int",
-            "frames": "text",
-            "done": "bigint",
-        },
+        _typed(
+            "owner int, epoch int, holder text, journal text, place text, state text, begun bigint, begun_at bigint,"
+            " previous bigint, fold_day int, frames text, done bigint"
+        ),
         "owner",
         added=("previous", "fold_day", "frames", "done"),
     ),
@@ -131,20 +119,20 @@ TABLES = (
     Table(
         "sources",
         "how far each import has come, by conditional updates only",
-        {"source": "text", "owner": "int", "epoch": "int", "position": "bigint", "tail": "text"},
+        _typed("source text, owner int, epoch int, position bigint, tail text"),
         "source",
     ),
     Table(
         "due",
         "own rows to fold from a fold day on, a hint, deleted by the partition",
-        {"owner": "int", "day": "int", "shard": "int", "short_key": "text"},
+        _typed("owner int, day int, shard int, short_key text"),
         "(owner, day, shard), short_key",
     ),
-    Table("due_days", "the days that due has", {"owner": "int", "day": "int"}, "(owner), day"),
+    Table("due_days", "the days that due has", _typed("owner int, day int"), "(owner), day"),
     Table(
         "touched",
         "links with hits by fold day, for listing only",
-        {"day": "int", "shard": "int", "short_key": "text"},
+        _typed("day int, shard int, short_key text"),
         "(day, shard), short_key",
         _by_time(48),
         DAY_S,
@@ -153,7 +141,7 @@ TABLES = (
     Table(
         "erasures",
         "recent erasures, by when they were logged",
-        {"hour": "int", "logged_us": "bigint", "short_key": "text"},
+        _typed("hour int, logged_us bigint, short_key text"),
         "(hour), logged_us, short_key",
         _by_time(12),
         DAY_S,
@@ -163,15 +151,7 @@ TABLES = (
     Table(
         "frames",
         "accepted hits that are in no row yet, deleted by the partition when they are",
-        {
-            "owner": "int",
-            "after": "bigint",
-            "piece": "int",
-            "number": "int",
-            "part": "int",
-            "parts": "int",
-            "data": "blob",
-        },
+        _typed("owner int, after bigint, piece int, number int, part int, parts int, data blob"),
         "(owner, after, piece), number, part",
         {"class": "UnifiedCompactionStrategy", "scaling_parameters": "T4"},
         DAY_S,
@@ -180,19 +160,19 @@ TABLES = (
     Table(
         "fences",
         "the least epoch of an owner that may append frames",
-        {"owner": "int", "epoch": "int"},
+        _typed("owner int, epoch int"),
         "owner",
         since=VERSION,
     ),
     Table(
         "beats",
         "which processes live, by the token of each",
-        {"shard": "int", "holder": "text", "beat": "bigint"},
+        _typed("shard int, holder text, beat bigint"),
         "(shard), holder",
         gc_grace_s=DAY_S,
         since=VERSION,
     ),
-    Table("meta", "what the tables were made for", {"name": "text", "value": "text"}, "name"),
+    Table("meta", "what the tables were made for", _typed("name text, value text"), "name"),
 )
 
 

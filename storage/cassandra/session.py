@@ -13,6 +13,7 @@ import logging
 import re
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from threading import Lock, Thread
@@ -32,9 +33,9 @@ from cassandra.cluster import Cluster, ExecutionProfile, NoHostAvailable, Respon
 from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement, SimpleStatement
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid, StoreMismatch, StoreUnavailable
-from storage.cassandra.cql import Rows, Statement, StatementKind, Values
+from storage.cassandra.cql import Rows, Statement, StatementKind
 from storage.cassandra.nodes import DEFINE, LATER, Heard, Reconnections, condition_timeout_s, profiles
-from storage.cassandra.requests import Counters
+from storage.cassandra.requests import RETRIES, Counters, Request
 from storage.cassandra.uri import Address
 
 HEARTBEAT_S = 5  # a node that hangs is noticed after this and the time of a request
@@ -44,7 +45,6 @@ PREPARE_ATTEMPTS = 3
 # driver's two threads such connections took both.
 THREADS = 8
 
-_REQUESTS, _RETRIES, _UNKNOWN = "store_requests_total", "store_retries_total", "store_unknown_total"
 _PING = "SELECT key FROM system.local"
 _MISSING = re.compile("does not exist|unconfigured table")
 
@@ -74,9 +74,8 @@ class Session:
             self._cluster.shutdown()
 
     # --- requests -----------------------------------------------------------------------------------------------
-    def send(
-        self, statement: Statement, values: Values, size: int | None, state: bytes | None, attempt: int
-    ) -> ResponseFuture:
+    def send(self, request: Request) -> ResponseFuture:
+        statement, values = request.statement, request.values
         prepared = self._prepare(statement)
         if statement.of_several:
             keys = values[0]
@@ -90,13 +89,13 @@ class Session:
             bound = BatchStatement(BatchType.UNLOGGED)
             bound.is_idempotent = prepared.is_idempotent
             bound.add_all([prepared] * len(values), values)
-        if size is not None:
-            bound.fetch_size = size
+        if request.size is not None:
+            bound.fetch_size = request.size
         timeout_s = self.address.timeout_s
         if statement.kind is StatementKind.CONDITION:
-            timeout_s = condition_timeout_s(timeout_s, attempt)
+            timeout_s = condition_timeout_s(timeout_s, request.attempt)
         sent = self._session.execute_async(
-            bound, timeout=timeout_s, execution_profile=statement.kind, paging_state=state
+            bound, timeout=timeout_s, execution_profile=statement.kind, paging_state=request.state
         )
         self._heard.follow(sent)
         return sent
@@ -206,10 +205,7 @@ class Session:
 
     def data_centres(self) -> dict[str, int]:
         """Returns how many nodes each data centre has."""
-        nodes: dict[str, int] = {}
-        for host in self._cluster.metadata.all_hosts():
-            nodes[host.datacenter] = nodes.get(host.datacenter, 0) + 1
-        return nodes
+        return Counter(host.datacenter for host in self._cluster.metadata.all_hosts())
 
 
 def connect(address: Address) -> Session:
@@ -219,10 +215,10 @@ def connect(address: Address) -> Session:
     file that the address names cannot be read).
     """
     _quieten_driver()
-    counters = Counters(_REQUESTS, _RETRIES, _UNKNOWN)
+    counters = Counters()
     silent: set[Any] = set()
     try:
-        cluster = _cluster(address, profiles(address, lambda: counters.add(_RETRIES), silent))
+        cluster = _cluster(address, profiles(address, lambda: counters.add(RETRIES), silent))
     except UnresolvableContactPoints as error:
         raise StoreUnavailable(f"no host name of the cluster can be resolved: {', '.join(address.hosts)}") from error
     try:

@@ -12,83 +12,48 @@ from storage.cassandra.cql import Statement, StatementKind
 READ, WRITE = StatementKind.READ, StatementKind.WRITE
 CONDITION, SERIAL_READ = StatementKind.CONDITION, StatementKind.SERIAL_READ
 
+_COUNTS, _BREAKDOWN = "data, erased_at", "by_open, by_closed, erased_at"
+_BOTH = f"data, {_BREAKDOWN}"
+_OWN = "WHERE short_key = ? AND owner IN (0, ?)"
+_FROM_ON = "WHERE token(short_key) >= token(?)"
+_RECORD = "owner, epoch, holder, journal, place, state, begun, begun_at"
+# What a journal in the store records with its flush. A record of an owner without one has nothing there.
+_JOURNAL = f"{_RECORD}, previous, fold_day, frames, done"
+_IF_HELD = "WHERE owner = ? IF epoch = ? AND holder = ? AND state = 'open'"
+
 # --- rows -----------------------------------------------------------------------------------------------------------
 # owner 0 is the erasure of the link, so that one read of one partition returns both.
-LINK = Statement("LINK", "SELECT owner, data, erased_at FROM rows WHERE short_key = ?", READ, key=0)
-LOAD_OWN = Statement(
-    "LOAD_OWN",
-    "SELECT owner, data, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)",
-    READ,
-    key=0,
-    of_flush=True,
-)
+LINK = Statement("LINK", f"SELECT owner, {_COUNTS} FROM rows WHERE short_key = ?", READ, key=0)
+LOAD_OWN = Statement("LOAD_OWN", f"SELECT owner, {_COUNTS} FROM rows {_OWN}", READ, key=0, of_flush=True)
 # A breakdown has two cells beside that of its counts. Whatever a flush brings of a link is one write of one partition.
-LINK_BY = Statement("LINK_BY", "SELECT owner, by_open, by_closed, erased_at FROM rows WHERE short_key = ?", READ, key=0)
-LOAD_OWN_BY = Statement(
-    "LOAD_OWN_BY",
-    "SELECT owner, data, by_open, by_closed, erased_at FROM rows WHERE short_key = ? AND owner IN (0, ?)",
-    READ,
-    key=0,
-    of_flush=True,
-)
-SAVE = Statement(
-    "SAVE", "UPDATE rows USING TIMESTAMP ? SET data = ? WHERE short_key = ? AND owner = ?", WRITE, key=2, of_flush=True
-)
-SAVE_OPEN = Statement(
-    "SAVE_OPEN",
-    "UPDATE rows USING TIMESTAMP ? SET data = ?, by_open = ? WHERE short_key = ? AND owner = ?",
-    WRITE,
-    key=3,
-    of_flush=True,
-)
-SAVE_BOTH = Statement(
-    "SAVE_BOTH",
-    "UPDATE rows USING TIMESTAMP ? SET data = ?, by_open = ?, by_closed = ? WHERE short_key = ? AND owner = ?",
-    WRITE,
-    key=4,
-    of_flush=True,
-)
-SAVE_BY = Statement(
-    "SAVE_BY",
-    "UPDATE rows USING TIMESTAMP ? SET by_open = ?, by_closed = ? WHERE short_key = ? AND owner = ?",
-    WRITE,
-    key=3,
-    of_flush=True,
-)
-ERASE = Statement("ERASE", "UPDATE rows USING TIMESTAMP ? SET erased_at = ? WHERE short_key = ? AND owner = 0", WRITE)
-WALK_FIRST = Statement("WALK_FIRST", "SELECT token(short_key), short_key, owner, data, erased_at FROM rows", READ)
-KEYS = Statement("KEYS", "SELECT DISTINCT short_key FROM rows", READ)
-WALK_FROM = Statement(
-    "WALK_FROM",
-    "SELECT token(short_key), short_key, owner, data, erased_at FROM rows WHERE token(short_key) >= token(?)",
-    READ,
-)
+LINK_BY = Statement("LINK_BY", f"SELECT owner, {_BREAKDOWN} FROM rows WHERE short_key = ?", READ, key=0)
+LOAD_OWN_BY = Statement("LOAD_OWN_BY", f"SELECT owner, {_BOTH} FROM rows {_OWN}", READ, key=0, of_flush=True)
 
-WALK_BY_FIRST = Statement(
-    "WALK_BY_FIRST", "SELECT token(short_key), short_key, owner, data, by_open, by_closed, erased_at FROM rows", READ
-)
-WALK_BY_ONE = Statement(
-    "WALK_BY_ONE", "SELECT owner, data, by_open, by_closed, erased_at FROM rows WHERE short_key = ?", READ
-)
-WALK_BY_FROM = Statement(
-    "WALK_BY_FROM",
-    "SELECT token(short_key), short_key, owner, data, by_open, by_closed, erased_at FROM rows"
-    " WHERE token(short_key) >= token(?)",
-    READ,
-)
+
+def _save(name: str, *columns: str) -> Statement:
+    values = ", ".join(f"{column} = ?" for column in columns)
+    text = f"UPDATE rows USING TIMESTAMP ? SET {values} WHERE short_key = ? AND owner = ?"
+    return Statement(name, text, WRITE, key=1 + len(columns), of_flush=True)
+
+
+SAVE = _save("SAVE", "data")
+SAVE_OPEN = _save("SAVE_OPEN", "data", "by_open")
+SAVE_BOTH = _save("SAVE_BOTH", "data", "by_open", "by_closed")
+SAVE_BY = _save("SAVE_BY", "by_open", "by_closed")
+ERASE = Statement("ERASE", "UPDATE rows USING TIMESTAMP ? SET erased_at = ? WHERE short_key = ? AND owner = 0", WRITE)
+KEYS = Statement("KEYS", "SELECT DISTINCT short_key FROM rows", READ)
+_WALK, _WALK_BY = (f"SELECT token(short_key), short_key, owner, {some} FROM rows" for some in (_COUNTS, _BOTH))
+WALK_FIRST = Statement("WALK_FIRST", _WALK, READ)
+WALK_FROM = Statement("WALK_FROM", f"{_WALK} {_FROM_ON}", READ)
+WALK_BY_FIRST = Statement("WALK_BY_FIRST", _WALK_BY, READ)
+WALK_BY_FROM = Statement("WALK_BY_FROM", f"{_WALK_BY} {_FROM_ON}", READ)
+WALK_BY_ONE = Statement("WALK_BY_ONE", f"SELECT owner, {_BOTH} FROM rows WHERE short_key = ?", READ)
 
 # --- owners ---------------------------------------------------------------------------------------------------------
 OWNER_NUMBERS = Statement("OWNER_NUMBERS", "SELECT owner FROM owners", READ)
-OWNER = Statement(
-    "OWNER",
-    "SELECT owner, epoch, holder, journal, place, state, begun, begun_at FROM owners WHERE owner = ?",
-    SERIAL_READ,
-)
+OWNER = Statement("OWNER", f"SELECT {_RECORD} FROM owners WHERE owner = ?", SERIAL_READ)
 CREATE_OWNER = Statement(
-    "CREATE_OWNER",
-    "INSERT INTO owners (owner, epoch, holder, journal, place, state, begun, begun_at)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS",
-    CONDITION,
+    "CREATE_OWNER", f"INSERT INTO owners ({_RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS", CONDITION
 )
 CLAIM = Statement(
     "CLAIM",
@@ -96,41 +61,17 @@ CLAIM = Statement(
     " WHERE owner = ? IF epoch = ? AND holder = ? AND state = ? AND begun = ?",
     CONDITION,
 )
-BEGIN = Statement(
-    "BEGIN",
-    "UPDATE owners SET begun = ?, begun_at = ?"
-    " WHERE owner = ? IF epoch = ? AND holder = ? AND state = 'open' AND begun = ?",
-    CONDITION,
-)
-CLOSE = Statement(
-    "CLOSE",
-    "UPDATE owners SET state = 'closed' WHERE owner = ? IF epoch = ? AND holder = ? AND state = 'open'",
-    CONDITION,
-)
+BEGIN = Statement("BEGIN", f"UPDATE owners SET begun = ?, begun_at = ? {_IF_HELD} AND begun = ?", CONDITION)
+CLOSE = Statement("CLOSE", f"UPDATE owners SET state = 'closed' {_IF_HELD}", CONDITION)
 
-# What a journal in the store records with its flush. A record of an owner without one has nothing there.
-JOURNAL = Statement(
-    "JOURNAL",
-    "SELECT owner, epoch, holder, journal, place, state, begun, begun_at, previous, fold_day, frames, done"
-    " FROM owners WHERE owner = ?",
-    SERIAL_READ,
-)
-JOURNALS = Statement(
-    "JOURNALS",
-    "SELECT owner, epoch, holder, journal, place, state, begun, begun_at, previous, fold_day, frames, done FROM owners",
-    READ,
-)
+JOURNAL = Statement("JOURNAL", f"SELECT {_JOURNAL} FROM owners WHERE owner = ?", SERIAL_READ)
+JOURNALS = Statement("JOURNALS", f"SELECT {_JOURNAL} FROM owners", READ)
 BEGIN_NAMING = Statement(
     "BEGIN_NAMING",
-    "UPDATE owners SET begun = ?, begun_at = ?, previous = ?, fold_day = ?, frames = ?"
-    " WHERE owner = ? IF epoch = ? AND holder = ? AND state = 'open' AND begun = ?",
+    f"UPDATE owners SET begun = ?, begun_at = ?, previous = ?, fold_day = ?, frames = ? {_IF_HELD} AND begun = ?",
     CONDITION,
 )
-DONE = Statement(
-    "DONE",
-    "UPDATE owners SET done = ? WHERE owner = ? IF epoch = ? AND holder = ? AND state = 'open' AND begun = ?",
-    CONDITION,
-)
+DONE = Statement("DONE", f"UPDATE owners SET done = ? {_IF_HELD} AND begun = ?", CONDITION)
 
 # --- frames, fences, beats ------------------------------------------------------------------------------------------
 # A frame has stamp 1, and the deletion of its piece 2: so a repeat is the same cell, and a deletion wins for ever.

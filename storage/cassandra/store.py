@@ -3,6 +3,8 @@
 Only owners, ids and sources are read and changed in one step: by conditional updates. A row is written whole, with a
 stamp (`epoch << 32 | k`) that is lower than the stamp of a later write of the same process and of any write of a later
 epoch, so a write that arrives late changes nothing. The module schema describes the tables.
+
+It keeps no candidates: on a cluster they would be rows that every flush of each owner reads and writes once more.
 """
 
 from __future__ import annotations
@@ -15,12 +17,10 @@ from itertools import count, islice
 from clickcurve.buckets.errors import OwnerFenced, SettingInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.keys import ALL_LINKS, breakdown_of, contains, counts_key, is_breakdown
-from storage.cassandra.cql import Cql
+from storage.cassandra.cql import Cql, Rows
 from storage.cassandra.partitions import (
-    as_they_are,
-    breakdowns_in,
-    counts_in,
-    joined,
+    both_of_rows,
+    breakdown_of_rows,
     link_of_rows,
     partition_key,
     partition_of,
@@ -50,17 +50,17 @@ from storage.cassandra.tables.journals import CassandraJournals
 from storage.cassandra.tables.own_rows import OwnRows
 from storage.cassandra.tables.owners import OwnersTable
 from storage.cassandra.tables.sources import SourcesTable
-from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, StoredLink
-from storage.unranked import UnrankedStore, UnrankedView
+from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, Store, StoredLink, View
+from storage.owners import check_fence
 
 CACHE_BYTES = 64 * 1024 * 1024
+# Answers that are lost are waited for together: by 64 at once, with one answer in twenty lost, 94 ids took 9 s.
 IDS_PER_CLAIM = 1_000
 ROWS_PER_FENCE = 2_000  # rows and ids that a flush writes between two looks at its owner's record
 KEYS_PER_PAGE = 5_000
 NOTE_ATTEMPTS = 3
 VERSION_OF_JOURNALS = 2  # of the schema
 _NOTE = "note:"  # before the name of each note in meta
-_KEYS_OF_ALL = ALL_LINKS, breakdown_of(ALL_LINKS)
 
 _writes = count(1)  # of the process, over all stores that it opens: an epoch belongs to a process
 
@@ -73,7 +73,7 @@ def pinned_stamp(epoch: int) -> int:
     return epoch << 32 | k
 
 
-class CassandraStore(UnrankedStore):
+class CassandraStore(Store):
     shared = True
     replay_us: int | None = REPLAY_US
     links_per_load = 500  # many requests at once
@@ -102,8 +102,10 @@ class CassandraStore(UnrankedStore):
 
     def uuid(self) -> str:
         """Returns the identity of the keyspace, which was noted when its tables were made."""
-        noted: dict[str, str] = dict(self._cql.run(META))
-        return noted["uuid"]
+        return self._meta()["uuid"]
+
+    def _meta(self) -> dict[str, str]:
+        return dict(self._cql.run(META))
 
     def ladder(self) -> Ladder:
         return self._ladder()
@@ -116,37 +118,27 @@ class CassandraStore(UnrankedStore):
         return self._owners.get(owner)
 
     def create_owner(self, record: OwnerRecord) -> bool:
-        self._own_rows.drop_owner(record.owner)
+        self._forget(record.owner)
         return self._owners.create(record)
 
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        self._own_rows.drop_owner(after.owner)  # another process may have written its rows until now
-        self._may_write.pop(after.owner, None)
-        return self._owners.claim(before, after)
-
-    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        self._own_rows.drop_owner(after.owner)
-        self._may_write.pop(after.owner, None)
-        self._own_rows.flush_begins(after.owner)
-        return self._owners.claim_to_rewrite(before, after)
+    def claim(self, before: OwnerRecord, after: OwnerRecord, *, rewrites: bool = False) -> bool:
+        self._forget(after.owner)
+        return self._owners.claim(before, after, rewrites)
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
+        return self._begin(held, flush, lambda: self._owners.begin(held, previous, flush, at))
+
+    def _begin(self, held: Held, flush: int, begin: Callable[[], bool]) -> bool:
         self._own_rows.flush_begins(held.owner)
-        begun = self._owners.begin(held, previous, flush, at)
+        begun = begin()
         if begun:
-            self._has_begun(held, flush)
+            self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
         return begun
 
-    def _has_begun(self, held: Held, flush: int) -> None:
-        self._may_write[held.owner] = held, flush, ROWS_PER_FENCE
-
     def journals(self) -> CassandraJournals:
-        if self._journals is None:
-            self._journals = self._open_journals()
-        return self._journals
-
-    def _open_journals(self) -> CassandraJournals:
-        noted: dict[str, str] = dict(self._cql.run(META))
+        if self._journals is not None:
+            return self._journals
+        noted = self._meta()
         if int(noted.get("version", VERSION_OF_JOURNALS)) < VERSION_OF_JOURNALS:
             raise StoreMismatch(
                 f"the keyspace has schema {noted['version']}, and journals in it need {VERSION_OF_JOURNALS}:"
@@ -156,12 +148,17 @@ class CassandraStore(UnrankedStore):
             raise SettingInvalid(
                 sentence, field="journal", value="cluster", rule="commitlog_sync must be group or batch"
             )
-        return CassandraJournals(self._cql, self._own_rows.flush_begins, self._has_begun)
+        self._journals = CassandraJournals(self._cql, self._begin)
+        return self._journals
 
     def close_owner(self, held: Held) -> bool:
-        self._own_rows.drop_owner(held.owner)
-        self._may_write.pop(held.owner, None)
+        self._forget(held.owner)
         return self._owners.close(held)
+
+    def _forget(self, owner: int) -> None:
+        """Forgets what is known of an owner, whose rows another process may have written until now, or will."""
+        self._own_rows.drop_owner(owner)
+        self._may_write.pop(owner, None)
 
     # --- a flush --------------------------------------------------------------------------------------------------
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
@@ -219,7 +216,7 @@ class CassandraStore(UnrankedStore):
         left = fence[2] if fence is not None and fence[:2] == (held, flush) else 0
         if left <= 0:
             try:
-                self._owners.check_fence(held, flush)
+                check_fence(held, flush, self._owners.get(held.owner))
             except OwnerFenced:
                 self._own_rows.drop_owner(held.owner)
                 raise
@@ -234,24 +231,14 @@ class CassandraStore(UnrankedStore):
             for key in (*keys, *last):
                 self._own_rows.drop(counts_key(key))
 
-    def newest_erasure(self) -> int:
-        """Returns 0: erasures come from the clocks of several machines."""
-        return 0
-
-    def forget_bytes(self) -> None:
-        """Returns at once: the next compaction of each node does it."""
-
-    def forget_ids(self, before_us: int) -> None:
-        """Returns at once: claims expire."""
-
     def note(self, name: str, value: str, kept_s: int | None = None) -> str:
         for attempt in range(NOTE_ATTEMPTS):
             if kept_s is None:
                 self._cql.apply_if(NOTE, (_NOTE + name, value), attempt)
             else:
                 self._cql.apply_if(NOTE_FOR, (_NOTE + name, value, kept_s), attempt)
-            for (noted,) in self._cql.run(NOTED, (_NOTE + name,)):
-                return str(noted)
+            if (noted := self.noted(name)) is not None:
+                return noted
         raise StoreUnavailable(f"could not confirm that {name} was written; try again")
 
     def change_note(self, name: str, before: str, after: str) -> str | None:
@@ -267,8 +254,8 @@ class CassandraStore(UnrankedStore):
         self._cql.apply_each_if(DROP_NOTE, [(_NOTE + name,) for name in names])
 
     def notes(self, prefix: str = "") -> dict[str, str]:
-        noted: dict[str, str] = dict(self._cql.run(META))
-        return {name.removeprefix(_NOTE): value for name, value in noted.items() if name.startswith(_NOTE + prefix)}
+        noted = self._meta().items()
+        return {name.removeprefix(_NOTE): value for name, value in noted if name.startswith(_NOTE + prefix)}
 
     def noted(self, name: str) -> str | None:
         return next((str(value) for (value,) in self._cql.run(NOTED, (_NOTE + name,))), None)
@@ -282,14 +269,14 @@ class CassandraStore(UnrankedStore):
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
         if is_breakdown(key):
-            return link_of_rows(joined(await self._cql.ask(LINK_BY, (partition_of(key),))))
+            return breakdown_of_rows(await self._cql.ask(LINK_BY, (partition_of(key),)))
         return link_of_rows(await self._cql.ask(LINK, (partition_key(key),)))
 
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
         return await self._ids.claimed(ids, since_us)
 
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
-        return [stored_key_of(key) for key in self._days.due(owner, fold_day, after, limit)]
+        return self._days.due(owner, fold_day, after, limit)
 
     def visited(self, held: Held, fold_day: int) -> None:
         self._days.visited(held, fold_day)
@@ -297,43 +284,31 @@ class CassandraStore(UnrankedStore):
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         days = None if since_day is None else self._days.touched_days(since_day)
         if days is None:
-            return list(islice(self._walk(after, limit + 1), limit))
+            last = None if after is None else partition_key(after)
+            stored = partitions(self._cql, WALK_FIRST, WALK_FROM, last, limit + 1)
+            links = ((stored_key_of(key), link_of_rows(rows)) for key, rows in stored)
+            return list(islice((each for each in links if each[1].rows), limit))
         page: list[tuple[str, StoredLink]] = []
         while len(page) < limit and (keys := self._days.touched(days, after, limit - len(page))):
-            links = map(link_of_rows, self._cql.run_each(LINK, [(key,) for key in keys]))
-            page += [(stored_key_of(key), link) for key, link in zip(keys, links, strict=True) if link.rows]
-            after = stored_key_of(keys[-1])
+            page += self._with_rows(keys)
+            after = keys[-1]
         return page
 
-    def _walk_all(self, after: str | None, size: int) -> Iterator[list[tuple[str, StoredLink]]]:
-        """Yields of each partition after that of `after` its rows of counts and its breakdowns, if it has some."""
-        last = None if after is None else partition_of(after)
-        for key, rows in partitions(self._cql, WALK_BY_FIRST, WALK_BY_FROM, last, size):
-            some = [row[2:] for row in rows]
-            stored = stored_key_of(key)
-            both = (stored, link_of_rows(counts_in(some))), (breakdown_of(stored), link_of_rows(breakdowns_in(some)))
-            yield [(each, link) for each, link in both if link.rows]
-
-    def _walk(self, after: str | None, size: int) -> Iterator[tuple[str, StoredLink]]:
-        last = None if after is None else partition_key(after)
-        for key, rows in partitions(self._cql, WALK_FIRST, WALK_FROM, last, size):
-            link = link_of_rows([row[2:] for row in rows])
-            if link.rows:
-                yield stored_key_of(key), link
+    def _with_rows(self, keys: Sequence[str]) -> list[tuple[str, StoredLink]]:
+        """Reads the counts of these stored keys; leaves out those that have no rows."""
+        links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
+        return [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         page: list[tuple[str, StoredLink]] = []
         while len(page) < limit and (keys := self._smallest_keys(start, limit - len(page))):
-            links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
-            page += [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
+            page += self._with_rows(keys)
             start = f"{keys[-1]}\0"  # the next one that there can be
         return page
 
     def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         keys = self._smallest_keys(start, limit, text, prefix)
-        links = map(link_of_rows, self._cql.run_each(LINK, [(partition_key(key),) for key in keys]))
-        links_with_rows = [(key, link) for key, link in zip(keys, links, strict=True) if link.rows]
-        return FoundLinks(links_with_rows, keys[-1] if len(keys) == limit else None)
+        return FoundLinks(self._with_rows(keys), keys[-1] if len(keys) == limit else None)
 
     def _smallest_keys(self, start: str, limit: int, text: str = "", prefix: str = "") -> list[str]:
         """Returns the first keys from `start` on that begin with a prefix and contain a text.
@@ -348,20 +323,22 @@ class CassandraStore(UnrankedStore):
     @contextmanager
     def view(self) -> Iterator[CassandraView]:
         rows = self._cql.run(WALK_BY_ONE, (partition_key(ALL_LINKS),))
-        both = (ALL_LINKS, link_of_rows(counts_in(rows))), (breakdown_of(ALL_LINKS), link_of_rows(breakdowns_in(rows)))
-        yield CassandraView(self, [(key, link) for key, link in both if link.rows])
+        yield CassandraView(self, _rows_of_both(ALL_LINKS, rows))
 
     def measures(self) -> Mapping[str, float]:
-        return {
-            **self._own_rows.measures(),
-            **self._cql.measures(),
-        }
+        return {**self._own_rows.measures(), **self._cql.measures()}
 
     def close(self) -> None:
         self._cql.close()
 
 
-class CassandraView(UnrankedView):
+def _rows_of_both(stored: str, rows: Rows) -> list[tuple[str, StoredLink]]:
+    """Returns the counts and the breakdown in a partition's rows, by stored key, without those that have none."""
+    both = zip((stored, breakdown_of(stored)), both_of_rows(rows), strict=True)
+    return [(key, link) for key, link in both if link.rows]
+
+
+class CassandraView(View):
     """The live store, except the rows of all links, which were read when the view began."""
 
     def __init__(self, store: CassandraStore, all_links: list[tuple[str, StoredLink]]) -> None:
@@ -374,10 +351,12 @@ class CassandraView(UnrankedView):
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
         """Returns a page. Both rows of a link come in one, which may be one longer than `limit` for that."""
         page = list(self._all_links) if after is None else []
-        for both in self._store._walk_all(None if after in _KEYS_OF_ALL else after, limit + 1):
+        last = None if after is None or counts_key(after) == ALL_LINKS else partition_of(after)
+        for partition, rows in partitions(self._store._cql, WALK_BY_FIRST, WALK_BY_FROM, last, limit + 1):
             if len(page) >= limit:
                 break
-            page += [each for each in both if each[0] not in _KEYS_OF_ALL]
+            if (key := stored_key_of(partition)) != ALL_LINKS:
+                page += _rows_of_both(key, rows)
         return page
 
     def count_rows(self, breakdowns: bool) -> None:
@@ -386,12 +365,12 @@ class CassandraView(UnrankedView):
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         """Returns what is stored of these keys now, however long ago the view began."""
         links: dict[str, StoredLink] = {}
-        for statement, of, some in (
-            (LINK, as_they_are, [key for key in keys if not is_breakdown(key)]),
-            (LINK_BY, joined, [key for key in keys if is_breakdown(key)]),
+        for statement, link_of, some in (
+            (LINK, link_of_rows, [key for key in keys if not is_breakdown(key)]),
+            (LINK_BY, breakdown_of_rows, [key for key in keys if is_breakdown(key)]),
         ):
             read = self._store._cql.run_each(statement, [(partition_of(key),) for key in some])
-            links |= {key: link_of_rows(of(rows)) for key, rows in zip(some, read, strict=True)}
+            links |= zip(some, map(link_of, read), strict=True)
         return {key: link for key, link in links.items() if link.rows or link.erased_at}
 
     def notes(self) -> dict[str, str]:

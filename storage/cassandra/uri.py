@@ -53,22 +53,17 @@ def _local_path(text: str) -> Path:
     return Path(_some_text(text)).expanduser()
 
 
-def _bounded(text: str, kind: Callable[[str], float], least: float, most: float, rule: str) -> float:
-    try:
-        number = kind(text) if text.isascii() and "_" not in text else most + 1
-    except ValueError:
-        number = most + 1
-    if not least <= number <= most:
-        raise ValueError(f"must be {rule} from {least} to {most}")
-    return number
+def _number(kind: type[int] | type[float], least: float, most: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            number = kind(text) if text.isascii() and "_" not in text else most + 1
+        except ValueError:
+            number = most + 1
+        if not least <= number <= most:
+            raise ValueError(f"must be {'a whole number' if kind is int else 'a number'} from {least} to {most}")
+        return number
 
-
-def _timeout(text: str) -> float:
-    return _bounded(text, float, 0.1, 120, "a number")
-
-
-def _integer(least: int, most: int) -> Callable[[str], float]:
-    return lambda text: _bounded(text, int, least, most, "a whole number")
+    return read
 
 
 def _tls_mode(text: str) -> str | None:
@@ -85,9 +80,9 @@ PARAMETERS: Mapping[str, Callable[[str], Any]] = {
     "ca": _local_path,
     "cert": _local_path,
     "key": _local_path,
-    "timeout_s": _timeout,
-    "in_flight": _integer(1, 1024),
-    "row_cache_mib": _integer(0, 65_536),
+    "timeout_s": _number(float, 0.1, 120),
+    "in_flight": _number(int, 1, 1024),
+    "row_cache_mib": _number(int, 0, 65_536),
 }
 
 

@@ -78,8 +78,13 @@ def backup(
             halves = [one for one in included if one.half is not None and not one.retired]
             (seen,) = db.execute("PRAGMA data_version").fetchone()
             versions = versions[1], seen
-            if not halves or (not look_again(halves, versions[0] != seen) and _accept(halves, partial)):
+            if not halves:
                 break
+            if not look_again(halves, versions[0] != seen):
+                if partial:
+                    break
+                which = ", ".join(f"owner {one.owner} in flush {one.half}" for one in halves)
+                raise StoreUnavailable(f"a flush is under way, and a copy would have a part of it: {which}")
             db.execute("ROLLBACK")
         with translate_errors(target):
             draft = new_draft(target)
@@ -123,13 +128,6 @@ def _mark(data: bytes) -> int:
         return decode_header(data).mark
     except RowCorrupt:
         return 0  # a corrupt row is for `verify` to report; it is copied as it is
-
-
-def _accept(halves: list[Included], partial: bool) -> bool:
-    if not partial:
-        which = ", ".join(f"owner {one.owner} in flush {one.half}" for one in halves)
-        raise StoreUnavailable(f"a flush is under way, and a copy would have a part of it: {which}")
-    return True
 
 
 def _become_a_copy(draft: Path, included: list[Included]) -> None:

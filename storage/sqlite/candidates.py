@@ -19,7 +19,7 @@ from clickcurve.buckets.upper_bounds import MOST, UpperBounds
 from clickcurve.keys import link_of
 from storage.contract import SavedRow
 from storage.sqlite.file import ALL_LINKS_RANKING, BOUND_COLUMNS, has_rankings
-from storage.sqlite.rows import MANY, each_of, slices
+from storage.sqlite.tables import MANY, each_of, slices
 
 COLUMNS = ", ".join(BOUND_COLUMNS)
 

@@ -17,14 +17,13 @@ from clickcurve.buckets.ladder import Ladder
 from storage.sqlite.file import WAL_BYTES, SqliteFile, translate_errors
 from storage.sqlite.wal import sign
 
-BUSY_S = 5.0  # how long to wait for another process's transaction; they last milliseconds
 LOOP_BUSY_S = 0.02  # readers wait only while a WAL is being recovered after a crash
 LOOP_CACHE_KIB = 16_000
 EMPTY_WAL_BYTES = 64 * 1024  # of a WAL with the one transaction that cuts it
 
 
 class Connections:
-    def __init__(self, path: Path, ladder: Ladder | None, *, read_only: bool, busy_s: float) -> None:
+    def __init__(self, path: Path, ladder: Ladder | None, *, read_only: bool) -> None:
         """Opens the database, or makes it unless `read_only`. Raises StoreUnavailable, StoreMismatch."""
         self.file = SqliteFile(path, ladder, create=not read_only)
         self._worker_lock, self._scanner_lock = Lock(), Lock()
@@ -33,9 +32,9 @@ class Connections:
         connect = self.file.connect
         with ExitStack() as undo, translate_errors(path):
             kept = undo.enter_context
-            self.worker = kept(closing(connect(read_only=read_only, busy_s=busy_s)))
-            self._checkpointer = kept(closing(connect(read_only=read_only, busy_s=busy_s)))
-            self._scanner = kept(closing(connect(read_only=True, busy_s=busy_s)))
+            self.worker = kept(closing(connect(read_only=read_only)))
+            self._checkpointer = kept(closing(connect(read_only=read_only)))
+            self._scanner = kept(closing(connect(read_only=True)))
             self.reader = kept(closing(connect(read_only=True, busy_s=LOOP_BUSY_S, cache_kib=LOOP_CACHE_KIB)))
             if not read_only:
                 with self.transaction():

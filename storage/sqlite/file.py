@@ -32,6 +32,7 @@ SCHEMA_VERSION = "3"
 FORMER_SCHEMAS = ("1", "2")
 NOTE = "note:"  # before the name of each note in meta
 PAGE_BYTES = 8192  # as quick as 4096, and the file is a little smaller (6.9 and 7.0 MB for 100,000 links)
+BUSY_S = 5.0  # how long to wait for another process's transaction; they last milliseconds
 WAL_BYTES = 8 << 20  # a longer WAL is checkpointed; after that it shrinks to this
 WAL_ROOM_BYTES = 24 << 20  # what it may come to before that: one save of 2,000 rows is up to 2,000 pages and some
 GROWTH = 10  # by how much a new row is longer than its hit in a journal: up to 5.6 times, for keys of 4 characters
@@ -116,7 +117,7 @@ class SqliteFile:
                 with self.opened(read_only=False) as db:
                     _renew(db, self.uuid)
 
-    def connect(self, *, read_only: bool, busy_s: float = 5.0, cache_kib: int = 2000) -> sqlite3.Connection:
+    def connect(self, *, read_only: bool, busy_s: float = BUSY_S, cache_kib: int = 2000) -> sqlite3.Connection:
         """Returns a connection that never checkpoints by itself and may be handed from thread to thread."""
         self.check_in_place()
         db = sqlite3.connect(
@@ -161,19 +162,19 @@ class SqliteFile:
 
     def wal_bytes(self) -> int:
         """Returns how long the WAL is, with what a checkpoint has written back already."""
-        try:
-            return self._wal.stat().st_size
-        except FileNotFoundError:
-            return 0
+        return _size(self._wal)
 
 
 def flush_bytes(path: Path, journal_bytes: int) -> int:
     """Returns how much room the database needs beyond its files to take what these bytes of a journal hold."""
+    return max(0, WAL_ROOM_BYTES - _size(wal_path(path))) + GROWTH * journal_bytes
+
+
+def _size(path: Path) -> int:
     try:
-        wal_bytes = wal_path(path).stat().st_size
+        return path.stat().st_size
     except FileNotFoundError:
-        wal_bytes = 0
-    return max(0, WAL_ROOM_BYTES - wal_bytes) + GROWTH * journal_bytes
+        return 0
 
 
 @contextmanager

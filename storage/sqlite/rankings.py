@@ -11,7 +11,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.prefixes import ALL_KEYS, after_prefix
 from clickcurve.buckets.upper_bounds import BOT_WINDOWS, BOTS, PEOPLE, WINDOWS, UpperBounds, edges
 from clickcurve.keys import link_of
-from storage.contract import Candidates, Ranking, StoredLink
+from storage.contract import Candidates, Ranking, StoredLink, first_after
 from storage.first_use import FirstUse
 from storage.sqlite.candidates import (
     KnownRankings,
@@ -24,7 +24,7 @@ from storage.sqlite.candidates import (
 )
 from storage.sqlite.connections import Connections
 from storage.sqlite.file import BOUND_COLUMNS
-from storage.sqlite.rows import END, links_of
+from storage.sqlite.tables import END, links_of
 
 ROWS_PER_STEP = 2_000
 # A prefix with fewer links has no candidates: they cost a flush more than a walk over them costs a question.
@@ -97,7 +97,7 @@ class SqliteRankings:
             ranking, prefix, after = db.execute(_NEXT_UNRANKED).fetchone() or (None, "", "")
             if ranking is None:
                 return False  # another process did the rest
-            asked = _within(prefix) if after < prefix else {**_within(prefix), "start": f"{after}\0"}
+            asked = {**_within(prefix), "start": max(prefix, first_after(after))}
             (end,) = db.execute(_STEP_END.format(ROWS_PER_STEP), asked).fetchone() or (None,)
             db.execute("UPDATE rankings SET unranked_after = ? WHERE id = ?", (end, ranking))
             owners: dict[int, dict[str, UpperBounds | None]] = {}

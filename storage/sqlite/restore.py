@@ -99,7 +99,10 @@ def _refuse_source(source: Path, path: Path) -> None:
 
 def _copy(source: Path, draft: Path, on_progress: Callable[[int, int], object]) -> int:
     done = 0
-    with source.open("rb") as original, open(draft, "xb", opener=_for_the_owner_alone) as copy:
+    with (
+        source.open("rb") as original,
+        open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as copy,
+    ):
         of = os.fstat(original.fileno()).st_size
         while piece := original.read(PIECE_BYTES):
             copy.write(piece)
@@ -108,10 +111,6 @@ def _copy(source: Path, draft: Path, on_progress: Callable[[int, int], object]) 
         copy.flush()
         os.fsync(copy.fileno())
     return done
-
-
-def _for_the_owner_alone(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
 
 
 def _sign_anew(draft: Path) -> None:

@@ -6,12 +6,14 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 
+from clickcurve.buckets.candidates import Cutoffs
 from clickcurve.buckets.errors import SettingInvalid
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.upper_bounds import UpperBounds
 from clickcurve.keys import counts_key
 from storage.contract import (
     FoundLinks,
@@ -22,29 +24,19 @@ from storage.contract import (
     Save,
     SavedRow,
     Source,
+    Store,
     StoredLink,
     StoredRow,
+    View,
+    first_after,
 )
 from storage.first_use import FirstUse, Later
-from storage.owners import begun, check_fence, claimed, claimed_to_rewrite, closed
-from storage.sqlite.candidates import COLUMNS, save_candidates
-from storage.sqlite.connections import BUSY_S, Connections
+from storage.owners import begun, check_fence, claimed, closed, source_claimed, source_moved
+from storage.sqlite import tables
+from storage.sqlite.candidates import COLUMNS, bounds_of_candidates, owner_cutoffs, ranked_prefixes, save_candidates
+from storage.sqlite.connections import Connections
 from storage.sqlite.file import ALL_LINKS_RANKING, NOTE, translate_errors, unavailable
 from storage.sqlite.rankings import SqliteRankings
-from storage.sqlite.rows import (
-    KEYS_PER_LOOK,
-    KEYS_PER_QUERY,
-    MANY,
-    each_of,
-    erasures_of,
-    keys_containing,
-    links_of,
-    operator_after,
-    save_rows,
-    slices,
-    walk_counts,
-)
-from storage.sqlite.view import SqliteView, notes_of, owner_record, owner_records, source_of
 
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000
@@ -52,30 +44,25 @@ IDS_PER_FORGETTING = 5_000
 _OWN = (
     f"SELECT key, data, {COLUMNS} FROM rows LEFT JOIN"
     f" (SELECT key, owner, {COLUMNS} FROM leaders WHERE ranking = {ALL_LINKS_RANKING}) USING (key, owner)"
-    f" WHERE key IN {MANY} AND owner = ?"
+    f" WHERE key IN {tables.MANY} AND owner = ?"
 )
 
-_CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {MANY}"
-_CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {MANY} AND at_us >= ?"
+_CLAIMS = f"SELECT id, owner, flush, at_us FROM ids WHERE id IN {tables.MANY}"
+_CLAIMED = f"SELECT DISTINCT id FROM ids WHERE id IN {tables.MANY} AND at_us >= ?"
 
 # One statement, so that rows and erasure come from one view; no owner has the number -1.
 _LINK = "SELECT owner, data FROM rows WHERE key = ? UNION ALL SELECT -1, at_us FROM erased WHERE key = ?"
-_DUE = "SELECT key FROM rows WHERE key {after} ? AND owner = ? AND due_day <= ? ORDER BY key LIMIT ?"
+_IDS = "SELECT id, max(at_us) FROM ids WHERE id >= ? GROUP BY id ORDER BY id LIMIT ?"
+_DUE = "SELECT key FROM rows WHERE key >= ? AND owner = ? AND due_day <= ? ORDER BY key LIMIT ?"
 
 
-class SqliteStore(SqliteRankings):
+class SqliteStore(SqliteRankings, Store):
     shared = False
     replay_us: int | None = None
     links_per_load = 100  # in some 0.4 ms: a request that wakes the loop may not get Python's lock meanwhile
 
     def __init__(
-        self,
-        path: Path,
-        ladder: Ladder | None,
-        *,
-        read_only: bool = False,
-        busy_s: float = BUSY_S,
-        later: Later | None = None,
+        self, path: Path, ladder: Ladder | None, *, read_only: bool = False, later: Later | None = None
     ) -> None:
         """Opens the database, or makes it unless `read_only`. `ladder` None: its own, of a new one the default.
 
@@ -83,7 +70,7 @@ class SqliteStore(SqliteRankings):
         opened on first use. Raises StoreMismatch (another schema, ladder or program). A read-only store changes nothing
         and raises StoreUnavailable for all that would.
         """
-        connect = partial(Connections, path, ladder, read_only=read_only, busy_s=busy_s)
+        connect = partial(Connections, path, ladder, read_only=read_only)
         self._connections = FirstUse(connect, later)
         self._known = {}
 
@@ -97,22 +84,19 @@ class SqliteStore(SqliteRankings):
     # --- owners ---------------------------------------------------------------------------------------------------
     def owners(self) -> list[OwnerRecord]:
         with self._connections.open().on_worker() as db:
-            return owner_records(db)
+            return tables.owner_records(db)
 
     def owner(self, owner: int) -> OwnerRecord | None:
         with self._connections.open().on_worker() as db:
-            return owner_record(db, owner)
+            return tables.owner_record(db, owner)
 
     def create_owner(self, record: OwnerRecord) -> bool:
         with self._connections.open().transaction() as db:
             db.execute("INSERT OR IGNORE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(record))
-            return owner_record(db, record.owner) == record
+            return tables.owner_record(db, record.owner) == record
 
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        return self._change(before.owner, lambda stored: claimed(stored, before, after))
-
-    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        return self._change(before.owner, lambda stored: claimed_to_rewrite(stored, before, after))
+    def claim(self, before: OwnerRecord, after: OwnerRecord, *, rewrites: bool = False) -> bool:
+        return self._change(before.owner, lambda stored: claimed(stored, before, after, rewrites))
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         return self._change(held.owner, lambda stored: begun(stored, held, previous, flush, at))
@@ -127,7 +111,7 @@ class SqliteStore(SqliteRankings):
 
     def _change(self, owner: int, change: Callable[[OwnerRecord | None], OwnerRecord | None]) -> bool:
         with self._connections.open().transaction() as db:
-            stored = owner_record(db, owner)
+            stored = tables.owner_record(db, owner)
             after = change(stored)
             if after is not None and after != stored:
                 db.execute("REPLACE INTO owners VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(after))
@@ -136,11 +120,11 @@ class SqliteStore(SqliteRankings):
     # --- a flush --------------------------------------------------------------------------------------------------
     def claim_ids(self, held: Held, flush: int, ids: Mapping[str, int], window_us: int) -> set[str]:
         taken: set[str] = set()
-        for some in slices(sorted(ids), IDS_PER_TRANSACTION):
+        for some in tables.slices(sorted(ids), IDS_PER_TRANSACTION):
             with self._connections.open().transaction() as db:
-                check_fence(held, flush, owner_record(db, held.owner))
+                check_fence(held, flush, tables.owner_record(db, held.owner))
                 mine, others = set(), set()
-                for id_, owner, number, at_us in each_of(db, _CLAIMS, some):
+                for id_, owner, number, at_us in tables.each_of(db, _CLAIMS, some):
                     if (owner, number) == (held.owner, flush):
                         mine.add(id_)
                     elif abs(at_us - ids[id_]) <= window_us:
@@ -154,16 +138,13 @@ class SqliteStore(SqliteRankings):
     def load_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
         with self._connections.open().on_worker() as db:
             db.execute("BEGIN")  # rows and erasures from one view
-            erased = erasures_of(db, keys)
+            erased = tables.erasures_of(db, keys)
             own = {
                 key: OwnRow(data, erased.pop(key, 0), None if last is None else (last, *bounds))
-                for key, data, last, *bounds in each_of(db, _OWN, keys, owner)
+                for key, data, last, *bounds in tables.each_of(db, _OWN, keys, owner)
             }
         own.update((key, OwnRow(None, at_us)) for key, at_us in erased.items())
         return own
-
-    def read_own(self, owner: int, keys: Sequence[str]) -> dict[str, OwnRow]:
-        return self.load_own(owner, keys)
 
     def save_own(self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source]) -> None:
         self._save(held, flush, rows, sources, synced=True)
@@ -172,15 +153,11 @@ class SqliteStore(SqliteRankings):
         self, held: Held, flush: int, rows: Mapping[str, SavedRow], sources: Mapping[str, Source], *, synced: bool
     ) -> None:
         with self._connections.open().transaction(synced=synced) as db:
-            check_fence(held, flush, owner_record(db, held.owner))
-            save_rows(db, held.owner, rows)
+            check_fence(held, flush, tables.owner_record(db, held.owner))
+            tables.save_rows(db, held.owner, rows)
             save_candidates(db, held.owner, rows, self._known.get(held.owner))
-            db.executemany(
-                "INSERT INTO sources (source, owner, epoch, position, tail) VALUES (?, ?, ?, ?, ?)"
-                " ON CONFLICT (source) DO UPDATE SET epoch = excluded.epoch, position = excluded.position,"
-                " tail = excluded.tail WHERE owner = excluded.owner AND position <= excluded.position",
-                [(name, held.owner, held.epoch, source.position, source.tail) for name, source in sources.items()],
-            )
+            for name, source in sources.items():
+                tables.put_source(db, name, source_moved(tables.source_of(db, name), held, source))
 
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
         return nullcontext(lambda rows: self._save(held, flush, rows, {}, synced=False))
@@ -215,12 +192,12 @@ class SqliteStore(SqliteRankings):
     def note(self, name: str, value: str, kept_s: int | None = None) -> str:
         with self._connections.open().transaction() as db:
             db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (NOTE + name, value))
-            return str(db.execute("SELECT value FROM meta WHERE name = ?", (NOTE + name,)).fetchone()[0])
+            return str(tables.noted_in(db, name))
 
     def change_note(self, name: str, before: str, after: str) -> str | None:
         with self._connections.open().transaction() as db:
             db.execute("UPDATE meta SET value = ? WHERE name = ? AND value = ?", (after, NOTE + name, before))
-            return _noted(db, name)
+            return tables.noted_in(db, name)
 
     def drop_notes(self, names: Sequence[str]) -> None:
         with self._connections.open().transaction() as db:
@@ -228,27 +205,21 @@ class SqliteStore(SqliteRankings):
 
     def notes(self, prefix: str = "") -> dict[str, str]:
         with self._connections.open().on_worker() as db:
-            return notes_of(db, prefix)
+            return tables.notes_of(db, prefix)
 
     def noted(self, name: str) -> str | None:
         with self._connections.open().on_worker() as db:
-            return _noted(db, name)
+            return tables.noted_in(db, name)
 
     def source(self, source: str) -> Source | None:
         with self._connections.open().on_worker() as db:
-            return source_of(db, source)
+            return tables.source_of(db, source)
 
     def claim_source(self, source: str, held: Held, before: Source | None) -> bool:
         with self._connections.open().transaction() as db:
-            stored = source_of(db, source)
-            if stored == before:
-                start = stored or Source(held.owner, 0, "")
-                stored = replace(start, owner=held.owner, epoch=held.epoch)
-                db.execute(
-                    "REPLACE INTO sources (source, owner, position, tail, epoch) VALUES (?, ?, ?, ?, ?)",
-                    (source, *astuple(stored)),
-                )
-            return stored is not None and (stored.owner, stored.epoch) == (held.owner, held.epoch)
+            after = source_claimed(tables.source_of(db, source), held, before)
+            tables.put_source(db, source, after)
+            return after is not None
 
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
@@ -267,27 +238,19 @@ class SqliteStore(SqliteRankings):
     async def claimed(self, ids: Sequence[str], since_us: int) -> set[str]:
         opened = self._connections.opened()
         claimed: set[str] = set()
-        for some in slices(ids, KEYS_PER_QUERY):
+        for some in tables.slices(ids, tables.KEYS_PER_QUERY):
             with translate_errors(opened.file.path):
-                claimed.update(id_ for (id_,) in each_of(opened.reader, _CLAIMED, some, since_us))
+                claimed.update(id_ for (id_,) in tables.each_of(opened.reader, _CLAIMED, some, since_us))
             await asyncio.sleep(0)
         return claimed
 
     def due(self, owner: int, fold_day: int, after: str | None, limit: int) -> list[str]:
-        values = (after or "", owner, fold_day, limit)
         with self._connections.open().on_scanner() as db:
-            return [key for (key,) in db.execute(_DUE.format(after=operator_after(after)), values)]
-
-    def visited(self, held: Held, fold_day: int) -> None:
-        """Returns at once: each row is stored with its due day."""
-
-    def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
-        with self._connections.open().on_scanner() as db:
-            return walk_counts(db, operator_after(after), after or "", limit)
+            return [key for (key,) in db.execute(_DUE, (first_after(after), owner, fold_day, limit))]
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         with self._connections.open().on_scanner() as db:
-            return walk_counts(db, ">=", start, limit)
+            return tables.walk_counts(db, start, limit)
 
     def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         wanted = text.encode().lower().decode()
@@ -296,12 +259,12 @@ class SqliteStore(SqliteRankings):
         last: str | None = start
         while last is not None and len(keys) < limit and most > 0:
             with self._connections.open().on_scanner() as db:  # in steps, so that other walks get their turn
-                some, last = keys_containing(db, wanted, at, min(most, KEYS_PER_LOOK), prefix)
+                some, last = tables.keys_containing(db, wanted, at, min(most, tables.KEYS_PER_LOOK), prefix)
             keys += some
-            most -= KEYS_PER_LOOK
+            most -= tables.KEYS_PER_LOOK
             at = f"{last}\0"
         with self._connections.open().on_scanner() as db:
-            links = links_of(db, keys[:limit])
+            links = tables.links_of(db, keys[:limit])
         links_with_rows = [(key, links[key]) for key in keys[:limit] if links[key].rows]
         return FoundLinks(links_with_rows, last if len(keys) < limit else keys[limit - 1])
 
@@ -318,13 +281,54 @@ class SqliteStore(SqliteRankings):
         finally:
             db.close()
 
-    def measures(self) -> Mapping[str, float]:
-        return {}
-
     def close(self) -> None:
         self._connections.close()
 
 
-def _noted(db: sqlite3.Connection, name: str) -> str | None:
-    (value,) = db.execute("SELECT value FROM meta WHERE name = ?", (NOTE + name,)).fetchone() or (None,)
-    return value
+class SqliteView(View):
+    """The database at one moment, on a connection of its own."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+        self._path = path
+        self._db = db
+
+    def owners(self) -> list[OwnerRecord]:
+        with translate_errors(self._path):
+            return tables.owner_records(self._db)
+
+    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
+        with translate_errors(self._path):
+            return tables.walk(self._db, first_after(after), limit)
+
+    def count_rows(self, breakdowns: bool) -> int:
+        with translate_errors(self._path):
+            return tables.count_rows(self._db, breakdowns)
+
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        with translate_errors(self._path):
+            return tables.links_of(self._db, keys)
+
+    def ranked_prefixes(self) -> list[str]:
+        with translate_errors(self._path):
+            return [prefix for prefix, _ in ranked_prefixes(self._db)]
+
+    def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
+        with translate_errors(self._path):
+            return bounds_of_candidates(self._db, dict(ranked_prefixes(self._db))[prefix], keys)
+
+    def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
+        with translate_errors(self._path):
+            return owner_cutoffs(self._db, dict(ranked_prefixes(self._db))[prefix], owner)
+
+    def notes(self) -> dict[str, str]:
+        with translate_errors(self._path):
+            return tables.notes_of(self._db)
+
+    def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
+        with translate_errors(self._path):
+            return self._db.execute(_IDS, (first_after(after), limit)).fetchall()
+
+    def sources(self) -> dict[str, Source]:
+        with translate_errors(self._path):
+            rows = self._db.execute("SELECT source, owner, position, tail, epoch FROM sources")
+            return {name: Source(*source) for name, *source in rows}

@@ -295,9 +295,10 @@ class _Copying:
         ours, theirs = self.view.notes(), self.target.notes()
         self._note_since(ours, theirs)
         self._note_shares(ours)
-        self._note_disavowed(ours, theirs)
-        self._note_new(ours, theirs, LEDGER)  # what has been sent is not sent again
-        return self._note_tokens(ours, theirs)
+        # Rules whose corrections come with the rows; and what has been sent, which is not sent again.
+        self._note_new(ours, theirs, (DISAVOW, DISAVOW_SETTLED, DISAVOW_AGAIN, DISAVOW_UNDO), DISAVOW_VERSION)
+        self._note_new(ours, theirs, (LEDGER, TOKEN_USED, AUDIT))
+        return self._note_new(ours, theirs, (TOKEN,), TOKENS_VERSION)
 
     def _note_since(self, ours: Notes, theirs: Notes) -> None:
         """Makes the target break hits down from no earlier moment than the source, since their rows are joined."""
@@ -315,12 +316,6 @@ class _Copying:
                 if name.startswith(SHARE):
                     self.target.note(name, value)
 
-    def _note_disavowed(self, ours: Notes, theirs: Notes) -> None:
-        """Makes the target know the rules whose corrections come with the rows."""
-        of_rules = DISAVOW, DISAVOW_SETTLED, DISAVOW_AGAIN, DISAVOW_UNDO
-        if self._note_new(ours, theirs, *of_rules):
-            renew_version(self.target, DISAVOW_VERSION)
-
     def _note_erasures(self) -> Iterator[str]:
         """Makes the target forget the values that the source forgets: all are looked for anew, in all rows of both.
 
@@ -337,19 +332,16 @@ class _Copying:
                 self.target.note(name, erasures[name])
             renew_version(self.target, ERASE_VERSION)
 
-    def _note_tokens(self, ours: Notes, theirs: Notes) -> int:
-        """Makes the target know the source's tokens, and keep its audit log; returns how many tokens are new there."""
-        self._note_new(ours, theirs, TOKEN_USED, AUDIT)
-        new = self._note_new(ours, theirs, TOKEN)
-        if new:
-            renew_version(self.target, TOKENS_VERSION)
-        return new
+    def _note_new(self, ours: Notes, theirs: Notes, prefixes: tuple[str, ...], version: str | None = None) -> int:
+        """Notes in the target what it has not noted under names that begin so; returns how many these are.
 
-    def _note_new(self, ours: Notes, theirs: Notes, *prefixes: str) -> int:
-        """Notes in the target what it has not noted under names that begin so; returns how many these are."""
+        version: the note that is another one after each change of them.
+        """
         new = {name: value for name, value in ours.items() if name.startswith(prefixes) and name not in theirs}
         for name, value in new.items():
             self.target.note(name, value)
+        if new and version is not None:
+            renew_version(self.target, version)
         return len(new)
 
     # --- ids and reading back ---------------------------------------------------------------------------------------

@@ -104,17 +104,16 @@ def take_up(origin: OwnerRecord, origins: Collection[OwnerRecord], uuid: str, ta
         if kept is not None:
             return _copied_before(origin, name, kept, target)
         begun_before = next((record for record in records if record.journal == name), None)
+        nothing = Progress(origin.epoch, origin.begun)
         if begun_before is not None:
-            return Part(
-                origin, _reopened(begun_before, origin, name, target), name, Progress(origin.epoch, origin.begun), 0
-            )
+            return Part(origin, _reopened(begun_before, origin, name, target), name, nothing, 0)
         numbers = {record.owner for record in records}
         number = origin.owner
         if number in numbers:
             number = max(numbers.union(record.owner for record in origins)) + 1
         record = _in_the_copys_name(origin, number, name)
         if target.create_owner(record):
-            return Part(origin, record, name, Progress(origin.epoch, origin.begun), 0)
+            return Part(origin, record, name, nothing, 0)
     raise StoreUnavailable(f"no owner could be made in {ATTEMPTS} attempts: other processes took each number")
 
 

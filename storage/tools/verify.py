@@ -8,7 +8,7 @@ agree:
 An erased link is counted with what its rows still hold: an owner empties a row when it next writes it, and notes in
 the row how much that was. While a flush is being written the sums differ by design (the row of all links is saved
 last), so an owner in the middle of a flush is named, not compared. Breakdowns are held against their rows of counts
-(`breakdown_check.py`). What a store keeps to rank links must agree with the rows: candidates have the
+(`against_counts.py`). What a store keeps to rank links must agree with the rows: candidates have the
 upper bounds of their rows, and no other row passes a cutoff.
 """
 
@@ -37,8 +37,7 @@ from clickcurve.keys import (
     link_of,
 )
 from storage.contract import Store, StoredLink, View
-from storage.tools.breakdown_check import Breakdowns
-from storage.tools.disavowed_check import check_disavowed
+from storage.tools.against_counts import Breakdowns, check_disavowed
 
 # Called with how many rows are done, and how many there are, None: not known.
 OnProgress: TypeAlias = Callable[[int, int | None], object]

@@ -10,7 +10,7 @@ from storage.cassandra.cql import Cql, Rows, Statement, Values, Work
 from storage.cassandra.requests import requests_of
 
 
-class Counted:
+class Counted(Cql):
     """Passes everything on. `sent` counts each statement by its name; `since` answers what came since it was asked;
     `requests` counts what goes together, if there is one node, as one."""
 
@@ -36,12 +36,6 @@ class Counted:
     def run(self, statement: Statement, values: Values = ()) -> Rows:
         self._count(statement)
         return self._cql.run(statement, values)
-
-    def run_each(self, statement: Statement, many: Sequence[Values]) -> list[Rows]:
-        return self.run_all([(statement, many)])[0]
-
-    def run_all(self, work: Sequence[Work]) -> list[list[Rows]]:
-        return self.send_all(work)()
 
     def send_all(self, work: Sequence[Work]) -> Callable[[], list[list[Rows]]]:
         for statement, many in work:

@@ -170,7 +170,7 @@ def test_a_flush_that_has_ended_is_synced_whichever_row_is_damaged(
 def test_a_transaction_that_changes_nothing_syncs_those_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(Connections(tmp_path / "clickcurve.db", CLICKS, read_only=False, busy_s=1.0)) as connections:
+    with closing(Connections(tmp_path / "clickcurve.db", CLICKS, read_only=False)) as connections:
         log = Log(monkeypatch, tmp_path)
         with connections.transaction(synced=False) as db:
             db.execute("INSERT INTO erased VALUES ('a', 1)")

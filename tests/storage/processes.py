@@ -53,8 +53,8 @@ class Other:
 
 
 @contextmanager
-def opened(path: Path, ladder: Ladder = LADDER, **options: float) -> Iterator[SqliteStore]:
-    store = SqliteStore(path, ladder, **options)  # type: ignore[arg-type]
+def opened(path: Path, ladder: Ladder = LADDER) -> Iterator[SqliteStore]:
+    store = SqliteStore(path, ladder)
     try:
         yield store
     finally:

@@ -11,8 +11,8 @@ from clickcurve.buckets.candidates import NOBODY
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.upper_bounds import BOTS, END, MOST, PEOPLE, UpperBounds, upper_bounds_in
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
+from storage.cassandra.store import CassandraStore
 from storage.contract import Ranking, SavedRow, Store
-from storage.unranked import UnrankedStore
 from tests.storage.flushes import NOON, Flusher, hits
 from tests.storage.stores import STORES, in_flush
 
@@ -49,7 +49,7 @@ def ranking_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[St
 def test_a_store_that_keeps_none_says_so(store: Store) -> None:
     held = in_flush(store)
     store.save_own(held, 1, {"a": saved(5)}, {})
-    keeps = not isinstance(store, UnrankedStore)
+    keeps = not isinstance(store, CassandraStore)
     assert (bounds(store, LIFE) is not None) == keeps
     assert (store.cutoffs(1) is not None) == keeps
     store.rank_prefixes(["a"])

@@ -29,8 +29,8 @@ def stored_owner(store: Store, state: str) -> OwnerRecord:
 
 def claimed_to_rewrite(store: Store, before: OwnerRecord, name: str = "rewriter") -> Held:
     after = before.rewritten_by(name)
-    assert store.claim_to_rewrite(before, after)
-    assert store.claim_to_rewrite(before, after), "it may be repeated"
+    assert store.claim(before, after, rewrites=True)
+    assert store.claim(before, after, rewrites=True), "it may be repeated"
     assert store.owner(before.owner) == after
     return Held(after.owner, after.epoch, after.holder, rewrites=True)
 
@@ -82,8 +82,8 @@ def test_an_open_owner_is_not_claimed_to_rewrite(store: Store) -> None:
     held = in_flush(store)
     before = store.owner(held.owner)
     assert before is not None
-    assert not store.claim_to_rewrite(before, before.rewritten_by("rewriter"))
-    assert not store.claim_to_rewrite(record(7, state=CLOSED), record(7, state=CLOSED).rewritten_by("rewriter"))
+    assert not store.claim(before, before.rewritten_by("rewriter"), rewrites=True)
+    assert not store.claim(record(7, state=CLOSED), record(7, state=CLOSED).rewritten_by("rewriter"), rewrites=True)
     with pytest.raises(OwnerFenced):
         store.save_own(replace(held, rewrites=True), 1, {"a": SavedRow(b"x", None)}, {})
     store.save_own(held, 1, {"a": SavedRow(b"x", None)}, {})

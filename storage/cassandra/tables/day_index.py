@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import TypeAlias
 
 from clickcurve.buckets.ladder import DAY_S
 from storage.cassandra.cql import Cql, Statement
-from storage.cassandra.partitions import SHARDS, partition_key, shard_of
+from storage.cassandra.partitions import SHARDS, partition_key, shard_of, stored_key_of
 from storage.cassandra.row_cache import CachedRow
 from storage.cassandra.statements import (
     ADD_DUE,
@@ -32,8 +31,6 @@ DAY_MS = DAY_S * 1_000
 # 40 days.
 DAYS_BY_TOUCHED, DAYS_TOUCHED = 31, 38
 
-KeyOnDay: TypeAlias = tuple[str, int]  # partition key, day
-
 
 class DayIndex:
     """The tables due, due_days and touched. `stamp` returns, for an epoch, a number that only rises."""
@@ -49,20 +46,23 @@ class DayIndex:
         self._passes: dict[tuple[int, int], int] = {}
 
     # --- due ------------------------------------------------------------------------------------------------------
-    def note(self, owner: int, epoch: int, stamp: int, due: Sequence[KeyOnDay], touched: Sequence[KeyOnDay]) -> None:
-        """Lists own rows as due from their day on, and links as touched on theirs."""
+    def note(
+        self, held: Held, stamp: int, rows: Mapping[str, SavedRow], cached: Mapping[str, CachedRow | None]
+    ) -> None:
+        """Lists own rows as due from their day on, and links as touched on theirs, unless they are listed already."""
+        owner, due, touched = held.owner, [], []
+        for key, row in sorted(rows.items()):
+            kept, partition = cached[key], partition_key(key)
+            if row.due_day is not None and (kept is None or kept.due_day != row.due_day):
+                due.append((owner, row.due_day, shard_of(partition), partition, stamp))
+            if row.touched_day is not None and (kept is None or kept.touched_day != row.touched_day):
+                touched.append((row.touched_day, shard_of(partition), partition))
         with self._lock:
-            if owner not in self._noted or self._noted[owner][0] != epoch:
-                self._noted[owner] = epoch, set()
+            if owner not in self._noted or self._noted[owner][0] != held.epoch:
+                self._noted[owner] = held.epoch, set()
             _, noted = self._noted[owner]
-            new = sorted({day for _, day in due} - noted)
-        self._cql.run_all(
-            [
-                (ADD_DUE_DAY, [(owner, day, stamp) for day in new]),
-                (ADD_DUE, [(owner, day, shard_of(key), key, stamp) for key, day in due]),
-                (ADD_TOUCHED, [(day, shard_of(key), key) for key, day in touched]),
-            ]
-        )
+            new = sorted({day for _, day, *_ in due} - noted)
+        self._cql.run_all([(ADD_DUE_DAY, [(owner, day, stamp) for day in new]), (ADD_DUE, due), (ADD_TOUCHED, touched)])
         with self._lock:
             noted.update(new)
 
@@ -101,10 +101,11 @@ class DayIndex:
         return list(range(since_day, today + 2))  # a node's clock may be a little ahead
 
     def touched(self, days: Iterable[int], after: str | None, limit: int) -> list[str]:
+        """Returns up to `limit` stored keys after `after` that are listed on these days."""
         return self._page(TOUCHED, [(day,) for day in days], after, limit)
 
     def _page(self, statement: Statement, lists: Sequence[tuple[int, ...]], after: str | None, limit: int) -> list[str]:
-        """Returns up to `limit` partition keys after the stored key `after`, each once, of all these lists."""
+        """Returns up to `limit` stored keys after `after`, each once, of all these lists."""
         keys: list[str] = []
         first = 0 if after is None else shard_of(partition_key(after))
         last = "" if after is None else partition_key(after)
@@ -115,19 +116,4 @@ class DayIndex:
             if len(keys) == limit:
                 break
             last = ""
-        return keys
-
-
-def not_listed(
-    rows: Mapping[str, SavedRow], cached: Mapping[str, CachedRow | None]
-) -> tuple[list[KeyOnDay], list[KeyOnDay]]:
-    """Returns which rows are not on the right lists yet: of due rows, and of touched ones."""
-    due: list[KeyOnDay] = []
-    touched: list[KeyOnDay] = []
-    for key, row in sorted(rows.items()):
-        kept = cached[key]
-        if row.due_day is not None and (kept is None or kept.due_day != row.due_day):
-            due.append((partition_key(key), row.due_day))
-        if row.touched_day is not None and (kept is None or kept.touched_day != row.touched_day):
-            touched.append((partition_key(key), row.touched_day))
-    return due, touched
+        return [stored_key_of(key) for key in keys]

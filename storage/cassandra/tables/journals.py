@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
-from storage.cassandra.cql import Cql
+from storage.cassandra.cql import Cql, Statement, Values
 from storage.cassandra.statements import (
     A_FRAME,
     APPEND,
@@ -29,16 +29,16 @@ from storage.owners import begun_naming, done_with
 PART_BYTES = 64 * 1024  # of a frame in one request
 PARTS_PER_PAGE = 64  # that a read of frames asks for at once, 4 MiB
 _OF_OWNER = 8  # columns of JOURNAL that are those of any owner
-_JOURNAL = 3  # the column that says where the journal lies
+
+Change: TypeAlias = Callable[[JournalRecord | None], JournalRecord | None]  # see storage.owners
 
 
 class CassandraJournals:
-    """Implements `Journals`. `begins` and `has_begun` are called around the begin of each flush."""
+    """Implements `Journals`. begins: does what the store does around the begin of a flush, which it is given."""
 
-    def __init__(self, cql: Cql, begins: Callable[[int], object], has_begun: Callable[[Held, int], object]) -> None:
+    def __init__(self, cql: Cql, begins: Callable[[Held, int, Callable[[], bool]], bool]) -> None:
         self._cql = cql
         self._begins = begins
-        self._has_begun = has_begun
 
     # --- frames ---------------------------------------------------------------------------------------------------
     async def append(self, place: FramePlace, frame: bytes) -> None:
@@ -84,33 +84,24 @@ class CassandraJournals:
 
     def records(self) -> list[JournalRecord]:
         # One read at quorum: each worker asks every other second, and 1,000 serial reads would take it that long.
-        found = [_record_of(row) for row in self._cql.run(JOURNALS) if row[_JOURNAL] in (IN_STORE, EMPTYING)]
-        return sorted(found, key=lambda each: each.record.owner)
+        found = map(_record_of, self._cql.run(JOURNALS))
+        in_store = (each for each in found if each.record.journal in (IN_STORE, EMPTYING))
+        return sorted(in_store, key=lambda each: each.record.owner)
 
     def begin(self, held: Held, previous: int, flush: int, at: int, fold_day: int, frames: str) -> bool:
-        owner = held.owner
-        self._begins(owner)
-        begun = change_record(
-            self._cql,
-            BEGIN_NAMING,
-            (flush, at, previous, fold_day, frames, owner, held.epoch, held.holder, previous),
-            owner,
-            lambda: self.record(owner),
-            lambda stored: begun_naming(stored, held, previous, flush, at, fold_day, frames),
-        )
-        if begun:
-            self._has_begun(held, flush)
-        return begun
+        values = (flush, at, previous, fold_day, frames, held.owner, held.epoch, held.holder, previous)
+
+        def change(stored: JournalRecord | None) -> JournalRecord | None:
+            return begun_naming(stored, held, previous, flush, at, fold_day, frames)
+
+        return self._begins(held, flush, lambda: self._change(held.owner, change, BEGIN_NAMING, values))
 
     def done(self, held: Held, flush: int) -> bool:
-        return change_record(
-            self._cql,
-            DONE,
-            (flush, held.owner, held.epoch, held.holder, flush),
-            held.owner,
-            lambda: self.record(held.owner),
-            lambda stored: done_with(stored, held, flush),
-        )
+        values = (flush, held.owner, held.epoch, held.holder, flush)
+        return self._change(held.owner, lambda stored: done_with(stored, held, flush), DONE, values)
+
+    def _change(self, owner: int, change: Change, update: Statement, values: Values) -> bool:
+        return change_record(self._cql, update, values, owner, lambda: self.record(owner), change)
 
     # --- beats ------------------------------------------------------------------------------------------------------
     def beat(self, holder: str, count: int) -> None:

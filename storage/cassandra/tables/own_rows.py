@@ -12,8 +12,7 @@ from threading import Lock
 from clickcurve.keys import breakdown_of, counts_key, is_breakdown
 from storage.cassandra.cql import Cql
 from storage.cassandra.partitions import (
-    breakdowns_in,
-    counts_in,
+    both_of_rows,
     link_of_rows,
     partition_of,
     stored_key_of,
@@ -21,7 +20,7 @@ from storage.cassandra.partitions import (
 )
 from storage.cassandra.row_cache import CachedRow, RowCache
 from storage.cassandra.statements import LOAD_OWN, LOAD_OWN_BY
-from storage.cassandra.tables.day_index import DayIndex, not_listed
+from storage.cassandra.tables.day_index import DayIndex
 from storage.cassandra.tables.erasures import Erasures
 from storage.contract import Held, OwnRow, SavedRow, StoredLink
 
@@ -78,9 +77,10 @@ class OwnRows:
         counts, both = self._cql.run_all(work)
         yield from zip(plain, map(link_of_rows, counts), strict=True)
         for key, rows in zip(breakdown_keys, both, strict=True):
-            yield key, link_of_rows(breakdowns_in(rows))
+            counts_beside, breakdown = both_of_rows(rows)
+            yield key, breakdown
             if counts_key(key) in wanted:
-                yield counts_key(key), link_of_rows(counts_in(rows))
+                yield counts_key(key), counts_beside
 
     def _look_for_erasures(self, owner: int) -> None:
         """Drops cached rows of links that were erased; once in each flush, before its first row."""
@@ -98,8 +98,7 @@ class OwnRows:
     def send(self, held: Held, stamp: int, rows: Mapping[str, SavedRow]) -> Callable[[], None]:
         """Sends these rows, after listing them by day; returns what waits until they are durable, or raises."""
         before = {key: self._take_from_cache(held.owner, key) for key in rows}
-        due, touched = not_listed(rows, before)
-        self._days.note(held.owner, held.epoch, stamp, due, touched)  # before the rows: each that is there is listed
+        self._days.note(held, stamp, rows, before)  # before the rows: each that is there is listed
         written = self._cql.send_all(list(writes_of(rows, stamp, held.owner)))
 
         def ended() -> None:
@@ -129,6 +128,7 @@ class OwnRows:
                 erased_at.pop(row, None)
 
     def drop_owner(self, owner: int) -> None:
+        self.flush_begins(owner)
         self._cache.drop_owner(owner)
 
     def measures(self) -> dict[str, float]:

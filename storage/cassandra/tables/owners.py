@@ -14,8 +14,8 @@ from typing import TypeVar
 from clickcurve.buckets.errors import StoreUnavailable
 from storage.cassandra.cql import Cql, Statement, Values
 from storage.cassandra.statements import BEGIN, CLAIM, CLOSE, CREATE_OWNER, OWNER, OWNER_NUMBERS
-from storage.contract import FINAL, OPEN, Held, OwnerRecord
-from storage.owners import begun, check_fence, claim_condition, claimed, claimed_to_rewrite, closed
+from storage.contract import Held, OwnerRecord
+from storage.owners import begun, claim_condition, claimed, closed, never_claimed
 
 ATTEMPTS = 5  # of an update that changed nothing though it could have
 
@@ -35,36 +35,26 @@ class OwnersTable:
         rows = self._cql.run(OWNER, (owner,))
         return OwnerRecord(*rows[0]) if rows else None
 
-    def check_fence(self, held: Held, flush: int) -> None:
-        """Raises OwnerFenced unless `held` may write this flush now."""
-        check_fence(held, flush, self.get(held.owner))
-
     def create(self, record: OwnerRecord) -> bool:
         def change(stored: OwnerRecord | None) -> OwnerRecord | None:
             return record if stored in (None, record) else None
 
         return self._change(record.owner, change, CREATE_OWNER, astuple(record))
 
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+    def claim(self, before: OwnerRecord, after: OwnerRecord, rewrites: bool) -> bool:
         tried = False
 
         def change(stored: OwnerRecord | None) -> OwnerRecord | None:
             nonlocal tried
             # A final record stays. But this claim may make it final: after an attempt, `after` may be its work.
             may_be_ours, tried = tried and stored == after, True
-            return after if may_be_ours else claimed(stored, before, after)
+            return after if may_be_ours else claimed(stored, before, after, rewrites)
 
-        values = (*_claimed_values(after), before.owner, *claim_condition(before))
-        # A condition cannot say that a final record stays, nor whose work a final one is that equals `after`.
-        read_first = before.state in FINAL or after.state in FINAL
+        _, *claimed_values = astuple(after)
+        # A condition cannot say which states stay, nor whose work a record in one of them is that equals `after`.
+        read_first = not {before.state, after.state}.isdisjoint(never_claimed(rewrites))
+        values = (*claimed_values, before.owner, *claim_condition(before))
         return self._change(before.owner, change, CLAIM, values, read_first)
-
-    def claim_to_rewrite(self, before: OwnerRecord, after: OwnerRecord) -> bool:
-        values = (*_claimed_values(after), before.owner, *claim_condition(before))
-        read_first = before.state == OPEN  # which a condition would fulfil
-        return self._change(
-            before.owner, lambda stored: claimed_to_rewrite(stored, before, after), CLAIM, values, read_first
-        )
 
     def begin(self, held: Held, previous: int, flush: int, at: int) -> bool:
         values = (flush, at, held.owner, held.epoch, held.holder, previous)
@@ -91,24 +81,12 @@ def change_record(
 
     Returns whether it is made. Raises StoreUnavailable.
     """
-
-    def is_done() -> bool | None:
-        """Returns False if it is refused, None if it is still to be made."""
-        stored = look()
-        after = change(stored)
-        return False if after is None else True if after == stored else None
-
-    for attempt in range(ATTEMPTS):
-        done = is_done() if attempt or read_first else None
-        if done is not None:
-            return done
-        if cql.apply_if(update, values, attempt):
+    for attempt in range(ATTEMPTS + 1):
+        if attempt or read_first:
+            stored = look()
+            after = change(stored)
+            if after is None or after == stored:
+                return after is not None
+        if attempt < ATTEMPTS and cql.apply_if(update, values, attempt):
             return True
-    done = is_done()
-    if done is None:
-        raise StoreUnavailable(f"the record of owner {owner} could not be changed in {ATTEMPTS} attempts")
-    return done
-
-
-def _claimed_values(after: OwnerRecord) -> Values:
-    return after.epoch, after.holder, after.journal, after.place, after.state, after.begun, after.begun_at
+    raise StoreUnavailable(f"the record of owner {owner} could not be changed in {ATTEMPTS} attempts")

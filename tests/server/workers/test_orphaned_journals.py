@@ -34,10 +34,10 @@ class Readable(MemoryStore):
 
     up = True
 
-    def claim(self, before: OwnerRecord, after: OwnerRecord) -> bool:
+    def claim(self, before: OwnerRecord, after: OwnerRecord, *, rewrites: bool = False) -> bool:
         if not self.up:
             raise StoreUnavailable("no quorum")
-        return super().claim(before, after)
+        return super().claim(before, after, rewrites=rewrites)
 
     def begin(self, held: Held, previous: int, flush: int, now: int) -> bool:
         if not self.up:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
-from storage.cassandra.cql import Rows, Statement, Values
-from storage.cassandra.requests import Counters, Requests
+from storage.cassandra.cql import Rows, Values
+from storage.cassandra.requests import Counters, Request, Requests
 
 
 class Late(Exception):
@@ -46,19 +46,17 @@ class Driver:
     """`answers`, if given, answers each request at once, in a thread of its own."""
 
     def __init__(self, answers: Callable[[Pending], None] | None = None) -> None:
-        self.counters = Counters("store_requests_total", "store_unknown_total")
+        self.counters = Counters()
         self.sent: list[Pending] = []
         self.answers = answers
         self._lock = threading.Lock()
         self.under_way = self.most_under_way = 0
         self.broken: Exception | None = None
 
-    def send(
-        self, statement: Statement, values: Values, size: int | None, state: bytes | None, attempt: int
-    ) -> Pending:
+    def send(self, request: Request) -> Pending:
         if self.broken is not None:
             raise self.broken
-        pending = Pending(values, size, state, attempt)
+        pending = Pending(request.values, request.size, request.state, request.attempt)
         with self._lock:
             self.sent.append(pending)
             self.under_way += 1

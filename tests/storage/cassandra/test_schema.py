@@ -13,7 +13,8 @@ from cassandra import OperationTimedOut
 from clickcurve.buckets.errors import StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from storage.cassandra import schema as schema
-from storage.cassandra.cql import Rows, Statement
+from storage.cassandra.cql import Rows
+from storage.cassandra.requests import Request
 from storage.cassandra.schema import TABLES
 from storage.cassandra.session import Session, connect
 from storage.cassandra.statements import STATEMENTS
@@ -261,8 +262,8 @@ def test_notes_whose_outcome_nobody_knows_are_made_again(made: Session) -> None:
     class Lost(Changed):
         lost = 0
 
-        def send(self, statement: Statement, *request: Any) -> Any:
-            sent = self._session.send(statement, *request)
+        def send(self, request: Request) -> Any:
+            sent = self._session.send(request)
             self.lost += 1
             if self.lost % 2:
                 sent.result()
@@ -273,7 +274,7 @@ def test_notes_whose_outcome_nobody_knows_are_made_again(made: Session) -> None:
     assert sentences(made) == []
 
     class Never(Changed):
-        def send(self, statement: Statement, *request: Any) -> Any:
+        def send(self, request: Request) -> Any:
             raise OperationTimedOut
 
     with pytest.raises(StoreUnavailable, match="run it again"):

@@ -85,7 +85,9 @@ def test_a_read_only_store_reads_what_a_killed_writer_left_in_the_wal(path: Path
 
 
 def test_a_long_transaction_of_another_process_is_waited_for(path: Path, start: Start) -> None:
-    with opened(path, busy_s=30) as store, opened(path, busy_s=0) as hasty:
+    with opened(path) as store, opened(path) as hasty:
+        for each, wait_ms in (store, 30_000), (hasty, 0):
+            each._connections.open().worker.execute(f"PRAGMA busy_timeout = {wait_ms}")
         held = in_flush(store)
         other = start("hold", path)
         with pytest.raises(StoreUnavailable, match="BUSY"):

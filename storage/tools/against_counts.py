@@ -1,8 +1,8 @@
-"""Checks breakdowns: their own laws, and that none records more hits than there are.
+"""Checks of breakdowns, and of what was called bots, against the rows of counts that they belong to.
 
 For each owner a link's breakdown records no more than its row of counts has, bucket by bucket, and the breakdown of all
 links no less than those of the links together. Less is no fault: most hits may say nothing, and what erased links
-said stays in all links.
+said stays in all links. What was called bots is never less than nothing, nor more than was counted.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from collections.abc import Iterator, Mapping
 
 from clickcurve.buckets.breakdowns.breakdown import WIDEST, Breakdown
 from clickcurve.buckets.breakdowns.check import check_against_counts, check_breakdown
+from clickcurve.buckets.breakdowns.disavow import spans_of
 from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.ranges import Bots, between
+from clickcurve.buckets.row import Row, fold, merge
 from clickcurve.keys import ALL_LINKS, counts_key, link_of
 from storage.contract import StoredLink
 
@@ -75,3 +78,24 @@ def _recorded(row: Breakdown) -> dict[str, int]:
         name: sum(bucket.recorded() for tier in tiers for bucket in tier.values())
         for name, tiers in row.dimensions.items()
     }
+
+
+def check_disavowed(moved: StoredLink, counts: StoredLink, ladder: Ladder) -> list[str]:
+    """Returns the buckets in which the sum of owners' corrections cannot be; [] = none. counts: read after `moved`."""
+    try:
+        called, counted = _sum_of(moved, ladder), _sum_of(counts, ladder)
+    except RowCorrupt:
+        return []  # which is said of that row
+    day = max(called.fold_day, counted.fold_day)
+    called, counted = fold(called, day, ladder), fold(counted, day, ladder)
+    broken = []
+    for start, end, hits in spans_of(called, day, ladder):
+        (people,) = between(counted, (start, end), Bots.exclude)
+        if not 0 <= hits <= people:
+            broken.append(f"{hits} hits in [{start}, {end}) are called bots, of {people} that were counted as people's")
+    return broken
+
+
+def _sum_of(link: StoredLink, ladder: Ladder) -> Row:
+    rows = [decode(each.data) for each in link.rows]
+    return merge([row for row in rows if row.erased_at >= link.erased_at], ladder)

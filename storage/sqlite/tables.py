@@ -1,4 +1,4 @@
-"""Rows of an SQLite file: looked up by key, walked through in pages, saved.
+"""The tables of an SQLite file: rows are looked up by key, walked through in pages and saved; small tables are read.
 
 A statement takes a fixed number of keys or rows, so that it is prepared once.
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import astuple, replace
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
 from clickcurve.buckets.prefixes import after_prefix
 from clickcurve.keys import BREAKDOWN_KEYS, counts_key, is_breakdown
-from storage.contract import SavedRow, StoredLink, StoredRow
+from storage.contract import OwnerRecord, SavedRow, Source, StoredLink, StoredRow
+from storage.sqlite.file import NOTE
 
 KEYS_PER_QUERY = 100
 MANY = f"({','.join('?' * KEYS_PER_QUERY)})"
@@ -33,8 +34,9 @@ _ERASED = f"SELECT key, at_us FROM erased WHERE key IN {MANY}"
 _ROWS = f"SELECT key, owner, data FROM rows WHERE key IN {MANY} ORDER BY key, owner"
 _WALK = (
     "SELECT key, owner, data, at_us FROM rows LEFT JOIN erased USING (key)"
-    " WHERE key {after} ? AND key < ? ORDER BY key, owner"
+    " WHERE key >= ? AND key < ? ORDER BY key, owner"
 )
+_OWNERS = "SELECT owner, epoch, holder, journal, place, state, begun, begun_at FROM owners"
 END = b""  # any text is less than any blob
 KEYS_PER_LOOK = 20_000
 _LOOK_END = "SELECT key FROM rows WHERE key >= ? AND key < ? ORDER BY key LIMIT 1 OFFSET ?"
@@ -82,12 +84,12 @@ def save_rows(db: sqlite3.Connection, owner: int, rows: Mapping[str, SavedRow]) 
             db.executemany(_SAVE, some)
 
 
-def walk_counts(db: sqlite3.Connection, operator: str, key: str, limit: int) -> list[tuple[str, StoredLink]]:
+def walk_counts(db: sqlite3.Connection, start: str, limit: int) -> list[tuple[str, StoredLink]]:
     """Reads a page of rows of counts: breakdowns lie between two of them, all in one place, and are not looked at."""
     first, beyond = BREAKDOWN_KEYS
-    page = walk(db, operator, key, limit, first) if key < first else []
+    page = walk(db, start, limit, first) if start < first else []
     if len(page) < limit:
-        page += walk(db, *((operator, key) if key >= beyond else (">=", beyond)), limit - len(page))
+        page += walk(db, max(start, beyond), limit - len(page))
     return page
 
 
@@ -110,12 +112,10 @@ def keys_containing(
     return matching, last
 
 
-def walk(
-    db: sqlite3.Connection, operator: str, key: str, limit: int, before: str | bytes = END
-) -> list[tuple[str, StoredLink]]:
+def walk(db: sqlite3.Connection, start: str, limit: int, before: str | bytes = END) -> list[tuple[str, StoredLink]]:
     """Reads a page and no more: the rows come one by one, and what the cursor sees ends with it."""
     links: list[tuple[str, StoredLink]] = []
-    with closing(db.execute(_WALK.format(after=operator), (key, before))) as cursor:
+    with closing(db.execute(_WALK, (start, before))) as cursor:
         for key, rows_of_key in groupby(cursor, itemgetter(0)):
             if len(links) == limit:
                 break
@@ -133,5 +133,34 @@ def count_rows(db: sqlite3.Connection, breakdowns: bool) -> int:
     return int(rows - of_breakdowns)
 
 
-def operator_after(after: str | None) -> str:
-    return ">=" if after is None else ">"
+# --- owners, sources, notes -----------------------------------------------------------------------------------------
+def owner_records(db: sqlite3.Connection) -> list[OwnerRecord]:
+    return [OwnerRecord(*record) for record in db.execute(f"{_OWNERS} ORDER BY owner")]
+
+
+def owner_record(db: sqlite3.Connection, owner: int) -> OwnerRecord | None:
+    record = db.execute(f"{_OWNERS} WHERE owner = ?", (owner,)).fetchone()
+    return OwnerRecord(*record) if record is not None else None
+
+
+def source_of(db: sqlite3.Connection, source: str) -> Source | None:
+    row = db.execute("SELECT owner, position, tail, epoch FROM sources WHERE source = ?", (source,)).fetchone()
+    return Source(*row) if row is not None else None
+
+
+def put_source(db: sqlite3.Connection, name: str, source: Source | None) -> None:
+    if source is not None:
+        query = "REPLACE INTO sources (source, owner, position, tail, epoch) VALUES (?, ?, ?, ?, ?)"
+        db.execute(query, (name, *astuple(source)))
+
+
+def notes_of(db: sqlite3.Connection, prefix: str = "") -> dict[str, str]:
+    """Returns the notes whose names begin with a prefix; the names of all others are not looked at."""
+    first = NOTE + prefix
+    rows = db.execute("SELECT name, value FROM meta WHERE name >= ? AND name < ?", (first, after_prefix(first)))
+    return {name.removeprefix(NOTE): value for name, value in rows}
+
+
+def noted_in(db: sqlite3.Connection, name: str) -> str | None:
+    (value,) = db.execute("SELECT value FROM meta WHERE name = ?", (NOTE + name,)).fetchone() or (None,)
+    return value
