@@ -21,8 +21,8 @@ from threading import Lock
 from typing import NamedTuple, TypeAlias
 
 from clickcurve.limiter.backend import Question, Settled, lapses_us
-from clickcurve.limiter.backends.memory_budget import MemoryBudget
-from clickcurve.limiter.backends.meters import METERS, Meter
+from clickcurve.limiter.backends.meter import MemoryBudget, Meter
+from clickcurve.limiter.backends.meters import METERS
 from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule
