@@ -19,7 +19,8 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, ParamSpec, TypeVar
 
-from clickcurve.limiter.backend import AsyncBackend, Immediate, Settled
+from clickcurve.limiter.backend import AsyncBackend, Settled
+from clickcurve.limiter.backends.forms import Immediate
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision, LimitReached, combine_quotas
 from clickcurve.limiter.events import (

@@ -20,9 +20,9 @@ from inspect import iscoroutinefunction
 from typing import ParamSpec, TypeVar
 
 from clickcurve.limiter.async_limiter import AsyncLimiter
-from clickcurve.limiter.backend import Backend, Immediate
+from clickcurve.limiter.backend import Backend
+from clickcurve.limiter.backends.forms import Immediate, blocking
 from clickcurve.limiter.backends.memory import MemoryBackend
-from clickcurve.limiter.blocking import blocking
 from clickcurve.limiter.decision import Decision, LimitReached, combine_quotas
 from clickcurve.limiter.events import Attempt, CallerListener, Clock, Features, Listener
 from clickcurve.limiter.rule import ALL, IMPLIED, Rule

@@ -22,12 +22,12 @@ from typing import Protocol, TypeVar
 from redis.exceptions import MovedError
 
 from clickcurve.buckets.errors import BackendUnavailable, SettingInvalid
-from clickcurve.limiter.backend import AsyncBackend, Immediate, Question, Settled
+from clickcurve.limiter.backend import AsyncBackend, Question, Settled
 from clickcurve.limiter.backends.connections.redis_address import ClusterAddress, join_address
 from clickcurve.limiter.backends.connections.redis_socket import Answer
+from clickcurve.limiter.backends.forms import Immediate, blocking
 from clickcurve.limiter.backends.redis import MAX_ASKED, MAX_CONNECTIONS, TIMEOUT_S, AsyncRedisBackend, RedisBackend
 from clickcurve.limiter.backends.redis_scripts import PREFIX, command
-from clickcurve.limiter.blocking import blocking
 from clickcurve.limiter.key import tag_digits
 from clickcurve.limiter.quota import Quota
 
