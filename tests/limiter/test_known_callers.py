@@ -11,7 +11,7 @@ from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.http.headers import fields
 from clickcurve.limiter.http.middleware import RateLimit
 from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.replay.replay import Replay, rules_of
+from clickcurve.limiter.replay import Replay, rules_of
 from clickcurve.limiter.rule import parse_rules
 from tests.limiter.given import T
 from tests.limiter.http.asgi import ask, statuses
