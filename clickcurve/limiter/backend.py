@@ -38,15 +38,13 @@ from clickcurve.limiter.rule import Rule
 class Question(NamedTuple):
     """The question whether a hit may pass.
 
-    keys: one for each rule; overflow: what keys to use instead begin with, where there is no room for a new one.
-    at_us: epoch microseconds; None asks a backend that `keeps_time` for its own clock.
+    keys: one for each rule. at_us: epoch microseconds; None asks a backend that `keeps_time` for its own clock.
     take: charge it if it is admitted. explain: fill `pieces` and `callers`. caller: the name that a `list` remembers.
     reservation: the token under which it can be settled later.
     """
 
     rules: tuple[Rule, ...]
     keys: tuple[str, ...]
-    overflow: tuple[str, ...]
     cost: int = 1
     at_us: int | None = None
     take: bool = True

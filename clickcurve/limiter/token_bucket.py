@@ -59,15 +59,11 @@ def flow_of(limit: int, window_s: int, burst: int) -> Flow:
 
 def drops_at(flow: Flow, drops: int, seen_us: int, at_us: int) -> int:
     """Returns the drops at at_us of a bucket that had `drops` at seen_us; `drops` if seen_us is later."""
-    if at_us <= seen_us:
-        return drops
-    tick_us, gain, _, full, _, _ = flow
-    drops += (at_us // tick_us - seen_us // tick_us) * gain
-    return full if drops > full else drops
+    return levels_at((flow,), (drops,), seen_us, at_us)[0]
 
 
 def levels_at(flows: Sequence[Flow], levels: Sequence[int], seen_us: int, at_us: int) -> list[int]:
-    """Returns what `drops_at` does, of each bucket. Written out: every hit calls it."""
+    """Returns what `drops_at` does, of each bucket."""
     if at_us <= seen_us:
         return list(levels)
     return [

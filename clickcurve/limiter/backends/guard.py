@@ -188,7 +188,6 @@ class AsyncGuarded(Around[AsyncBackend]):
             asked = question._replace(
                 rules=tuple(rules[n] for n in locally),
                 keys=tuple(question.keys[n] for n in locally),
-                overflow=tuple(question.overflow[n] for n in locally),
                 at_us=at_us,
                 take=question.take and not refused,
             )

@@ -143,7 +143,7 @@ class ScriptCodec:
 
     def encode_question(self, question: Question) -> bytes:
         """Returns the call of the script that decides."""
-        rules, keys, _, _, _, _, _, caller, reservation = question
+        rules, keys, _, _, _, _, caller, reservation = question
         plan = self.plan(rules)
         if len(keys) == 1 and reservation is None and not caller and len(plan.parts[0]) == 1:
             key = (self._prefix + keys[0]).encode()
