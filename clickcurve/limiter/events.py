@@ -120,11 +120,9 @@ class Events:
 
         ParameterInvalid where each rule is skipped for want of a feature; where one is by `unless`, none may be left.
         """
-        event = self[name]
-        return self.narrow(event, features) if event.may_skip else event
-
-    def narrow(self, event: Event, features: Features) -> Event:
-        """Returns what `of` does, of an event at hand."""
+        event = self._by_name.get(name) or self[name]
+        if not event.may_skip:
+            return event
         spared = [any(map(features.get, rule.unless)) for rule in event.rules]
         given = [
             not rule.optional or bool(keys.given(features)) for rule, keys in zip(event.rules, event.keys, strict=True)
@@ -230,7 +228,7 @@ class Events:
     def _some_rules(self, event: Event, numbers: tuple[int, ...]) -> Event:
         if not numbers:
             return replace(event, rules=(), keys=(), remembers=None, callers=(), subsets={})
-        return replace(self._event(event.name, tuple(event.rules[n] for n in numbers)), may_skip=False)
+        return self._event(event.name, tuple(event.rules[n] for n in numbers))
 
 
 def check_cost(cost: object) -> None:
