@@ -33,7 +33,7 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 from clickcurve.keys import link_subject
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backends.connections.redis_socket import RedisSocket
-from clickcurve.limiter.blocking import blocking
+from clickcurve.limiter.backends.forms import blocking
 from clickcurve.limiter.limiter import Limiter
 from ingest.batch import Batch
 from ingest.imports.access_log import AccessLog

@@ -23,7 +23,7 @@ async_limiter    the verbs, for event loops
 limiter          the same verbs, for threads
 wait_queue       queues of callers that wait until their hit fits
 http/            middleware, a FastAPI dependency, the decision service, headers, addresses
-replay/          what rules would have done with lines of the past
+replay           what rules would have done with lines of the past
 history          what was asked and admitted, minute by minute, until it is taken to be kept
 
 No clock but the default of a parameter, and no input or output but a backend's own.
@@ -37,10 +37,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from clickcurve.buckets.errors import BackendUnavailable, EventUnknown, ParameterInvalid, RuleInvalid
     from clickcurve.limiter.async_limiter import AsyncLimiter
-    from clickcurve.limiter.backend import AsyncBackend, Backend, Immediate, Question, Settled
+    from clickcurve.limiter.backend import AsyncBackend, Backend, Question, Settled
+    from clickcurve.limiter.backends.forms import Immediate, Threaded
     from clickcurve.limiter.backends.guard import AsyncGuarded, Guarded, Patience
     from clickcurve.limiter.backends.memory import MemoryBackend
-    from clickcurve.limiter.backends.threaded import Threaded
     from clickcurve.limiter.decision import Decision, LimitReached
     from clickcurve.limiter.events import Attempt
     from clickcurve.limiter.limiter import Limiter
@@ -51,10 +51,10 @@ else:
     _HOMES = {
         "clickcurve.buckets.errors": ("BackendUnavailable", "EventUnknown", "ParameterInvalid", "RuleInvalid"),
         "clickcurve.limiter.async_limiter": ("AsyncLimiter",),
-        "clickcurve.limiter.backend": ("AsyncBackend", "Backend", "Immediate", "Question", "Settled"),
+        "clickcurve.limiter.backend": ("AsyncBackend", "Backend", "Question", "Settled"),
+        "clickcurve.limiter.backends.forms": ("Immediate", "Threaded"),
         "clickcurve.limiter.backends.guard": ("AsyncGuarded", "Guarded", "Patience"),
         "clickcurve.limiter.backends.memory": ("MemoryBackend",),
-        "clickcurve.limiter.backends.threaded": ("Threaded",),
         "clickcurve.limiter.decision": ("Decision", "LimitReached"),
         "clickcurve.limiter.events": ("Attempt",),
         "clickcurve.limiter.limiter": ("Limiter",),

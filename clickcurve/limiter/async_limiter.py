@@ -19,7 +19,8 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, ParamSpec, TypeVar
 
-from clickcurve.limiter.backend import AsyncBackend, Immediate, Settled
+from clickcurve.limiter.backend import AsyncBackend, Settled
+from clickcurve.limiter.backends.forms import Immediate
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision, LimitReached, combine_quotas
 from clickcurve.limiter.events import (
@@ -165,14 +166,15 @@ class AsyncLimiter:
         Refuses at once if the wait would exceed wait_s, or if max_waiting callers already wait.
         """
         rules_of_event = self.events.of(event, features)
-        if not rules_of_event.rules:
-            return self.events.without_rules(rules_of_event, None)
 
         async def ask(take: bool) -> Decision:
             return await self._decide(rules_of_event, features, cost, None, take, False, caller)
 
-        keys = self.events.question(rules_of_event, features, cost, None).keys
-        decision = await self._queues.wait(keys, wait_s, self.events.timer, ask)
+        if rules_of_event.rules:
+            keys = self.events.question(rules_of_event, features, cost, None).keys
+            decision = await self._queues.wait(keys, wait_s, self.events.timer, ask)
+        else:
+            decision = await ask(True)
         self.events.report(rules_of_event, features, cost, decision)
         return decision
 

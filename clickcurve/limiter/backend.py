@@ -19,7 +19,7 @@ Two forms, which differ only in the word await:
 - `Backend`, for programs of threads: its methods may block.
 - `AsyncBackend`, for programs of an event loop: its methods must not.
 
-`Limiter` and `AsyncLimiter` put the same questions; `Immediate` lends a backend that never blocks to the second.
+`Limiter` and `AsyncLimiter` put the same questions; `backends.forms` makes one form of the other.
 
 Errors: `BackendUnavailable` when no answer came, or none in time; no error of a driver leaves a backend. A question
 that failed may or may not have been charged; no backend sends it again by itself, since it might count twice.
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule
@@ -38,15 +38,13 @@ from clickcurve.limiter.rule import Rule
 class Question(NamedTuple):
     """The question whether a hit may pass.
 
-    keys: one for each rule; overflow: what keys to use instead begin with, where there is no room for a new one.
-    at_us: epoch microseconds; None asks a backend that `keeps_time` for its own clock.
+    keys: one for each rule. at_us: epoch microseconds; None asks a backend that `keeps_time` for its own clock.
     take: charge it if it is admitted. explain: fill `pieces` and `callers`. caller: the name that a `list` remembers.
     reservation: the token under which it can be settled later.
     """
 
     rules: tuple[Rule, ...]
     keys: tuple[str, ...]
-    overflow: tuple[str, ...]
     cost: int = 1
     at_us: int | None = None
     take: bool = True
@@ -126,43 +124,6 @@ class AsyncBackend(Protocol):
     def measures(self) -> Mapping[str, float]: ...
 
     async def close(self) -> None: ...
-
-
-Wrapped = TypeVar("Wrapped", bound=Backend | AsyncBackend)
-
-
-class Around(Generic[Wrapped]):
-    """Another form of a backend: what nobody waits for is the backend's own."""
-
-    def __init__(self, backend: Wrapped) -> None:
-        self._backend = backend
-
-    @property
-    def keeps_time(self) -> bool:
-        return self._backend.keeps_time
-
-    @property
-    def server_of(self) -> Callable[[str], str] | None:
-        return self._backend.server_of
-
-    def measures(self) -> Mapping[str, float]:
-        return self._backend.measures()
-
-
-class Immediate(Around[Backend]):
-    """A backend that never blocks, such as memory, in the form that an event loop awaits."""
-
-    async def decide(self, question: Question) -> Sequence[Quota]:
-        return self._backend.decide(question)
-
-    async def settle(self, reservation: str, keep: int | None, at_us: int | None) -> Settled:
-        return self._backend.settle(reservation, keep, at_us)
-
-    async def reset(self, question: Question) -> None:
-        self._backend.reset(question)
-
-    async def close(self) -> None:
-        self._backend.close()
 
 
 def lapses_us(rules: Sequence[Rule], at_us: int) -> int:

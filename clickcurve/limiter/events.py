@@ -45,7 +45,6 @@ class Event:
     name: str
     rules: tuple[Rule, ...]
     keys: tuple[KeyMaker, ...]
-    overflow: tuple[str, ...]
     backend: str
     clock: Clock | None = field(compare=False)
     remembers: KeyMaker | None
@@ -121,13 +120,13 @@ class Events:
 
         ParameterInvalid where each rule is skipped for want of a feature; where one is by `unless`, none may be left.
         """
-        event = self[name]
-        return self.narrow(event, features) if event.may_skip else event
-
-    def narrow(self, event: Event, features: Features) -> Event:
-        """Returns what `of` does, of an event at hand."""
+        event = self._by_name.get(name) or self[name]
+        if not event.may_skip:
+            return event
         spared = [any(map(features.get, rule.unless)) for rule in event.rules]
-        given = [not rule.optional or keys.knows(features) for rule, keys in zip(event.rules, event.keys, strict=True)]
+        given = [
+            not rule.optional or bool(keys.given(features)) for rule, keys in zip(event.rules, event.keys, strict=True)
+        ]
         left = tuple(n for n in range(len(event.rules)) if given[n] and not spared[n])
         if not left and not any(spared):
             event.keys[0].key(features)  # raises what is missing
@@ -168,10 +167,10 @@ class Events:
             check_cost(cost)
         if event.remembers is not None:
             caller = (caller or event.remembers.caller(features))[:MAX_CALLER_CHARS]
-        rules, keys, overflow = event.rules, event.keys, event.overflow
+        rules, keys = event.rules, event.keys
         named = (keys[0].key(features),) if len(keys) == 1 else tuple([each.key(features) for each in keys])
         at_us = int(event.clock() * SECOND_US) if now is None and event.clock is not None else self.at_us(event, now)
-        return new(Question, (rules, named, overflow, cost, at_us, take, explain, caller or "", reservation))
+        return new(Question, (rules, named, cost, at_us, take, explain, caller or "", reservation))
 
     def report(self, event: Event, features: Features, cost: int, decision: Decision) -> None:
         """Passes a decision to the listeners."""
@@ -220,19 +219,16 @@ class Events:
         for each, rule in zip(keys, rules, strict=True):
             if rule.history == "callers" and self._caller_listener is not None:
                 callers.setdefault(rule.by, each)
-        overflow = tuple(each.overflow for each in keys)
         may_skip = any(rule.optional or rule.unless for rule in rules)
         clock = None if self._backends[backend].keeps_time else self._clock
         remembers = lists[0] if lists else None
         is_reported = self._listener is not None or bool(callers)
-        return Event(
-            name, rules, keys, overflow, backend, clock, remembers, tuple(callers.values()), is_reported, may_skip
-        )
+        return Event(name, rules, keys, backend, clock, remembers, tuple(callers.values()), is_reported, may_skip)
 
     def _some_rules(self, event: Event, numbers: tuple[int, ...]) -> Event:
         if not numbers:
-            return replace(event, rules=(), keys=(), overflow=(), remembers=None, callers=(), subsets={})
-        return replace(self._event(event.name, tuple(event.rules[n] for n in numbers)), may_skip=False)
+            return replace(event, rules=(), keys=(), remembers=None, callers=(), subsets={})
+        return self._event(event.name, tuple(event.rules[n] for n in numbers))
 
 
 def check_cost(cost: object) -> None:

@@ -46,14 +46,13 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyMaker:
-    """Makes the keys of one rule. overflow: what those begin with that callers share without room for theirs.
+    """Makes the keys of one rule.
 
     is_tagged: keys begin with the tag of their caller, in braces: on a Redis Cluster those of one tag lie on one node.
     """
 
     event: str
     choices: tuple[Choice, ...]
-    overflow: str
     is_tagged: bool = False
 
     def key(self, features: Mapping[str, str]) -> str:
@@ -86,23 +85,17 @@ class KeyMaker:
             f"the event {self.event} needs {wanted}", field=self.choices[0].first, rule="text that is not empty"
         )
 
-    def knows(self, features: Mapping[str, str]) -> bool:
-        """Returns whether some alternative's features are all given."""
-        return any(all(features.get(name) for name in choice.names) for choice in self.choices)
+    def given(self, features: Mapping[str, str]) -> tuple[str, ...]:
+        """Returns the names of the first alternative of which all features are given; () if there is none."""
+        return next((choice.names for choice in self.choices if all(map(features.get, choice.names))), ())
 
     def caller(self, features: Mapping[str, str]) -> str:
         """Returns the values that the key is made of, to be read by people."""
-        for choice in self.choices:
-            if all(features.get(name) for name in choice.names):
-                return " ".join(str(features[name]) for name in choice.names)
-        return ""
+        return " ".join(str(features[name]) for name in self.given(features))
 
     def identity(self, features: Mapping[str, str]) -> str:
         """Returns the caller's identity (`identity_of`), which does not depend on the rule or how it counts."""
-        for choice in self.choices:
-            if all(features.get(name) for name in choice.names):
-                return identity_of({name: features[name] for name in choice.names})
-        return ""
+        return identity_of({name: features[name] for name in self.given(features)})
 
     def _not_text(self, names: Iterable[str], features: Mapping[str, str]) -> ParameterInvalid:
         name = next((name for name in names if not isinstance(features[name], str)), "")
@@ -133,11 +126,20 @@ def tag_digits(name: str) -> str:
 
 def key_maker(rule: Rule, is_tagged: bool = False) -> KeyMaker:
     """Returns what makes the keys of this rule; equal for rules that go on from each other's counts."""
-    head = part(rule.event) + part(rule.name) + part(rule.kept_as)
+    head = _head(rule)
     choices = tuple(
         Choice(names[0], names[1:], head + part(str(len(names))) + "".join(map(part, names))) for names in rule.by
     )
-    return KeyMaker(rule.event, choices, head + part("overflow"), is_tagged)
+    return KeyMaker(rule.event, choices, is_tagged)
+
+
+def shared_key(rule: Rule, number: int) -> str:
+    """Returns one of the keys that callers share where there is no room for their own."""
+    return f"{_head(rule)}{part('overflow')}{number}"
+
+
+def _head(rule: Rule) -> str:
+    return part(rule.event) + part(rule.name) + part(rule.kept_as)
 
 
 def identity_of(caller: Mapping[str, str]) -> str:

@@ -57,13 +57,12 @@ class Quota(NamedTuple):
     more_at: int = 0
 
 
-def longest(refusals: Sequence[Quota]) -> Quota:
-    """Returns the refusal with the longest wait; of equal ones that of the tightest rate."""
-    return refusals[0] if len(refusals) == 1 else max(refusals, key=by_wait)
-
-
-def tightest(quotas: Sequence[Quota]) -> Quota:
-    return min(quotas, key=by_room)
+def deciding(quotas: Sequence[Quota]) -> Quota:
+    """Returns the quota of the rate that matters: of the refusals that with the longest wait, else the tightest."""
+    if len(quotas) == 1:
+        return quotas[0]
+    refusals = [quota for quota in quotas if not quota.fits]
+    return max(refusals, key=by_wait) if refusals else min(quotas, key=by_room)
 
 
 def by_room(quota: Quota) -> tuple[int, int, int, int]:

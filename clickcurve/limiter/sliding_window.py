@@ -23,10 +23,11 @@ fine buckets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from clickcurve.buckets.cover import Run, cover
-from clickcurve.limiter.quota import Piece, Quota, new, pause_s
+from clickcurve.limiter.quota import Piece, Quota, deciding, new, pause_s
 from clickcurve.limiter.rule import FINE_BELOW_S, Reach, Rule
 
 # How long fine buckets are kept: as long as any window that needs them.
@@ -61,36 +62,57 @@ def life_s(rule: Rule, width: int) -> int:
     return rule.ttl_s + width // rule.ticks_s
 
 
-def admitted_quota(
-    rule: Rule, reach: Reach, bounds: tuple[int, int], added: int, newest: int, tick: int, passes_at: int
-) -> Quota:
-    """Returns the quota of a hit that fits.
+class Counted(NamedTuple):
+    """What counts under one rate at a moment.
 
-    bounds: those without it. added: what it adds. newest: the tick of the newest hit that counts. passes_at: that from
-    which one more fits, where nothing is left; else 0.
+    used: hits that are held against the limit. other: the other end of the bound. start: of the bucket with which
+    enough of them leave for a hit to fit, or one, where that hit takes the last place; else it means nothing.
     """
-    at_least, at_most = bounds[0] + added, bounds[1] + added
-    used = at_most if rule.is_strict else at_least
-    resets = reset_at(rule, reach, used, newest, tick)
-    left, more_at = reach.limit - used, whole_s(rule, passes_at)
-    return new(Quota, (True, reach.limit, reach.window_s, left, 0.0, resets, at_least, at_most, (), (), False, more_at))
+
+    used: int
+    other: int
+    start: int
 
 
-def refused_quota(
-    rule: Rule, reach: Reach, bounds: tuple[int, int], newest: int, tick: int, at_us: int, passes_at: int | None
+def weigh_rates(rule: Rule, counted: Sequence[Counted], latest: int, at_us: int, cost: int, taking: bool) -> Quota:
+    """Returns the quota of what counts under all rates, after a hit of this cost if it is taken.
+
+    latest: the tick of the latest hit; an earlier time is taken for it.
+    """
+    tick = max(at_us // rule.tick_us, latest)
+    left = [reach.limit - used for reach, (used, _, _) in zip(rule.reaches, counted, strict=True)]
+    least = min(left)
+    if least > (cost if taking else cost - 1):
+        n = left.index(least)
+        return weigh_rate(rule, rule.reaches[n], counted[n], latest, tick, at_us, cost, taking)
+    pairs = zip(rule.reaches, counted, strict=True)
+    return deciding([weigh_rate(rule, reach, each, latest, tick, at_us, cost, taking) for reach, each in pairs])
+
+
+def weigh_rate(
+    rule: Rule, reach: Reach, counted: Counted, latest: int, tick: int, at_us: int, cost: int, taking: bool
 ) -> Quota:
-    """Returns the quota of a hit that one rate refuses until the tick passes_at, or for ever (None)."""
-    used = bounds[rule.is_strict]
-    wait_s = None if passes_at is None else pause_s(at_us, passes_at * rule.tick_us)
-    remaining = reach.limit - used if used < reach.limit else 0  # a limit that was lowered may be exceeded
-    resets = reset_at(rule, reach, used, newest, tick)
-    more_at = whole_s(rule, passes_at or 0)
-    return new(Quota, (False, reach.limit, reach.window_s, remaining, wait_s, resets, *bounds, (), (), False, more_at))
-
-
-def reset_at(rule: Rule, reach: Reach, used: int, newest: int, tick: int) -> int:
-    """Returns the second, rounded up, at which every hit up to `newest` has stopped counting."""
-    return whole_s(rule, bucket_start(newest, reach.edge) + reach.decided) if used else tick // rule.ticks_s
+    """Returns what `weigh_rates` does, of one rate. tick: the present one, `latest` or after."""
+    used, other, start = counted
+    limit, window_s, edge, decided, _ = reach
+    wait_s: float | None = 0.0
+    passes_at = 0
+    fits = used + cost <= limit
+    if not fits:
+        wait_s = None
+        if cost <= limit:
+            passes_at = start + decided
+            wait_s = pause_s(at_us, passes_at * rule.tick_us)
+    elif taking:
+        if used + cost == limit:
+            passes_at = (start if used else bucket_start(tick, edge)) + decided
+        used, other, latest = used + cost, other + cost, tick
+    reset_at = whole_s(rule, bucket_start(latest, edge) + decided) if used else tick // rule.ticks_s
+    left = limit - used if used < limit else 0  # a limit that was lowered may be exceeded
+    more_at = whole_s(rule, passes_at)
+    if other < used:
+        used, other = other, used
+    return new(Quota, (fits, limit, window_s, left, wait_s, reset_at, used, other, (), (), False, more_at))
 
 
 def whole_s(rule: Rule, tick: int) -> int:

@@ -18,7 +18,7 @@ from math import gcd
 from typing import NamedTuple
 
 from clickcurve.buckets.errors import RuleInvalid
-from clickcurve.limiter.quota import Quota, longest, new, pause_s, tightest
+from clickcurve.limiter.quota import Quota, deciding, new, pause_s
 from clickcurve.times import SECOND_US
 
 EXACT = 1 << 53
@@ -59,15 +59,11 @@ def flow_of(limit: int, window_s: int, burst: int) -> Flow:
 
 def drops_at(flow: Flow, drops: int, seen_us: int, at_us: int) -> int:
     """Returns the drops at at_us of a bucket that had `drops` at seen_us; `drops` if seen_us is later."""
-    if at_us <= seen_us:
-        return drops
-    tick_us, gain, _, full, _, _ = flow
-    drops += (at_us // tick_us - seen_us // tick_us) * gain
-    return full if drops > full else drops
+    return levels_at((flow,), (drops,), seen_us, at_us)[0]
 
 
 def levels_at(flows: Sequence[Flow], levels: Sequence[int], seen_us: int, at_us: int) -> list[int]:
-    """Returns what `drops_at` does, of each bucket. Written out: every hit calls it."""
+    """Returns what `drops_at` does, of each bucket."""
     if at_us <= seen_us:
         return list(levels)
     return [
@@ -108,18 +104,16 @@ def weigh_levels(
 
     It is the one after a hit of this cost if that fits and is taken: that of the rate that matters.
     """
+    if len(flows) == 1:
+        return weigh_tokens(flows[0], levels[0], seen_us, at_us, cost, taking)
     left = [drops // flow.token for flow, drops in zip(flows, levels, strict=True)]
     least = min(left)
     if least > (cost if taking else cost - 1):
         # Some is left under each rate: the first of the tightest has the least limit.
         n = left.index(least)
         return weigh_tokens(flows[n], levels[n], seen_us, at_us, cost, taking)
-    taking = taking and least == cost
-    quotas = [
-        weigh_tokens(flow, drops, seen_us, at_us, cost, taking) for flow, drops in zip(flows, levels, strict=True)
-    ]
-    refused = [quota for quota in quotas if not quota.fits]
-    return longest(refused) if refused else tightest(quotas)
+    pairs = zip(flows, levels, strict=True)
+    return deciding([weigh_tokens(flow, drops, seen_us, at_us, cost, taking) for flow, drops in pairs])
 
 
 def weigh_tokens(flow: Flow, drops: int, seen_us: int, at_us: int, cost: int, taking: bool) -> Quota:

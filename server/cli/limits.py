@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.limiter.replay.replay import Replay, rules_of
+from clickcurve.limiter.replay import Replay, rules_of
 from clickcurve.limiter.rule import Rule, parse_rules
 from server.cli.main import FAILED, USAGE, Failed
 from server.cli.output import ReportingGroup, Result, note, show

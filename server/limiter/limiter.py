@@ -6,21 +6,27 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from clickcurve.buckets.errors import ClickcurveError, RuleInvalid
+from clickcurve.extras import extra_for
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import AsyncBackend
+from clickcurve.limiter.backends.forms import Immediate
+from clickcurve.limiter.backends.guard import AsyncGuarded, Patience
+from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.events import CallerListener, Features, Listener
 from clickcurve.limiter.http.address import Addresses, addresses
-from clickcurve.limiter.http.fallback import decide_anyway
+from clickcurve.limiter.http.admission import decide_anyway
 from clickcurve.limiter.http.headers import HttpRefusal, http_refusal
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import COSTS, Rule
-from server.limiter.backends import ADDRESS_SETTINGS, OPENERS
 from server.logs import log
 from server.metrics import Sample
 from server.settings.table import RELOADED, TABLE, Settings
 
 Clock = Callable[[], float]
+
+# (settings, epoch seconds, seconds that never step back)
+Opener = Callable[[Settings, Clock, Clock], AsyncBackend]
 
 WRITE = "write"  # the event of the server's own requests that write
 HITS = COSTS[1]  # as the cost of its rules: it counts the hits in them
@@ -168,8 +174,7 @@ class ServerLimiter:
 
         Raises ParameterInvalid if no rule of the event knows the caller.
         """
-        rules = self.limiter.events.of(WRITE, features).rules
-        decision = await decide_anyway(self.limiter, "hit", WRITE, features, cost)
+        decision, rules = await decide_anyway(self.limiter, "hit", WRITE, features, cost)
         if decision.allowed:
             return None
         return http_refusal(self.dialect, decision, rules, self.limiter.events.now(), "/docs")
@@ -180,3 +185,48 @@ class ServerLimiter:
                 await backend.close()
             except ClickcurveError as error:
                 log.warning("limiter backend not closed", extra={"backend": name, "reason": error.detail})
+
+
+# --- backends ---------------------------------------------------------------------------------------------------------
+# Each is opened when a rule first names it. One outside the process has a deadline and a guard: if it does not answer,
+# each rule says what to do.
+def _open_memory(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+    return Immediate(MemoryBackend())
+
+
+def _open_redis(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+    with extra_for("the limiter's backend redis"):  # its library is loaded only where a rule needs it
+        from clickcurve.limiter.backends.connections.redis_address import is_cluster
+        from clickcurve.limiter.backends.redis import AsyncRedisBackend
+        from clickcurve.limiter.backends.redis_cluster import AsyncRedisClusterBackend
+
+    # The guard's deadline holds; two of the same length would only cost time.
+    backend: AsyncBackend
+    if is_cluster(settings.limits_redis):
+        backend = AsyncRedisClusterBackend(settings.limits_redis, timeout_s=None)
+    else:
+        backend = AsyncRedisBackend(settings.limits_redis, timeout_s=None, discover_s=_deadline_s(settings) / 2)
+    return _guarded(backend, settings, clock, timer)
+
+
+def _open_memcached(settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+    from clickcurve.limiter.backends.forms import Threaded
+    from clickcurve.limiter.backends.memcached import MemcachedBackend
+
+    servers = [server.strip() for server in settings.limits_memcached.split(",")]
+    backend = MemcachedBackend(servers, timeout_s=_deadline_s(settings))
+    return _guarded(Threaded(backend), settings, clock, timer)
+
+
+def _guarded(backend: AsyncBackend, settings: Settings, clock: Clock, timer: Clock) -> AsyncBackend:
+    return AsyncGuarded(backend, clock=clock, timer=timer, patience=Patience(deadline_s=_deadline_s(settings)))
+
+
+def _deadline_s(settings: Settings) -> float:
+    return settings.limits_timeout_ms / 1_000
+
+
+# A backend's name in rules -> the function that opens it.
+OPENERS: Mapping[str, Opener] = {"memory": _open_memory, "redis": _open_redis, "memcached": _open_memcached}
+# A backend's name -> the setting with its address.
+ADDRESS_SETTINGS: Mapping[str, str] = {"redis": "limits_redis", "memcached": "limits_memcached"}

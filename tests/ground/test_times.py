@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import ClickcurveError
-from clickcurve.limiter.replay.trace_line import parse_line
+from clickcurve.limiter.replay import parse_line
 from clickcurve.times import LATEST, WrittenTime, parse_iso, parse_time
 from ingest.hit import Moment, ts_of
 from ingest.imports.access_log import AccessLog

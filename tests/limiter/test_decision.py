@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clickcurve.limiter.decision import Decision, combine_quotas, is_admitted
-from clickcurve.limiter.quota import Bound, Quota, longest, pause_s, tightest
+from clickcurve.limiter.quota import Bound, Quota, deciding, pause_s
 from clickcurve.limiter.rule import Rule, parse_rules
 
 SECOND_US = 1_000_000
@@ -43,10 +43,11 @@ def test_a_refusal_is_that_of_the_longest_wait() -> None:
 
 
 def test_of_equal_waits_the_tightest_rate_decides() -> None:
-    assert longest([refuses(9, 5.0), refuses(7, 5.0)]).limit == 7
-    assert longest([refuses(7, 5.0, 60), refuses(7, 5.0, 3_600)]).window_s == 3_600
-    assert longest([refuses(7, 5.0, remaining=2), refuses(9, 5.0, remaining=1)]).limit == 9
-    assert tightest([fits(9, 3), fits(9, 2)]).remaining == 2
+    assert deciding([refuses(9, 5.0), refuses(7, 5.0)]).limit == 7
+    assert deciding([refuses(7, 5.0, 60), refuses(7, 5.0, 3_600)]).window_s == 3_600
+    assert deciding([refuses(7, 5.0, remaining=2), refuses(9, 5.0, remaining=1)]).limit == 9
+    assert deciding([refuses(7, 1.0), fits(9, 1), refuses(8, 2.0)]).limit == 8
+    assert deciding([fits(9, 3), fits(9, 2)]).remaining == 2
 
 
 def test_a_shadow_rule_that_would_refuse_lets_pass_and_says_so() -> None:

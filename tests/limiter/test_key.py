@@ -8,14 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.limiter.key import MAX_KEY_CHARS, TAG_CHARS, KeyMaker, key_maker, memcached_key, part
-from clickcurve.limiter.rule import parse_rules
+from clickcurve.limiter.key import MAX_KEY_CHARS, TAG_CHARS, KeyMaker, key_maker, memcached_key, part, shared_key
+from clickcurve.limiter.rule import Rule, parse_rules
 
 values = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30) | st.text("12:/.ab", min_size=1)
 
 
-def keys(by: Any = "ip", event: str = "login", **settings: Any) -> KeyMaker:
-    return key_maker(parse_rules({event: {"by": by, "rates": "5/m", **settings}})[0])
+def rule_by(by: Any = "ip", event: str = "login", **settings: Any) -> Rule:
+    return parse_rules({event: {"by": by, "rates": "5/m", **settings}})[0]
+
+
+def keys(by: Any = "ip", **settings: Any) -> KeyMaker:
+    return key_maker(rule_by(by, **settings))
 
 
 PAIR = keys([["ip", "endpoint"]])
@@ -35,20 +39,21 @@ def test_parts_that_are_joined_stay_distinct(rows: list[tuple[str, ...]]) -> Non
 
 def test_the_same_value_of_another_feature_rule_event_or_way_of_counting_is_another_key() -> None:
     features = {"ip": "x", "user": "x", "endpoint": "x"}
-    made = [
-        keys("ip"),
-        keys("user"),
-        keys([["ip", "user"]]),
-        keys([["user", "ip"]]),
-        keys([["ip", "endpoint"]]),
-        keys("ip", event="signup"),
-        keys("ip", name="other"),
-        keys("ip", edge="minute"),
-        keys("ip", strategy="fixed"),
-        keys("ip", strategy="token_bucket"),
+    rules = [
+        rule_by("ip"),
+        rule_by("user"),
+        rule_by([["ip", "user"]]),
+        rule_by([["user", "ip"]]),
+        rule_by([["ip", "endpoint"]]),
+        rule_by("ip", event="signup"),
+        rule_by("ip", name="other"),
+        rule_by("ip", edge="minute"),
+        rule_by("ip", strategy="fixed"),
+        rule_by("ip", strategy="token_bucket"),
     ]
-    assert len({each.key(features) for each in made}) == len(made)
-    assert not {each.key(features) for each in made} & {each.overflow for each in made}
+    made = {key_maker(rule).key(features) for rule in rules}
+    assert len(made) == len(rules)
+    assert not made & {shared_key(rule, 0) for rule in rules}
 
 
 @given(values, st.sampled_from(["ann", "x" * (MAX_KEY_CHARS + 1), "{0000}"]))

@@ -8,10 +8,11 @@ import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.async_limiter import AsyncLimiter
+from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.http.headers import fields
 from clickcurve.limiter.http.middleware import RateLimit
 from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.replay.replay import Replay, rules_of
+from clickcurve.limiter.replay import Replay, rules_of
 from clickcurve.limiter.rule import parse_rules
 from tests.limiter.given import T
 from tests.limiter.http.asgi import ask, statuses
@@ -85,6 +86,27 @@ def test_a_caller_that_every_rule_spares_passes_and_counts_nowhere(place: Place)
     with limiter.count_failures("e", {"staff": "yes"}) as attempt:
         attempt.fail()
     assert limiter.hit("e", NOBODY).allowed, "an empty value is none, and nothing was counted"
+
+
+def test_the_listener_hears_of_a_caller_that_every_rule_spares() -> None:
+    rules = parse_rules({"e": {"by": "ip", "rates": "1/h", "unless": "staff"}})
+    staff, heard = {**NOBODY, "staff": "yes"}, []
+
+    def listener(event: str, cost: int, decision: Decision) -> None:
+        heard.append((event, cost, decision.allowed))
+
+    async def awaited() -> None:
+        limiter = AsyncLimiter(rules, clock=lambda: T, listener=listener)
+        await limiter.hit("e", staff, 2)
+        await limiter.wait("e", staff, 3, wait_s=0.0)
+        await limiter.peek("e", staff)
+
+    limiter = Limiter(rules, clock=lambda: T, listener=listener)
+    limiter.hit("e", staff, 2)
+    limiter.wait("e", staff, 3, wait_s=0.0)
+    limiter.peek("e", staff)
+    asyncio.run(awaited())
+    assert heard == [("e", 2, True), ("e", 3, True)] * 2
 
 
 def test_a_feature_that_is_empty_is_missing() -> None:

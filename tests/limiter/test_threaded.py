@@ -11,9 +11,9 @@ import pytest
 from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Question, Settled
+from clickcurve.limiter.backends.forms import Threaded
 from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.memory import MemoryBackend
-from clickcurve.limiter.backends.threaded import Threaded
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import parse_rules
 from testing.backend_servers import shared_memcached

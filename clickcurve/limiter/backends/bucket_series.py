@@ -13,11 +13,11 @@ from array import array
 from bisect import bisect_left, bisect_right
 
 from clickcurve.buckets.cover import Run
-from clickcurve.limiter.backends.memory_budget import MemoryBudget
-from clickcurve.limiter.quota import Quota, by_room, longest, new
+from clickcurve.limiter.backends.meter import MemoryBudget, Meter
+from clickcurve.limiter.quota import Quota, deciding, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Reach, Rule
-from clickcurve.limiter.sliding_window import FINE_KEPT_S, admitted_quota, bucket_start, pieces, refused_quota
+from clickcurve.limiter.sliding_window import FINE_KEPT_S, Counted, bucket_start, pieces, weigh_rate
 
 BUCKET_BYTES = 8
 # The arrays hold numbers below 2^32. Hits that still count are at most MAX_LIMIT; the others are cut off at this sum.
@@ -25,7 +25,7 @@ _SUM_MAX = 2 * MAX_LIMIT
 _ROOM = 16
 
 
-class Series:
+class Series(Meter):
     """The buckets of one key. sums[i + 1] - sums[i] hits are in the one that begins at starts[i], in ticks of the rule.
 
     latest: the tick of the latest hit that was charged; an earlier time is taken for it. merged: before this tick there
@@ -44,7 +44,6 @@ class Series:
         self.sums = array("I", (0,))
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
-        """Returns the quota under all rates, after a hit of this cost if that fits and is taken."""
         tick = at_us // rule.tick_us
         if tick < self.latest:
             tick = self.latest
@@ -67,7 +66,7 @@ class Series:
             if left < least:
                 tight, least = reach, left
         if least < cost:
-            return self._refused(rule, tick, at_us, cost)
+            return self._weigh_tight(rule, tick, at_us, cost, cost - 1)
         limit, window_s, edge, decided, other_end = tight
         used = limit - least
         other = total
@@ -77,7 +76,7 @@ class Series:
         newest = self.latest
         if taking:
             if least == cost:
-                return self._last_place(rule, tick, cost)
+                return self._weigh_tight(rule, tick, at_us, cost, cost)
             used, other, least, newest = used + cost, other + cost, least - cost, tick
         if edge > 1:
             newest -= newest % edge
@@ -87,32 +86,8 @@ class Series:
             used, other = other, used
         return new(Quota, (True, limit, window_s, least, 0.0, resets, used, other, (), (), False, 0))
 
-    def _last_place(self, rule: Rule, tick: int, cost: int) -> Quota:
-        """Returns the quota after a hit that fits and leaves nothing: of the rate under which one more fits last."""
-        starts, sums = self.starts, self.sums
-        quotas = []
-        for reach in rule.reaches:
-            oldest = bisect_right(starts, _gone(rule, reach, tick, reach.decided))
-            used = sums[-1] - sums[oldest]
-            if used + cost == reach.limit:
-                while oldest < len(starts) and sums[oldest + 1] == sums[oldest]:
-                    oldest += 1  # taken back
-                other = sums[-1] - sums[bisect_right(starts, _gone(rule, reach, tick, reach.other))]
-                first = starts[oldest] if used else tick
-                bounds = min(used, other), max(used, other)
-                passes_at = bucket_start(first, reach.edge) + reach.decided
-                quotas.append(admitted_quota(rule, reach, bounds, cost, tick, tick, passes_at))
-        return min(quotas, key=by_room)
-
-    def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
-        """Returns the quota under all rates after a hit of this cost, which it counts if it fits."""
-        quota = self.weigh(rule, at_us, cost, True)
-        if quota[0]:
-            self.charge(rule, at_us, cost, caller, False)
-        return quota
-
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
-        """Counts a hit; returns the start of the bucket that it went into."""
+        """Counts a hit that fits; its handle is the start of the bucket that it went into."""
         self.rule = rule
         tick = at_us // rule.tick_us
         if tick < self.latest:
@@ -161,7 +136,6 @@ class Series:
         self.starts = array("Q", [*(bucket_start(starts[n], many) for n in ends), *starts[old:]])
 
     def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
-        """Takes a hit, or a part of its cost, out of its bucket if that is still kept."""
         starts, sums = self.starts, self.sums
         if handle < self.merged:
             handle = bucket_start(handle, rule.ticks_s)
@@ -176,13 +150,11 @@ class Series:
             self.budget.give(BUCKET_BYTES)
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
-        """Returns the same quota with the pieces of its window."""
         tick = max(at_us // rule.tick_us, self.latest)
         reach = next(reach for reach in rule.reaches if reach.window_s == quota.window_s)
         return quota._replace(pieces=pieces(rule, reach, tick, self._hits))
 
     def is_idle(self, at_us: int) -> bool:
-        """Returns whether all windows are empty."""
         return self.latest + self.rule.keep_s * self.rule.ticks_s <= at_us // self.rule.tick_us
 
     def size_bytes(self) -> int:
@@ -191,29 +163,29 @@ class Series:
     def _hits(self, run: Run) -> int:
         return self.sums[bisect_left(self.starts, run.end)] - self.sums[bisect_left(self.starts, run.start)]
 
-    def _refused(self, rule: Rule, tick: int, at_us: int, cost: int) -> Quota:
-        refusals = []
+    def _weigh_tight(self, rule: Rule, tick: int, at_us: int, cost: int, most_left: int) -> Quota:
+        """Weighs a hit that is refused or takes the last place, under the rates that leave so little."""
+        quotas = []
         for reach in rule.reaches:
-            refused = self._refusal(rule, reach, tick, at_us, cost)
-            if refused is not None:
-                refusals.append(refused)
-        return longest(refusals)
+            counted = self._counted(rule, reach, tick, cost, most_left)
+            if counted is not None:
+                quotas.append(weigh_rate(rule, reach, counted, self.latest, tick, at_us, cost, True))
+        return deciding(quotas)
 
-    def _refusal(self, rule: Rule, reach: Reach, tick: int, at_us: int, cost: int) -> Quota | None:
+    def _counted(self, rule: Rule, reach: Reach, tick: int, cost: int, most_left: int) -> Counted | None:
+        """Returns what counts under one rate; None where more than most_left is left."""
         starts, sums = self.starts, self.sums
         oldest = bisect_right(starts, _gone(rule, reach, tick, reach.decided))
         used = sums[-1] - sums[oldest]
-        too_many = used + cost - reach.limit
-        if too_many <= 0:
+        left = reach.limit - used
+        if left > most_left:
             return None
-        passes_at = None
-        if cost <= reach.limit:
-            # The bucket with which enough of them will have left.
-            last = bisect_left(sums, sums[oldest] + too_many) - 1
-            passes_at = bucket_start(starts[last], reach.edge) + reach.decided
         other = sums[-1] - sums[bisect_right(starts, _gone(rule, reach, tick, reach.other))]
-        bounds = min(used, other), max(used, other)
-        return refused_quota(rule, reach, bounds, self.latest, tick, at_us, passes_at)
+        start = 0
+        if used and cost <= reach.limit:
+            last = bisect_left(sums, sums[oldest] + (cost - left or 1)) - 1
+            start = bucket_start(starts[last], reach.edge)
+        return new(Counted, (used, other, start))
 
 
 def _gone(rule: Rule, reach: Reach, tick: int, reached: int) -> int:

@@ -33,10 +33,10 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from clickcurve.buckets.errors import BackendUnavailable
-from clickcurve.limiter.backend import Around, AsyncBackend, Backend, Immediate, Question, Settled
+from clickcurve.limiter.backend import AsyncBackend, Backend, Question, Settled
 from clickcurve.limiter.backends.breaker import Breaker
+from clickcurve.limiter.backends.forms import Around, Immediate, blocking
 from clickcurve.limiter.backends.memory import MemoryBackend
-from clickcurve.limiter.blocking import blocking
 from clickcurve.limiter.decision import quota_without_counts
 from clickcurve.limiter.events import Clock
 from clickcurve.limiter.quota import Quota
@@ -188,7 +188,6 @@ class AsyncGuarded(Around[AsyncBackend]):
             asked = question._replace(
                 rules=tuple(rules[n] for n in locally),
                 keys=tuple(question.keys[n] for n in locally),
-                overflow=tuple(question.overflow[n] for n in locally),
                 at_us=at_us,
                 take=question.take and not refused,
             )

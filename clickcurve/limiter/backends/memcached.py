@@ -94,7 +94,7 @@ class MemcachedBackend:
 
     # --- deciding -----------------------------------------------------------------------------------------------------
     def decide(self, question: Question) -> Sequence[Quota]:
-        rules, keys, _, _, at_us, taking, explain, _, reservation = question
+        rules, keys, _, at_us, taking, explain, _, reservation = question
         assert at_us is not None, "memcached has no clock that can be read"
         if taking and len(keys) == 1 and not explain and reservation is None:
             quota = self._take_seen(question, rules[0], keys[0], at_us)

@@ -11,9 +11,9 @@ from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.backend import Question
 from clickcurve.limiter.backends.connections import memcached_connection as memcached
 from clickcurve.limiter.backends.connections.memcached_connection import DONE, FOUND, NOT_SET, NOT_THERE, Answer, Server
-from clickcurve.limiter.backends.meters import METERS, Meter
+from clickcurve.limiter.backends.meter import UNBOUNDED, Meter
+from clickcurve.limiter.backends.meters import METERS
 from clickcurve.limiter.backends.packed_meters import (
-    UNBOUNDED,
     charge_held,
     counted_until_us,
     pack_meter,

@@ -21,9 +21,10 @@ from threading import Lock
 from typing import NamedTuple, TypeAlias
 
 from clickcurve.limiter.backend import Question, Settled, lapses_us
-from clickcurve.limiter.backends.memory_budget import MemoryBudget
-from clickcurve.limiter.backends.meters import METERS, Meter
+from clickcurve.limiter.backends.meter import MemoryBudget, Meter
+from clickcurve.limiter.backends.meters import METERS
 from clickcurve.limiter.decision import is_admitted
+from clickcurve.limiter.key import shared_key
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule
 from clickcurve.times import SECOND_US
@@ -78,7 +79,7 @@ class MemoryBackend:
 
     # --- deciding -----------------------------------------------------------------------------------------------------
     def decide(self, question: Question) -> Sequence[Quota]:
-        rules, keys, _, cost, at_us, taking, explain, caller, reservation = question
+        rules, keys, cost, at_us, taking, explain, caller, reservation = question
         assert at_us is not None, "memory has no clock of its own"
         with self._lock:
             meter = self._meters.get(keys[0])
@@ -89,7 +90,7 @@ class MemoryBackend:
             return (meter.hit(rule, at_us, cost, caller) if taking else meter.weigh(rule, at_us, cost, False),)
 
     def _decide(self, question: Question, at_us: int) -> Sequence[Quota]:
-        rules, keys, _, cost, _, taking, explain, _, _ = question
+        rules, keys, cost, _, taking, explain, _, _ = question
         meters: list[RuleMeter] = []
         quotas: list[Quota] = []
         for n, rule in enumerate(rules):
@@ -107,7 +108,7 @@ class MemoryBackend:
         return quotas
 
     def _charge(self, question: Question, at_us: int, meters: Sequence[RuleMeter], quotas: Sequence[Quota]) -> None:
-        _, _, _, cost, _, _, _, caller, reservation = question
+        _, _, cost, _, _, _, caller, reservation = question
         is_reserved = reservation is not None
         charged = []
         for n, entry in enumerate(meters):
@@ -161,7 +162,7 @@ class MemoryBackend:
         if not self._has_room():
             self._overflown += 1
             digest = blake2b(key.encode(errors="surrogatepass"), key=self._secret, digest_size=2).digest()
-            key = question.overflow[n] + str(int.from_bytes(digest) % OVERFLOW_KEYS)
+            key = shared_key(rule, int.from_bytes(digest) % OVERFLOW_KEYS)
             if key in self._meters:
                 return rule, key, self._meters[key]
         return rule, key, METERS[rule.strategy](rule, max(at_us, self._forgotten_us), self._budget)

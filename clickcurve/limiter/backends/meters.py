@@ -1,62 +1,21 @@
-"""What counts one key in memory, for each strategy: the smallest state that answers, and the verbs that all share.
-
-The backend holds its lock around each call.
-"""
+"""The meters of each strategy but `tiered`, and the table of all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from clickcurve.limiter import fixed_window
 from clickcurve.limiter.backends.bucket_series import Series
-from clickcurve.limiter.backends.memory_budget import MemoryBudget
+from clickcurve.limiter.backends.meter import MemoryBudget, Meter
 from clickcurve.limiter.fixed_window import closes_us, turn
-from clickcurve.limiter.quota import Piece, Quota, longest, new, tightest
+from clickcurve.limiter.quota import Piece, Quota, deciding, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule
-from clickcurve.limiter.token_bucket import converted, give_back, levels_at, trim_claims, weigh_levels, weigh_tokens
+from clickcurve.limiter.token_bucket import converted, give_back, levels_at, trim_claims, weigh_levels
 from clickcurve.times import SECOND_US
 
 # A caller's entry in a list, and its share of the text, which is kept once.
 CALLER_BYTES = 64
-
-
-class Meter(Protocol):
-    """One key's state."""
-
-    __slots__ = ()
-
-    def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
-        """Returns the key's quota, after a hit of this cost if it fits and is taken. Changes nothing."""
-        ...
-
-    def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
-        """Returns the key's quota after a hit of this cost, which it counts if it fits."""
-        quota = self.weigh(rule, at_us, cost, True)
-        if quota[0]:
-            self.charge(rule, at_us, cost, caller, False)
-        return quota
-
-    def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
-        """Counts a hit that fits. Returns the handle by which, if it is held, it can be taken back."""
-        ...
-
-    def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
-        """Ends the hold on a hit and takes back so much of its cost, as far as that still counts."""
-        ...
-
-    def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
-        """Returns the quota with the pieces that it was summed from, if any, and the callers of a list."""
-        return quota
-
-    def is_idle(self, at_us: int) -> bool:
-        """Returns whether nothing counts any more, so that a new meter would answer the same."""
-        ...
-
-    def size_bytes(self) -> int:
-        """Returns what it took from the budget since it was made, without its share of a key."""
-        return 0
 
 
 class Windows(Meter):
@@ -72,34 +31,39 @@ class Windows(Meter):
         self.ends = [turn(at_us // SECOND_US, rate.window_s) for rate in rule.rates]
         self.counts = [0] * len(rule.rates)
 
+    @classmethod
+    def of(cls, rule: Rule, ends: list[int], counts: list[int]) -> Windows:
+        """Makes the meter of what was kept elsewhere."""
+        meter = cls.__new__(cls)
+        meter.rule, meter.ends, meter.counts = rule, ends, counts
+        return meter
+
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
         second = at_us // SECOND_US
         ends, counts = self.ends, self.counts
-        at, least = 0, MAX_LIMIT + 1
+        tight, least = 0, MAX_LIMIT + 1
         for n, reach in enumerate(rule.reaches):
             left = reach[0] - counts[n] if second < ends[n] else reach[0]
             if left < least:
-                at, least = n, left
-        if least < cost:
-            return longest([quota for quota in self._quotas(rule, second, at_us, cost, False) if not quota.fits])
+                tight, least = n, left
+        if least < cost or (taking and least == cost):
+            return self._weigh_each(rule, second, at_us, cost, taking)
         if taking:
-            if least == cost:
-                return tightest(self._quotas(rule, second, at_us, cost, True))
             least -= cost
-        limit, window_s = rule.reaches[at][:2]
+        limit, window_s = rule.reaches[tight][:2]
         used = limit - least
         reset_at = second
         if used:
-            reset_at = ends[at] if second < ends[at] else turn(second, window_s)
+            reset_at = ends[tight] if second < ends[tight] else turn(second, window_s)
         return new(Quota, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False, 0))
 
-    def _quotas(self, rule: Rule, second: int, at_us: int, cost: int, taking: bool) -> list[Quota]:
-        """Returns the quota under each rate, where nothing is left or the hit does not fit."""
+    def _weigh_each(self, rule: Rule, second: int, at_us: int, cost: int, taking: bool) -> Quota:
+        """Weighs a hit that does not fit under each rate, or takes the last place."""
         quotas = []
         for (limit, window_s, _, _, _), end, count in zip(rule.reaches, self.ends, self.counts, strict=True):
             used, closes = (count, end) if second < end else (0, turn(second, window_s))
             quotas.append(fixed_window.weigh_count(limit, window_s, used, closes * SECOND_US, at_us, cost, taking))
-        return quotas
+        return deciding(quotas)
 
     def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
         if len(self.counts) == 1 and at_us // SECOND_US < (end := self.ends[0]):
@@ -213,14 +177,18 @@ class Tokens(Meter):
         self.holds = 0
         self.claims: dict[int, tuple[int, ...]] | None = None
 
+    @classmethod
+    def of(
+        cls, rule: Rule, levels: list[int], seen_us: int, holds: int, claims: dict[int, tuple[int, ...]] | None
+    ) -> Tokens:
+        """Makes the meter of what was kept elsewhere."""
+        meter = cls.__new__(cls)
+        meter.rule, meter.levels, meter.seen_us, meter.holds, meter.claims = rule, levels, seen_us, holds, claims
+        return meter
+
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
-        levels, seen_us = self._levels(rule, at_us), self.seen_us
-        if at_us > seen_us:
-            seen_us = at_us
-        flows = rule.flows
-        if len(flows) == 1:
-            return weigh_tokens(flows[0], levels[0], seen_us, at_us, cost, taking)
-        return weigh_levels(flows, levels, seen_us, at_us, cost, taking)
+        seen_us = self.seen_us if self.seen_us > at_us else at_us
+        return weigh_levels(rule.flows, self._levels(rule, at_us), seen_us, at_us, cost, taking)
 
     def _levels(self, rule: Rule, at_us: int) -> list[int]:
         old = self.rule.flows

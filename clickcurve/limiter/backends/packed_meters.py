@@ -25,8 +25,8 @@ from typing import Any, TypeAlias
 
 from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.backends.bucket_series import Series
-from clickcurve.limiter.backends.memory_budget import MemoryBudget
-from clickcurve.limiter.backends.meters import Meter, Opened, Tokens, Windows
+from clickcurve.limiter.backends.meter import UNBOUNDED, Meter
+from clickcurve.limiter.backends.meters import Opened, Tokens, Windows
 from clickcurve.limiter.rates import Rate
 from clickcurve.limiter.rule import Rule
 from clickcurve.limiter.token_bucket import drops_at
@@ -39,8 +39,6 @@ Form: TypeAlias = tuple[str, int, Sequence[tuple[int, int]], int, int]
 MAX_CALLERS_BYTES = 900_000
 # Of so many open reservations of one bucket, those before give nothing back.
 MAX_CLAIMS = 10_000
-# What is packed is bounded by the number of its buckets.
-UNBOUNDED = MemoryBudget(sys.maxsize)
 
 # The first byte is that of this way to pack, the second that of the strategy.
 _KIND = {"tiered": b"\1t", "fixed": b"\1f", "single_counter": b"\1s", "list": b"\1l", "token_bucket": b"\1b"}
@@ -118,9 +116,7 @@ def _pack_windows(meter: Windows, life: int) -> bytes:
 def _unpack_windows(rule: Rule, value: bytes) -> tuple[Windows, int]:
     many = len(rule.reaches)
     _, life, *numbers = _window_struct(many).unpack(value)
-    meter = Windows.__new__(Windows)
-    meter.rule, meter.ends, meter.counts = rule, numbers[:many], numbers[many:]
-    return meter, life
+    return Windows.of(rule, numbers[:many], numbers[many:]), life
 
 
 @lru_cache(maxsize=100)
@@ -172,16 +168,13 @@ def _pack_tokens(meter: Tokens, life: int) -> bytes:
 def _unpack_tokens(rule: Rule, value: bytes) -> tuple[Tokens, int]:
     many = len(rule.rates)
     packing = _token_struct(many)
-    meter = Tokens.__new__(Tokens)
-    _, life, meter.seen_us, meter.holds, burst, *numbers = packing.unpack_from(value)
-    rates, meter.levels, meter.claims = numbers[: 2 * many], numbers[2 * many :], None
+    _, life, seen_us, holds, burst, *numbers = packing.unpack_from(value)
+    rates, levels, claims = numbers[: 2 * many], numbers[2 * many :], None
     if len(value) > packing.size:
-        meter.claims = {handle: tuple(each) for handle, *each in _claim_struct(many).iter_unpack(value[packing.size :])}
-    same = burst == rule.burst and rates == [number for rate in rule.rates for number in (rate.limit, rate.window_s)]
-    meter.rule = (
-        rule if same else rule_of(("token_bucket", 1, list(zip(rates[::2], rates[1::2], strict=True)), burst, 0))
-    )
-    return meter, life
+        claims = {handle: tuple(each) for handle, *each in _claim_struct(many).iter_unpack(value[packing.size :])}
+    if burst != rule.burst or rates != [number for rate in rule.rates for number in (rate.limit, rate.window_s)]:
+        rule = rule_of(("token_bucket", 1, list(zip(rates[::2], rates[1::2], strict=True)), burst, 0))
+    return Tokens.of(rule, levels, seen_us, holds, claims), life
 
 
 @lru_cache(maxsize=100)

@@ -22,12 +22,12 @@ from typing import Protocol, TypeVar
 from redis.exceptions import MovedError
 
 from clickcurve.buckets.errors import BackendUnavailable, SettingInvalid
-from clickcurve.limiter.backend import AsyncBackend, Immediate, Question, Settled
+from clickcurve.limiter.backend import AsyncBackend, Question, Settled
 from clickcurve.limiter.backends.connections.redis_address import ClusterAddress, join_address
 from clickcurve.limiter.backends.connections.redis_socket import Answer
+from clickcurve.limiter.backends.forms import Around, Immediate, blocking
 from clickcurve.limiter.backends.redis import MAX_ASKED, MAX_CONNECTIONS, TIMEOUT_S, AsyncRedisBackend, RedisBackend
 from clickcurve.limiter.backends.redis_scripts import PREFIX, command
-from clickcurve.limiter.blocking import blocking
 from clickcurve.limiter.key import tag_digits
 from clickcurve.limiter.quota import Quota
 
@@ -171,14 +171,12 @@ class AsyncRedisClusterBackend(ClusterRouter):
         super().__init__(ClusterAddress(url), connect, prefix)
 
 
-class RedisClusterBackend:
+class RedisClusterBackend(Around[ClusterRouter]):
     """`Backend` on a Redis Cluster, for any number of threads.
 
     url: `redis+cluster://h1:6379,h2:6379`, some of the nodes. timeout_s, max_connections: for each node, as of
     `RedisBackend`.
     """
-
-    keeps_time = True
 
     def __init__(
         self,
@@ -196,17 +194,12 @@ class RedisClusterBackend:
             )
 
         self._awaited = ClusterRouter(ClusterAddress(url), connect, prefix)
-
-    def server_of(self, name: str) -> str:
-        return self._awaited.server_of(name)
+        super().__init__(self._awaited)
 
     decide = blocking(ClusterRouter.decide)
     settle = blocking(ClusterRouter.settle)
     reset = blocking(ClusterRouter.reset)
     close = blocking(ClusterRouter.close)
-
-    def measures(self) -> Mapping[str, float]:
-        return self._awaited.measures()
 
 
 def slot_of(name: str) -> int:

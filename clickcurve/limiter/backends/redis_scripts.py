@@ -2,15 +2,14 @@
 
 The script (`scripts/decide.lua`, with a file for each kind of rule that is asked about) reads, decides and charges in
 one step, and answers with what each rule holds without this hit: a few whole numbers. The quotas are worked out of them
-here, by the same functions as in process (`clickcurve.limiter.sliding_window`, `fixed_window`, `token_bucket`).
+here, by the same meters as in process (`meters`), and of a `tiered` rule by the same arithmetic (`sliding_window`).
 """
 
 from __future__ import annotations
 
 import secrets
 from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from hashlib import sha1
 from itertools import count
@@ -18,11 +17,13 @@ from pathlib import Path
 from struct import Struct, pack
 from typing import NamedTuple, TypeAlias
 
-from clickcurve.buckets.cover import Run
-from clickcurve.limiter import fixed_window, sliding_window, token_bucket
 from clickcurve.limiter.backend import Question, Settled
-from clickcurve.limiter.quota import Piece, Quota, longest, tightest
+from clickcurve.limiter.backends.bucket_series import Series
+from clickcurve.limiter.backends.meter import UNBOUNDED, Meter
+from clickcurve.limiter.backends.meters import Opened, Tokens, Windows
+from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Reach, Rule
+from clickcurve.limiter.sliding_window import FINE_KEPT_S, Counted, life_s, weigh_rates
 from clickcurve.times import SECOND_US
 
 PREFIX = "clickcurve:limit:"
@@ -38,12 +39,12 @@ _JOINED = 2  # beside 1 for shadow: fits only together with the part before it
 _FILES = {1: "tiered", 2: "windows", 3: "opened", 4: "opened", 5: "tokens", _FINE: "tiered"}
 _QUESTION = Struct(">qIBBqq")
 _SETTLEMENT = Struct(">qq")
+# Sums wrap there; only differences mean something.
+WRAP = 1 << 32
 # A series' head (life, latest tick, sum before its first bucket) and its buckets; the second pair is of fine ones.
 _SERIES = (Struct(">qII"), Struct(">II")), (Struct(">qqI"), Struct(">qI"))
 
 Facts: TypeAlias = Sequence[int]
-# rule, facts, at_us, cost, whether the hit is taken -> its quota
-Weighing: TypeAlias = Callable[[Rule, Facts, int, int, bool], Quota]
 
 
 class Script:
@@ -118,7 +119,7 @@ class Plan(NamedTuple):
 
     parts: of each rule. script: that decides about them. packed: what it reads of them; called: its call, to be filled
     with the length and the text of each key, and with the question. facts: how its answer is packed. spans: which of
-    the facts are each rule's. weigh: what makes a quota of them. lasts_us: how long a reservation lasts.
+    the facts are each rule's. lasts_us: how long a reservation lasts.
     """
 
     rules: tuple[Rule, ...]
@@ -128,7 +129,6 @@ class Plan(NamedTuple):
     called: bytes
     facts: Struct
     spans: tuple[slice, ...]
-    weigh: tuple[Weighing, ...]
     lasts_us: int
 
 
@@ -143,7 +143,7 @@ class ScriptCodec:
 
     def encode_question(self, question: Question) -> bytes:
         """Returns the call of the script that decides."""
-        rules, keys, _, _, _, _, _, caller, reservation = question
+        rules, keys, _, _, _, _, caller, reservation = question
         plan = self.plan(rules)
         if len(keys) == 1 and reservation is None and not caller and len(plan.parts[0]) == 1:
             key = (self._prefix + keys[0]).encode()
@@ -171,20 +171,14 @@ class ScriptCodec:
         facts = plan.facts.unpack(numbers)
         taken, at_us = bool(facts[0]), facts[1]
         cost = question.cost
-        if len(plan.weigh) == 1 and not more:
-            return [plan.weigh[0](plan.rules[0], facts[2:], at_us, cost, taken)]
-        if not more:
-            return [
-                weigh(rule, facts[span], at_us, cost, taken)
-                for rule, span, weigh in zip(plan.rules, plan.spans, plan.weigh, strict=True)
-            ]
-        kept = iter(more)
-        return [
-            _with_kept(
-                rule, facts[span], at_us, weigh(rule, facts[span], at_us, cost, taken), [next(kept) for _ in parts]
-            )
-            for rule, parts, span, weigh in zip(plan.rules, plan.parts, plan.spans, plan.weigh, strict=True)
-        ]
+        spans = plan.spans
+        quotas = [_quota(rule, facts[spans[n]], at_us, cost, taken) for n, rule in enumerate(plan.rules)]
+        if more:
+            kept = iter(more)
+            for n, rule in enumerate(plan.rules):
+                of_rule = [next(kept) for _ in plan.parts[n]]
+                quotas[n] = _explained(rule, facts[spans[n]], at_us, quotas[n], of_rule)
+        return quotas
 
     def encode_settlement(self, reservation: str, keep: int | None, at_us: int | None) -> bytes:
         """Returns the call of the script that settles."""
@@ -218,9 +212,8 @@ def _plan(rules: tuple[Rule, ...]) -> Plan:
     spans, layout, end = [], ">Bq", 2
     for part in parts:
         facts = "".join(map(_facts_format, part))
-        size = len(Struct(">" + facts).unpack(bytes(Struct(">" + facts).size)))
-        spans.append(slice(end, end + size))
-        layout, end = layout + facts, end + size
+        spans.append(slice(end, end + len(facts)))
+        layout, end = layout + facts, end + len(facts)
     lasts_us = max(rule.keep_s for rule in rules) * SECOND_US
     encoded = [_encode_part(part, n > 0) for each in parts for n, part in enumerate(each)]
     packed = pack(">B", len(encoded)) + b"".join(encoded)
@@ -228,9 +221,8 @@ def _plan(rules: tuple[Rule, ...]) -> Plan:
     # The one place of what a plan says about one key; a % in it stands for itself.
     argument = b"$%d\r\n%%b%b\r\n" % (_QUESTION.size + len(packed), packed.replace(b"%", b"%%"))
     called = b"*5\r\n%b$1\r\n1\r\n$%%d\r\n%%b\r\n%b" % (script.called, argument)
-    weigh = tuple(_WEIGHINGS[rule.strategy] for rule in rules)
     lasts_us = min(lasts_us, MAX_TTL_MS * 1_000)
-    return Plan(rules, parts, script, packed, called, Struct(layout), tuple(spans), weigh, lasts_us)
+    return Plan(rules, parts, script, packed, called, Struct(layout), tuple(spans), lasts_us)
 
 
 def _encode_part(part: KeyPart, joined: bool) -> bytes:
@@ -240,9 +232,9 @@ def _encode_part(part: KeyPart, joined: bool) -> bytes:
     if rule.strategy == "tiered":
         scale = rule.ticks_s // part.ticks_s
         edge = part.reaches[0].edge // scale
-        keep_s = sliding_window.FINE_KEPT_S if part.is_fine else rule.keep_s
+        keep_s = FINE_KEPT_S if part.is_fine else rule.keep_s
         kind = _FINE if part.is_fine else kind
-        ttl_s = keep_s + 1 if part.is_fine else sliding_window.life_s(rule, edge * scale)
+        ttl_s = keep_s + 1 if part.is_fine else life_s(rule, edge * scale)
         rates = pack(">III", SECOND_US // part.ticks_s, edge, keep_s * part.ticks_s)
         rates += b"".join(
             pack(">III", reach.limit, reach.decided // scale, reach.other // scale) for reach in part.reaches
@@ -256,7 +248,7 @@ def _encode_part(part: KeyPart, joined: bool) -> bytes:
 
 
 def _facts_format(part: KeyPart) -> str:
-    """Returns how the facts of a part are packed."""
+    """Returns how the facts of a part are packed, with one character for each."""
     rule = part.rule
     if rule.strategy == "tiered":
         return ("q" if part.is_fine else "I") + len(part.reaches) * ("IIq" if part.is_fine else "III")
@@ -266,126 +258,67 @@ def _facts_format(part: KeyPart) -> str:
 
 
 # --- quotas made of the facts -------------------------------------------------------------------------------------
-def _weigh_tiered(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
-    """Makes the quota of a `tiered` rule.
+def _quota(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
+    """Returns a rule's quota, after a hit of this cost if that is taken."""
+    if rule.strategy == "tiered":
+        latest, counted = _in_ticks(rule, facts)
+        return weigh_rates(rule, counted, latest, at_us, cost, taking)
+    return _meter(rule, facts).weigh(rule, at_us, cost, taking)
 
-    Facts of each part: the tick of the latest hit; of each rate the hits held against it, the other end of the bound,
-    and the start of the bucket with which enough of them leave, or one, where this hit takes the last place.
+
+def _meter(rule: Rule, facts: Facts) -> Meter:
+    """Makes the meter of the facts, of any rule but a `tiered` one."""
+    if rule.strategy == "token_bucket":  # the drops under each rate, and the microsecond as of which
+        return Tokens.of(rule, list(facts[:-1]), facts[-1], 0, None)
+    if rule.strategy in ("fixed", "per_second"):  # under each rate the second at which its window ends, and its count
+        return Windows.of(rule, list(facts[::2]), list(facts[1::2]))
+    meter = Opened(rule, facts[0], UNBOUNDED)  # the microsecond at which the window opened, or opens now, and its count
+    meter.count = facts[1]
+    return meter
+
+
+def _in_ticks(rule: Rule, facts: Facts) -> tuple[int, list[Counted]]:
+    """Returns the tick of the latest hit, and what counts under each rate, of the facts about a `tiered` rule.
+
+    Those of each part: the tick of the latest hit; then under each rate `Counted`. Starts and ticks are the part's.
     """
-    latest, counted = _in_ticks(rule, facts)
-    tick = max(at_us // rule.tick_us, latest)
-    refused, tight, least, passes_at = [], 0, 0, 0
-    for n, reach in enumerate(rule.reaches):
-        used, other, start = counted[n]
-        left = reach.limit - used
-        if left < cost:
-            passes = start + reach.decided if cost <= reach.limit else None
-            refused.append(sliding_window.refused_quota(rule, reach, _bounds(used, other), latest, tick, at_us, passes))
-        elif n == 0 or left < least:
-            tight, least = n, left
-        if taking and left == cost:  # the last place: of several such rates that under which one more fits last
-            passes = (start if used else sliding_window.bucket_start(tick, reach.edge)) + reach.decided
-            if sliding_window.whole_s(rule, passes) > sliding_window.whole_s(rule, passes_at):
-                tight, passes_at = n, passes
-    if refused:
-        return longest(refused)
-    used, other, _ = counted[tight]
-    newest = tick if taking else latest
-    return sliding_window.admitted_quota(
-        rule, rule.reaches[tight], _bounds(used, other), cost if taking else 0, newest, tick, passes_at
-    )
-
-
-def _in_ticks(rule: Rule, facts: Facts) -> tuple[int, list[tuple[int, int, int]]]:
-    """Returns the tick of the latest hit, and for each rate what the facts say, with its start in ticks."""
     latest, at = 0, 0
-    counted: list[tuple[int, int, int]] = []
+    counted: list[Counted] = []
     for part in parts_of(rule):
         scale = rule.ticks_s // part.ticks_s
         latest = max(latest, facts[at] * scale)
         end = at + 1 + 3 * len(part.reaches)
-        counted += [(facts[n], facts[n + 1], facts[n + 2] * scale) for n in range(at + 1, end, 3)]
+        counted += [Counted(facts[n], facts[n + 1], facts[n + 2] * scale) for n in range(at + 1, end, 3)]
         at = end
     return latest, counted
 
 
-def _bounds(used: int, other: int) -> tuple[int, int]:
-    return (used, other) if used <= other else (other, used)
-
-
-def _weigh_windows(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
-    """Makes the quota of windows of the clock. Facts: of each rate the second at which its window ends; its count."""
-    second = at_us // SECOND_US
-    quotas = []
-    for n, (limit, window_s, _, _, _) in enumerate(rule.reaches):
-        end, used = facts[2 * n], facts[2 * n + 1]
-        if second >= end:
-            end, used = fixed_window.turn(second, window_s), 0
-        quotas.append(fixed_window.weigh_count(limit, window_s, used, end * SECOND_US, at_us, cost, taking))
-    if len(quotas) == 1:
-        return quotas[0]
-    refused = [quota for quota in quotas if not quota.fits]
-    return longest(refused) if refused else tightest(quotas)
-
-
-def _weigh_opened(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
-    """Makes the quota of an opened window. Facts: the microsecond at which it opened, or opens now; its count."""
-    limit, window_s = rule.reaches[0][:2]
-    opened_us, used = facts
-    return fixed_window.weigh_count(
-        limit, window_s, used, fixed_window.closes_us(opened_us, window_s), at_us, cost, taking
-    )
-
-
-def _weigh_tokens(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
-    """Makes the quota of token buckets. Facts: the drops of each, and the microsecond as of which."""
-    return token_bucket.weigh_levels(rule.flows, facts[:-1], facts[-1], at_us, cost, taking)
-
-
-_WEIGHINGS: Mapping[str, Weighing] = {
-    "tiered": _weigh_tiered,
-    "fixed": _weigh_windows,
-    "per_second": _weigh_windows,
-    "single_counter": _weigh_opened,
-    "list": _weigh_opened,
-    "token_bucket": _weigh_tokens,
-}
-
-
-def _with_kept(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: Sequence[object]) -> Quota:
+def _explained(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: Sequence[object]) -> Quota:
     """Adds pieces and callers to a quota. kept: what the script sent after the facts, for each part."""
-    second, window_s = at_us // SECOND_US, quota.window_s
-    at = [reach.window_s for reach in rule.reaches].index(window_s)
+    meter: Meter
     if rule.strategy == "tiered":
-        reach = rule.reaches[at]
-        part, series = next(pair for pair in zip(parts_of(rule), kept, strict=True) if reach in pair[0].reaches)
-        assert isinstance(series, bytes)
-        tick = max(at_us // rule.tick_us, _in_ticks(rule, facts)[0])
-        return quota._replace(pieces=sliding_window.pieces(rule, reach, tick, _hits_in(part, series)))
-    if rule.strategy in ("fixed", "per_second"):
-        start = max(fixed_window.turn(second, window_s), facts[2 * at]) - window_s
-        return quota._replace(pieces=(Piece(window_s, start, 1, quota.at_most),))
-    if rule.strategy == "token_bucket" or not quota.at_most:
-        return quota
-    named = kept[0]
-    callers = tuple(caller.decode(errors="surrogatepass") for caller in named) if isinstance(named, list) else ()
-    piece = Piece(window_s, facts[0] // SECOND_US, 1, quota.at_most)
-    return quota._replace(pieces=(piece,), callers=callers)
+        parts = zip(parts_of(rule), kept, strict=True)
+        part, series = next(pair for pair in parts if quota.window_s in [reach.window_s for reach in pair[0].reaches])
+        meter = _series(part, series, _in_ticks(rule, facts)[0])
+    else:
+        meter = _meter(rule, facts)
+    if isinstance(meter, Opened):
+        meter.count = quota.at_most
+        named = kept[0] if isinstance(kept[0], list) else []
+        meter.callers = [caller.decode(errors="surrogatepass") for caller in named]
+    return meter.explained(rule, at_us, quota)
 
 
-def _hits_in(part: KeyPart, series: bytes) -> Callable[[Run], int]:
-    """Returns what counts the hits of a run in a series as Redis keeps it."""
-    if not series:
-        return lambda run: 0
+def _series(part: KeyPart, kept: object, latest: int) -> Series:
+    """Makes the meter of a part's buckets as Redis keeps them."""
+    assert isinstance(kept, bytes)
+    meter = Series(part.rule, 0, UNBOUNDED)
+    meter.latest = latest
     head, bucket = _SERIES[part.is_fine]
-    _, _, base = head.unpack_from(series)
-    starts, sums = array("Q"), array("I", (base,))
-    for start, total in bucket.iter_unpack(series[head.size :]):
-        starts.append(start * part.rule.ticks_s // part.ticks_s)
-        sums.append(total)
-
-    def hits(run: Run) -> int:
-        many: int = sums[bisect_left(starts, run.end)] - sums[bisect_left(starts, run.start)]
-        return many % (1 << 32)
-
-    return hits
+    meter.sums = array("Q", (0,))
+    before = head.unpack_from(kept)[2] if kept else 0
+    for start, total in bucket.iter_unpack(kept[head.size :]):
+        meter.starts.append(start * part.rule.ticks_s // part.ticks_s)
+        meter.sums.append(meter.sums[-1] + (total - before) % WRAP)
+        before = total
+    return meter

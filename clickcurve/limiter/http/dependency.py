@@ -17,16 +17,14 @@ FastAPI cancels a reservation after the answer is sent; with `Depends(..., scope
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 
-from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.events import Attempt
-from clickcurve.limiter.http.address import Addresses
-from clickcurve.limiter.http.admission import WRITES, Admission, Given, Refusal
+from clickcurve.limiter.http.admission import Admission
 from clickcurve.limiter.http.headers import HttpRefusal, may_carry_limits
 
 
@@ -36,50 +34,28 @@ class Refused(HTTPException):
     Without `install` FastAPI answers it, with the same status and headers but another body.
     """
 
-    def __init__(self, refused: HttpRefusal, detail: str) -> None:
+    def __init__(self, refused: HttpRefusal) -> None:
         headers = {name: value for name, value in refused.fields if not name.startswith("Content-")}
-        super().__init__(refused.status, detail, headers)
+        super().__init__(refused.status, refused.detail, headers)
         self.refused = refused
 
 
-class Limited:
-    """A dependency; the parameters are those of `RateLimit`, but `features` is a function of the request."""
+class Limited(Admission[Request]):
+    """A dependency; the parameters are those of `RateLimit`, but `features` is a function of the request.
 
-    def __init__(
-        self,
-        limiter: AsyncLimiter,
-        event: str,
-        *,
-        features: Callable[[Request], Given | Awaitable[Given]] | None = None,
-        methods: Collection[str] = WRITES,
-        cost: int = 1,
-        dialect: str = "x",
-        addresses: Addresses | None = None,
-        only_failures: bool = False,
-        documentation_url: str = "",
-    ) -> None:
-        self._admission = Admission(
-            limiter,
-            event,
-            features=features,
-            methods=methods,
-            cost=cost,
-            dialect=dialect,
-            addresses=addresses,
-            reserves=only_failures,
-            documentation_url=documentation_url,
-        )
+    only_failures: a hit counts only if its route fails.
+    """
 
     async def __call__(self, request: Request, response: Response) -> AsyncIterator[Attempt | None]:
         """Yields None where nothing is limited: another method, or an event that has no rule any more."""
-        decided = await self._admission.decide(request.scope, request)
-        if isinstance(decided, Refusal):
-            raise Refused(decided.answer, decided.detail)
+        decided = await self.decide(request.scope, request)
+        if isinstance(decided, HttpRefusal):
+            raise Refused(decided)
         if decided is None:
             yield None
             return
         attempt = Attempt(decided.decision)
-        if not self._admission.reserves and not _redirects(request.scope.get("route")):
+        if not self.reserves and not _redirects(request.scope.get("route")):
             response.headers.update(dict(decided.shown))
         try:
             yield attempt
@@ -87,7 +63,7 @@ class Limited:
             attempt.fail()
             raise
         finally:
-            await self._admission.settle(decided, attempt.keep)
+            await self.settle(decided, attempt.keep)
 
 
 def install(app: FastAPI) -> None:

@@ -36,11 +36,12 @@ DIALECTS = ("x", "github", "ietf", CURRENT_DRAFT, "none")
 
 
 class HttpRefusal(NamedTuple):
-    """A whole answer: fields include those of the dialect and the content type."""
+    """A whole answer: fields include those of the dialect and the content type. detail: why, in a sentence."""
 
     status: int
     fields: Fields
     body: bytes
+    detail: str
 
 
 def check_dialect(dialect: str) -> str:
@@ -83,17 +84,18 @@ def http_refusal(
     dialect: str, decision: Decision, rules: Sequence[Rule], now: float | None, documentation_url: str = ""
 ) -> HttpRefusal:
     """Returns the answer to a hit that is not allowed. No cache may keep it (RFC 6585)."""
+    detail = sentence(decision)
     if dialect == "github":
         media = "application/json"
-        body = {"message": sentence(decision), "documentation_url": documentation_url}
+        body = {"message": detail, "documentation_url": documentation_url}
         content = json.dumps(body, separators=(",", ":")).encode()
     else:
         media, title = MEDIA_TYPE, "rate limit exceeded"
         more = {} if decision.fallback or not dialect.startswith("ietf") else _violated(decision)
-        content = problem_body(decision.rule.status, title, sentence(decision), rule=decision.rule.name, **more)
+        content = problem_body(decision.rule.status, title, detail, rule=decision.rule.name, **more)
     shown = fields(dialect, decision, rules, now)
     shown += [("Cache-Control", "no-store"), ("Content-Type", media), ("Content-Length", str(len(content)))]
-    return HttpRefusal(decision.rule.status, shown, content)
+    return HttpRefusal(decision.rule.status, shown, content, detail)
 
 
 def sentence(decision: Decision) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.events import check_cost
-from clickcurve.limiter.http.fallback import Verb
+from clickcurve.limiter.http.admission import Verb
 from clickcurve.limiter.http.headers import sentence
 from clickcurve.limiter.rule import EDGES_S, RESERVED, Rule
 

@@ -9,7 +9,7 @@ redirects excepted. A web socket is one hit, whatever passes over it.
 With `only`, just answers of some kind count, such as failed logins (`only=is_failure`). The hit is reserved while
 the application works, and cancelled where its answer does not count: a burst of attempts cannot pass together.
 
-A backend that cannot answer never makes a 5xx: see `clickcurve.limiter.http.fallback`.
+A backend that cannot answer never makes a 5xx: see `clickcurve.limiter.http.admission`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from collections.abc import Awaitable, Callable, Collection
 
 from clickcurve.asgi import Application, Message, Receive, Scope, Send
 from clickcurve.limiter.async_limiter import AsyncLimiter
+from clickcurve.limiter.events import Features
 from clickcurve.limiter.http.address import Addresses
-from clickcurve.limiter.http.admission import WEBSOCKET, WRITES, Admission, Given, Pass, Refusal
+from clickcurve.limiter.http.admission import LIMITED, Admission, Pass
 from clickcurve.limiter.http.headers import Fields, HttpRefusal, may_carry_limits
 
-LIMITED = WRITES | {WEBSOCKET}
 OPENED = 101  # the status of a web socket that is opened
 _DENIED = 403  # what servers answer where an application closes a web socket that is not open yet
 _POLICY_VIOLATION = 1008  # of the codes with which web sockets are closed (RFC 6455)
@@ -48,7 +48,7 @@ class RateLimit:
         limiter: AsyncLimiter,
         event: str | Callable[[Scope], str | None],
         *,
-        features: Callable[[Scope], Given | Awaitable[Given]] | None = None,
+        features: Callable[[Scope], Features | Awaitable[Features]] | None = None,
         methods: Collection[str] = LIMITED,
         cost: int = 1,
         dialect: str = "x",
@@ -66,7 +66,7 @@ class RateLimit:
             cost=cost,
             dialect=dialect,
             addresses=addresses,
-            reserves=only is not None,
+            only_failures=only is not None,
             documentation_url=documentation_url,
         )
 
@@ -74,11 +74,11 @@ class RateLimit:
         decided = await self._admission.decide(scope, scope)
         if decided is None:
             await self._app(scope, receive, send)
-        elif isinstance(decided, Refusal):
+        elif isinstance(decided, HttpRefusal):
             if scope["type"] == "websocket":
-                await _refuse_socket(decided.answer, scope, receive, send)
+                await _refuse_socket(decided, scope, receive, send)
             else:
-                await send_refusal(decided.answer, send)
+                await send_refusal(decided, send)
         elif self._only is None or decided.decision.reservation is None:
             await self._app(scope, receive, _with_fields(send, decided.shown))
         else:

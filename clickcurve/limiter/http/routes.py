@@ -23,7 +23,7 @@ from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Settled
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.http.address import Addresses
-from clickcurve.limiter.http.fallback import decide_anyway, settle_anyway
+from clickcurve.limiter.http.admission import decide_anyway, settle_anyway
 from clickcurve.limiter.http.headers import fields
 from clickcurve.limiter.http.json_shapes import (
     BODY_BYTES,
@@ -112,17 +112,17 @@ class DecisionService:
         features = asked.features
         if "ip" in features:
             features = {**features, "ip": self.addresses.name(features["ip"])}
-        decision = await decide_anyway(
+        decision, rules = await decide_anyway(
             limiter, asked.verb, event, features, asked.cost, caller=asked.caller, explain=asked.explain
         )
-        return self._shown(decision, asked, limiter.events.of(event, features).rules)
+        return self._shown(decision, asked, rules)
 
     async def check(self, event: str, scope: Scope) -> Answer:
         """Decides a hit of an event that a request's header fields describe; raises EventUnknown, ParameterInvalid."""
         limiter = self.limiter
         features = self._features_of(limiter.events[event].rules, scope)
-        decision = await decide_anyway(limiter, "hit", event, features)
-        shown = fields(self.dialect, decision, limiter.events.of(event, features).rules, limiter.events.now())
+        decision, rules = await decide_anyway(limiter, "hit", event, features)
+        shown = fields(self.dialect, decision, rules, limiter.events.now())
         headers = ((b"content-length", b"0"), *encoded(shown), *SAFE)
         status = 200 if decision.allowed else decision.rule.status
         return Answer(

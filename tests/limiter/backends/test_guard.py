@@ -10,7 +10,8 @@ import pytest
 
 from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.async_limiter import AsyncLimiter
-from clickcurve.limiter.backend import Immediate, Question, Settled
+from clickcurve.limiter.backend import Question, Settled
+from clickcurve.limiter.backends.forms import Immediate
 from clickcurve.limiter.backends.guard import AsyncGuarded, Guarded, Patience
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision

@@ -24,7 +24,8 @@ from clickcurve.limiter.backends.connections.memcached_connection import (
 from clickcurve.limiter.backends.guard import Guarded, Patience
 from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.memcached_items import GRACE_S
-from clickcurve.limiter.backends.packed_meters import UNBOUNDED, pack_meter
+from clickcurve.limiter.backends.meter import UNBOUNDED
+from clickcurve.limiter.backends.packed_meters import pack_meter
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import FAILURES, STRATEGIES
 from testing.backend_servers import Served, memcached_server

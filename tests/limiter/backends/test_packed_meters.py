@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import BackendUnavailable
 from clickcurve.limiter.backends import packed_meters
-from clickcurve.limiter.backends.meters import METERS, Meter, Opened, Tokens
+from clickcurve.limiter.backends.meter import UNBOUNDED, Meter
+from clickcurve.limiter.backends.meters import METERS, Opened, Tokens
 from clickcurve.limiter.backends.packed_meters import (
-    UNBOUNDED,
     counted_until_us,
     form_of,
     pack_meter,

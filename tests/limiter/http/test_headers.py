@@ -10,7 +10,7 @@ import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.decision import Decision
-from clickcurve.limiter.http.fallback import without_backend
+from clickcurve.limiter.http.admission import without_backend
 from clickcurve.limiter.http.headers import (
     DIALECTS,
     QUOTA_EXCEEDED,
@@ -115,7 +115,7 @@ def test_a_redirect_carries_no_limits(status: int, may: bool) -> None:
 
 
 def test_a_refusal_is_a_problem_document_that_no_cache_keeps() -> None:
-    status, headers, body = http_refusal("x", decision(0, 12.3), RULES, None)
+    status, headers, body, _ = http_refusal("x", decision(0, 12.3), RULES, None)
     found = dict(headers)
     assert (status, found["Content-Type"], found["Cache-Control"]) == (429, "application/problem+json", "no-store")
     assert found["Retry-After"] == "13"
@@ -127,7 +127,7 @@ def test_a_refusal_is_a_problem_document_that_no_cache_keeps() -> None:
 
 def test_github_refuses_with_its_own_body_and_the_status_of_the_rule() -> None:
     rules = parse_rules({"api": {"by": "ip", "rates": "60/h", "status": 403}})
-    status, headers, body = http_refusal("github", decision(0, 5.0, rule=rules[0]), rules, None, "/docs/limits")
+    status, headers, body, _ = http_refusal("github", decision(0, 5.0, rule=rules[0]), rules, None, "/docs/limits")
     assert (status, dict(headers)["Content-Type"]) == (403, "application/json")
     answer = json.loads(body)
     assert answer.keys() == {"message", "documentation_url"}
@@ -144,7 +144,7 @@ def test_clients_of_github_know_a_refusal_and_wait_until_the_next_hit_fits() -> 
     limiter = Limiter(rules, clock=None)
     for _ in range(10):
         limiter.hit("search", {"ip": "a"}, now=NOW)
-    status, headers, body = http_refusal("github", limiter.hit("search", {"ip": "a"}, now=NOW), rules, NOW)
+    status, headers, body, _ = http_refusal("github", limiter.hit("search", {"ip": "a"}, now=NOW), rules, NOW)
     found = {name.lower(): value for name, value in headers}
     message = json.loads(body)["message"]
     assert status == 403
@@ -201,7 +201,7 @@ def test_where_nothing_is_left_every_reset_tells_when_one_more_fits(rule: dict[s
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_can_never_pass_says_so(dialect: str) -> None:
-    _, headers, body = http_refusal(dialect, decision(5, None), RULES, None)
+    _, headers, body, _ = http_refusal(dialect, decision(5, None), RULES, None)
     assert "Retry-After" not in dict(headers)
     assert "more than the 5" in body.decode()
     assert whole_retry_after_s(decision(5, None)) is None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clickcurve.buckets.errors import ParameterInvalid, RuleInvalid
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rates import parse_rates
-from clickcurve.limiter.replay.replay import EVENT, Replay, Side, rules_of
+from clickcurve.limiter.replay import EVENT, Replay, Side, rules_of
 from clickcurve.limiter.rule import EVERYBODY, Rule, parse_rules
 from tests.selection import examples
 

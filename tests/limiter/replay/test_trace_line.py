@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.limiter.replay.trace_line import Call, parse_line
+from clickcurve.limiter.replay import Call, parse_line
 
 T = 1_772_000_040  # 2026-02-25T06:14:00Z
 LOG = '203.0.113.7 - ann [25/Feb/2026:07:14:00 +0100] "POST /links?x=1 HTTP/1.1" 201 12'

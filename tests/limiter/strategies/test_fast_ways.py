@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backend import Question
+from clickcurve.limiter.backends.forms import blocking
 from clickcurve.limiter.backends.memory import MemoryBackend
-from clickcurve.limiter.backends.meters import METERS, Meter
-from clickcurve.limiter.backends.packed_meters import UNBOUNDED
-from clickcurve.limiter.blocking import blocking
+from clickcurve.limiter.backends.meter import UNBOUNDED, Meter
+from clickcurve.limiter.backends.meters import METERS
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.quota import Quota

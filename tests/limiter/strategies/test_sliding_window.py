@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from clickcurve.limiter import sliding_window
 from clickcurve.limiter.backends.bucket_series import Series
-from clickcurve.limiter.backends.memory_budget import MemoryBudget
+from clickcurve.limiter.backends.meter import MemoryBudget
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import EDGES_S, Rule, parse_rules
-from clickcurve.limiter.sliding_window import inside, leaving, refused_quota, whole_s
+from clickcurve.limiter.sliding_window import Counted, inside, leaving, weigh_rates, whole_s
 from tests.limiter.strategies.oracle import SECOND_US, Log
 
 MIDNIGHT = 1_709_164_800  # 2024-02-29
@@ -51,8 +51,7 @@ def test_the_window_and_the_bucket_being_left_hold_the_true_window(edge: str, ma
 
 
 def test_a_limit_that_was_lowered_below_what_counts_leaves_nothing_and_not_less() -> None:
-    (reach,) = DAY.reaches
-    quota = refused_quota(DAY, reach, (120, 130), MIDNIGHT, MIDNIGHT, MIDNIGHT * SECOND_US, MIDNIGHT + 60)
+    quota = weigh_rates(DAY, [Counted(130, 120, MIDNIGHT)], MIDNIGHT, MIDNIGHT * SECOND_US, 1, True)
     assert (quota.limit, quota.remaining, quota.at_least, quota.at_most) == (100, 0, 120, 130)
 
 

@@ -13,7 +13,6 @@ import pytest
 from clickcurve.buckets.errors import RuleInvalid, SettingInvalid
 from clickcurve.limiter.backends.memory import MemoryBackend
 from server.limiter import limiter
-from server.limiter.backends import OPENERS
 from server.limiter.limiter import ServerLimiter
 from server.metrics import FAMILIES
 from server.settings.reading import read_settings
@@ -229,7 +228,7 @@ class Shared(Down):
 
 def test_a_backend_is_opened_when_a_rule_names_it_first(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = Shared()
-    monkeypatch.setattr(limiter, "OPENERS", {**OPENERS, "redis": lambda *_: shared})
+    monkeypatch.setattr(limiter, "OPENERS", {**limiter.OPENERS, "redis": lambda *_: shared})
     found = started(config, LOGIN, limits_redis="redis://h1")
     config.write_text(LOGIN + 'backend = "redis"\n')
     found.reload()

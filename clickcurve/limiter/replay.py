@@ -1,4 +1,14 @@
-"""Replays a trace against rules: what they would have done with it, in process, by the times of the trace."""
+"""Replays a trace against rules: what they would have done with it, in process, by the times of the trace.
+
+A trace has lines that say which caller asked, and when:
+
+    1772000040.5 ip=203.0.113.7 user=ann cost=2
+    2026-02-25T06:14:00Z ip=203.0.113.7
+    203.0.113.7 - ann [25/Feb/2026:06:14:00 +0000] "POST /links?x=1 HTTP/1.1" 201 12 "-" "curl/8"
+
+The third is a line of an access log, in the common or the combined format: its features are ip, user (unless it is -),
+method and endpoint (the path without its query).
+"""
 
 from __future__ import annotations
 
@@ -8,15 +18,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from clickcurve.access_log import LogLine, parse_log_line, split_request, stamp_seconds
 from clickcurve.buckets.errors import ParameterInvalid, RuleInvalid
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.limiter import Limiter
-from clickcurve.limiter.replay.trace_line import parse_line
 from clickcurve.limiter.rule import ALL, EVERYBODY, Rule, parse_rules
+from clickcurve.times import parse_time, require_in_range
 
 EVENT = "trace"
 TEXT_RULE = "rates such as 5/m, 20/h, or settings such as by=ip rates='5/m, 20/h' strategy=fixed"
+LINE_RULE = "a time (epoch seconds or ISO 8601), then feature=value pairs and perhaps cost=N; or an access log's line"
 _WHOLE = ("burst", "status", "ttl_s")
 _SWITCHES = {"true": True, "false": False}
 
@@ -150,3 +162,58 @@ def _why(decision: Decision, several: bool) -> str:
 
 def _shown_seconds(seconds: float) -> str:
     return f"{seconds:.3f}".rstrip("0").rstrip(".")
+
+
+# --- lines of a trace -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One line: when a caller asked (epoch seconds), its features, and for how much."""
+
+    at: float
+    features: dict[str, str]
+    cost: int = 1
+
+
+def parse_line(text: str) -> Call | None:
+    """Parses a line; None for a blank line and a comment (#). ParameterInvalid says what is wrong."""
+    if not text or text.isspace() or text.startswith("#"):
+        return None
+    line = parse_log_line(text)
+    return _of_log(line) if line else _of_words(text)
+
+
+def _of_words(text: str) -> Call:
+    try:
+        words = shlex.split(text) if '"' in text or "'" in text else text.split()
+    except ValueError as error:
+        raise _trace_error(text, f"its quotes do not match ({error})") from None
+    features = {}
+    for word in words[1:]:
+        name, sign, value = word.partition("=")
+        if not sign or not name:
+            raise _trace_error(word, f"{word!r} is not feature=value")
+        if name in features:
+            raise _trace_error(word, f"{name} is given twice")
+        features[name] = value
+    cost = features.pop("cost", "1")
+    if not (cost.isascii() and cost.isdigit() and len(cost) <= 10):
+        raise _trace_error(cost, f"the cost {cost!r} is not a whole number")
+    written = parse_time("trace", words[0])
+    return Call(require_in_range("trace", words[0], written.utc_s) + written.fraction, features, int(cost))
+
+
+def _of_log(line: LogLine) -> Call:
+    at = stamp_seconds(line.stamp)
+    if at is None:
+        raise _trace_error(line.stamp, "its time is not valid")
+    method, target = split_request(line.request)
+    words = line.before.split(" ", 2)
+    if not target or len(words) < 3:
+        raise _trace_error(line.request, "it has no request, or does not begin with address, identity and user")
+    user = words[2].rstrip(" ")
+    features = {"ip": words[0], "method": method, "endpoint": target.partition("?")[0]}
+    return Call(at, features if user == "-" else {**features, "user": user})
+
+
+def _trace_error(value: str, why: str) -> ParameterInvalid:
+    return ParameterInvalid(why, field="trace", value=value, rule=LINE_RULE)
