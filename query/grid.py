@@ -22,7 +22,6 @@ from clickcurve.answers import PointState
 from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
-from clickcurve.buckets.ranges import Bucket
 from query.parameters import Window
 from query.steps import STEPS, Step
 from query.zones import Unit, Zone
@@ -41,14 +40,12 @@ _AVERAGE_S = {"week": 505_000, "month": 2_629_746}
 class Grid:
     """The points of one window: point i is [edges[i], edges[i + 1]).
 
-    `cut` names the kept buckets, each with its tier, of which the requested range holds only a part: none, one or two.
     `wide` says of each point whether it is wider than its step, because no finer buckets are kept.
     """
 
     window: Window
     fold_day: int
     edges: tuple[int, ...]
-    cut: tuple[tuple[int, Bucket], ...]
     wide: tuple[bool, ...] = ()
 
     def open_from(self, now: int) -> int:
@@ -91,14 +88,13 @@ class Grid:
 def make_grid(window: Window, ladder: Ladder, fold_day: int) -> Grid:
     """Returns the points of a window on a fold day; raises ParameterInvalid for more than MAX_POINTS."""
     if window.start >= window.end:
-        return Grid(window, fold_day, (), ())
+        return Grid(window, fold_day, ())
     if estimate_points(window, window.step, ladder, fold_day) > MAX_POINTS * 1.03:
         raise _too_many(window, ladder, fold_day)
     edges = _edges(window, window.step, ladder, fold_day)
     if len(edges) > MAX_POINTS + 1:
         raise _too_many(window, ladder, fold_day)
-    cut = _cut_buckets(window, edges, ladder, fold_day)
-    return Grid(window, fold_day, edges, cut, _wide_points(window, edges, ladder, fold_day))
+    return Grid(window, fold_day, edges, _wide_points(window, edges, ladder, fold_day))
 
 
 def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[int, ...]:
@@ -129,17 +125,15 @@ def _is_finer(step: Step, tier: Tier) -> bool:
     return step.average_s < (tier.width_s or _LENGTH_S[tier.name])
 
 
-def _bucket_ends(tier: Tier, low: int, high: int) -> Iterator[int] | range:
+def _bucket_ends(tier: Tier, low: int, high: int) -> Sequence[int]:
     """Returns the ends of a tier's buckets in (low, high]; low is the start of one."""
     if tier.width_s is not None:
         return range(low + tier.width_s, high + 1, tier.width_s)
-    return _calendar_ends(tier, low, high)
-
-
-def _calendar_ends(tier: Tier, low: int, high: int) -> Iterator[int]:
+    ends = []
     while low < high:
         low = tier.bucket(low)[1]
-        yield low
+        ends.append(low)
+    return ends
 
 
 def estimate_points(window: Window, step: Step, ladder: Ladder, fold_day: int) -> int:
@@ -197,16 +191,6 @@ def _wide_points(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_da
 def _length_s(unit: Unit, t: int, window: Window) -> int:
     """Returns how long the unit is that holds t."""
     return unit.after(t, window.zone) - unit.start(t, window.zone)
-
-
-def _cut_buckets(
-    window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int
-) -> tuple[tuple[int, Bucket], ...]:
-    cut = {}
-    for t, edge in ((window.start, edges[0]), (window.end - 1, edges[-1])):
-        if edge not in (window.start, window.end):
-            cut[ladder.kept(t, fold_day)] = ladder.tier_of(t, fold_day)
-    return tuple((tier, bucket) for bucket, tier in cut.items())
 
 
 def _too_many(window: Window, ladder: Ladder, fold_day: int) -> ParameterInvalid:

@@ -19,8 +19,7 @@ from clickcurve.buckets.ranges import Bots, Span
 from clickcurve.buckets.row import Row, fold
 from clickcurve.budget import POINTS, spend
 from clickcurve.keys import require_key
-from query.counts import counts_along
-from query.curve import Curve, Grids
+from query.curve import Curve, Grids, counts_along
 from query.parameters import Parameters, Window, resolve_until
 from query.reader import HEAD, Reader
 

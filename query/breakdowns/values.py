@@ -229,7 +229,7 @@ def _on_edges_of_both(row: BreakdownRow, grid: Grid) -> Grid:
         return grid
     first, last = row.whole_span(grid.edges[0], grid.edges[-1])
     edges = (first, *(edge for edge in grid.edges if first < edge < last and row.is_edge(edge)), last)
-    return replace(grid.with_edges(edges), cut=())
+    return grid.with_edges(edges)
 
 
 def list_visitors(
