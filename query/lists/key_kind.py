@@ -15,14 +15,13 @@ class KeyKind(NamedTuple):
     """Rows that have names.
 
     plural  what they are called in answers. stored_of: name -> stored key. name_of: stored key -> name, None for other
-    rows. starts: from each of these on, in order, stored keys of the kind stand side by side. page: rows read at once.
+    rows. starts: from each of these on, in order, stored keys of the kind stand side by side.
     """
 
     plural: str
     stored_of: Callable[[str], str]
     name_of: Callable[[str], str | None]
     starts: tuple[str, ...]
-    page: int
 
     def start_after(self, stored: str) -> str | None:
         """Returns where stored keys of the kind may stand after one of another kind; None: nowhere."""
@@ -47,6 +46,5 @@ class NamesWithin(NamedTuple):
 
 
 ALL_NAMES = NamesWithin()
-LINK = KeyKind("links", link_key, link_of, (_FIRST_LINKS, _AFTER_OTHERS), 100)
-# There are few, and a store that has no order goes through all of its keys for each page.
-GROUP = KeyKind("groups", group_key, group_of, (FIRST_GROUP,), 1_000)
+LINK = KeyKind("links", link_key, link_of, (_FIRST_LINKS, _AFTER_OTHERS))
+GROUP = KeyKind("groups", group_key, group_of, (FIRST_GROUP,))

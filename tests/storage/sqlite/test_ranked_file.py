@@ -176,7 +176,7 @@ def rank_prefixes(store: SqliteStore, *prefixes: str) -> None:
 async def best_within(store: SqliteStore, prefix: str, limit: int) -> list[tuple[str, int]]:
     """Ranks by candidates alone."""
     links = Listing(LINK, store, lambda key: [], tuple, lambda: 0)
-    links.rankings.walk_of = None  # type: ignore[assignment]  # nothing is walked
+    links.walk = None  # type: ignore[method-assign, assignment]  # nothing is walked
     return (await links.best(Parameters(limit=limit, prefix=prefix), NOON)).links
 
 
