@@ -31,8 +31,9 @@ WHY = ("from", "to", "last", "before_from", "before_to", "tz", "limit", "format"
 LINKS = ("sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", "format")
 ERASURE = ("prefix", "limit")
 EXPORT = ("prefix", "after")
-LIMIT_CURVE = ("outcome", "caller", *CURVE)
-LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
+OF_LIMITS = ("outcome", "caller")
+LIMIT_CURVE = (*OF_LIMITS, *CURVE)
+LIMIT_TOTAL = (*OF_LIMITS, *TOTAL)
 
 MAX_TOP = 1_000
 DEFAULT_TOP = 20
