@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gzip
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -15,14 +16,27 @@ from clickcurve.answers import CSV, as_csv
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from clickcurve.csv_file import disposition
-from clickcurve.routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.routes import RawPathRoute, raw_query, subject_in_path
 from dashboard.page.pages import Pages
-from dashboard.page.responses import HTML, as_sent
-from dashboard.page.subject import GROUP, LINK, PageSubject, link_or_group
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
 
 Clock = Callable[[], float]
+
+# Pages may run and fetch nothing but this server's own files.
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+# A page names links, and the address of a shared one is its key: neither is told to other sites. Of its own forms
+# the server is told the origin, which it checks.
+_HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Vary": "Accept-Encoding",
+}
+_WORTH_BYTES = 1_000
 
 
 def page_routes(
@@ -90,13 +104,6 @@ def page_routes(
     return router
 
 
-def subject_in_path(request: Request) -> PageSubject:
-    """Returns the link or the group that the path names; raises ParameterInvalid."""
-    if "key" in request.path_params:
-        return link_or_group(LINK, key_of_path(request))
-    return link_or_group(GROUP, group_of_path(request))
-
-
 def _add_csv(router: APIRouter, pages: Pages, clock: Clock) -> None:
     """Adds the table of links as a file."""
 
@@ -115,8 +122,7 @@ def _add_files(router: APIRouter, templates: Templates) -> None:
         if not media:
             raise HTTPException(404)
         kept = {"Cache-Control": "public, max-age=31536000, immutable"}  # the version is in the address
-        body, headers = as_sent(content, request.headers.get("accept-encoding", ""), kept)
-        return Response(body, media_type=media, headers=headers)
+        return _as_sent(request, content, media, kept)
 
 
 def updated_at(now: float, view: PageView) -> str:
@@ -126,15 +132,23 @@ def updated_at(now: float, view: PageView) -> str:
 
 def html(request: Request, text: str, status: int = 200) -> Response:
     """Returns a page as an answer."""
-    body, headers = as_sent(text.encode(), request.headers.get("accept-encoding", ""))
-    return Response(body, status, media_type=HTML, headers=headers)
+    return _as_sent(request, text.encode(), "text/html; charset=utf-8", status=status)
 
 
 def csv_file(request: Request, content: bytes, disposed: str) -> Response:
     """Returns CSV as an answer that browsers save under a name. disposed: its Content-Disposition."""
-    named = {"Content-Disposition": disposed}
-    body, headers = as_sent(content, request.headers.get("accept-encoding", ""), named)
-    return Response(body, media_type=CSV, headers=headers)
+    return _as_sent(request, content, CSV, {"Content-Disposition": disposed})
+
+
+def _as_sent(
+    request: Request, body: bytes, media: str, more: Mapping[str, str] | None = None, status: int = 200
+) -> Response:
+    """Returns an answer with the headers of pages and more; its body is compressed if the reader takes that."""
+    headers = {**_HEADERS, **(more or {})}
+    if len(body) >= _WORTH_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, 6, mtime=0)
+        headers["Content-Encoding"] = "gzip"
+    return Response(body, status, headers, media)
 
 
 def problem_page(templates: Templates, request: Request, error: ClickcurveError) -> Response:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from clickcurve.access import access
 from clickcurve.answers import CurveAnswer, Tabular, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.keys import ALL, Subject, group_subject
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from dashboard.page.audience.differences import Difference, difference_of, why_query
@@ -23,11 +24,10 @@ from dashboard.page.lists.names import Beside, domain_and_name, name_rows
 from dashboard.page.lists.rankings import RANKED, Rankings
 from dashboard.page.lists.table import BY_KEY, LinkTable
 from dashboard.page.periods import Period, offered_periods
-from dashboard.page.subject import ALL_LINKS, GROUP, LINK, PageSubject, link_or_group
 from dashboard.page.view import EVER, PageView
 from dashboard.pictures.axes import day_and_time, with_commas
 from dashboard.pictures.curve_picture import period_words
-from dashboard.questions import AskCurve, AskTotal, BrokenDown, Questions
+from dashboard.questions import GROUP, LINK, AskCurve, BrokenDown, Questions, kind_of
 
 SHOWN = 20
 _ACCEPTING = ("open", "unclaimed")  # states of an owner
@@ -70,7 +70,7 @@ class Audience:
 class _Shown:
     """What a page shows: a subject's view, its curve, and the period that it is compared with."""
 
-    subject: PageSubject
+    subject: Subject
     view: PageView
     curve: CurveAnswer
     compared: Compared | None
@@ -119,7 +119,7 @@ class Pages:
         broken_down: BrokenDown | None = None,
         hosts_in_key: bool = False,
     ) -> None:
-        self._questions = questions
+        self.questions = questions
         self._limit_curve = limit_curve
         self._rules = rules
         self._node = node
@@ -128,11 +128,11 @@ class Pages:
         self._links = Rankings(questions.links, clock)
         self._table = LinkTable(questions, self._links)
         self._groups = Rankings(questions.groups, clock)
-        self._why_all = None if broken_down is None else Rankings(partial(broken_down.why, ALL_LINKS.asked), clock)
+        self._why_all = None if broken_down is None else Rankings(partial(broken_down.why, ALL), clock)
 
     async def overview(self, view: PageView, now: int) -> Values:
         """Returns all links together, and the links and groups with the most hits."""
-        shown = await self._shown(ALL_LINKS, view, now)
+        shown = await self._shown(ALL, view, now)
         view, curve = shown.view, shown.curve
         if curve.first_hit is None and not await self._has_any():
             return {"first_run": True}
@@ -141,7 +141,7 @@ class Pages:
         links, groups, common = await asyncio.gather(
             self._links.ranking(ranking), self._groups.ranking(ranking), self._common(shown, audience)
         )
-        rows = partial(name_rows, self._questions, view=view, beside=shown.beside, hosts_in_key=self._hosts_in_key)
+        rows = partial(name_rows, self.questions, view=view, beside=shown.beside, hosts_in_key=self._hosts_in_key)
         return {
             "first_run": False,
             **common,
@@ -153,7 +153,7 @@ class Pages:
 
     async def table(self, view: PageView, now: int) -> Values:
         """Returns a page of the table of all links."""
-        shown = await self._shown(ALL_LINKS, replace(view, by="", value=""), now)
+        shown = await self._shown(ALL, replace(view, by="", value=""), now)
         view, curve = shown.view, shown.curve
         page = await self._table.page(view, shown.compared)
         rows = None
@@ -161,7 +161,7 @@ class Pages:
             beside = Beside(curve.total, shown.span_before)
             is_ranking = page.order != BY_KEY
             rows = await name_rows(
-                self._questions, LINK, page.links, view, beside, is_ranking, self._hosts_in_key, page.changes
+                self.questions, LINK, page.links, view, beside, is_ranking, self._hosts_in_key, page.changes
             )
         return {
             "chart": make_chart(curve, view, now),
@@ -183,58 +183,50 @@ class Pages:
         host, slash, rest = view.prefix.partition("/")
         if not (self._hosts_in_key and host and slash) or rest or access().group not in ("", host):
             return ""
-        answer = await self._questions.total(link_or_group(GROUP, host).asked, b"bots=include")
+        answer = await self.questions.total(group_subject(host), b"bots=include")
         return f"groups/{in_path(host)}{view.of_one()}" if answer.total else ""
 
     async def table_csv(self, view: PageView, now: int) -> tuple[Tabular, ZoneInfo]:
         """Returns the first lines of the table of all links, and the zone of the view."""
-        shown = await self._shown(ALL_LINKS, replace(view, by="", value=""), now)
+        shown = await self._shown(ALL, replace(view, by="", value=""), now)
         return await self._table.csv(shown.view, shown.curve, shown.compared), ZoneInfo(shown.curve.tz)
 
-    def curve_of(self, subject: PageSubject) -> AskCurve:
-        """Returns the question for a subject's curve."""
-        return partial(self._questions.curve, subject.asked)
-
-    def total_of(self, subject: PageSubject) -> AskTotal:
-        """Returns the question for a subject's total."""
-        return partial(self._questions.total, subject.asked)
-
-    async def table_of(self, subject: PageSubject, table: str, dimension: str, query: bytes) -> Tabular:
+    async def table_of(self, subject: Subject, table: str, dimension: str, query: bytes) -> Tabular:
         """Returns the numbers of a table of a page. table: `curve`, `visitors`, `why`, or the name of the dimension.
 
         Without a dimension `curve` is that of all hits. Raises ParameterInvalid, also where hits
         are not broken down, and what the questions raise.
         """
-        asked = subject.asked
         if table == "curve" and not dimension:
-            return await self._questions.curve(asked, query)
+            return await self.questions.curve(subject, query)
         if self._broken_down is None:
             raise ParameterInvalid("this server does not break hits down", field="table", value=table, rule="curve")
         questions = self._broken_down.questions
         if dimension:
-            return await (questions.curve if table == "curve" else questions.by)(asked, dimension, query)
+            return await (questions.curve if table == "curve" else questions.by)(subject, dimension, query)
         if table == "why":
-            return await self._broken_down.why(asked, query)
-        return await questions.visitors(asked, query)
+            return await self._broken_down.why(subject, query)
+        return await questions.visitors(subject, query)
 
     async def _has_any(self) -> bool:
         """Returns whether any link has a hit, of bots or imported without a date too."""
-        return bool((await self._questions.links(b"sort=key&limit=1&bots=include")).links)
+        return bool((await self.questions.links(b"sort=key&limit=1&bots=include")).links)
 
-    async def one(self, subject: PageSubject, view: PageView, now: int) -> Values:
+    async def one(self, subject: Subject, view: PageView, now: int) -> Values:
         """Returns a link or a group: its life, its curve, its bots, and what its hits said."""
-        shown, life = await asyncio.gather(self._shown(subject, view, now), self._questions.summary(subject.asked, b""))
+        shown, life = await asyncio.gather(self._shown(subject, view, now), self.questions.summary(subject, b""))
         view, zone = shown.view, ZoneInfo(shown.curve.tz)
-        domain, name_in_domain = domain_and_name(subject.name, view, self._hosts_in_key and subject.kind == LINK)
+        kind, name = kind_of(subject), subject.name or ""
+        domain, name_in_domain = domain_and_name(name, view, self._hosts_in_key and kind == LINK)
         bots = None
         if life.bots and view.bots in ("", "exclude") and not view.by:
-            bots = await self.curve_of(subject)(view.with_bots("only").curve_query)
+            bots = await self.questions.curve(subject, view.with_bots("only").curve_query)
         return {
-            "kind": subject.kind,
-            "name": visible(subject.name),
+            "kind": kind,
+            "name": visible(name),
             "domain": domain,
             "name_in_domain": name_in_domain,
-            "path": in_path(subject.name),
+            "path": in_path(name),
             "lifetime": with_commas(life.lifetime),
             "opening": with_commas(life.opening) if life.opening else "",
             "bots": with_commas(life.bots) if life.bots else "",
@@ -245,14 +237,16 @@ class Pages:
             **await self._common(shown, await self._audience(shown)),
         }
 
-    async def _shown(self, subject: PageSubject, view: PageView, now: int) -> _Shown:
+    async def _shown(self, subject: Subject, view: PageView, now: int) -> _Shown:
         """Asks for what a page shows first; raises ParameterInvalid."""
         view, curve = await _view_and_curve(self._curve(subject, view), view, now)
         return _Shown(subject, view, curve, period_before(curve, view, now), now)
 
-    def _curve(self, subject: PageSubject, view: PageView) -> AskCurve:
+    def _curve(self, subject: Subject, view: PageView) -> AskCurve:
         """Returns the question for the curve of a view: of all its hits, or of the filter's value."""
-        return filtered_curve(self._broken_down, subject.asked, view.by) if view.by else self.curve_of(subject)
+        if view.by:
+            return filtered_curve(self._broken_down, subject, view.by)
+        return partial(self.questions.curve, subject)
 
     async def _common(self, shown: _Shown, audience: Audience) -> Values:
         """Returns what stands on the pages of links, groups and all links alike."""
@@ -267,7 +261,7 @@ class Pages:
 
     async def _cards(self, shown: _Shown, audience: Audience) -> list[Card]:
         """Returns the numbers of the view's range, beside those of the period before."""
-        view, ask, compared = shown.view, self.total_of(shown.subject), shown.compared
+        view, ask, compared = shown.view, partial(self.questions.total, shown.subject), shown.compared
         before: CurveAnswer | TotalAnswer | None = None
         if compared is not None and view.by:
             query = view.curve_query_of(compared.start, compared.until, shown.curve.step)
@@ -300,7 +294,7 @@ class Pages:
         if shown.view.by:
             return Audience(tables)
         visit_parts = None
-        if self._broken_down.visitors and shown.subject != ALL_LINKS:
+        if self._broken_down.visitors and shown.subject != ALL:
             visit_parts = await visits(self._broken_down, shown.subject, shown.view, shown.curve, shown.now)
         return Audience(tables, visit_parts, await self._difference(shown))
 
@@ -309,10 +303,10 @@ class Pages:
         query = why_query(shown.view, shown.curve, shown.compared, shown.now)
         if query is None or self._broken_down is None or self._why_all is None:
             return None
-        if shown.subject == ALL_LINKS:
+        if shown.subject == ALL:
             answer = await self._why_all.ranking(query)
         else:
-            answer = await self._broken_down.why(shown.subject.asked, query)
+            answer = await self._broken_down.why(shown.subject, query)
         return None if answer is None else difference_of(answer, shown.view, ZoneInfo(shown.curve.tz))
 
     async def limits(self, view: PageView, now: int) -> Values:

@@ -18,14 +18,15 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
-from clickcurve.routes import raw_query
+from clickcurve.keys import Subject
+from clickcurve.routes import raw_query, subject_in_path
 from clickcurve.visible import visible
 from dashboard.page.chart import in_path
 from dashboard.page.login_routes import read_form
-from dashboard.page.page_routes import html, page_route, subject_in_path
-from dashboard.page.subject import PageSubject
+from dashboard.page.page_routes import html, page_route
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
+from dashboard.questions import kind_of
 
 USUAL_DAYS = 30
 
@@ -79,16 +80,17 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
     router = APIRouter(route_class=page_route(templates))
 
     async def form(
-        request: Request, subject: PageSubject, done: str = "", refusal: ClickcurveError | None = None
+        request: Request, subject: Subject, done: str = "", refusal: ClickcurveError | None = None
     ) -> Response:
         view = view_of(raw_query(request))
+        kind, name = kind_of(subject), subject.name or ""
         may_see = not sharing.needs_token() or (request.method == "POST" and refusal is None)
-        addresses = await sharing.addresses(subject.kind, subject.name) if may_see else []
+        addresses = await sharing.addresses(kind, name) if may_see else []
         text = templates.render(
             "share.html",
-            kind=subject.kind,
-            name=visible(subject.name),
-            path=in_path(subject.name),
+            kind=kind,
+            name=visible(name),
+            path=in_path(name),
             shares=[_row(each, subject, view) for each in addresses],
             may_see=may_see,
             asks_token=sharing.needs_token(),
@@ -125,16 +127,17 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
     return router
 
 
-async def _changed(sharing: Sharing, subject: PageSubject, fields: Mapping[str, str], by: str) -> str:
+async def _changed(sharing: Sharing, subject: Subject, fields: Mapping[str, str], by: str) -> str:
     """Makes or revokes an address, as a form says, and returns what was done as a sentence, empty for nothing."""
+    kind, name = kind_of(subject), subject.name or ""
     if share_id := fields.get("revoke"):
-        addresses = await sharing.addresses(subject.kind, subject.name)
+        addresses = await sharing.addresses(kind, name)
         if share_id not in {each.id for each in addresses}:
             return "This address had already ended."
         await sharing.revoke(share_id, by)
         return "Revoked: the address no longer works."
     if "days" in fields and fields.get("do") == "share":
-        made = await sharing.share(subject.kind, subject.name, _days(fields["days"], sharing.max_days), by)
+        made = await sharing.share(kind, name, _days(fields["days"], sharing.max_days), by)
         return f"Shared until {_day(made.until)}. The new address is the last one below."
     return ""
 
@@ -152,10 +155,10 @@ def _day(until: str) -> str:
     return f"{datetime.strptime(until, '%Y%m%d'):%-d %b %Y}"
 
 
-def _row(shared: SharedAddress, subject: PageSubject, view: PageView) -> ShareRow:
+def _row(shared: SharedAddress, subject: Subject, view: PageView) -> ShareRow:
     path = f"/share/{shared.signed}"
     curve = escape(f"{path}/curve.svg?{replace(view, by='', value='').curve_query.decode()}")
-    alt = f'alt="Hits of {escape(visible(subject.name))}"'
+    alt = f'alt="Hits of {escape(visible(subject.name or ""))}"'
     return ShareRow(
         shared.id,
         path + view.of_one().removesuffix("?"),

@@ -11,13 +11,14 @@ from fastapi import APIRouter, Request, Response
 from clickcurve.answers import as_csv
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.csv_file import disposition
+from clickcurve.keys import Subject
 from clickcurve.routes import raw_query
 from dashboard.page.page_routes import Clock, csv_file, html, page_route, updated_at
 from dashboard.page.pages import Pages
-from dashboard.page.subject import PageSubject, link_or_group
 from dashboard.page.templates import Templates
 from dashboard.page.view import view_of
 from dashboard.pictures.picture_routes import svg_of_badge, svg_of_curve
+from dashboard.questions import link_or_group
 
 
 class NotShared(ClickcurveError, status=404, title="not shared"):
@@ -37,7 +38,7 @@ def share_routes(
     """
     router = APIRouter(route_class=page_route(templates))
 
-    async def subject(request: Request) -> PageSubject:
+    async def subject(request: Request) -> Subject:
         kind_and_name = await shared(str(request.path_params["signed"]))
         if kind_and_name is None:
             raise NotShared("This link has expired, was revoked, or is incomplete.")
@@ -45,11 +46,11 @@ def share_routes(
 
     @router.get("/share/{signed}/curve.svg", include_in_schema=False)
     async def shared_curve(request: Request) -> Response:
-        return await svg_of_curve(raw_query(request), pages.curve_of(await subject(request)))
+        return await svg_of_curve(pages.questions, await subject(request), raw_query(request))
 
     @router.get("/share/{signed}/badge.svg", include_in_schema=False)
     async def shared_badge(request: Request) -> Response:
-        return await svg_of_badge(raw_query(request), pages.total_of(await subject(request)))
+        return await svg_of_badge(pages.questions, await subject(request), raw_query(request))
 
     async def table(request: Request) -> Response:
         query, dimension = raw_query(request), unquote(request.path_params.get("dimension", ""))

@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 from msgspec import UNSET
 
 from clickcurve.answers import ValueAnswer, ValuesAnswer
+from clickcurve.keys import Subject
 from clickcurve.visible import visible
 from dashboard.page.changes import NO_CHANGE, Change, Count, certain_change, count_of
-from dashboard.page.subject import PageSubject
 from dashboard.page.view import PageView, TimeSpan
 from dashboard.pictures.axes import PERCENT, wall, with_commas
 from dashboard.questions import BrokenDown
@@ -75,7 +75,7 @@ def value_text(dimension: str, value: str) -> str:
 
 
 async def value_tables(
-    broken_down: BrokenDown, subject: PageSubject, view: PageView, before: TimeSpan | None
+    broken_down: BrokenDown, subject: Subject, view: PageView, before: TimeSpan | None
 ) -> list[ValueTable]:
     """Asks for each dimension, in the order of the settings, beside the span before if there is one.
 
@@ -86,14 +86,14 @@ async def value_tables(
 
 
 async def _value_table(
-    broken_down: BrokenDown, subject: PageSubject, view: PageView, dimension: str, before: TimeSpan | None
+    broken_down: BrokenDown, subject: Subject, view: PageView, dimension: str, before: TimeSpan | None
 ) -> ValueTable:
     questions = broken_down.questions
-    answer = await questions.by(subject.asked, dimension, view.total_query + b"&limit=%d" % SHOWN)
+    answer = await questions.by(subject, dimension, view.total_query + b"&limit=%d" % SHOWN)
     changes: Sequence[Change] = ()
     if before is not None and answer.total:
         values = [each.value for each in answer.values]
-        was = await questions.bounds_in(subject.asked, dimension, values, before)
+        was = await questions.bounds_in(subject, dimension, values, before)
         now = ((each.at_least, each.at_most) for each in answer.values)
         changes = list(map(certain_change, was, now))
     return value_table(answer, changes, view.value if view.by == dimension else None)

@@ -22,10 +22,9 @@ from dashboard.page.lists.rankings import MOST, Rankings
 from dashboard.page.page_routes import page_routes
 from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.periods import YEAR, Length, after_last_day, length_of, offered_periods
-from dashboard.page.subject import GROUP, LINK, link_or_group
 from dashboard.page.templates import Templates
 from dashboard.page.view import EVER, PageView, view_of
-from dashboard.questions import BrokenDown, Questions
+from dashboard.questions import GROUP, LINK, BrokenDown, Questions, link_or_group
 from query.breakdowns.why import ChangeQueries
 from testing.asgi import ask_app
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
