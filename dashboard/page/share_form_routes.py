@@ -86,8 +86,11 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
         kind, name = kind_of(subject), subject.name or ""
         may_see = not sharing.needs_token() or (request.method == "POST" and refusal is None)
         addresses = await sharing.addresses(kind, name) if may_see else []
-        text = templates.render(
+        return html(
+            request,
+            templates,
             "share.html",
+            200 if refusal is None else refusal.status,
             kind=kind,
             name=visible(name),
             path=in_path(name),
@@ -99,12 +102,8 @@ def share_form_routes(templates: Templates, sharing: Sharing, signed_in: Callabl
             done=done,
             refusal="" if refusal is None else refusal.detail,
             view=view,
-            root="../../",
             signed_in=signed_in(request.scope),
-            shared=False,
-            base=str(request.base_url).rstrip("/"),
         )
-        return html(request, text, 200 if refusal is None else refusal.status)
 
     @router.post("/links/{key}/share", include_in_schema=False)
     @router.post("/groups/{name}/share", include_in_schema=False)

@@ -8,9 +8,7 @@ from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.answers import as_csv
 from clickcurve.buckets.errors import ClickcurveError
-from clickcurve.csv_file import disposition
 from clickcurve.keys import Subject
 from clickcurve.routes import raw_query
 from dashboard.page.page_routes import Clock, csv_file, html, page_route, updated_at
@@ -57,7 +55,7 @@ def share_routes(
         name = request.scope["path"].rpartition("/")[2]
         answer = await pages.table_of(await subject(request), name, dimension, query)
         zone = ZoneInfo(dict(parse_qsl(query.decode("latin-1"))).get("tz", "UTC"))  # the question has judged it
-        return csv_file(request, as_csv(answer, zone), disposition(answer, zone))
+        return csv_file(request, answer, zone, zone)
 
     for path in ("curve", "visitors", "why", "by/{dimension}", "by/{dimension}/curve"):
         router.add_api_route(f"/share/{{signed}}/{path}", table, include_in_schema=False)
@@ -66,17 +64,13 @@ def share_routes(
     async def share(request: Request) -> Response:
         view = view_of(raw_query(request))
         values = await pages.one(await subject(request), view, int(clock()))
-        text = templates.render(
-            "one.html",
-            root="../",
-            view=view,
-            signed_in=False,
-            shared=True,
-            tables=f"../share/{quote(str(request.path_params['signed']))}",
-            missing_s=missing_s(),
-            updated=updated_at(clock(), view),
-            **values,
-        )
-        return html(request, text)
+        shown = {
+            "view": view,
+            "shared": True,
+            "tables": f"../share/{quote(str(request.path_params['signed']))}",
+            "missing_s": missing_s(),
+            "updated": updated_at(clock(), view),
+        }
+        return html(request, templates, "one.html", **shown, **values)
 
     return router

@@ -39,6 +39,8 @@ class Templates:
         joined = b"".join(content for _, content in self.assets.values())
         self._environment.filters.update(ticked=_ticked, visible=visible)
         self._environment.globals.update(version=sha256(joined).hexdigest()[:12], steps=STEPS, bots_choices=BOTS)
+        # What most pages show, or do not: a page that differs says so.
+        self._environment.globals.update(signed_in=False, shared=False, customer=False, missing_s=0, updated="")
         self._compiled = False
 
     async def compiled(self) -> None:

@@ -23,7 +23,6 @@ from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.share_form_routes import SharedAddress, share_form_routes
 from dashboard.page.share_routes import share_routes
 from dashboard.page.templates import Templates
-from dashboard.page.view import PageView
 from dashboard.questions import BrokenDown
 from query.parameters import LIMIT_CURVE
 from query.queries import Limits, Queries
@@ -102,8 +101,7 @@ def include_page(
         await templates.compiled()
         document = await in_thread("writing the document", app.openapi)
         values = docs_values(document, other_tools, str(request.base_url).rstrip("/"))
-        about = {"view": PageView(), "root": "", "shared": False, "signed_in": signed_in(request.scope)}
-        return html(request, templates.render("docs.html", **about, **values))
+        return html(request, templates, "docs.html", signed_in=signed_in(request.scope), **values)
 
 
 @dataclass(eq=False)
