@@ -112,11 +112,6 @@ def with_pending(row: Row, pending: Sequence[Pending], marks: Mapping[int, int],
     return row
 
 
-def head_without_disavowed(head: Row, moved: Row) -> Row:
-    """Returns the head of a row with how many of its hits are called bots, by the row of these."""
-    return head._replace(disavowed=Disavowed(moved.lifetime - moved.bots))
-
-
 def without_disavowed(row: Row, moved: Row, ladder: Ladder) -> Row:
     """Returns a row that knows which of its hits are called bots, by the row of these."""
     day = max(row.fold_day, moved.fold_day)
@@ -251,12 +246,13 @@ class Reader:
         if moved.lifetime <= moved.bots:
             return None
         row = await self._current(key, now, since, bots)
-        return head_without_disavowed(row, moved) if since == HEAD else without_disavowed(row, moved, self.ladder)
+        if since == HEAD:
+            return row._replace(disavowed=Disavowed(moved.lifetime - moved.bots))
+        return without_disavowed(row, moved, self.ladder)
 
     async def _current(self, key: str, now: int, since: int, bots: bool) -> Row:
-        pending = (
-            self._pending(key) if self._other_workers is None else await self._all_pending(key, self._other_workers)
-        )
+        others = () if self._other_workers is None else await self._other_workers(key)
+        pending = [*others, *self._pending(key)]
         minutes = sum([len(each.delta.people) + len(each.delta.bots) for each in pending])
         if minutes > AT_ONCE_MINUTES:
             await spend(POINTS, 5 * minutes)  # what it has cost to collect them
@@ -275,12 +271,6 @@ class Reader:
             return await in_thread(
                 "adding pending hits", with_pending, without_pending.row, pending, without_pending.marks, self.ladder
             )
-
-    async def _all_pending(
-        self, key: str, other_workers: Callable[[str], Awaitable[Sequence[Pending]]]
-    ) -> Sequence[Pending]:
-        others = await other_workers(key)
-        return [*others, *self._pending(key)]
 
     def _revisit_once(self, key: str, day: int) -> None:
         if day != self._day or len(self._revisited) >= _MAX_REVISITED:

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from clickcurve.answers import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer
 from clickcurve.buckets.breakdowns.answers import Bounds
-from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.budget import VALUE_POINTS, spend
@@ -116,15 +115,6 @@ class BreakdownQueries:
         async with locked(self._counting, "counting values"):  # each thread more makes the event loop wait longer
             return await in_thread("counting values", call)
 
-    async def row(self, subject: Subject, dimensions: Sequence[str], now: int) -> BreakdownRow:
-        """Returns the counts of a subject and its breakdown by these dimensions, of all time, for other questions."""
-        return await self.reader.read(subject.stored, now, tuple(dimensions), None)
-
-    @property
-    def bounded(self) -> BoundedLadder:
-        """The ladder of breakdowns, with the number of values that each tier keeps."""
-        return self.reader.bounded
-
     @property
     def ladder(self) -> Ladder:
         """The ladder of breakdowns, whose buckets are wider than those of counts."""
@@ -158,10 +148,10 @@ class BreakdownQueries:
     async def _value_curve(self, row: BreakdownRow, dimension: str, value: str, grid: Grid, now: int) -> ValueCurve:
         """Returns one value of a row; one of many points is made in a thread: 8,000 take 50 ms."""
         await spend(VALUE_POINTS, len(grid.edges))
-        since = self.since(dimension)
+        since, bounded = self.since(dimension), self.reader.bounded
         if len(grid.edges) <= AT_ONCE:
-            return curve_of_value(row, dimension, value, since, grid, now, self.bounded)
-        return await asyncio.to_thread(curve_of_value, row, dimension, value, since, grid, now, self.bounded)
+            return curve_of_value(row, dimension, value, since, grid, now, bounded)
+        return await asyncio.to_thread(curve_of_value, row, dimension, value, since, grid, now, bounded)
 
     async def visitors(self, subject: Subject, query: bytes) -> VisitorsAnswer:
         """Returns the visitors of a link or a group by days, and their sum."""

@@ -16,7 +16,7 @@ from clickcurve.keys import link_key
 from clickcurve.routes import RawPathRoute, json_answer, raw_query, subject_in_path
 from query.http import openapi
 from query.http.content import written
-from query.parameters import parse_erasure
+from query.parameters import parse_erasure, parse_query
 from query.queries import Queries
 from query.sums import BODY_BYTES, keys_to_sum
 
@@ -44,7 +44,7 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
 
     async def erased(request: Request, what: str) -> Response:
         subject = subject_in_path(request)
-        queries.refuse_parameters(raw_query(request))
+        parse_query(raw_query(request), ())
         await note(what, subject.name or "")
         await erase([subject.stored])
         queries.rows_erased()
