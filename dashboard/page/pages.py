@@ -23,8 +23,8 @@ from dashboard.page.chart import LOW, Chart, fitting_step, in_path, make_chart
 from dashboard.page.lists.names import Beside, domain_and_name, name_rows
 from dashboard.page.lists.rankings import RANKED, Rankings
 from dashboard.page.lists.table import BY_KEY, LinkTable
-from dashboard.page.periods import Period, offered_periods
-from dashboard.page.view import EVER, PageView
+from dashboard.page.periods import offered_periods
+from dashboard.page.view import PageView
 from dashboard.pictures.axes import day_and_time, with_commas
 from dashboard.pictures.curve_picture import period_words
 from dashboard.questions import GROUP, LINK, AskCurve, BrokenDown, Questions, kind_of
@@ -165,7 +165,7 @@ class Pages:
             )
         return {
             "chart": make_chart(curve, view, now),
-            "periods": _periods(curve, now),
+            "periods": offered_periods(now, ZoneInfo(curve.tz)),
             "range": period_words(curve, ZoneInfo(curve.tz)),
             "links": rows,
             "order": page.order,
@@ -252,7 +252,7 @@ class Pages:
         """Returns what stands on the pages of links, groups and all links alike."""
         return {
             "cards": await self._cards(shown, audience),
-            "periods": _periods(shown.curve, shown.now),
+            "periods": offered_periods(shown.now, ZoneInfo(shown.curve.tz)),
             "filter": filter_of(shown.view),
             "hides_few": self._broken_down is not None and self._broken_down.hides_few,
             "chart": make_chart(shown.curve, shown.view, shown.now, earlier=await self._earlier(shown)),
@@ -315,7 +315,7 @@ class Pages:
         events = [await self._event(name, rules[name], view, now) for name in sorted(rules)]
         return {
             "events": events,
-            "periods": offered_periods(now, ZoneInfo(view.tz or "UTC"), EVER),
+            "periods": offered_periods(now, ZoneInfo(view.tz or "UTC")),
         }  # the questions have judged the zone
 
     async def _event(self, name: str, rules: Sequence[Rule], view: PageView, now: int) -> EventRow:
@@ -350,10 +350,6 @@ class Pages:
             "store": facts.store,
             "program": facts.version,
         }
-
-
-def _periods(curve: CurveAnswer, now: int) -> list[Period]:
-    return offered_periods(now, ZoneInfo(curve.tz), EVER)
 
 
 async def _view_and_curve(ask: AskCurve, view: PageView, now: int) -> tuple[PageView, CurveAnswer]:

@@ -6,37 +6,18 @@ The page never keeps it anywhere else, so that a view can be sent, bookmarked, a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from urllib.parse import unquote_plus, urlencode
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.keys import KEY_BYTES
-from dashboard.page.periods import after_last_day
+from dashboard.page.periods import EVER, after_last_day
 
-# name in an address -> field of PageView
-_FIELDS: Mapping[str, str] = {
-    "last": "last",
-    "from": "start",
-    "to": "end",
-    "step": "step",
-    "tz": "tz",
-    "bots": "bots",
-    "q": "q",
-    "prefix": "prefix",
-    "after": "after",
-    "compare": "compare",
-    "by": "by",
-    "value": "value",
-    "sort": "sort",
-    "page": "page",
-}
-NAMES = tuple(_FIELDS)
 _AS_WRITTEN = ("q", "prefix", "after", "compare", "value")  # spaces at their ends are kept
 _OF_LISTS = ("q", "prefix", "after", "sort", "page")  # what only lists of links have
 USUAL = "30d"
-EVER = "0"  # `from` of all time
 TimeSpan = tuple[int, int]  # [start, end), epoch seconds
 STEPS = (
     ("", "automatic"),
@@ -157,6 +138,16 @@ class PageView:
         if not changed.by:
             del written["value"]
         return "?" + _encoded(written).decode()
+
+
+_NOT_IN_ADDRESSES = ("begun", "page_step")
+# Name in an address -> field of PageView.
+_FIELDS: Mapping[str, str] = {
+    {"start": "from", "end": "to"}.get(each.name, each.name): each.name
+    for each in fields(PageView)
+    if each.name not in _NOT_IN_ADDRESSES
+}
+NAMES = tuple(_FIELDS)
 
 
 def view_of(query: bytes) -> PageView:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers import CurveAnswer, PointAnswer
+from clickcurve.times import parse_length
 from clickcurve.visible import visible
 from dashboard.pictures.axes import (
     count_words,
@@ -153,14 +154,8 @@ def step_s(curve: CurveAnswer) -> int:
         return min((point.end - point.start for point in curve.points), default=60)
     if curve.step in _STEPS:
         return _STEPS[curve.step][0]
-    number, unit = split_step(curve.step)
-    return number * _UNITS[unit][1]
-
-
-def split_step(step: str) -> tuple[int, str]:
-    """Splits `15m` into 15 and `m`."""
-    digits = step.rstrip("mohdwy")
-    return int(digits), step[len(digits) :]
+    number, (_, unit_s) = _length(curve.step)
+    return number * unit_s
 
 
 def step_words(curve: CurveAnswer) -> str:
@@ -169,13 +164,15 @@ def step_words(curve: CurveAnswer) -> str:
         seconds = step_s(curve)
         name, unit_s = max(((name, s) for name, s in _UNITS.values() if s <= seconds), key=lambda each: each[1])
         return f"per {_several(round(seconds / unit_s), name)}"
-    return f"per {length_words(curve.step)}"
+    number, (name, _) = _length(curve.step)
+    return f"per {_several(number, name)}"
 
 
-def length_words(length: str) -> str:
-    """Writes a length for people: `15m` as `15 minutes`, `1d` as `day`."""
-    number, unit = split_step(length)
-    return _several(number, _UNITS[unit][0])
+def _length(text: str) -> tuple[int, tuple[str, int]]:
+    """Reads `15m`: the number, and its unit with the seconds of one."""
+    length = parse_length(text, _UNITS)
+    assert length is not None, text
+    return length
 
 
 def _several(number: int, name: str) -> str:
