@@ -121,7 +121,7 @@ class BreakdownReader:
         def merged() -> BreakdownRow:
             row = fold(with_pending(stored_counts.row, pending, stored_counts.marks, ladder), day, ladder)
             breakdown = self._merged(stored_parts, pending_parts, erased_at, day, only, hours_only, bounded)
-            return BreakdownRow(row, breakdown, ladder, self.bounded.ladder, settled)
+            return BreakdownRow(row, breakdown, ladder, self.bounded, settled)
 
         hits = sum([sum(each.delta.people.values()) + sum(each.delta.bots.values()) for each in pending])
         if stored_parts.size() <= AT_ONCE_BYTES and hits <= AT_ONCE_HITS:

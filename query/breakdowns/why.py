@@ -33,22 +33,18 @@ class ChangeQueries:
         given_before = parse_before(given, parameters.zone)
         now = self.queries.now()
         dimensions = [name for name in self.breakdowns.dimensions if name != BOT]
-        row = await self.breakdowns.reader.read(subject.stored, now, dimensions)
+        row = await self.breakdowns.read(subject.stored, now, dimensions)
         asked = resolve_range(parameters, now, row.counts.first)
         spans = spans_around(row, asked, now) if given_before is None else align_spans(row, given_before, asked)
-        since = [self.breakdowns.since(name) for name in dimensions]
 
         def causes_by_dimension() -> list[DimensionAnswer]:
-            return [
-                find_causes(row, name, spans, moment, parameters.limit, self.breakdowns.reader.bounded)
-                for name, moment in zip(dimensions, since, strict=True)
-            ]
+            return [find_causes(row, name, spans, parameters.limit) for name in dimensions]
 
-        explained = await self.breakdowns.count(row, dimensions, causes_by_dimension)
+        explained = await self.breakdowns.count(row, causes_by_dimension)
         explained.sort(key=lambda each: -each.explains)
         before, after = (count_spans(row, [span], "") for span in (spans.before, spans.after))
         same_length = spans.after[1] - spans.after[0] == spans.before[1] - spans.before[0]
-        until_now = asked[0], min(asked[1], max(asked[0], self.breakdowns.ladder.kept(now, row.counts.fold_day)[1]))
+        until_now = asked[0], min(asked[1], max(asked[0], row.bounded.ladder.kept(now, row.counts.fold_day)[1]))
         is_whole = spans.after == until_now and (same_length if given_before is None else spans.before == given_before)
         return WhyAnswer(
             subject.name,
