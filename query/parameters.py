@@ -293,11 +293,13 @@ def resolve_until(parameters: Parameters, first: int | None) -> Window:
     return _between(parameters, *_until(parameters, first))
 
 
-def resolve_range(parameters: Parameters, now: int, first: int | None) -> tuple[int, int]:
-    """Returns [start, end) of a range without a step: `last` is whole units then."""
+def resolve_range(parameters: Parameters, now: int, first: int | None) -> tuple[int, int] | None:
+    """Returns [start, end) of a range without a step, None for all time; `last` is whole units then."""
     if parameters.last is not None:
         return parameters.last.start(now, parameters.zone), parameters.last.end(now, parameters.zone)
-    return _until(parameters, first) if parameters.start is None else (parameters.start, _end_or(now, parameters))
+    if parameters.start is not None:
+        return parameters.start, _end_or(now, parameters)
+    return None if parameters.end is None else _until(parameters, first)
 
 
 def _between(parameters: Parameters, start: int, end: int) -> Window:

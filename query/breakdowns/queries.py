@@ -68,7 +68,7 @@ class BreakdownQueries:
         self._require_dimension(dimension)
         now = int(self.clock())
         row = await self.read(subject.stored, now, (dimension,), _start(parameters, now))
-        span, one = _asked_range(parameters, now, row), parameters.value
+        span, one = resolve_range(parameters, now, row.counts.first), parameters.value
 
         def counted() -> ValuesAnswer:
             counts = count_values(row, dimension, span)
@@ -157,7 +157,7 @@ class BreakdownQueries:
         parameters = parse_parameters(parse_query(query, VISITORS))
         now = int(self.clock())
         row = await self.reader.read(subject.stored, now, (), _start(parameters, now))
-        return list_visitors(row, subject.name, _asked_range(parameters, now, row))
+        return list_visitors(row, subject.name, resolve_range(parameters, now, row.counts.first))
 
     def _require_dimension(self, dimension: str) -> None:
         if dimension not in self.dimensions:
@@ -172,11 +172,5 @@ class BreakdownQueries:
 
 def _start(parameters: Parameters, now: int) -> int | None:
     """Returns where the range that is asked for begins; None: with the first hit."""
-    if parameters.start is None and parameters.last is None:
-        return None
-    return resolve_range(parameters, now, None)[0]
-
-
-def _asked_range(parameters: Parameters, now: int, row: BreakdownRow) -> tuple[int, int] | None:
-    """Returns the range that is asked for, None for the whole life."""
-    return resolve_range(parameters, now, row.counts.first) if parameters.ranged else None
+    asked = resolve_range(parameters, now, None)
+    return None if asked is None or (parameters.start is None and parameters.last is None) else asked[0]

@@ -35,6 +35,7 @@ class ChangeQueries:
         dimensions = [name for name in self.breakdowns.dimensions if name != BOT]
         row = await self.breakdowns.read(subject.stored, now, dimensions)
         asked = resolve_range(parameters, now, row.counts.first)
+        assert asked is not None  # there is a `last` at least
         spans = spans_around(row, asked, now) if given_before is None else align_spans(row, given_before, asked)
 
         def causes_by_dimension() -> list[DimensionAnswer]:

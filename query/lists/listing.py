@@ -42,7 +42,7 @@ class Listing(ListedRows):
         """Returns the names with the most hits of those that the request may see."""
         within = self._within(parameters)
         if within is None:
-            start, end = resolve_range(parameters, now, 0) if parameters.ranged else (None, None)
+            start, end = resolve_range(parameters, now, 0) or (None, None)
             return RankedKeys(start, end, [], True)
         return await self.rankings.best(parameters, now, within)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nsmallest
 from itertools import islice
 from typing import NamedTuple, TypeAlias
@@ -70,21 +71,19 @@ class StoredCount(NamedTuple):
 NOTHING_STORED = StoredCount(0, {})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Counter:
-    """Counts rows: their lives, or the kept buckets that the range touches. span: those buckets as of `now`."""
+    """Counts rows: the kept buckets that the range touches, or without one their lives."""
 
     range: tuple[int, int] | None
-    span: tuple[int, int] | None
     bots: Bots
     now: int
     ladder: Ladder
 
-    @classmethod
-    def of(cls, range_: tuple[int, int] | None, bots: Bots, now: int, ladder: Ladder) -> _Counter:
-        """Makes the counter of a range; None: of the links' lives."""
-        span = None if range_ is None else whole_buckets(*range_, fold_day(now), ladder)
-        return cls(range_, span, bots, now, ladder)
+    @cached_property
+    def span(self) -> tuple[int, int] | None:
+        """Those buckets, as of `now`."""
+        return None if self.range is None else whole_buckets(*self.range, fold_day(self.now), self.ladder)
 
     def corrected(self, row: Row) -> StoredCount:
         """Returns the count of a current row some hits of which are called bots."""
@@ -180,8 +179,8 @@ class Rankings:
 
     async def best(self, parameters: Parameters, now: int, within: NamesWithin = ALL_NAMES) -> RankedKeys:
         """Returns the best `parameters.limit` of these links. Raises StoreUnavailable, RowCorrupt."""
-        range_ = resolve_range(parameters, now, 0) if parameters.ranged else None
-        counter, limit = _Counter.of(range_, parameters.bots, now, self.rows.store.ladder()), parameters.limit
+        range_ = resolve_range(parameters, now, 0)
+        counter, limit = _Counter(range_, parameters.bots, now, self.rows.store.ladder()), parameters.limit
         found = await self._counted(counter, limit, within)
         corrected: dict[str, StoredCount | None] = {}
         best, counts = found.best, found.counts
@@ -339,8 +338,10 @@ class Rankings:
             after, page = await in_thread("reading a page of links", self._page, after, counter, others_most, within)
             counts.update(page)
             if after is None or len(counts) >= 2 * kept:
-                counts, left_out = self._pruned(counts, kept)
-                others_most = max(others_most, left_out)
+                counts = self._in_order(counts)
+                left_out = next(islice(counts.values(), kept, None), NOTHING_STORED)
+                others_most = max(others_most, left_out.hits)
+                counts = dict(islice(counts.items(), kept))
             if after is None:
                 return counts, others_most
 
@@ -364,15 +365,7 @@ class Rankings:
 
     def _best(self, counts: Counts, limit: int) -> list[tuple[str, int]]:
         """Returns the greatest counts above 0, ties by key."""
-        some = [(key, each.hits) for key, each in counts.items() if each.hits > 0]
-        some.sort(key=lambda each: (-each[1], self.rows.name(each[0])))
-        return some[:limit]
-
-    def _pruned(self, counts: Counts, kept: int) -> tuple[Counts, int]:
-        """Returns the best of the counts, best first, and the greatest that was left out."""
-        ordered = self._in_order(counts)
-        left_out = next(islice(ordered.values(), kept, None), NOTHING_STORED).hits
-        return dict(islice(ordered.items(), kept)), left_out
+        return [(key, each.hits) for key, each in islice(self._in_order(counts).items(), limit) if each.hits > 0]
 
 
 def _is_settled(counts: Counts, limit: int, key: str, most: int) -> bool:
