@@ -15,8 +15,7 @@ from clickcurve.keys import ALL, Subject, group_subject
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from dashboard.page.audience.differences import Difference, difference_of, why_query
-from dashboard.page.audience.filter import filter_of, filtered_curve
-from dashboard.page.audience.values import ValueTable, value_tables
+from dashboard.page.audience.values import ValueTable, filter_of, filtered_curve, value_tables
 from dashboard.page.audience.visits import Visits, visits
 from dashboard.page.cards import Card, Compared, filtered_cards, hits_card, other_cards, period_before
 from dashboard.page.chart import LOW, Chart, fitting_step, in_path, make_chart
