@@ -55,7 +55,7 @@ class Curve:
 def make_curve(row: Row, grid: Grid, bots: Bots, now: int, ladder: Ladder) -> Curve:
     """Returns the curve of a row that is folded to now, along a grid of that day."""
     if row.disavowed is not None and bots is not Bots.include:
-        grid = grid.around(row.disavowed)
+        grid = grid.without(row.disavowed.cuts)
     counts, span = counts_along(row, grid, bots, ladder)
     return Curve(grid, grid.open_from(now), counts, span, row.first)
 

@@ -14,14 +14,14 @@ The result depends on the range, the step, the zone and the fold day, so it serv
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from clickcurve.answers import PointState
-from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
+from clickcurve.buckets.ranges import Bucket
 from query.parameters import Window
 from query.steps import STEPS, Step
 from query.zones import Unit, Zone
@@ -52,24 +52,22 @@ class Grid:
         """Returns the index of the first point that ends after now."""
         return max(0, bisect_right(self.edges, now) - 1)
 
-    def with_edges(self, edges: Sequence[int]) -> Grid:
-        """Returns the grid with other edges, the inner ones its own; a point made of several is wide."""
+    def without(self, bucket_cut: Callable[[int], Bucket | None]) -> Grid:
+        """Returns the grid without edges inside buckets of another kind: there those are one point, which is wide.
+
+        bucket_cut: the bucket that an edge lies inside, None if there is none.
+        """
+        if not any(map(bucket_cut, self.edges)):
+            return self
+        first, last = bucket_cut(self.edges[0]), bucket_cut(self.edges[-1])
+        inner = [edge for edge in self.edges[1:-1] if not bucket_cut(edge)]
+        edges = (first[0] if first else self.edges[0], *inner, last[1] if last else self.edges[-1])
         wide = []
         for start, end in pairwise(edges):
             inside = range(max(0, bisect_left(self.edges, start)), bisect_left(self.edges, end))
             is_own = start in self.edges and end in self.edges and len(inside) == 1
             wide.append(not is_own or self.wide[inside[0]])
-        return replace(self, edges=tuple(edges), wide=tuple(wide))
-
-    def around(self, called: Disavowed) -> Grid:
-        """Returns the grid without edges inside buckets with hits that are called bots: there those are one point."""
-        if not any(map(called.cuts, self.edges)):
-            return self
-        first, last = called.cuts(self.edges[0]), called.cuts(self.edges[-1])
-        inner = [edge for edge in self.edges[1:-1] if not called.cuts(edge)]
-        return self.with_edges(
-            [self.edges[0] if first is None else first[0], *inner, self.edges[-1] if last is None else last[1]]
-        )
+        return replace(self, edges=edges, wide=tuple(wide))
 
     def states(self, open_from: int) -> list[PointState]:
         """Returns one state per point: open, else partial, else complete."""

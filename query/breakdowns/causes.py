@@ -30,20 +30,31 @@ _GREATEST = 3  # values whose part of the change a dimension explains, as far as
 
 @dataclass(frozen=True, slots=True)
 class ComparedSpans:
-    """Two spans of whole kept buckets. only_before, only_after: the pieces of one that the other does not hold."""
+    """Two spans of whole kept buckets."""
 
     before: TimeSpan
     after: TimeSpan
-    only_before: Sequence[TimeSpan]
-    only_after: Sequence[TimeSpan]
+
+    @property
+    def only_before(self) -> list[TimeSpan]:
+        """The pieces of the span before that the other does not hold."""
+        return _without(self.before, self.after)
+
+    @property
+    def only_after(self) -> list[TimeSpan]:
+        """The pieces of the span after that the other does not hold."""
+        return _without(self.after, self.before)
+
+    @property
+    def shared(self) -> list[TimeSpan]:
+        """What both hold."""
+        start, end = max(self.before[0], self.after[0]), min(self.before[1], self.after[1])
+        return [(start, end)] if start < end else []
 
 
 def compare_spans(row: BreakdownRow, before: TimeSpan, after: TimeSpan) -> ComparedSpans:
-    """Widens both spans to whole kept buckets and finds what only one of them holds."""
-    whole_before, whole_after = row.whole_span(*before), row.whole_span(*after)
-    return ComparedSpans(
-        whole_before, whole_after, _without(whole_before, whole_after), _without(whole_after, whole_before)
-    )
+    """Widens both spans to whole kept buckets."""
+    return ComparedSpans(row.whole_span(*before), row.whole_span(*after))
 
 
 def spans_around(row: BreakdownRow, after: TimeSpan, now: int) -> ComparedSpans:
@@ -89,7 +100,7 @@ def find_causes(row: BreakdownRow, dimension: str, spans: ComparedSpans, limit: 
     """Divides the change of the total between two spans by a dimension."""
     old = _sum_values(row, dimension, spans.only_before)
     new = _sum_values(row, dimension, spans.only_after)
-    shared = _sum_values(row, dimension, _common(spans)).counts
+    shared = _sum_values(row, dimension, spans.shared).counts
     counted = [count_spans(row, pieces, dimension) for pieces in (spans.only_before, spans.only_after)]
     growth = counted[1] / counted[0] if counted[0] else 0.0
     judged = sorted(
@@ -111,11 +122,6 @@ def find_causes(row: BreakdownRow, dimension: str, spans: ComparedSpans, limit: 
         total - changed - other,  # what rows of different moments lack is not recorded either
         UNSET if kept_since is None else kept_since,
     )
-
-
-def _common(spans: ComparedSpans) -> list[TimeSpan]:
-    start, end = max(spans.before[0], spans.after[0]), min(spans.before[1], spans.after[1])
-    return [(start, end)] if start < end else []
 
 
 class _Values(NamedTuple):

@@ -14,7 +14,6 @@ from msgspec import UNSET
 
 from clickcurve.answers import (
     NotShown,
-    PointState,
     ValueAnswer,
     ValueCurveAnswer,
     ValuePointAnswer,
@@ -150,15 +149,12 @@ class ValueCurve:
     first: int | None
     kept_since: int | None
 
-    def states(self) -> list[PointState]:
-        """Returns one state per point."""
-        return self.grid.states(self.open_from)
-
     def answer(self, name: str | None) -> ValueCurveAnswer:
         """Returns the curve as an answer; name None for all links together."""
         window, edges = self.grid.window, self.grid.edges
         at_least, at_most = [each.at_least for each in self.bounds], [each.at_most for each in self.bounds]
-        points = list(map(ValuePointAnswer, edges, edges[1:], at_least, at_most, self.states(), self.grid.wide))
+        states = self.grid.states(self.open_from)
+        points = list(map(ValuePointAnswer, edges, edges[1:], at_least, at_most, states, self.grid.wide))
         return ValueCurveAnswer(
             key=name,
             dimension=self.dimension,
@@ -178,7 +174,8 @@ class ValueCurve:
 
 def curve_of_value(row: BreakdownRow, dimension: str, value: str, grid: Grid, now: int) -> ValueCurve:
     """Returns the bounds of a value along a grid of the breakdown's ladder and of the rows' fold day."""
-    grid = _on_edges_of_both(row, grid)
+    # The counts may have the coarser ladder.
+    grid = grid.without(lambda edge: None if row.is_edge(edge) else row.whole_span(edge, edge + 1))
     bounds = _bounds_along(row, dimension, value, grid.edges)
     at_most = sum([each.at_most for each in bounds])
     whole = Bounds(sum(_certain(row, dimension, value, grid)), at_most)
@@ -212,18 +209,6 @@ def _certain(row: BreakdownRow, dimension: str, value: str, grid: Grid) -> list[
         high = row.whole_span(high, high + 1)[last is not None and last + MINUTE_S <= high]
     edges = [low, *(edge for edge in grid.edges if low < edge < high), high] if low < high else []
     return [each.at_least for each in _bounds_along(row, dimension, value, edges)]
-
-
-def _on_edges_of_both(row: BreakdownRow, grid: Grid) -> Grid:
-    """Returns the grid without edges inside a bucket of the counts, whose ladder may be the coarser one.
-
-    A point that is made of several is wider than its step.
-    """
-    if not grid.edges or all(map(row.is_edge, grid.edges)):
-        return grid
-    first, last = row.whole_span(grid.edges[0], grid.edges[-1])
-    edges = (first, *(edge for edge in grid.edges if first < edge < last and row.is_edge(edge)), last)
-    return grid.with_edges(edges)
 
 
 def list_visitors(row: BreakdownRow, name: str | None, span: tuple[int, int] | None) -> VisitorsAnswer:

@@ -27,9 +27,8 @@ class ChangeQueries:
     async def why(self, subject: Subject, query: bytes) -> WhyAnswer:
         """Returns why the total of a range differs from that of the range before it, or of another one."""
         given = parse_query(query, WHY)
-        parameters = parse_parameters({"limit": _DEFAULT_CAUSES, **given})
-        if not parameters.ranged:
-            parameters = parse_parameters({"last": _DEFAULT_LAST, "limit": _DEFAULT_CAUSES, **given})
+        usual = {} if given.keys() & {"from", "to", "last"} else {"last": _DEFAULT_LAST}
+        parameters = parse_parameters({"limit": _DEFAULT_CAUSES, **usual, **given})
         given_before = parse_before(given, parameters.zone)
         now = self.queries.now()
         dimensions = [name for name in self.breakdowns.dimensions if name != BOT]
