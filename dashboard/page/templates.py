@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from clickcurve.visible import visible
 from clickcurve.waiting import in_thread
 from dashboard.page.view import BOTS, STEPS
-from dashboard.pictures.colours import DARK, LIGHT
+from dashboard.pictures.shapes import DARK, LIGHT
 from dashboard.pictures.svg import styles
 
 _HERE = Path(__file__).parent

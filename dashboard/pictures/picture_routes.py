@@ -16,8 +16,8 @@ from clickcurve.keys import Subject
 from clickcurve.routes import RawPathRoute, raw_query, subject_in_path
 from clickcurve.waiting import in_thread
 from dashboard.pictures.badge import LABEL, badge_json, badge_svg
-from dashboard.pictures.colours import THEMES
 from dashboard.pictures.curve_picture import draw_curve
+from dashboard.pictures.shapes import THEMES
 from dashboard.pictures.svg import AUTO, CONTENT_POLICY, svg_file
 from dashboard.questions import Questions
 

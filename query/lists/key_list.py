@@ -19,8 +19,7 @@ from itertools import chain
 from clickcurve.buckets.row import EMPTY, Pending, Row
 from clickcurve.keys import contains
 from clickcurve.waiting import in_thread, locked
-from query.lists.key_kind import ALL_NAMES, NamesWithin
-from query.lists.listed_rows import ListedRows, WorkerPending, by_stored_key, in_steps
+from query.lists.listed_rows import ALL_NAMES, ListedRows, NamesWithin, WorkerPending, by_stored_key, in_steps
 from query.parameters import Parameters
 from query.reader import HEAD, stored, with_pending
 from query.total import lifetime

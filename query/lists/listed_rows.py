@@ -1,4 +1,4 @@
-"""The rows of one kind that are listed, links or groups: those of the store, and hits that are not in it yet.
+"""What can be listed, links and groups: which stored keys are theirs, their rows, and hits that are not stored yet.
 
 Of hits that wait there can be 300,000 links: they are gone through in steps, and the event loop has its turn in
 between.
@@ -13,9 +13,11 @@ from itertools import islice, takewhile
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from clickcurve.buckets.row import Pending, Row
-from query.lists.key_kind import GROUP, LINK, KeyKind, NamesWithin
+from clickcurve.keys import FIRST_GROUP, group_key, group_of, link_key, link_of
 from storage.contract import Store, StoredLink
 
+# Stored keys of links that begin with NUL come first, then rows that are no link's, then all other links.
+_FIRST_LINKS, _AFTER_OTHERS = "\0\0", "\x01"
 STEP = 1_000  # some 0.1 ms
 
 # Yields tables of the names of links or groups that have hits which may not be in the store. The most that these may be
@@ -26,6 +28,45 @@ Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, Stored
 T = TypeVar("T")
 
 
+class KeyKind(NamedTuple):
+    """Rows that have names.
+
+    stored_of: name -> stored key. name_of: stored key -> name, None for other rows. starts: from each of these on, in
+    order, stored keys of the kind stand side by side.
+    """
+
+    stored_of: Callable[[str], str]
+    name_of: Callable[[str], str | None]
+    starts: tuple[str, ...]
+
+    def start_after(self, stored: str) -> str | None:
+        """Returns where stored keys of the kind may stand after one of another kind; None: nowhere."""
+        return next((start for start in self.starts if start > stored), None)
+
+
+class NamesWithin(NamedTuple):
+    """The names that a list is about: those that begin with a prefix; with `only`, the one that is the prefix."""
+
+    prefix: str = ""
+    only: bool = False
+
+    def __contains__(self, name: object) -> bool:
+        assert isinstance(name, str)
+        return name == self.prefix if self.only else name.startswith(self.prefix)
+
+    def narrowed(self, prefix: str) -> NamesWithin | None:
+        """Returns those of them that begin with another prefix too; None: there are none."""
+        if self.prefix.startswith(prefix):
+            return self
+        return NamesWithin(prefix) if prefix.startswith(self.prefix) and not self.only else None
+
+
+ALL_NAMES = NamesWithin()
+LINK = KeyKind(link_key, link_of, (_FIRST_LINKS, _AFTER_OTHERS))
+GROUP = KeyKind(group_key, group_of, (FIRST_GROUP,))
+
+
+# --- hits that are not stored yet -------------------------------------------------------------------------------------
 class WorkerPending(NamedTuple):
     """What one worker has accepted and not flushed, by stored key; stamp: another one after each of its flushes."""
 
@@ -41,6 +82,7 @@ async def nobody() -> Sequence[WorkerPending]:
     return ()
 
 
+# --- rows -------------------------------------------------------------------------------------------------------------
 class ReadCorrected(Protocol):
     """Reads the row of a stored key if some of its hits are called bots; else None. Is `query.reader.Reader`'s."""
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from clickcurve.access import access
-from query.lists.key_kind import ALL_NAMES, GROUP, NamesWithin
 from query.lists.key_list import KeyList, KeyPage
-from query.lists.listed_rows import ListedRows
+from query.lists.listed_rows import ALL_NAMES, GROUP, ListedRows, NamesWithin
 from query.lists.rankings import RankedKeys, Rankings
 from query.parameters import BY_KEY, Parameters, resolve_range
 

@@ -28,8 +28,16 @@ from clickcurve.buckets.ranges import Bots, between, total
 from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.buckets.upper_bounds import MOST
 from clickcurve.waiting import in_thread, locked
-from query.lists.key_kind import ALL_NAMES, NamesWithin
-from query.lists.listed_rows import STEP, ListedRows, Stamp, by_stored_key, in_steps, summed_in_steps
+from query.lists.listed_rows import (
+    ALL_NAMES,
+    STEP,
+    ListedRows,
+    NamesWithin,
+    Stamp,
+    by_stored_key,
+    in_steps,
+    summed_in_steps,
+)
 from query.parameters import Parameters, resolve_range
 from query.reader import HEAD, naming, stored, with_pending
 from query.total import lifetime

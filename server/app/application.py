@@ -27,8 +27,7 @@ from query.breakdowns.why import ChangeQueries
 from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
 from query.http.routes import routes as query_routes
-from query.lists.key_kind import GROUP, LINK
-from query.lists.listed_rows import nobody
+from query.lists.listed_rows import GROUP, LINK, nobody
 from query.lists.listing import Listing
 from query.queries import Limits, Queries
 from query.reader import Reader

@@ -14,7 +14,7 @@ from clickcurve.buckets.row import Pending
 from clickcurve.buckets.upper_bounds import MOST, upper_bounds_in
 from clickcurve.keys import link_key
 from ingest.batch import Batch
-from query.lists.key_kind import LINK
+from query.lists.listed_rows import LINK
 from query.lists.listing import Listing
 from query.parameters import parse_parameters
 from retention.run import run_pass

@@ -12,7 +12,7 @@ import pytest
 
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.upper_bounds import upper_bounds_in
-from query.lists.key_kind import LINK
+from query.lists.listed_rows import LINK
 from query.lists.listing import Listing
 from query.parameters import Parameters
 from server.process.jobs import rank_rows
