@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from clickcurve.answers import CurveAnswer, PointAnswer
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.ranges import Bots, Span, between, total
+from clickcurve.buckets.ranges import Bots, Span, between, bounded, total
 from clickcurve.buckets.row import Row
 from clickcurve.waiting import in_thread, locked
 from query.cache import Cache
@@ -67,10 +67,14 @@ def counts_along(row: Row, grid: Grid, bots: Bots, ladder: Ladder) -> tuple[list
     """
     counts, window = between(row, grid.edges, bots), grid.window
     points = sum(counts)
-    if row.disavowed is None and (not counts or (grid.edges[0], grid.edges[-1]) == (window.start, window.end)):
+    if row.disavowed is not None:
+        known = total(row, window.start, window.end, bots, ladder)
+        return counts, Span(points, known.at_least, known.at_most)
+    if not counts or (grid.edges[0], grid.edges[-1]) == (window.start, window.end):
         return counts, Span(points, points, points)
-    known = total(row, window.start, window.end, bots, ladder)  # a bucket is cut, or corrected
-    return counts, Span(points, known.at_least, known.at_most)
+    ends = {ladder.kept(t, grid.fold_day) for t in (window.start, window.end - 1)}
+    cut = [(bucket, between(row, bucket, bots)[0]) for bucket in ends]
+    return counts, bounded(points, cut, row, window.start, window.end)
 
 
 class Grids:
