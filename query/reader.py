@@ -118,7 +118,7 @@ def without_disavowed(row: Row, moved: Row, ladder: Ladder) -> Row:
     return fold(row, day, ladder)._replace(disavowed=disavowed_of(fold(moved, day, ladder), day, ladder))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MergedLink:
     """A link with its rows decoded and folded to `day`, and their sum. since, bots: what was asked of the rows."""
 
@@ -149,8 +149,9 @@ class MergedLink:
         whole = merge_again(self.sum.row, [row for row, _ in rows], changes)
         return Stored(whole, marks, any(fat for _, fat in rows))
 
+    @cached_property
     def buckets(self) -> int:
-        """Returns how many buckets it keeps in memory."""
+        """How many buckets it keeps in memory."""
         rows = [self.sum.row, *(row for row, _ in self.rows)]
         return sum(len(starts) for row in rows for starts, _ in (*row.people_cells, *row.bot_cells))
 
@@ -160,7 +161,7 @@ class MergedLinks:
 
     def __init__(self, most: int = KEPT_BUCKETS) -> None:
         self._most = most
-        self._links: OrderedDict[str, tuple[MergedLink, int]] = OrderedDict()
+        self._links: OrderedDict[str, MergedLink] = OrderedDict()
         self._buckets = 0
 
     def stored(self, key: str, link: StoredLink, now: int, ladder: Ladder, since: int, bots: bool) -> Stored:
@@ -168,7 +169,7 @@ class MergedLinks:
         if len(link.rows) < 2 or since == HEAD:
             return stored(link, now, ladder, since=since, bots=bots)
         day = fold_day(now)
-        kept = self._links[key][0] if key in self._links else None
+        kept = self._links.get(key)
         if kept is not None and kept.day == day and kept.since <= since and kept.bots >= bots:
             self._links.move_to_end(key)
             if kept.link == link:
@@ -178,19 +179,17 @@ class MergedLinks:
             kept = None
         rows = [(kept and kept.row_of(each)) or read_row(each.data, day, ladder, since, bots) for each in link.rows]
         whole = kept.changed_to(link, rows, ladder) if kept else sum_of_rows_read(link, rows, day, ladder)
-        merged = MergedLink(link, day, since, bots, rows, whole)
-        self._keep(key, merged)
-        return merged.sum
+        self._keep(key, MergedLink(link, day, since, bots, rows, whole))
+        return whole
 
     def _keep(self, key: str, merged: MergedLink) -> None:
-        if key in self._links:
-            self._buckets -= self._links.pop(key)[1]
-        buckets = merged.buckets()
-        self._links[key] = merged, buckets
-        self._buckets += buckets
+        if (before := self._links.pop(key, None)) is not None:
+            self._buckets -= before.buckets
+        self._links[key] = merged
+        self._buckets += merged.buckets
         while self._buckets > self._most:
-            _, (_, dropped) = self._links.popitem(last=False)
-            self._buckets -= dropped
+            _, dropped = self._links.popitem(last=False)
+            self._buckets -= dropped.buckets
 
 
 class Reader:

@@ -286,11 +286,9 @@ class Rankings:
             if ranking and fresh and ranking.best >= limit:
                 return ranking
             flushes, forgotten = (self.rows.flushes(), stamps), self._forgotten
-            by_bounds = (
-                None
-                if self.rows.ranked is None
-                else await in_thread("ranking links", self._by_bounds, counter, limit, within)
-            )
+            by_bounds = None
+            if self.rows.ranked is not None:
+                by_bounds = await in_thread("ranking links", self._by_bounds, counter, limit, within)
             kept = max(_KEPT, limit)
             counts, others_most = by_bounds or await self._walked(counter, within, kept)
             ranking = _Best(flushes, counter.now, limit if by_bounds else kept, counts, others_most)
