@@ -68,18 +68,21 @@ class PageView:
     @property
     def curve_query(self) -> bytes:
         """What to ask for the curve of the view."""
-        return _encoded({**self._range(), "step": self.step or self.page_step, "tz": self.tz, **self._hits()})
+        return _encoded({**self._asked(), "step": self.step or self.page_step, "tz": self.tz, **self._hits()})
 
     @property
     def total_query(self) -> bytes:
         """What to ask for the range as a whole, of breakdowns too."""
-        return _encoded({**self._range(), "tz": self.tz})
+        return _encoded({**self._asked(), "tz": self.tz})
 
     def _hits(self) -> dict[str, str]:
         """Returns which hits a curve counts: those of the filter's value, which are people's, or of people and bots."""
         return {"value": self.value} if self.by else {"bots": self.bots}
 
-    def _range(self) -> dict[str, str]:
+    def _asked(self, span: TimeSpan | None = None) -> dict[str, str]:
+        """Returns the view's range as questions have it, or another span."""
+        if span is not None:
+            return {"from": str(span[0]), "to": str(span[1])}
         return {"last": self.span, "from": self.begun or self.start, "to": after_last_day(self.end)}
 
     def ranking_query(self, limit: int, span: TimeSpan | None = None) -> bytes:
@@ -108,7 +111,7 @@ class PageView:
 
     def curve_query_of(self, start: int, end: int, step: str) -> bytes:
         """Returns what to ask for the curve of another range, by the same step, of the same hits."""
-        return _encoded({"from": str(start), "to": str(end), "step": step, "tz": self.tz, **self._hits()})
+        return _encoded({**self._asked((start, end)), "step": step, "tz": self.tz, **self._hits()})
 
     def with_bots(self, bots: str) -> PageView:
         return replace(self, bots=bots)
@@ -116,9 +119,6 @@ class PageView:
     def count_query(self, span: TimeSpan | None = None) -> bytes:
         """Returns what to ask for the total of the view's range, or of another span, of the same hits."""
         return _encoded({**self._asked(span), "tz": self.tz, "bots": self.bots})
-
-    def _asked(self, span: TimeSpan | None) -> dict[str, str]:
-        return self._range() if span is None else {"from": str(span[0]), "to": str(span[1])}
 
     def filtered(self, dimension: str, value: str) -> str:
         """Returns the query of the view whose filter is a value."""

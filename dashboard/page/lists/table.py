@@ -66,16 +66,14 @@ class LinkTable:
             many = RANKED if view.prefix else min(number * LINES + 1, RANKED)
             ranking = await self.rankings.ranking(view.ranking_query(many))
             return TablePage(None, order) if ranking is None else _by_hits(view, ranking, number)
-        changed = await changed_links(
-            self.questions, self.rankings.ranking, view, compared.span, (compared.start, compared.end)
-        )
+        changed = await changed_links(self.questions, self.rankings.ranking, view, compared)
         return TablePage(None, order) if changed is None else _by_change(view, changed, order, number)
 
     async def csv(self, view: PageView, curve: CurveAnswer, compared: Compared | None) -> Tabular:
         """Returns the first lines of the table, as many as can be ranked. curve: of the view's range."""
         order, ask = order_of(view, compared), self.questions
         if compared is not None and order in (RISEN, FALLEN):
-            changed = await changed_links(ask, ask.links, view, compared.span, (compared.start, compared.end))
+            changed = await changed_links(ask, ask.links, view, compared)
             lines = [] if changed is None else changed.by_change(order)
             return ChangedLinksAnswer(curve.start, curve.end, lines)
         names = await ask.links(view.keys_query(RANKED) if order == BY_KEY else view.ranking_query(RANKED))
