@@ -179,7 +179,7 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
         parse_step(given.get("step", AUTO)),
         where,
         Bots(_one_of("bots", given, tuple(Bots)) or Bots.exclude),
-        _limit(given["limit"]) if "limit" in given else DEFAULT_TOP,
+        _limit(given),
         _one_of("outcome", given, OUTCOMES) or DEFAULT_OUTCOME,
         given.get("caller"),
         given.get("from", ""),
@@ -198,7 +198,7 @@ def parse_erasure(query: bytes) -> tuple[str, int]:
     if not prefix:
         detail = "the prefix is missing: it says which links are deleted"
         raise ParameterInvalid(detail, field="prefix", value=given.get("prefix"), rule="1 character or more")
-    return prefix, _limit(given["limit"], MAX_ERASED) if "limit" in given else DEFAULT_ERASED
+    return prefix, _limit(given, DEFAULT_ERASED, MAX_ERASED)
 
 
 def _zone_of(given: Mapping[str, str]) -> Zone:
@@ -219,20 +219,14 @@ def moment(field: str, text: str, zone: Zone) -> int:
 def parse_before(given: Mapping[str, str], zone: Zone) -> tuple[int, int] | None:
     """Returns the span that a change is measured from, [before_from, before_to); None if it is not given."""
     names = ("before_from", "before_to")
-    texts = [given.get(name) for name in names]
-    if texts == [None, None]:
+    missing = [name for name in names if name not in given]
+    if len(missing) == 2:
         return None
-    for name, text in zip(names, texts, strict=True):
-        if text is None:
-            raise ParameterInvalid(f"{name} is missing", field=name, rule="both of before_from and before_to, or none")
+    if missing:
+        name = missing[0]
+        raise ParameterInvalid(f"{name} is missing", field=name, rule="both of before_from and before_to, or none")
     start, end = (moment(name, given[name], zone) for name in names)
-    if start >= end:
-        raise ParameterInvalid(
-            f"before_from {iso(start)} is not before before_to {iso(end)}",
-            field="before_from",
-            value=given["before_from"],
-            rule="before_from before before_to",
-        )
+    _check_order(start, end, given["before_from"], *names)
     return start, end
 
 
@@ -255,7 +249,10 @@ def _one_of(field: str, given: Mapping[str, str], allowed: tuple[str, ...]) -> s
     return value
 
 
-def _limit(text: str, most: int = MAX_TOP) -> int:
+def _limit(given: Mapping[str, str], usual: int = DEFAULT_TOP, most: int = MAX_TOP) -> int:
+    text = given.get("limit")
+    if text is None:
+        return usual
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= most):
         raise ParameterInvalid(
             f"limit {text!r} is not allowed", field="limit", value=text, rule=f"a whole number from 1 to {most}"
@@ -263,11 +260,10 @@ def _limit(text: str, most: int = MAX_TOP) -> int:
     return int(text)
 
 
-def _check_order(start: int, end: int, value: str) -> None:
+def _check_order(start: int, end: int, value: str, from_: str = "from", to: str = "to") -> None:
     if start >= end:
-        raise ParameterInvalid(
-            f"from {iso(start)} is not before to {iso(end)}", field="from", value=value, rule="from before to"
-        )
+        detail = f"{from_} {iso(start)} is not before {to} {iso(end)}"
+        raise ParameterInvalid(detail, field=from_, value=value, rule=f"{from_} before {to}")
 
 
 # --- resolving ------------------------------------------------------------------------------------------------------
