@@ -12,7 +12,7 @@ from starlette.routing import Match
 from clickcurve.answers import JSON, as_json
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ParameterInvalid
-from clickcurve.keys import group_in_path, key_in_path
+from clickcurve.keys import Subject, group_in_path, group_subject, key_in_path, link_subject
 
 
 class RawPathRoute(APIRoute):
@@ -31,6 +31,13 @@ def key_of_path(request: Request) -> str:
 def group_of_path(request: Request) -> str:
     """Returns the group that the path names; raises ParameterInvalid."""
     return group_in_path(str(request.path_params["name"]).encode("latin-1"), ParameterInvalid)
+
+
+def subject_in_path(request: Request) -> Subject:
+    """Returns the link or the group that the path names; raises ParameterInvalid."""
+    if "key" in request.path_params:
+        return link_subject(key_of_path(request))
+    return group_subject(group_of_path(request))
 
 
 def raw_query(request: Request) -> bytes:

@@ -1,4 +1,4 @@
-"""What the page and the pictures ask. The query code answers; a picture shows what a program would be told."""
+"""What the page and the pictures ask of which subject: a picture shows what a program would be told."""
 
 from __future__ import annotations
 
@@ -17,11 +17,23 @@ from clickcurve.answers import (
     VisitorsAnswer,
     WhyAnswer,
 )
-from clickcurve.keys import Subject
+from clickcurve.keys import ALL, Subject, group_of, group_subject, link_subject
 
-# Raw query strings in, answers out.
+# A raw query string in, an answer out.
 AskCurve: TypeAlias = Callable[[bytes], Awaitable[CurveAnswer]]
-AskTotal: TypeAlias = Callable[[bytes], Awaitable[TotalAnswer]]
+LINK, GROUP = "link", "group"
+
+
+def link_or_group(kind: str, name: str) -> Subject:
+    """Returns a link or a group by its name."""
+    return link_subject(name) if kind == LINK else group_subject(name)
+
+
+def kind_of(subject: Subject) -> str:
+    """Returns LINK or GROUP; empty for all links."""
+    if subject == ALL:
+        return ""
+    return LINK if group_of(subject.stored) is None else GROUP
 
 
 class Questions(Protocol):

@@ -1,4 +1,4 @@
-"""A link's curve: the points of a window with their counts, and the bounds of the whole.
+"""A row's curve: the points of a window with their counts, and the bounds of the whole.
 
 Where the points lie does not depend on the link, so it is worked out once for a window and kept.
 """
@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from clickcurve.answers import CurveAnswer, PointAnswer
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.ranges import Bots, Span
+from clickcurve.buckets.ranges import Bots, Span, between, bounded, total
 from clickcurve.buckets.row import Row
 from clickcurve.waiting import in_thread, locked
 from query.cache import Cache
-from query.counts import counts_along
 from query.grid import Grid, estimate_points, make_grid
 from query.parameters import Window
 
@@ -56,9 +55,26 @@ class Curve:
 def make_curve(row: Row, grid: Grid, bots: Bots, now: int, ladder: Ladder) -> Curve:
     """Returns the curve of a row that is folded to now, along a grid of that day."""
     if row.disavowed is not None and bots is not Bots.include:
-        grid = grid.around(row.disavowed)
+        grid = grid.without(row.disavowed.cuts)
     counts, span = counts_along(row, grid, bots, ladder)
     return Curve(grid, grid.open_from(now), counts, span, row.first)
+
+
+def counts_along(row: Row, grid: Grid, bots: Bots, ladder: Ladder) -> tuple[list[int], Span]:
+    """Returns one count per point, and what is known of the requested range.
+
+    The row must be folded to the grid's fold day, and no edge lie inside a bucket with hits that are called bots.
+    """
+    counts, window = between(row, grid.edges, bots), grid.window
+    points = sum(counts)
+    if row.disavowed is not None:
+        known = total(row, window.start, window.end, bots, ladder)
+        return counts, Span(points, known.at_least, known.at_most)
+    if not counts or (grid.edges[0], grid.edges[-1]) == (window.start, window.end):
+        return counts, Span(points, points, points)
+    ends = {ladder.kept(t, grid.fold_day) for t in (window.start, window.end - 1)}
+    cut = [(bucket, between(row, bucket, bots)[0]) for bucket in ends]
+    return counts, bounded(points, cut, row, window.start, window.end)
 
 
 class Grids:

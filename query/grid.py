@@ -14,12 +14,11 @@ The result depends on the range, the step, the zone and the fold day, so it serv
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from clickcurve.answers import PointState
-from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, Ladder, Tier
 from clickcurve.buckets.ranges import Bucket
@@ -41,38 +40,34 @@ _AVERAGE_S = {"week": 505_000, "month": 2_629_746}
 class Grid:
     """The points of one window: point i is [edges[i], edges[i + 1]).
 
-    `cut` names the kept buckets, each with its tier, of which the requested range holds only a part: none, one or two.
     `wide` says of each point whether it is wider than its step, because no finer buckets are kept.
     """
 
     window: Window
     fold_day: int
     edges: tuple[int, ...]
-    cut: tuple[tuple[int, Bucket], ...]
     wide: tuple[bool, ...] = ()
 
     def open_from(self, now: int) -> int:
         """Returns the index of the first point that ends after now."""
         return max(0, bisect_right(self.edges, now) - 1)
 
-    def with_edges(self, edges: Sequence[int]) -> Grid:
-        """Returns the grid with other edges, the inner ones its own; a point made of several is wide."""
+    def without(self, bucket_cut: Callable[[int], Bucket | None]) -> Grid:
+        """Returns the grid without edges inside buckets of another kind: there those are one point, which is wide.
+
+        bucket_cut: the bucket that an edge lies inside, None if there is none.
+        """
+        if not any(map(bucket_cut, self.edges)):
+            return self
+        first, last = bucket_cut(self.edges[0]), bucket_cut(self.edges[-1])
+        inner = [edge for edge in self.edges[1:-1] if not bucket_cut(edge)]
+        edges = (first[0] if first else self.edges[0], *inner, last[1] if last else self.edges[-1])
         wide = []
         for start, end in pairwise(edges):
             inside = range(max(0, bisect_left(self.edges, start)), bisect_left(self.edges, end))
             is_own = start in self.edges and end in self.edges and len(inside) == 1
             wide.append(not is_own or self.wide[inside[0]])
-        return replace(self, edges=tuple(edges), wide=tuple(wide))
-
-    def around(self, called: Disavowed) -> Grid:
-        """Returns the grid without edges inside buckets with hits that are called bots: there those are one point."""
-        if not any(map(called.cuts, self.edges)):
-            return self
-        first, last = called.cuts(self.edges[0]), called.cuts(self.edges[-1])
-        inner = [edge for edge in self.edges[1:-1] if not called.cuts(edge)]
-        return self.with_edges(
-            [self.edges[0] if first is None else first[0], *inner, self.edges[-1] if last is None else last[1]]
-        )
+        return replace(self, edges=edges, wide=tuple(wide))
 
     def states(self, open_from: int) -> list[PointState]:
         """Returns one state per point: open, else partial, else complete."""
@@ -91,14 +86,13 @@ class Grid:
 def make_grid(window: Window, ladder: Ladder, fold_day: int) -> Grid:
     """Returns the points of a window on a fold day; raises ParameterInvalid for more than MAX_POINTS."""
     if window.start >= window.end:
-        return Grid(window, fold_day, (), ())
+        return Grid(window, fold_day, ())
     if estimate_points(window, window.step, ladder, fold_day) > MAX_POINTS * 1.03:
         raise _too_many(window, ladder, fold_day)
     edges = _edges(window, window.step, ladder, fold_day)
     if len(edges) > MAX_POINTS + 1:
         raise _too_many(window, ladder, fold_day)
-    cut = _cut_buckets(window, edges, ladder, fold_day)
-    return Grid(window, fold_day, edges, cut, _wide_points(window, edges, ladder, fold_day))
+    return Grid(window, fold_day, edges, _wide_points(window, edges, ladder, fold_day))
 
 
 def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[int, ...]:
@@ -129,17 +123,15 @@ def _is_finer(step: Step, tier: Tier) -> bool:
     return step.average_s < (tier.width_s or _LENGTH_S[tier.name])
 
 
-def _bucket_ends(tier: Tier, low: int, high: int) -> Iterator[int] | range:
+def _bucket_ends(tier: Tier, low: int, high: int) -> Sequence[int]:
     """Returns the ends of a tier's buckets in (low, high]; low is the start of one."""
     if tier.width_s is not None:
         return range(low + tier.width_s, high + 1, tier.width_s)
-    return _calendar_ends(tier, low, high)
-
-
-def _calendar_ends(tier: Tier, low: int, high: int) -> Iterator[int]:
+    ends = []
     while low < high:
         low = tier.bucket(low)[1]
-        yield low
+        ends.append(low)
+    return ends
 
 
 def estimate_points(window: Window, step: Step, ladder: Ladder, fold_day: int) -> int:
@@ -197,16 +189,6 @@ def _wide_points(window: Window, edges: tuple[int, ...], ladder: Ladder, fold_da
 def _length_s(unit: Unit, t: int, window: Window) -> int:
     """Returns how long the unit is that holds t."""
     return unit.after(t, window.zone) - unit.start(t, window.zone)
-
-
-def _cut_buckets(
-    window: Window, edges: tuple[int, ...], ladder: Ladder, fold_day: int
-) -> tuple[tuple[int, Bucket], ...]:
-    cut = {}
-    for t, edge in ((window.start, edges[0]), (window.end - 1, edges[-1])):
-        if edge not in (window.start, window.end):
-            cut[ladder.kept(t, fold_day)] = ladder.tier_of(t, fold_day)
-    return tuple((tier, bucket) for bucket, tier in cut.items())
 
 
 def _too_many(window: Window, ladder: Ladder, fold_day: int) -> ParameterInvalid:

@@ -31,8 +31,9 @@ WHY = ("from", "to", "last", "before_from", "before_to", "tz", "limit", "format"
 LINKS = ("sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", "format")
 ERASURE = ("prefix", "limit")
 EXPORT = ("prefix", "after")
-LIMIT_CURVE = ("outcome", "caller", *CURVE)
-LIMIT_TOTAL = ("outcome", "caller", *TOTAL)
+OF_LIMITS = ("outcome", "caller")
+LIMIT_CURVE = (*OF_LIMITS, *CURVE)
+LIMIT_TOTAL = (*OF_LIMITS, *TOTAL)
 
 MAX_TOP = 1_000
 DEFAULT_TOP = 20
@@ -178,7 +179,7 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
         parse_step(given.get("step", AUTO)),
         where,
         Bots(_one_of("bots", given, tuple(Bots)) or Bots.exclude),
-        _limit(given["limit"]) if "limit" in given else DEFAULT_TOP,
+        _limit(given),
         _one_of("outcome", given, OUTCOMES) or DEFAULT_OUTCOME,
         given.get("caller"),
         given.get("from", ""),
@@ -197,7 +198,7 @@ def parse_erasure(query: bytes) -> tuple[str, int]:
     if not prefix:
         detail = "the prefix is missing: it says which links are deleted"
         raise ParameterInvalid(detail, field="prefix", value=given.get("prefix"), rule="1 character or more")
-    return prefix, _limit(given["limit"], MAX_ERASED) if "limit" in given else DEFAULT_ERASED
+    return prefix, _limit(given, DEFAULT_ERASED, MAX_ERASED)
 
 
 def _zone_of(given: Mapping[str, str]) -> Zone:
@@ -218,20 +219,14 @@ def moment(field: str, text: str, zone: Zone) -> int:
 def parse_before(given: Mapping[str, str], zone: Zone) -> tuple[int, int] | None:
     """Returns the span that a change is measured from, [before_from, before_to); None if it is not given."""
     names = ("before_from", "before_to")
-    texts = [given.get(name) for name in names]
-    if texts == [None, None]:
+    missing = [name for name in names if name not in given]
+    if len(missing) == 2:
         return None
-    for name, text in zip(names, texts, strict=True):
-        if text is None:
-            raise ParameterInvalid(f"{name} is missing", field=name, rule="both of before_from and before_to, or none")
+    if missing:
+        name = missing[0]
+        raise ParameterInvalid(f"{name} is missing", field=name, rule="both of before_from and before_to, or none")
     start, end = (moment(name, given[name], zone) for name in names)
-    if start >= end:
-        raise ParameterInvalid(
-            f"before_from {iso(start)} is not before before_to {iso(end)}",
-            field="before_from",
-            value=given["before_from"],
-            rule="before_from before before_to",
-        )
+    _check_order(start, end, given["before_from"], *names)
     return start, end
 
 
@@ -254,7 +249,10 @@ def _one_of(field: str, given: Mapping[str, str], allowed: tuple[str, ...]) -> s
     return value
 
 
-def _limit(text: str, most: int = MAX_TOP) -> int:
+def _limit(given: Mapping[str, str], usual: int = DEFAULT_TOP, most: int = MAX_TOP) -> int:
+    text = given.get("limit")
+    if text is None:
+        return usual
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= most):
         raise ParameterInvalid(
             f"limit {text!r} is not allowed", field="limit", value=text, rule=f"a whole number from 1 to {most}"
@@ -262,11 +260,10 @@ def _limit(text: str, most: int = MAX_TOP) -> int:
     return int(text)
 
 
-def _check_order(start: int, end: int, value: str) -> None:
+def _check_order(start: int, end: int, value: str, from_: str = "from", to: str = "to") -> None:
     if start >= end:
-        raise ParameterInvalid(
-            f"from {iso(start)} is not before to {iso(end)}", field="from", value=value, rule="from before to"
-        )
+        detail = f"{from_} {iso(start)} is not before {to} {iso(end)}"
+        raise ParameterInvalid(detail, field=from_, value=value, rule=f"{from_} before {to}")
 
 
 # --- resolving ------------------------------------------------------------------------------------------------------
@@ -292,11 +289,13 @@ def resolve_until(parameters: Parameters, first: int | None) -> Window:
     return _between(parameters, *_until(parameters, first))
 
 
-def resolve_range(parameters: Parameters, now: int, first: int | None) -> tuple[int, int]:
-    """Returns [start, end) of a range without a step: `last` is whole units then."""
+def resolve_range(parameters: Parameters, now: int, first: int | None) -> tuple[int, int] | None:
+    """Returns [start, end) of a range without a step, None for all time; `last` is whole units then."""
     if parameters.last is not None:
         return parameters.last.start(now, parameters.zone), parameters.last.end(now, parameters.zone)
-    return _until(parameters, first) if parameters.start is None else (parameters.start, _end_or(now, parameters))
+    if parameters.start is not None:
+        return parameters.start, _end_or(now, parameters)
+    return None if parameters.end is None else _until(parameters, first)
 
 
 def _between(parameters: Parameters, start: int, end: int) -> Window:

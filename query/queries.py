@@ -185,10 +185,6 @@ class Queries:
         """Returns a page of links, or of groups, in their order."""
         return await (self._groups if of_groups else self._links).page(parameters, self.now())
 
-    def refuse_parameters(self, query: bytes) -> None:
-        """Refuses parameters where there are none to give."""
-        parse_query(query, ())
-
     async def to_be_erased(self, prefix: str, limit: int) -> tuple[list[str], bool]:
         """Returns so many links whose keys begin with a prefix, whichever worker has them; and whether there are more.
 

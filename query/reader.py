@@ -112,18 +112,13 @@ def with_pending(row: Row, pending: Sequence[Pending], marks: Mapping[int, int],
     return row
 
 
-def head_without_disavowed(head: Row, moved: Row) -> Row:
-    """Returns the head of a row with how many of its hits are called bots, by the row of these."""
-    return head._replace(disavowed=Disavowed(moved.lifetime - moved.bots))
-
-
 def without_disavowed(row: Row, moved: Row, ladder: Ladder) -> Row:
     """Returns a row that knows which of its hits are called bots, by the row of these."""
     day = max(row.fold_day, moved.fold_day)
     return fold(row, day, ladder)._replace(disavowed=disavowed_of(fold(moved, day, ladder), day, ladder))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MergedLink:
     """A link with its rows decoded and folded to `day`, and their sum. since, bots: what was asked of the rows."""
 
@@ -154,8 +149,9 @@ class MergedLink:
         whole = merge_again(self.sum.row, [row for row, _ in rows], changes)
         return Stored(whole, marks, any(fat for _, fat in rows))
 
+    @cached_property
     def buckets(self) -> int:
-        """Returns how many buckets it keeps in memory."""
+        """How many buckets it keeps in memory."""
         rows = [self.sum.row, *(row for row, _ in self.rows)]
         return sum(len(starts) for row in rows for starts, _ in (*row.people_cells, *row.bot_cells))
 
@@ -165,7 +161,7 @@ class MergedLinks:
 
     def __init__(self, most: int = KEPT_BUCKETS) -> None:
         self._most = most
-        self._links: OrderedDict[str, tuple[MergedLink, int]] = OrderedDict()
+        self._links: OrderedDict[str, MergedLink] = OrderedDict()
         self._buckets = 0
 
     def stored(self, key: str, link: StoredLink, now: int, ladder: Ladder, since: int, bots: bool) -> Stored:
@@ -173,7 +169,7 @@ class MergedLinks:
         if len(link.rows) < 2 or since == HEAD:
             return stored(link, now, ladder, since=since, bots=bots)
         day = fold_day(now)
-        kept = self._links[key][0] if key in self._links else None
+        kept = self._links.get(key)
         if kept is not None and kept.day == day and kept.since <= since and kept.bots >= bots:
             self._links.move_to_end(key)
             if kept.link == link:
@@ -183,19 +179,17 @@ class MergedLinks:
             kept = None
         rows = [(kept and kept.row_of(each)) or read_row(each.data, day, ladder, since, bots) for each in link.rows]
         whole = kept.changed_to(link, rows, ladder) if kept else sum_of_rows_read(link, rows, day, ladder)
-        merged = MergedLink(link, day, since, bots, rows, whole)
-        self._keep(key, merged)
-        return merged.sum
+        self._keep(key, MergedLink(link, day, since, bots, rows, whole))
+        return whole
 
     def _keep(self, key: str, merged: MergedLink) -> None:
-        if key in self._links:
-            self._buckets -= self._links.pop(key)[1]
-        buckets = merged.buckets()
-        self._links[key] = merged, buckets
-        self._buckets += buckets
+        if (before := self._links.pop(key, None)) is not None:
+            self._buckets -= before.buckets
+        self._links[key] = merged
+        self._buckets += merged.buckets
         while self._buckets > self._most:
-            _, (_, dropped) = self._links.popitem(last=False)
-            self._buckets -= dropped
+            _, dropped = self._links.popitem(last=False)
+            self._buckets -= dropped.buckets
 
 
 class Reader:
@@ -251,12 +245,13 @@ class Reader:
         if moved.lifetime <= moved.bots:
             return None
         row = await self._current(key, now, since, bots)
-        return head_without_disavowed(row, moved) if since == HEAD else without_disavowed(row, moved, self.ladder)
+        if since == HEAD:
+            return row._replace(disavowed=Disavowed(moved.lifetime - moved.bots))
+        return without_disavowed(row, moved, self.ladder)
 
     async def _current(self, key: str, now: int, since: int, bots: bool) -> Row:
-        pending = (
-            self._pending(key) if self._other_workers is None else await self._all_pending(key, self._other_workers)
-        )
+        others = () if self._other_workers is None else await self._other_workers(key)
+        pending = [*others, *self._pending(key)]
         minutes = sum([len(each.delta.people) + len(each.delta.bots) for each in pending])
         if minutes > AT_ONCE_MINUTES:
             await spend(POINTS, 5 * minutes)  # what it has cost to collect them
@@ -275,12 +270,6 @@ class Reader:
             return await in_thread(
                 "adding pending hits", with_pending, without_pending.row, pending, without_pending.marks, self.ladder
             )
-
-    async def _all_pending(
-        self, key: str, other_workers: Callable[[str], Awaitable[Sequence[Pending]]]
-    ) -> Sequence[Pending]:
-        others = await other_workers(key)
-        return [*others, *self._pending(key)]
 
     def _revisit_once(self, key: str, day: int) -> None:
         if day != self._day or len(self._revisited) >= _MAX_REVISITED:

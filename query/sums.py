@@ -19,8 +19,7 @@ from clickcurve.buckets.ranges import Bots, Span
 from clickcurve.buckets.row import Row, fold
 from clickcurve.budget import POINTS, spend
 from clickcurve.keys import require_key
-from query.counts import counts_along
-from query.curve import Curve, Grids
+from query.curve import Curve, Grids, counts_along
 from query.parameters import Parameters, Window, resolve_until
 from query.reader import HEAD, Reader
 
@@ -65,13 +64,17 @@ async def sum_of_rows(
         again = False
         grid = await grids.grid(window, reader.ladder, day)
         for each in called:
-            grid = grid.around(each)
+            grid = grid.without(each.cuts)
         sum_ = Curve(grid, grid.open_from(now), [0] * max(0, len(grid.edges) - 1), Span(0, 0, 0), None)
         async for row in _current_rows(reader, stored, now, since=since, bots=parameters.bots is not Bots.exclude):
             if row.fold_day > day:  # another owner's clock is ahead: its row says which buckets are kept
                 day, again = row.fold_day, True
                 break
-            if row.disavowed is not None and parameters.bots is not Bots.include and grid.around(row.disavowed) != grid:
+            if (
+                row.disavowed is not None
+                and parameters.bots is not Bots.include
+                and any(map(row.disavowed.cuts, grid.edges))
+            ):
                 called.append(row.disavowed)  # one of its buckets is cut: all links get one point there
                 again = True
             await spend(POINTS, len(grid.edges))

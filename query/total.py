@@ -20,10 +20,11 @@ def lifetime(row: Row, bots: Bots) -> int:
 
 def make_total(row: Row, name: str | None, parameters: Parameters, now: int, ladder: Ladder) -> TotalAnswer:
     """Returns the total that is requested of a current row."""
-    if not parameters.ranged:
+    asked = resolve_range(parameters, now, row.first)
+    if asked is None:
         count = lifetime(row, parameters.bots)
         return TotalAnswer(name, None, None, count, count, count, True)
-    start, end = resolve_range(parameters, now, row.first)
+    start, end = asked
     span = total(row, start, end, parameters.bots, ladder)
     return TotalAnswer(name, start, end, span.at_most if span.exact else None, span.at_least, span.at_most, span.exact)
 

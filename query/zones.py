@@ -45,11 +45,14 @@ class Zone:
         """Seconds that the local clock is ahead of UTC at t."""
         if self.is_utc:
             return 0
-        return (_wall(t, self.info) - EPOCH) // _SECOND - t
+        return (self.wall(t) - EPOCH) // _SECOND - t
 
     def wall(self, t: int) -> datetime:
         """Returns the reading of the local clock at t; raises ParameterInvalid beyond the calendar."""
-        return _wall(t, self.info)
+        try:
+            return datetime.fromtimestamp(t, self.info).replace(tzinfo=None, fold=0)
+        except (OverflowError, ValueError):
+            raise ParameterInvalid(f"{t} s is beyond the calendar", value=t, rule="not after the year 9998") from None
 
     def instant(self, wall: datetime) -> int:
         """Returns the first instant at which the local clock is at or past `wall` (whole seconds).
@@ -74,13 +77,6 @@ class Zone:
         ahead = wall.replace(tzinfo=self.info, fold=fold).utcoffset()
         assert ahead is not None
         return ahead // _SECOND
-
-
-def _wall(t: int, info: ZoneInfo) -> datetime:
-    try:
-        return datetime.fromtimestamp(t, info).replace(tzinfo=None, fold=0)
-    except (OverflowError, ValueError):
-        raise ParameterInvalid(f"{t} s is beyond the calendar", value=t, rule="not after the year 9998") from None
 
 
 @lru_cache(maxsize=1024)

@@ -17,7 +17,7 @@ from bench.micro.inside import OwnedFile, saved_row
 from bench.micro.rows import row_of
 from clickcurve.buckets.ladder import DAY_S, MINUTE_S, fold_day
 from ingest.batch import Batch
-from query.lists.key_kind import LINK
+from query.lists.listed_rows import LINK
 from query.lists.listing import Listing
 from query.parameters import parse_parameters
 from retention.run import STEP_ROWS

@@ -18,7 +18,7 @@ from ingest.hit import Moment
 from ingest.reading.body import Media, read_hits
 from ingest.reading.bots import bot_judge
 from ingest.reading.request_sums import RequestSums
-from query.lists.key_kind import GROUP, LINK
+from query.lists.listed_rows import GROUP, LINK
 from query.lists.listing import Listing
 from query.queries import Queries
 from query.reader import Reader

@@ -97,7 +97,7 @@ def make_chart(
         notes.append(f"dashed line: {range_words(earlier.start, earlier.end, zone)}")
     return Chart(
         svg=svg_inline(draw_curve(curve, WIDTH, height, False, noun, beside, earlier), "curve"),
-        sentence=curve_sentence(curve, zone, noun),
+        sentence=curve_sentence(curve, noun),
         legend="; ".join(filter(None, notes)),
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,
@@ -109,7 +109,7 @@ def make_chart(
         out=out,
         first_day=first_day,
         last_day=last_day,
-        kept_whole=_kept_whole(curve, zone),
+        kept_whole=_kept_whole(curve),
     )
 
 
@@ -140,14 +140,14 @@ def fitting_step(curve: CurveAnswer) -> str:
     return next((step for step, step_s in longer.items() if sum(busy) * step_s >= _QUIET * length_s), list(longer)[-1])
 
 
-def _kept_whole(curve: CurveAnswer, zone: ZoneInfo) -> str:
+def _kept_whole(curve: CurveAnswer) -> str:
     """Says of a range inside one kept bucket what that bucket had; empty for any other."""
     if len(curve.points) != 1 or curve.exact:
         return ""
     (point,) = curve.points
     if point.state == "open" or point.end - point.start <= curve.end - curve.start:
         return ""
-    days = (point.end - point.start) / DAY_S
+    days, zone = (point.end - point.start) / DAY_S, ZoneInfo(curve.tz)
     unit = "months" if days > 7 else "weeks" if days > 1 else "days" if days == 1 else "hours"
     number = f" (week {wall(point.start, zone).isocalendar().week})" if unit == "weeks" else ""
     when = f"{range_words(point.start, point.end, zone)}{number}"

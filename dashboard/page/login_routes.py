@@ -11,7 +11,6 @@ from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
 from dashboard.page.page_routes import html, page_route
 from dashboard.page.templates import Templates
-from dashboard.page.view import PageView
 
 COOKIE = "clickcurve"
 KEPT_S = 30 * 86_400
@@ -32,8 +31,7 @@ def login_routes(templates: Templates, check: Callable[[str], None], needed: Cal
     router = APIRouter(route_class=page_route(templates))
 
     def form(request: Request, following: str, refusal: str = "", status: int = 200) -> Response:
-        values = {"view": PageView(), "signed_in": False, "shared": True, "root": ""}
-        return html(request, templates.render("login.html", next=following, refusal=refusal, **values), status)
+        return html(request, templates, "login.html", status, next=following, refusal=refusal, shared=True)
 
     @router.get("/login", include_in_schema=False)
     async def ask(request: Request) -> Response:

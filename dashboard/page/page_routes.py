@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gzip
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -11,18 +12,31 @@ from zoneinfo import ZoneInfo
 from fastapi import APIRouter, HTTPException, Request, Response
 
 from clickcurve.access import access
-from clickcurve.answers import CSV, as_csv
+from clickcurve.answers import CSV, Tabular, as_csv
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from clickcurve.csv_file import disposition
-from clickcurve.routes import RawPathRoute, group_of_path, key_of_path, raw_query
-from dashboard.page.pages import Pages
-from dashboard.page.responses import HTML, as_sent
-from dashboard.page.subject import GROUP, LINK, PageSubject, link_or_group
+from clickcurve.routes import RawPathRoute, raw_query, subject_in_path
+from dashboard.page.pages import Pages, Values
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
 
 Clock = Callable[[], float]
+
+# Pages may run and fetch nothing but this server's own files.
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+# A page names links, and the address of a shared one is its key: neither is told to other sites. Of its own forms
+# the server is told the origin, which it checks.
+_HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Vary": "Accept-Encoding",
+}
+_WORTH_BYTES = 1_000
 
 
 def page_routes(
@@ -38,19 +52,15 @@ def page_routes(
     """
     router = APIRouter(route_class=page_route(templates))
 
-    def page(request: Request, template: str, root: str, /, *, view: PageView, **values: object) -> Response:
+    def page(request: Request, template: str, view: PageView, values: Values) -> Response:
         shown = {
             "view": view,
             "updated": updated_at(clock(), view),
-            "root": root,
             "signed_in": signed_in(request.scope),
-            "shared": False,
             "customer": bool(access().prefix),  # of the server as a whole, and of sharing, its token shows nothing
             "missing_s": missing_s(),
-            "base": str(request.base_url).rstrip("/"),
-            **values,
         }
-        return html(request, templates.render(template, **shown))
+        return html(request, templates, template, **shown, **values)
 
     @router.get("/", include_in_schema=False)
     async def overview(request: Request) -> Response:
@@ -58,52 +68,39 @@ def page_routes(
         if view.q or view.prefix:  # addresses from before searches had a page
             return Response(status_code=303, headers={"Location": f"links{view.address()}"})
         values = await pages.overview(view, int(clock()))
-        return page(request, "overview.html", "", view=view, **values)
+        return page(request, "overview.html", view, values)
 
     @router.get("/links", include_in_schema=False)
     async def table(request: Request) -> Response:
         view = view_of(raw_query(request))
-        return page(request, "table.html", "", view=view, **await pages.table(view, int(clock())))
+        return page(request, "table.html", view, await pages.table(view, int(clock())))
 
     @router.get("/links/{key}", include_in_schema=False)
     @router.get("/groups/{name}", include_in_schema=False)
     async def one(request: Request) -> Response:
         view = view_of(raw_query(request))
-        values = await pages.one(subject_in_path(request), view, int(clock()))
-        return page(request, "one.html", "../", view=view, **values)
+        return page(request, "one.html", view, await pages.one(subject_in_path(request), view, int(clock())))
 
     @router.get("/limits", include_in_schema=False)
     async def limits(request: Request) -> Response:
         view = view_of(raw_query(request))
-        return page(request, "limits.html", "", view=view, **await pages.limits(view, int(clock())))
+        return page(request, "limits.html", view, await pages.limits(view, int(clock())))
 
     @router.get("/system", include_in_schema=False)
     async def system(request: Request) -> Response:
-        return page(request, "system.html", "", view=replace(view_of(raw_query(request)), tz=""), **pages.node())
+        return page(request, "system.html", replace(view_of(raw_query(request)), tz=""), pages.node())
 
     @router.get("/node", include_in_schema=False)
     async def node(request: Request) -> Response:
         return Response(status_code=303, headers={"Location": "system"})
 
-    _add_csv(router, pages, clock)
-    _add_files(router, templates)
-    return router
-
-
-def subject_in_path(request: Request) -> PageSubject:
-    """Returns the link or the group that the path names; raises ParameterInvalid."""
-    if "key" in request.path_params:
-        return link_or_group(LINK, key_of_path(request))
-    return link_or_group(GROUP, group_of_path(request))
-
-
-def _add_csv(router: APIRouter, pages: Pages, clock: Clock) -> None:
-    """Adds the table of links as a file."""
-
     @router.get("/links.csv", include_in_schema=False)
     async def table_csv(request: Request) -> Response:
         answer, zone = await pages.table_csv(view_of(raw_query(request)), int(clock()))
-        return csv_file(request, as_csv(answer), disposition(answer, zone))
+        return csv_file(request, answer, zone)
+
+    _add_files(router, templates)
+    return router
 
 
 def _add_files(router: APIRouter, templates: Templates) -> None:
@@ -115,8 +112,7 @@ def _add_files(router: APIRouter, templates: Templates) -> None:
         if not media:
             raise HTTPException(404)
         kept = {"Cache-Control": "public, max-age=31536000, immutable"}  # the version is in the address
-        body, headers = as_sent(content, request.headers.get("accept-encoding", ""), kept)
-        return Response(body, media_type=media, headers=headers)
+        return _as_sent(request, content, media, kept)
 
 
 def updated_at(now: float, view: PageView) -> str:
@@ -124,24 +120,34 @@ def updated_at(now: float, view: PageView) -> str:
     return f"{datetime.fromtimestamp(now, ZoneInfo(view.tz or 'UTC')):%H:%M:%S %Z}"
 
 
-def html(request: Request, text: str, status: int = 200) -> Response:
-    """Returns a page as an answer."""
-    body, headers = as_sent(text.encode(), request.headers.get("accept-encoding", ""))
-    return Response(body, status, media_type=HTML, headers=headers)
+def html(request: Request, templates: Templates, template: str, status: int = 200, /, **values: object) -> Response:
+    """Renders a page as an answer, with the ways from its address to the server's root."""
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()  # in it a key has its slashes encoded
+    root, base = "../" * (raw.count(b"/") - 1), str(request.base_url).rstrip("/")
+    text = templates.render(template, root=root, base=base, **values)
+    return _as_sent(request, text.encode(), "text/html; charset=utf-8", status=status)
 
 
-def csv_file(request: Request, content: bytes, disposed: str) -> Response:
-    """Returns CSV as an answer that browsers save under a name. disposed: its Content-Disposition."""
-    named = {"Content-Disposition": disposed}
-    body, headers = as_sent(content, request.headers.get("accept-encoding", ""), named)
-    return Response(body, media_type=CSV, headers=headers)
+def csv_file(request: Request, answer: Tabular, zone: ZoneInfo, times_in: ZoneInfo | None = None) -> Response:
+    """Returns CSV as an answer that browsers save under a name. zone: of the days in it; times_in: as of `as_csv`."""
+    return _as_sent(request, as_csv(answer, times_in), CSV, {"Content-Disposition": disposition(answer, zone)})
+
+
+def _as_sent(
+    request: Request, body: bytes, media: str, more: Mapping[str, str] | None = None, status: int = 200
+) -> Response:
+    """Returns an answer with the headers of pages and more; its body is compressed if the reader takes that."""
+    headers = {**_HEADERS, **(more or {})}
+    if len(body) >= _WORTH_BYTES and "gzip" in request.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, 6, mtime=0)
+        headers["Content-Encoding"] = "gzip"
+    return Response(body, status, headers, media)
 
 
 def problem_page(templates: Templates, request: Request, error: ClickcurveError) -> Response:
     """Returns an error as a page. One of a share leads nowhere else."""
-    path = request.scope["path"]
-    shown = {"root": "../" * (path.count("/") - 1), "signed_in": False, "shared": path.startswith("/share/")}
-    return html(request, templates.render("problem.html", error=error, view=PageView(), **shown), error.status)
+    is_shared = request.scope["path"].startswith("/share/")
+    return html(request, templates, "problem.html", error.status, error=error, shared=is_shared)
 
 
 def page_route(templates: Templates) -> type[RawPathRoute]:

@@ -11,23 +11,22 @@ from zoneinfo import ZoneInfo
 from clickcurve.access import access
 from clickcurve.answers import CurveAnswer, Tabular, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.keys import ALL, Subject, group_subject
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from dashboard.page.audience.differences import Difference, difference_of, why_query
-from dashboard.page.audience.filter import filter_of, filtered_curve
-from dashboard.page.audience.values import ValueTable, value_tables
+from dashboard.page.audience.values import ValueTable, filter_of, filtered_curve, value_tables
 from dashboard.page.audience.visits import Visits, visits
 from dashboard.page.cards import Card, Compared, filtered_cards, hits_card, other_cards, period_before
 from dashboard.page.chart import LOW, Chart, fitting_step, in_path, make_chart
 from dashboard.page.lists.names import Beside, domain_and_name, name_rows
 from dashboard.page.lists.rankings import RANKED, Rankings
 from dashboard.page.lists.table import BY_KEY, LinkTable
-from dashboard.page.periods import Period, offered_periods
-from dashboard.page.subject import ALL_LINKS, GROUP, LINK, PageSubject, link_or_group
-from dashboard.page.view import EVER, PageView
+from dashboard.page.periods import offered_periods
+from dashboard.page.view import PageView
 from dashboard.pictures.axes import day_and_time, with_commas
 from dashboard.pictures.curve_picture import period_words
-from dashboard.questions import AskCurve, AskTotal, BrokenDown, Questions
+from dashboard.questions import GROUP, LINK, AskCurve, BrokenDown, Questions, kind_of
 
 SHOWN = 20
 _ACCEPTING = ("open", "unclaimed")  # states of an owner
@@ -68,12 +67,16 @@ class Audience:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What a page shows: a subject's view, its curve, and the period that it is compared with."""
+    """What a page shows: a subject's view, its curve, and the period that it is compared with.
 
-    subject: PageSubject
+    ask_curve: the question for the curve of the view's hits: all, or those of the filter's value.
+    """
+
+    subject: Subject
     view: PageView
     curve: CurveAnswer
     compared: Compared | None
+    ask_curve: AskCurve
     now: int
 
     @property
@@ -102,37 +105,32 @@ class NodeFacts:
     version: str
 
 
+@dataclass(eq=False)
 class Pages:
     """Makes the values of pages. `now` is epoch seconds.
 
-    limit_curve: what was asked of an event of the limiter or admitted; rules: those of each event. broken_down: None
-    where hits are not broken down. hosts_in_key: keys begin with their hosts.
+    limit_curve: what was asked of an event of the limiter or admitted; rules: those of each event. clock: in seconds,
+    for how long a ranking takes. broken_down: None where hits are not broken down. hosts_in_key: keys begin with their
+    hosts.
     """
 
-    def __init__(
-        self,
-        questions: Questions,
-        limit_curve: Callable[[str, bytes], Awaitable[CurveAnswer]],
-        rules: Callable[[], Mapping[str, Sequence[Rule]]],
-        node: Callable[[], NodeFacts],
-        clock: Callable[[], float],
-        broken_down: BrokenDown | None = None,
-        hosts_in_key: bool = False,
-    ) -> None:
-        self._questions = questions
-        self._limit_curve = limit_curve
-        self._rules = rules
-        self._node = node
-        self._broken_down = broken_down
-        self._hosts_in_key = hosts_in_key
-        self._links = Rankings(questions.links, clock)
-        self._table = LinkTable(questions, self._links)
-        self._groups = Rankings(questions.groups, clock)
-        self._why_all = None if broken_down is None else Rankings(partial(broken_down.why, ALL_LINKS.asked), clock)
+    questions: Questions
+    limit_curve: Callable[[str, bytes], Awaitable[CurveAnswer]]
+    rules: Callable[[], Mapping[str, Sequence[Rule]]]
+    facts: Callable[[], NodeFacts]
+    clock: Callable[[], float]
+    broken_down: BrokenDown | None = None
+    hosts_in_key: bool = False
+
+    def __post_init__(self) -> None:
+        self._links = Rankings(self.questions.links, self.clock)
+        self._table = LinkTable(self.questions, self._links)
+        self._groups = Rankings(self.questions.groups, self.clock)
+        self._why_all = None if self.broken_down is None else Rankings(partial(self.broken_down.why, ALL), self.clock)
 
     async def overview(self, view: PageView, now: int) -> Values:
         """Returns all links together, and the links and groups with the most hits."""
-        shown = await self._shown(ALL_LINKS, view, now)
+        shown = await self._shown(ALL, view, now)
         view, curve = shown.view, shown.curve
         if curve.first_hit is None and not await self._has_any():
             return {"first_run": True}
@@ -141,11 +139,11 @@ class Pages:
         links, groups, common = await asyncio.gather(
             self._links.ranking(ranking), self._groups.ranking(ranking), self._common(shown, audience)
         )
-        rows = partial(name_rows, self._questions, view=view, beside=shown.beside, hosts_in_key=self._hosts_in_key)
+        rows = partial(name_rows, self.questions, view=view, beside=shown.beside, hosts_in_key=self.hosts_in_key)
         return {
             "first_run": False,
             **common,
-            "range": period_words(curve, ZoneInfo(curve.tz)),
+            "range": period_words(curve),
             "links": None if links is None else await rows(LINK, links.links),
             "groups": [] if groups is None else await rows(GROUP, groups.groups),
             "ranking": view.ranking_query(RANKED).decode(),
@@ -153,7 +151,7 @@ class Pages:
 
     async def table(self, view: PageView, now: int) -> Values:
         """Returns a page of the table of all links."""
-        shown = await self._shown(ALL_LINKS, replace(view, by="", value=""), now)
+        shown = await self._shown(ALL, replace(view, by="", value=""), now)
         view, curve = shown.view, shown.curve
         page = await self._table.page(view, shown.compared)
         rows = None
@@ -161,80 +159,68 @@ class Pages:
             beside = Beside(curve.total, shown.span_before)
             is_ranking = page.order != BY_KEY
             rows = await name_rows(
-                self._questions, LINK, page.links, view, beside, is_ranking, self._hosts_in_key, page.changes
+                self.questions, LINK, page.links, view, beside, is_ranking, self.hosts_in_key, page.changes
             )
         return {
             "chart": make_chart(curve, view, now),
-            "periods": _periods(curve, now),
-            "range": period_words(curve, ZoneInfo(curve.tz)),
+            "periods": offered_periods(now, ZoneInfo(curve.tz)),
+            "range": period_words(curve),
+            "page": page,
             "links": rows,
-            "order": page.order,
             "changes": shown.span_before is not None,
-            "previous": page.previous,
-            "following": page.following,
-            "note": page.note,
-            "sum_note": page.sum_note,
-            "domain": visible(view.prefix[:-1]) if self._hosts_in_key and view.prefix.find("/") > 0 else "",
+            "domain": visible(view.prefix[:-1]) if self.hosts_in_key and view.prefix.find("/") > 0 else "",
             "domain_group": await self._domain_group(view),
         }
 
     async def _domain_group(self, view: PageView) -> str:
         """Returns the address of the shown domain's group; "" if it counts nothing that may be seen."""
         host, slash, rest = view.prefix.partition("/")
-        if not (self._hosts_in_key and host and slash) or rest or access().group not in ("", host):
+        if not (self.hosts_in_key and host and slash) or rest or access().group not in ("", host):
             return ""
-        answer = await self._questions.total(link_or_group(GROUP, host).asked, b"bots=include")
+        answer = await self.questions.total(group_subject(host), b"bots=include")
         return f"groups/{in_path(host)}{view.of_one()}" if answer.total else ""
 
     async def table_csv(self, view: PageView, now: int) -> tuple[Tabular, ZoneInfo]:
         """Returns the first lines of the table of all links, and the zone of the view."""
-        shown = await self._shown(ALL_LINKS, replace(view, by="", value=""), now)
+        shown = await self._shown(ALL, replace(view, by="", value=""), now)
         return await self._table.csv(shown.view, shown.curve, shown.compared), ZoneInfo(shown.curve.tz)
 
-    def curve_of(self, subject: PageSubject) -> AskCurve:
-        """Returns the question for a subject's curve."""
-        return partial(self._questions.curve, subject.asked)
-
-    def total_of(self, subject: PageSubject) -> AskTotal:
-        """Returns the question for a subject's total."""
-        return partial(self._questions.total, subject.asked)
-
-    async def table_of(self, subject: PageSubject, table: str, dimension: str, query: bytes) -> Tabular:
+    async def table_of(self, subject: Subject, table: str, dimension: str, query: bytes) -> Tabular:
         """Returns the numbers of a table of a page. table: `curve`, `visitors`, `why`, or the name of the dimension.
 
         Without a dimension `curve` is that of all hits. Raises ParameterInvalid, also where hits
         are not broken down, and what the questions raise.
         """
-        asked = subject.asked
         if table == "curve" and not dimension:
-            return await self._questions.curve(asked, query)
-        if self._broken_down is None:
+            return await self.questions.curve(subject, query)
+        if self.broken_down is None:
             raise ParameterInvalid("this server does not break hits down", field="table", value=table, rule="curve")
-        questions = self._broken_down.questions
+        questions = self.broken_down.questions
         if dimension:
-            return await (questions.curve if table == "curve" else questions.by)(asked, dimension, query)
+            return await (questions.curve if table == "curve" else questions.by)(subject, dimension, query)
         if table == "why":
-            return await self._broken_down.why(asked, query)
-        return await questions.visitors(asked, query)
+            return await self.broken_down.why(subject, query)
+        return await questions.visitors(subject, query)
 
     async def _has_any(self) -> bool:
         """Returns whether any link has a hit, of bots or imported without a date too."""
-        return bool((await self._questions.links(b"sort=key&limit=1&bots=include")).links)
+        return bool((await self.questions.links(b"sort=key&limit=1&bots=include")).links)
 
-    async def one(self, subject: PageSubject, view: PageView, now: int) -> Values:
+    async def one(self, subject: Subject, view: PageView, now: int) -> Values:
         """Returns a link or a group: its life, its curve, its bots, and what its hits said."""
-        shown, life = await asyncio.gather(self._shown(subject, view, now), self._questions.summary(subject.asked, b""))
+        shown, life = await asyncio.gather(self._shown(subject, view, now), self.questions.summary(subject, b""))
         view, zone = shown.view, ZoneInfo(shown.curve.tz)
-        domain, name_in_domain = domain_and_name(subject.name, view, self._hosts_in_key and subject.kind == LINK)
+        kind, name = kind_of(subject), subject.name or ""
+        domain, name_in_domain = domain_and_name(name, view, self.hosts_in_key and kind == LINK)
         bots = None
         if life.bots and view.bots in ("", "exclude") and not view.by:
-            bots = await self.curve_of(subject)(view.with_bots("only").curve_query)
+            bots = await self.questions.curve(subject, view.with_bots("only").curve_query)
         return {
-            "kind": subject.kind,
-            "name": visible(subject.name),
+            "kind": kind,
+            "name": visible(name),
             "domain": domain,
             "name_in_domain": name_in_domain,
-            "path": in_path(subject.name),
+            "path": in_path(name),
             "lifetime": with_commas(life.lifetime),
             "opening": with_commas(life.opening) if life.opening else "",
             "bots": with_commas(life.bots) if life.bots else "",
@@ -245,33 +231,32 @@ class Pages:
             **await self._common(shown, await self._audience(shown)),
         }
 
-    async def _shown(self, subject: PageSubject, view: PageView, now: int) -> _Shown:
+    async def _shown(self, subject: Subject, view: PageView, now: int) -> _Shown:
         """Asks for what a page shows first; raises ParameterInvalid."""
-        view, curve = await _view_and_curve(self._curve(subject, view), view, now)
-        return _Shown(subject, view, curve, period_before(curve, view, now), now)
-
-    def _curve(self, subject: PageSubject, view: PageView) -> AskCurve:
-        """Returns the question for the curve of a view: of all its hits, or of the filter's value."""
-        return filtered_curve(self._broken_down, subject.asked, view.by) if view.by else self.curve_of(subject)
+        ask: AskCurve = partial(self.questions.curve, subject)
+        if view.by:
+            ask = filtered_curve(self.broken_down, subject, view.by)
+        view, curve = await _view_and_curve(ask, view, now)
+        return _Shown(subject, view, curve, period_before(curve, view, now), ask, now)
 
     async def _common(self, shown: _Shown, audience: Audience) -> Values:
         """Returns what stands on the pages of links, groups and all links alike."""
         return {
             "cards": await self._cards(shown, audience),
-            "periods": _periods(shown.curve, shown.now),
+            "periods": offered_periods(shown.now, ZoneInfo(shown.curve.tz)),
             "filter": filter_of(shown.view),
-            "hides_few": self._broken_down is not None and self._broken_down.hides_few,
+            "hides_few": self.broken_down is not None and self.broken_down.hides_few,
             "chart": make_chart(shown.curve, shown.view, shown.now, earlier=await self._earlier(shown)),
             "audience": audience,
         }
 
     async def _cards(self, shown: _Shown, audience: Audience) -> list[Card]:
         """Returns the numbers of the view's range, beside those of the period before."""
-        view, ask, compared = shown.view, self.total_of(shown.subject), shown.compared
+        view, ask, compared = shown.view, partial(self.questions.total, shown.subject), shown.compared
         before: CurveAnswer | TotalAnswer | None = None
         if compared is not None and view.by:
             query = view.curve_query_of(compared.start, compared.until, shown.curve.step)
-            before = await self._curve(shown.subject, view)(query)
+            before = await shown.ask_curve(query)
         elif compared is not None:
             before = await ask(view.count_query(compared.span))
         hits = hits_card(shown.curve, before, compared)
@@ -285,7 +270,7 @@ class Pages:
         if shown.compared is None or not shown.view.compare:
             return None
         query = shown.view.curve_query_of(shown.compared.start, shown.compared.end, shown.curve.step)
-        return await self._curve(shown.subject, shown.view)(query)
+        return await shown.ask_curve(query)
 
     async def _audience(self, shown: _Shown) -> Audience:
         """Returns what hits said, with the tables of those dimensions alone of which any hit said something.
@@ -293,54 +278,57 @@ class Pages:
         Visitors and causes are of all hits, so a page with a filter has none. A visitor is one of a link, or of a
         group: all links together have none.
         """
-        if self._broken_down is None:
+        if self.broken_down is None:
             return Audience([])
-        asked = value_tables(self._broken_down, shown.subject, shown.view, shown.before)
+        asked = value_tables(self.broken_down, shown.subject, shown.view, shown.before)
         tables = [each for each in await asked if each.spoken]
         if shown.view.by:
             return Audience(tables)
         visit_parts = None
-        if self._broken_down.visitors and shown.subject != ALL_LINKS:
-            visit_parts = await visits(self._broken_down, shown.subject, shown.view, shown.curve, shown.now)
+        if self.broken_down.visitors and shown.subject != ALL:
+            visit_parts = await visits(self.broken_down, shown.subject, shown.view, shown.curve, shown.now)
         return Audience(tables, visit_parts, await self._difference(shown))
 
     async def _difference(self, shown: _Shown) -> Difference | None:
         """Returns why the range differs from the one before; None where that is not known, or not known yet."""
         query = why_query(shown.view, shown.curve, shown.compared, shown.now)
-        if query is None or self._broken_down is None or self._why_all is None:
+        if query is None or self.broken_down is None or self._why_all is None:
             return None
-        if shown.subject == ALL_LINKS:
+        if shown.subject == ALL:
             answer = await self._why_all.ranking(query)
         else:
-            answer = await self._broken_down.why(shown.subject.asked, query)
+            answer = await self.broken_down.why(shown.subject, query)
         return None if answer is None else difference_of(answer, shown.view, ZoneInfo(shown.curve.tz))
 
     async def limits(self, view: PageView, now: int) -> Values:
         """Returns the limiter's events, by name."""
-        rules = self._rules()
+        rules = self.rules()
         events = [await self._event(name, rules[name], view, now) for name in sorted(rules)]
-        return {
-            "events": events,
-            "periods": offered_periods(now, ZoneInfo(view.tz or "UTC"), EVER),
-        }  # the questions have judged the zone
+        zone = ZoneInfo(view.tz or "UTC")  # the questions have judged it
+        return {"events": events, "periods": offered_periods(now, zone)}
 
     async def _event(self, name: str, rules: Sequence[Rule], view: PageView, now: int) -> EventRow:
         async def curve_of(outcome: bytes, query: bytes) -> CurveAnswer:
-            return await self._limit_curve(name, query + b"&outcome=" + outcome)
+            return await self.limit_curve(name, query + b"&outcome=" + outcome)
 
         view, asked = await _view_and_curve(partial(curve_of, b"asked"), view, now)
-        curves = [asked, await curve_of(b"admitted", view.curve_query)]
+        admitted = await curve_of(b"admitted", view.curve_query)
         charts = [
             (word, make_chart(curve, view, now, LOW, "decision", beside=asked))
-            for word, curve in zip(("asked", "admitted"), curves, strict=True)
+            for word, curve in (("asked", asked), ("admitted", admitted))
         ]
-        totals = curves[0].total, curves[1].total, max(0, curves[0].total - curves[1].total)
-        counts = dict(zip(("asked", "admitted", "refused"), map(with_commas, totals), strict=True))
-        return EventRow(name, [rule_row(rule) for rule in rules], charts=charts, **counts)
+        return EventRow(
+            name,
+            list(map(rule_row, rules)),
+            with_commas(asked.total),
+            with_commas(admitted.total),
+            with_commas(max(0, asked.total - admitted.total)),
+            charts,
+        )
 
     def node(self) -> Values:
         """Returns the state of this machine's workers and of the store."""
-        facts = self._node()
+        facts = self.facts()
         troubled = any(
             not numbers["store_up"]
             or numbers["flush_stuck"]
@@ -356,10 +344,6 @@ class Pages:
             "store": facts.store,
             "program": facts.version,
         }
-
-
-def _periods(curve: CurveAnswer, now: int) -> list[Period]:
-    return offered_periods(now, ZoneInfo(curve.tz), EVER)
 
 
 async def _view_and_curve(ask: AskCurve, view: PageView, now: int) -> tuple[PageView, CurveAnswer]:

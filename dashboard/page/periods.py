@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from dashboard.pictures.axes import is_midnight, wall
 
+EVER = "0"  # the start of all time in an address
 _DAY = timedelta(days=1)
 _WRITTEN_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)|(\d{4})(\d\d)(\d\d)")
 _WRITTEN_MONTH = re.compile(r"(\d{4})-(\d\d)")
@@ -66,8 +67,8 @@ _UNITS = {
 }
 
 
-def offered_periods(now: int, zone: ZoneInfo, ever: str) -> list[Period]:
-    """Returns the periods of the range picker. ever: the start of all time in an address."""
+def offered_periods(now: int, zone: ZoneInfo) -> list[Period]:
+    """Returns the periods of the range picker."""
     today = wall(now, zone).date()
     first = today.replace(day=1)
     last_month = first - _DAY
@@ -82,7 +83,7 @@ def offered_periods(now: int, zone: ZoneInfo, ever: str) -> list[Period]:
         Period("Last month", start=str(last_month.replace(day=1)), end=str(last_month)),
         Period("This year", last="1y"),
         Period("12 months", last="12mo"),
-        Period("All", start=ever),
+        Period("All", start=EVER),
     ]
 
 

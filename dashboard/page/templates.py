@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from clickcurve.visible import visible
 from clickcurve.waiting import in_thread
 from dashboard.page.view import BOTS, STEPS
-from dashboard.pictures.colours import DARK, LIGHT
+from dashboard.pictures.shapes import DARK, LIGHT
 from dashboard.pictures.svg import styles
 
 _HERE = Path(__file__).parent
@@ -39,6 +39,8 @@ class Templates:
         joined = b"".join(content for _, content in self.assets.values())
         self._environment.filters.update(ticked=_ticked, visible=visible)
         self._environment.globals.update(version=sha256(joined).hexdigest()[:12], steps=STEPS, bots_choices=BOTS)
+        # What most pages show, or do not: a page that differs says so.
+        self._environment.globals.update(signed_in=False, shared=False, customer=False, missing_s=0, updated="")
         self._compiled = False
 
     async def compiled(self) -> None:

@@ -6,37 +6,18 @@ The page never keeps it anywhere else, so that a view can be sent, bookmarked, a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from urllib.parse import unquote_plus, urlencode
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.keys import KEY_BYTES
-from dashboard.page.periods import after_last_day
+from dashboard.page.periods import EVER, after_last_day
 
-# name in an address -> field of PageView
-_FIELDS: Mapping[str, str] = {
-    "last": "last",
-    "from": "start",
-    "to": "end",
-    "step": "step",
-    "tz": "tz",
-    "bots": "bots",
-    "q": "q",
-    "prefix": "prefix",
-    "after": "after",
-    "compare": "compare",
-    "by": "by",
-    "value": "value",
-    "sort": "sort",
-    "page": "page",
-}
-NAMES = tuple(_FIELDS)
 _AS_WRITTEN = ("q", "prefix", "after", "compare", "value")  # spaces at their ends are kept
 _OF_LISTS = ("q", "prefix", "after", "sort", "page")  # what only lists of links have
 USUAL = "30d"
-EVER = "0"  # `from` of all time
 TimeSpan = tuple[int, int]  # [start, end), epoch seconds
 STEPS = (
     ("", "automatic"),
@@ -87,18 +68,21 @@ class PageView:
     @property
     def curve_query(self) -> bytes:
         """What to ask for the curve of the view."""
-        return _encoded({**self._range(), "step": self.step or self.page_step, "tz": self.tz, **self._hits()})
+        return _encoded({**self._asked(), "step": self.step or self.page_step, "tz": self.tz, **self._hits()})
 
     @property
     def total_query(self) -> bytes:
         """What to ask for the range as a whole, of breakdowns too."""
-        return _encoded({**self._range(), "tz": self.tz})
+        return _encoded({**self._asked(), "tz": self.tz})
 
     def _hits(self) -> dict[str, str]:
         """Returns which hits a curve counts: those of the filter's value, which are people's, or of people and bots."""
         return {"value": self.value} if self.by else {"bots": self.bots}
 
-    def _range(self) -> dict[str, str]:
+    def _asked(self, span: TimeSpan | None = None) -> dict[str, str]:
+        """Returns the view's range as questions have it, or another span."""
+        if span is not None:
+            return {"from": str(span[0]), "to": str(span[1])}
         return {"last": self.span, "from": self.begun or self.start, "to": after_last_day(self.end)}
 
     def ranking_query(self, limit: int, span: TimeSpan | None = None) -> bytes:
@@ -127,7 +111,7 @@ class PageView:
 
     def curve_query_of(self, start: int, end: int, step: str) -> bytes:
         """Returns what to ask for the curve of another range, by the same step, of the same hits."""
-        return _encoded({"from": str(start), "to": str(end), "step": step, "tz": self.tz, **self._hits()})
+        return _encoded({**self._asked((start, end)), "step": step, "tz": self.tz, **self._hits()})
 
     def with_bots(self, bots: str) -> PageView:
         return replace(self, bots=bots)
@@ -135,9 +119,6 @@ class PageView:
     def count_query(self, span: TimeSpan | None = None) -> bytes:
         """Returns what to ask for the total of the view's range, or of another span, of the same hits."""
         return _encoded({**self._asked(span), "tz": self.tz, "bots": self.bots})
-
-    def _asked(self, span: TimeSpan | None) -> dict[str, str]:
-        return self._range() if span is None else {"from": str(span[0]), "to": str(span[1])}
 
     def filtered(self, dimension: str, value: str) -> str:
         """Returns the query of the view whose filter is a value."""
@@ -157,6 +138,16 @@ class PageView:
         if not changed.by:
             del written["value"]
         return "?" + _encoded(written).decode()
+
+
+_NOT_IN_ADDRESSES = ("begun", "page_step")
+# Name in an address -> field of PageView.
+_FIELDS: Mapping[str, str] = {
+    {"start": "from", "end": "to"}.get(each.name, each.name): each.name
+    for each in fields(PageView)
+    if each.name not in _NOT_IN_ADDRESSES
+}
+NAMES = tuple(_FIELDS)
 
 
 def view_of(query: bytes) -> PageView:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers import CurveAnswer, PointAnswer
+from clickcurve.times import parse_length
 from clickcurve.visible import visible
 from dashboard.pictures.axes import (
     count_words,
@@ -74,8 +75,7 @@ def draw_curve(
     beside: a curve of the same range whose bars are to be compared, so both have one scale. earlier: one of another
     range, which is a dashed line over the bars from their beginning on.
     """
-    zone = ZoneInfo(curve.tz)
-    sentence = curve_sentence(curve, zone, noun)
+    sentence = curve_sentence(curve, noun)
     shapes: list[Shape] = []
     bars = bars_of(curve, (width - GUTTER) // _COLUMN)
     legend = legend_of(curve, bars) if titled else ""
@@ -88,7 +88,7 @@ def draw_curve(
     if curve.points and bottom - top >= 20:
         before = [] if earlier is None else bars_of(earlier, min(len(bars), _MOST_PLACES))
         scaled = [*bars, *before] if beside is None else [*bars, *bars_of(beside, (width - GUTTER) // _COLUMN)]
-        shapes += _plot(curve, bars, scaled, before, zone, top, bottom, width - GUTTER)
+        shapes += _plot(curve, bars, scaled, before, top, bottom, width - GUTTER)
     if legend and bottom < height - _FOOT:
         shapes.append(Label("label", 0, height - 6, _fitting(legend, width, _TEXT_PX), shift=8 - GUTTER))
     name = "" if curve.key is None else f"{visible(curve.key)}: "
@@ -153,14 +153,8 @@ def step_s(curve: CurveAnswer) -> int:
         return min((point.end - point.start for point in curve.points), default=60)
     if curve.step in _STEPS:
         return _STEPS[curve.step][0]
-    number, unit = split_step(curve.step)
-    return number * _UNITS[unit][1]
-
-
-def split_step(step: str) -> tuple[int, str]:
-    """Splits `15m` into 15 and `m`."""
-    digits = step.rstrip("mohdwy")
-    return int(digits), step[len(digits) :]
+    number, (_, unit_s) = _length(curve.step)
+    return number * unit_s
 
 
 def step_words(curve: CurveAnswer) -> str:
@@ -169,39 +163,43 @@ def step_words(curve: CurveAnswer) -> str:
         seconds = step_s(curve)
         name, unit_s = max(((name, s) for name, s in _UNITS.values() if s <= seconds), key=lambda each: each[1])
         return f"per {_several(round(seconds / unit_s), name)}"
-    return f"per {length_words(curve.step)}"
+    number, (name, _) = _length(curve.step)
+    return f"per {_several(number, name)}"
 
 
-def length_words(length: str) -> str:
-    """Writes a length for people: `15m` as `15 minutes`, `1d` as `day`."""
-    number, unit = split_step(length)
-    return _several(number, _UNITS[unit][0])
+def _length(text: str) -> tuple[int, tuple[str, int]]:
+    """Reads `15m`: the number, and its unit with the seconds of one."""
+    length = parse_length(text, _UNITS)
+    assert length is not None, text
+    return length
 
 
 def _several(number: int, name: str) -> str:
     return name if number == 1 else f"{number} {name}s"
 
 
-def curve_sentence(curve: CurveAnswer, zone: ZoneInfo, noun: str) -> str:
+def curve_sentence(curve: CurveAnswer, noun: str) -> str:
     """Says what a curve shows: how many hits, from when to when."""
     if not curve.points:
         return f"no {noun}s"
     hits = with_commas(curve.total) if curve.exact else count_words(curve.at_least, curve.at_most)
     where = "" if curve.tz == "UTC" else f" ({curve.tz})"
-    return f"{'no' if hits == '0' else hits} {noun if hits == '1' else f'{noun}s'}, {period_words(curve, zone)}{where}"
+    return f"{'no' if hits == '0' else hits} {noun if hits == '1' else f'{noun}s'}, {period_words(curve)}{where}"
 
 
-def period_words(curve: CurveAnswer, zone: ZoneInfo) -> str:
+def period_words(curve: CurveAnswer) -> str:
     """Writes the range of a curve. One that began with a day and goes on is said in days.
 
     Where its last point is longer than a day only the first day is said: the last one may be weeks ahead.
     """
+    zone = ZoneInfo(curve.tz)
     if not curve.points or curve.points[-1].state != "open":
         return range_words(curve.start, curve.end, zone)
-    if curve.points[-1].end - curve.points[-1].start > DAY_S + HOUR_S and is_midnight(wall(curve.start, zone)):
+    if not is_midnight(wall(curve.start, zone)):
+        return f"{range_words(curve.start, curve.end, zone)}, so far"
+    if curve.points[-1].end - curve.points[-1].start > DAY_S + HOUR_S:
         return f"since {range_words(curve.start, end_of_day(curve.start + 1, zone), zone)}"
-    end = end_of_day(curve.end, zone) if is_midnight(wall(curve.start, zone)) else curve.end
-    return f"{range_words(curve.start, end, zone)}, so far"
+    return f"{range_words(curve.start, end_of_day(curve.end, zone), zone)}, so far"
 
 
 def legend_of(curve: CurveAnswer, bars: Iterable[Bar]) -> str:
@@ -237,7 +235,6 @@ def _plot(
     bars: Sequence[Bar],
     scaled: Sequence[Bar],
     before: Sequence[Bar],
-    zone: ZoneInfo,
     top: float,
     bottom: float,
     width: int,
@@ -256,7 +253,7 @@ def _plot(
     for line in lines:
         yield Label("label", 0, frame.y(line) + 4, short(line) if line == int(line) else with_commas(line), "end", -6)
     yield Label("label", 0, top - 5, step_words(curve))
-    yield from _time_labels(bars, frame, zone)
+    yield from _time_labels(bars, frame, ZoneInfo(curve.tz))
 
 
 def _time_labels(bars: Sequence[Bar], frame: _Frame, zone: ZoneInfo) -> Iterable[Label]:

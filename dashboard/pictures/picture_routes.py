@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from urllib.parse import unquote_plus
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.answers import CurveAnswer, TotalAnswer
+from clickcurve.answers import JSON, CurveAnswer, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.extras import extra_for
-from clickcurve.keys import Subject, group_subject, link_subject
-from clickcurve.routes import RawPathRoute, group_of_path, key_of_path, raw_query
+from clickcurve.keys import Subject
+from clickcurve.routes import RawPathRoute, raw_query, subject_in_path
 from clickcurve.waiting import in_thread
 from dashboard.pictures.badge import LABEL, badge_json, badge_svg
-from dashboard.pictures.colours import THEMES
 from dashboard.pictures.curve_picture import draw_curve
+from dashboard.pictures.shapes import THEMES
 from dashboard.pictures.svg import AUTO, CONTENT_POLICY, svg_file
-from dashboard.questions import AskCurve, AskTotal, Questions
+from dashboard.questions import Questions
 
 SVG, PNG = "image/svg+xml", "image/png"
 WIDTHS, HEIGHTS = (100, 4_000), (50, 2_000)
@@ -30,70 +29,67 @@ _AT_ONCE = 1_000  # points that are drawn without leaving the event loop: some 2
 _THEMES = (AUTO, *THEMES)
 
 
-@dataclass(frozen=True, slots=True)
-class PicturedKind:
-    """What pictures are drawn of, links or groups: its paths, and which subject a path names."""
-
-    word: str
-    path: str
-    name: dict[str, Any]  # the parameter in the path, for the OpenAPI page
-    subject: Callable[[Request], Subject]
-
-
 def picture_routes(questions: Questions) -> APIRouter:
     """Makes the router."""
     router = APIRouter(route_class=RawPathRoute, tags=["pictures"])
-    links = PicturedKind("link", "/v1/links/{key}", _KEY, lambda request: link_subject(key_of_path(request)))
-    groups = PicturedKind("group", "/v1/groups/{name}", _GROUP, lambda request: group_subject(group_of_path(request)))
-    for kind in (links, groups):
-        _add_routes(router, kind, questions)
+    _add_routes(router, questions, "link", "/v1/links/{key}", _KEY)
+    _add_routes(router, questions, "group", "/v1/groups/{name}", _GROUP)
     return router
 
 
-def _add_routes(router: APIRouter, kind: PicturedKind, questions: Questions) -> None:
-    of_curves, of_badges = [kind.name, *_OF_CURVES], [kind.name, *_OF_BADGES]
-    curve, badge = f"A {kind.word}'s curve as a picture", f"A {kind.word}'s total as a badge"
+def _add_routes(router: APIRouter, questions: Questions, kind: str, path: str, name: dict[str, Any]) -> None:
+    """Adds the pictures of links or of groups. name: the parameter in the path, for the OpenAPI page."""
+    of_curves, of_badges = [name, *_OF_CURVES], [name, *_OF_BADGES]
+    curve, badge = f"A {kind}'s curve as a picture", f"A {kind}'s total as a badge"
 
-    @router.get(kind.path + "/curve.svg", **_picture(curve, SVG, of_curves))
+    @router.get(f"{path}/curve.svg", **_picture(curve, SVG, of_curves))
     async def curve_svg(request: Request) -> Response:
         """Bars of hits per time: what is kept in wide buckets is drawn at its count per step, so it is no peak."""
-        return await svg_of_curve(raw_query(request), partial(questions.curve, kind.subject(request)))
+        return await svg_of_curve(questions, subject_in_path(request), raw_query(request))
 
-    @router.get(kind.path + "/curve.png", **_picture("The same as a PNG", PNG, of_curves))
+    @router.get(f"{path}/curve.png", **_picture("The same as a PNG", PNG, of_curves))
     async def curve_png(request: Request) -> Response:
         """Text and lines grow with the picture: twice the usual size is the usual picture for print."""
-        look, answer = await _curve(raw_query(request), partial(questions.curve, kind.subject(request)))
+        look, answer = await _curve(questions, subject_in_path(request), raw_query(request))
         return Response(await in_thread("drawing a picture", _curve_png, answer, look), media_type=PNG)
 
-    @router.get(kind.path + "/badge.svg", **_picture(badge, SVG, of_badges))
+    @router.get(f"{path}/badge.svg", **_picture(badge, SVG, of_badges))
     async def badge_picture(request: Request) -> Response:
         """The total of the range, of all time without one, in short: 12,345 hits are `12k`."""
-        return await svg_of_badge(raw_query(request), partial(questions.total, kind.subject(request)))
+        return await svg_of_badge(questions, subject_in_path(request), raw_query(request))
 
-    @router.get(kind.path + "/badge.json", **_picture("The same for badge services", _JSON, of_badges))
+    @router.get(f"{path}/badge.json", **_picture("The same for badge services", JSON, of_badges))
     async def badge_of_service(request: Request) -> Response:
         """The shape of the endpoint badge of shields.io."""
-        label, total = await _badge(raw_query(request), partial(questions.total, kind.subject(request)))
-        return Response(badge_json(total, label), media_type=_JSON)
+        label, total = await _badge(questions, subject_in_path(request), raw_query(request))
+        return Response(badge_json(total, label), media_type=JSON)
 
 
 # --- pictures as answers ----------------------------------------------------------------------------------------------
-async def svg_of_curve(query: bytes, ask: AskCurve) -> Response:
+async def svg_of_curve(questions: Questions, subject: Subject, query: bytes) -> Response:
     """Returns the picture of a curve; what the query says of its look is not asked for."""
-    look, curve = await _curve(query, ask)
-    body = await _drawn_beside(curve, lambda: svg_file(draw_curve(curve, look.width, look.height), look.theme))
+    look, curve = await _curve(questions, subject, query)
+
+    def draw() -> bytes:
+        return svg_file(draw_curve(curve, look.width, look.height), look.theme)
+
+    body = draw() if len(curve.points) <= _AT_ONCE else await in_thread("drawing a picture", draw)
+    return _svg(body)
+
+
+async def svg_of_badge(questions: Questions, subject: Subject, query: bytes) -> Response:
+    """Returns the badge of a total."""
+    label, total = await _badge(questions, subject, query)
+    return _svg(badge_svg(total, label))
+
+
+def _svg(body: bytes) -> Response:
     return Response(body, media_type=SVG, headers={"Content-Security-Policy": CONTENT_POLICY})
 
 
-async def svg_of_badge(query: bytes, ask: AskTotal) -> Response:
-    """Returns the badge of a total."""
-    label, total = await _badge(query, ask)
-    return Response(badge_svg(total, label), media_type=SVG, headers={"Content-Security-Policy": CONTENT_POLICY})
-
-
-async def _badge(query: bytes, ask: AskTotal) -> tuple[str, TotalAnswer]:
+async def _badge(questions: Questions, subject: Subject, query: bytes) -> tuple[str, TotalAnswer]:
     own, rest = split_query(query, ("label",), _OF_BADGES)
-    return _label(own), await ask(rest)
+    return _label(own), await questions.total(subject, rest)
 
 
 # --- what a picture shall look like -----------------------------------------------------------------------------------
@@ -132,7 +128,7 @@ def split_query(
     return given, b"&".join(rest)
 
 
-async def _curve(query: bytes, ask: AskCurve) -> tuple[PictureLook, CurveAnswer]:
+async def _curve(questions: Questions, subject: Subject, query: bytes) -> tuple[PictureLook, CurveAnswer]:
     own, rest = split_query(query, ("w", "h", "theme", "format"), _OF_CURVES)
     if "format" in own:
         raise ParameterInvalid(
@@ -143,7 +139,7 @@ async def _curve(query: bytes, ask: AskCurve) -> tuple[PictureLook, CurveAnswer]
         names = ", ".join(_THEMES)
         raise ParameterInvalid(f"theme {theme!r} is not known", field="theme", value=theme, rule=f"one of {names}")
     look = PictureLook(_pixels_of("w", own, WIDTHS, USUAL[0]), _pixels_of("h", own, HEIGHTS, USUAL[1]), theme)
-    return look, await ask(rest)
+    return look, await questions.curve(subject, rest)
 
 
 def _pixels_of(name: str, given: Mapping[str, str], bounds: tuple[int, int], usual: int) -> int:
@@ -165,12 +161,6 @@ def _label(given: Mapping[str, str]) -> str:
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
-async def _drawn_beside(curve: CurveAnswer, draw: Any) -> bytes:
-    """Draws beside the event loop what would hold it up."""
-    body: bytes = draw() if len(curve.points) <= _AT_ONCE else await in_thread("drawing a picture", draw)
-    return body
-
-
 def _curve_png(curve: CurveAnswer, look: PictureLook) -> bytes:
     with extra_for("a picture as PNG"):  # its library takes 35 ms and 6 MB, and many a server draws no PNG
         from dashboard.pictures.png import png_file
@@ -181,9 +171,6 @@ def _curve_png(curve: CurveAnswer, look: PictureLook) -> bytes:
 
 
 # --- what the OpenAPI page says ---------------------------------------------------------------------------------------
-_JSON = "application/json"
-
-
 def _parameter(name: str, where: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "in": where, "required": where == "path", "description": description, "schema": schema}
 

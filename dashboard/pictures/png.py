@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 from PIL import Image, ImageDraw, ImageFont
 
-from dashboard.pictures.colours import LIGHT, THEMES, Look
-from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape, Trace
+from dashboard.pictures.shapes import LIGHT, THEMES, Box, Label, Line, Look, Picture, Shape, Trace
 
 _LETTERS = "".join(map(chr, range(32, 127))) + "…"
 _DASH, _GAP = 3, 2  # pixels of a dashed edge

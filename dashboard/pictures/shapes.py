@@ -1,4 +1,4 @@
-"""The shapes that a picture is made of. Each names its part, which says how it looks in any theme.
+"""The shapes that a picture is made of, and how they look. Each names its part, which has a look in each theme.
 
 Across, places are parts of the plot's width, 0 to 1, right of a gutter in pixels; down, they are pixels. So one picture
 fills whatever width a page has, and its text keeps its size.
@@ -6,6 +6,7 @@ fills whatever width a page has, and its text keeps its size.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -61,3 +62,46 @@ class Picture:
     sentence: str
     shapes: tuple[Shape, ...]
     gutter: int = 0
+
+
+# --- how parts look: for stylesheets of pictures and for pixels -------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Look:
+    """fill and edge are colours, or empty; dashed: the edge is; size and bold are of text."""
+
+    fill: str = ""
+    edge: str = ""
+    dashed: bool = False
+    size: int = 12
+    bold: bool = False
+
+
+LIGHT: Mapping[str, Look] = {
+    "paper": Look("#ffffff"),
+    "grid": Look("#e3e6ea"),
+    "base": Look("#8a929c"),
+    "early": Look("#f1f3f5"),
+    "ahead": Look("#f1f3f5"),
+    "bar": Look("#2563c9"),
+    "partial": Look("#bcd2f3", "#2563c9"),
+    "open": Look("#e6effb", "#2563c9", dashed=True),
+    "earlier": Look("none", "#1b1f24", dashed=True),
+    "label": Look("#59626d"),
+    "title": Look("#1b1f24", size=16, bold=True),
+    "said": Look("#59626d", size=13),
+}
+DARK: Mapping[str, Look] = {
+    "paper": Look("#15181c"),
+    "grid": Look("#2b3138"),
+    "base": Look("#78828d"),
+    "early": Look("#1e2328"),
+    "ahead": Look("#1e2328"),
+    "bar": Look("#6aa5f8"),
+    "partial": Look("#27446e", "#6aa5f8"),
+    "open": Look("#1d2d45", "#6aa5f8", dashed=True),
+    "earlier": Look("none", "#eef1f4", dashed=True),
+    "label": Look("#a3adb8"),
+    "title": Look("#eef1f4", size=16, bold=True),
+    "said": Look("#a3adb8", size=13),
+}
+THEMES: Mapping[str, Mapping[str, Look]] = {"light": LIGHT, "dark": DARK}

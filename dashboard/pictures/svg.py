@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from xml.sax.saxutils import escape, quoteattr
 
-from dashboard.pictures.colours import DARK, LIGHT, THEMES, Look
-from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape, Trace
+from dashboard.pictures.shapes import DARK, LIGHT, THEMES, Box, Label, Line, Look, Picture, Shape, Trace
 
 AUTO = "auto"
 _UNITS = 4  # of a path across, for a pixel: bars are as wide as each other to a quarter of one

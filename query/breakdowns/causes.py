@@ -19,7 +19,7 @@ from msgspec import UNSET
 
 from clickcurve.answers import CauseAnswer, DimensionAnswer, HiddenChange
 from clickcurve.buckets.breakdowns.answers import breakdown_total
-from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, BoundedLadder
+from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
 from clickcurve.buckets.ranges import between
 from query.breakdowns.unrecorded import BreakdownRow, series_of
 
@@ -30,20 +30,31 @@ _GREATEST = 3  # values whose part of the change a dimension explains, as far as
 
 @dataclass(frozen=True, slots=True)
 class ComparedSpans:
-    """Two spans of whole kept buckets. only_before, only_after: the pieces of one that the other does not hold."""
+    """Two spans of whole kept buckets."""
 
     before: TimeSpan
     after: TimeSpan
-    only_before: Sequence[TimeSpan]
-    only_after: Sequence[TimeSpan]
+
+    @property
+    def only_before(self) -> list[TimeSpan]:
+        """The pieces of the span before that the other does not hold."""
+        return _without(self.before, self.after)
+
+    @property
+    def only_after(self) -> list[TimeSpan]:
+        """The pieces of the span after that the other does not hold."""
+        return _without(self.after, self.before)
+
+    @property
+    def shared(self) -> list[TimeSpan]:
+        """What both hold."""
+        start, end = max(self.before[0], self.after[0]), min(self.before[1], self.after[1])
+        return [(start, end)] if start < end else []
 
 
 def compare_spans(row: BreakdownRow, before: TimeSpan, after: TimeSpan) -> ComparedSpans:
-    """Widens both spans to whole kept buckets and finds what only one of them holds."""
-    whole_before, whole_after = row.whole_span(*before), row.whole_span(*after)
-    return ComparedSpans(
-        whole_before, whole_after, _without(whole_before, whole_after), _without(whole_after, whole_before)
-    )
+    """Widens both spans to whole kept buckets."""
+    return ComparedSpans(row.whole_span(*before), row.whole_span(*after))
 
 
 def spans_around(row: BreakdownRow, after: TimeSpan, now: int) -> ComparedSpans:
@@ -53,7 +64,7 @@ def spans_around(row: BreakdownRow, after: TimeSpan, now: int) -> ComparedSpans:
     both spans begin and end at may lie inside one: `align_spans`.
     """
     length = after[1] - after[0]
-    elapsed = max(0, min(after[1], row.of_breakdown.kept(now, row.counts.fold_day)[1]) - after[0])
+    elapsed = max(0, min(after[1], row.bounded.ladder.kept(now, row.counts.fold_day)[1]) - after[0])
     before = max(0, after[0] - length), max(0, after[0] - length + elapsed)
     return align_spans(row, before, (after[0], after[0] + elapsed))
 
@@ -85,13 +96,11 @@ def count_spans(row: BreakdownRow, spans: Sequence[TimeSpan], dimension: str) ->
     return sum(sum(between(row.counts, span, series_of(dimension))) for span in spans)
 
 
-def find_causes(
-    row: BreakdownRow, dimension: str, spans: ComparedSpans, since: int, limit: int, ladder: BoundedLadder
-) -> DimensionAnswer:
-    """Divides the change of the total between two spans by a dimension that was switched on at `since`."""
-    old = _sum_values(row, dimension, spans.only_before, since, ladder)
-    new = _sum_values(row, dimension, spans.only_after, since, ladder)
-    shared = _sum_values(row, dimension, _common(spans), since, ladder).counts
+def find_causes(row: BreakdownRow, dimension: str, spans: ComparedSpans, limit: int) -> DimensionAnswer:
+    """Divides the change of the total between two spans by a dimension."""
+    old = _sum_values(row, dimension, spans.only_before)
+    new = _sum_values(row, dimension, spans.only_after)
+    shared = _sum_values(row, dimension, spans.shared).counts
     counted = [count_spans(row, pieces, dimension) for pieces in (spans.only_before, spans.only_after)]
     growth = counted[1] / counted[0] if counted[0] else 0.0
     judged = sorted(
@@ -103,7 +112,7 @@ def find_causes(
     changed = sum(cause.change for _, cause in judged)
     parts = sorted((beyond / total for beyond, _ in judged), reverse=True) if total else []
     explains = min(1.0, sum(part for part in parts[:_GREATEST] if part > 0))
-    kept_since = ladder.kept_since(dimension, row.counts.fold_day)
+    kept_since = row.bounded.kept_since(dimension, row.counts.fold_day)
     return DimensionAnswer(
         dimension,
         round(explains, 3),
@@ -113,11 +122,6 @@ def find_causes(
         total - changed - other,  # what rows of different moments lack is not recorded either
         UNSET if kept_since is None else kept_since,
     )
-
-
-def _common(spans: ComparedSpans) -> list[TimeSpan]:
-    start, end = max(spans.before[0], spans.after[0]), min(spans.before[1], spans.after[1])
-    return [(start, end)] if start < end else []
 
 
 class _Values(NamedTuple):
@@ -132,14 +136,12 @@ class _Values(NamedTuple):
         return self.unsure if value == NOT_GIVEN else self.lacking
 
 
-def _sum_values(
-    row: BreakdownRow, dimension: str, spans: Sequence[TimeSpan], since: int, ladder: BoundedLadder
-) -> _Values:
+def _sum_values(row: BreakdownRow, dimension: str, spans: Sequence[TimeSpan]) -> _Values:
     counts: Counter[str] = Counter()
     other = slack = unsure = 0
     for start, end in spans:
-        part = breakdown_total(row.breakdown, dimension, start, end, ladder)
-        (missing,) = row.without_value(dimension, (start, end), since)
+        part = breakdown_total(row.breakdown, dimension, start, end, row.bounded)
+        (missing,) = row.without_value(dimension, (start, end))
         counts.update(part.values)
         if missing.not_given or missing.unsure:
             counts[NOT_GIVEN] += missing.not_given

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from clickcurve.answers import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer
 from clickcurve.buckets.breakdowns.answers import Bounds
-from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.budget import VALUE_POINTS, spend
@@ -68,16 +67,15 @@ class BreakdownQueries:
     async def _values(self, subject: Subject, dimension: str, parameters: Parameters) -> ValuesAnswer:
         self._require_dimension(dimension)
         now = int(self.clock())
-        row = await self.reader.read(subject.stored, now, (dimension,), _start(parameters, now))
-        span = _asked_range(parameters, now, row)
-        since, one = self.since(dimension), parameters.value
+        row = await self.read(subject.stored, now, (dimension,), _start(parameters, now))
+        span, one = resolve_range(parameters, now, row.counts.first), parameters.value
 
         def counted() -> ValuesAnswer:
-            counts = count_values(row, dimension, span, since, self.reader.bounded)
+            counts = count_values(row, dimension, span)
             shown = counts.greatest(parameters.limit) if one is None else [self.kept_value(dimension, one)]
             return counts.answer(subject.name, shown)
 
-        return await self.count(row, (dimension,), counted)
+        return await self.count(row, counted)
 
     async def curve(self, subject: Subject, dimension: str, query: bytes) -> ValueCurveAnswer:
         """Returns one value along time; raises DimensionUnknown."""
@@ -91,7 +89,7 @@ class BreakdownQueries:
             )
         now = int(self.clock())
         window = resolve_window(parameters, now, self.ladder)
-        row = await self.reader.read(subject.stored, now, (dimension,), None if window is None else window.start)
+        row = await self.read(subject.stored, now, (dimension,), None if window is None else window.start)
         window = window or resolve_until(parameters, row.counts.first)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
         value = self.kept_value(dimension, parameters.value)
@@ -102,28 +100,21 @@ class BreakdownQueries:
     ) -> list[Bounds]:
         """Returns the bounds of several values in [start, end), read at once; raises DimensionUnknown."""
         self._require_dimension(dimension)
-        row = await self.reader.read(subject.stored, int(self.clock()), (dimension,), span[0])
-        bounded, since = self.reader.bounded, self.since(dimension)
-        return await self.count(
-            row, (dimension,), lambda: bounds_of_values(row, dimension, values, span, since, bounded)
-        )
+        row = await self.read(subject.stored, int(self.clock()), (dimension,), span[0])
+        return await self.count(row, lambda: bounds_of_values(row, dimension, values, span))
 
-    async def count(self, row: BreakdownRow, dimensions: Sequence[str], call: Callable[[], T]) -> T:
-        """Returns what a call counts of these dimensions of a row: at once, or of many values in a thread."""
-        tiers = [tier for name in dimensions for tier in row.breakdown.dimensions.get(name, ())]
+    async def read(self, stored: str, now: int, dimensions: Sequence[str], start: int | None = None) -> BreakdownRow:
+        """Returns the row of a stored key with these dimensions of its breakdown; start: as of the reader."""
+        row = await self.reader.read(stored, now, dimensions, start)
+        return replace(row, since={name: self.since(name) for name in dimensions})
+
+    async def count(self, row: BreakdownRow, call: Callable[[], T]) -> T:
+        """Returns what a call counts of a row's dimensions: at once, or of many values in a thread."""
+        tiers = [tier for name in row.since for tier in row.breakdown.dimensions.get(name, ())]
         if sum(len(counts.values) for tier in tiers for counts in tier.values()) <= AT_ONCE_VALUES:
             return call()
         async with locked(self._counting, "counting values"):  # each thread more makes the event loop wait longer
             return await in_thread("counting values", call)
-
-    async def row(self, subject: Subject, dimensions: Sequence[str], now: int) -> BreakdownRow:
-        """Returns the counts of a subject and its breakdown by these dimensions, of all time, for other questions."""
-        return await self.reader.read(subject.stored, now, tuple(dimensions), None)
-
-    @property
-    def bounded(self) -> BoundedLadder:
-        """The ladder of breakdowns, with the number of values that each tier keeps."""
-        return self.reader.bounded
 
     @property
     def ladder(self) -> Ladder:
@@ -134,7 +125,7 @@ class BreakdownQueries:
         """Returns one value of a stored key along a window, for answers of other shapes."""
         self._require_dimension(dimension)
         now = int(self.clock())
-        row = await self.reader.read(stored, now, (dimension,), window.start)
+        row = await self.read(stored, now, (dimension,), window.start)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
         return await self._value_curve(row, dimension, self.kept_value(dimension, value), grid, now)
 
@@ -144,31 +135,29 @@ class BreakdownQueries:
         """Returns the `most` greatest values of a window that are wanted, each along it, greatest first."""
         self._require_dimension(dimension)
         now = int(self.clock())
-        row = await self.reader.read(stored, now, (dimension,), window.start)
+        row = await self.read(stored, now, (dimension,), window.start)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        span, since = (window.start, window.end), self.since(dimension)
 
         def counted() -> list[str]:
-            counts = count_values(row, dimension, span, since, self.reader.bounded)
+            counts = count_values(row, dimension, (window.start, window.end))
             return counts.greatest(len(counts.counts))
 
-        values = [value for value in await self.count(row, (dimension,), counted) if await wanted(value)][:most]
+        values = [value for value in await self.count(row, counted) if await wanted(value)][:most]
         return [await self._value_curve(row, dimension, value, grid, now) for value in values]
 
     async def _value_curve(self, row: BreakdownRow, dimension: str, value: str, grid: Grid, now: int) -> ValueCurve:
         """Returns one value of a row; one of many points is made in a thread: 8,000 take 50 ms."""
         await spend(VALUE_POINTS, len(grid.edges))
-        since = self.since(dimension)
         if len(grid.edges) <= AT_ONCE:
-            return curve_of_value(row, dimension, value, since, grid, now, self.bounded)
-        return await asyncio.to_thread(curve_of_value, row, dimension, value, since, grid, now, self.bounded)
+            return curve_of_value(row, dimension, value, grid, now)
+        return await asyncio.to_thread(curve_of_value, row, dimension, value, grid, now)
 
     async def visitors(self, subject: Subject, query: bytes) -> VisitorsAnswer:
         """Returns the visitors of a link or a group by days, and their sum."""
         parameters = parse_parameters(parse_query(query, VISITORS))
         now = int(self.clock())
         row = await self.reader.read(subject.stored, now, (), _start(parameters, now))
-        return list_visitors(row, subject.name, _asked_range(parameters, now, row), self.reader.bounded)
+        return list_visitors(row, subject.name, resolve_range(parameters, now, row.counts.first))
 
     def _require_dimension(self, dimension: str) -> None:
         if dimension not in self.dimensions:
@@ -183,11 +172,5 @@ class BreakdownQueries:
 
 def _start(parameters: Parameters, now: int) -> int | None:
     """Returns where the range that is asked for begins; None: with the first hit."""
-    if parameters.start is None and parameters.last is None:
-        return None
-    return resolve_range(parameters, now, None)[0]
-
-
-def _asked_range(parameters: Parameters, now: int, row: BreakdownRow) -> tuple[int, int] | None:
-    """Returns the range that is asked for, None for the whole life."""
-    return resolve_range(parameters, now, row.counts.first) if parameters.ranged else None
+    asked = resolve_range(parameters, now, None)
+    return None if asked is None or (parameters.start is None and parameters.last is None) else asked[0]

@@ -88,7 +88,7 @@ class BreakdownReader:
         await spend(ROWS)
         called = None
         if self.is_corrected(stored_key):
-            called = await self._current(moved_key(stored_key), now, _EVERY, None, CORRECTIONS)
+            called = await self._current(moved_key(stored_key), now, None, None, CORRECTIONS)
         row = await self._current(stored_key, now, only, start, self.bounded)
         if called is not None:
             row = await in_thread("leaving out hits that are called bots", _corrected, row, called, self._widest)
@@ -98,8 +98,9 @@ class BreakdownReader:
         return row
 
     async def _current(
-        self, stored_key: str, now: int, only: Container[str], start: int | None, bounded: BoundedLadder
+        self, stored_key: str, now: int, only: Container[str] | None, start: int | None, bounded: BoundedLadder
     ) -> BreakdownRow:
+        """Returns the current row as it was counted; only: None for all dimensions."""
         parts_key = breakdown_of(stored_key)
         others: tuple[Sequence[Pending], Sequence[PendingBreakdown]] = (), ()
         if self.other_workers is not None:  # asked at once, so that each answers for one moment
@@ -121,7 +122,7 @@ class BreakdownReader:
         def merged() -> BreakdownRow:
             row = fold(with_pending(stored_counts.row, pending, stored_counts.marks, ladder), day, ladder)
             breakdown = self._merged(stored_parts, pending_parts, erased_at, day, only, hours_only, bounded)
-            return BreakdownRow(row, breakdown, ladder, self.bounded.ladder, settled)
+            return BreakdownRow(row, breakdown, ladder, self.bounded, settled)
 
         hits = sum([sum(each.delta.people.values()) + sum(each.delta.bots.values()) for each in pending])
         if stored_parts.size() <= AT_ONCE_BYTES and hits <= AT_ONCE_HITS:
@@ -146,11 +147,8 @@ class BreakdownReader:
             is_ahead = any(mark > of_counts.get(owner, 0) for owner, mark in stored_parts.marks.items())
             if again.marks == stored_parts.marks and not is_ahead:
                 return counts, stored_parts, True
-        return (
-            counts,
-            stored_parts,
-            False,
-        )  # the breakdown is the older one: nothing that it records is missing in the counts
+        # The breakdown is the older one: nothing that it records is missing in the counts.
+        return counts, stored_parts, False
 
     def _merged(
         self,
@@ -158,7 +156,7 @@ class BreakdownReader:
         pending: Sequence[PendingBreakdown],
         erased_at: int,
         day: int,
-        only: Container[str],
+        only: Container[str] | None,
         hours_only: bool,
         bounded: BoundedLadder,
     ) -> Breakdown:
@@ -173,7 +171,7 @@ class BreakdownReader:
         deltas: dict[int, list[BreakdownDelta]] = {}
         for waiting in pending:
             if waiting.is_missing(stored_parts.marks):
-                values = {name: hours for name, hours in waiting.delta.values.items() if name in only}
+                values = {name: hours for name, hours in waiting.delta.values.items() if only is None or name in only}
                 deltas.setdefault(waiting.owner, []).append(replace(waiting.delta, values=values))
         for owner, of_owner in deltas.items():
             rows[owner] = land(rows.get(owner, bounded.empty), of_owner, day, bounded)
@@ -181,16 +179,6 @@ class BreakdownReader:
             (row,) = rows.values()
             return fold_breakdown(row, day, bounded)
         return merge_breakdowns(rows.values(), day, bounded)
-
-
-class _Every:
-    """Holds any name."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
-_EVERY = _Every()
 
 
 def _corrected(row: BreakdownRow, called: BreakdownRow, bounded: BoundedLadder) -> BreakdownRow:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.answers import recorded_between
-from clickcurve.buckets.breakdowns.breakdown import Breakdown
+from clickcurve.buckets.breakdowns.breakdown import BoundedLadder, Breakdown
 from clickcurve.buckets.breakdowns.check import BOT, common_span
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, Ladder
 from clickcurve.buckets.ranges import Bots, between
@@ -38,21 +38,23 @@ class BreakdownRow:
     """A link's row of counts and its breakdown as of one moment, folded to one day, with their ladders.
 
     settled  False: they changed each time they were read, so they are of different moments. unsure: dimension -> start
-    of a bucket -> hits without a value that may be among those that are called bots.
+    of a bucket -> hits without a value that may be among those that are called bots. since: dimension -> the moment it
+    was switched on; no hit at or after it was counted before.
     """
 
     counts: Row
     breakdown: Breakdown
     ladder: Ladder
-    of_breakdown: Ladder
+    bounded: BoundedLadder
     settled: bool = True
     unsure: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    since: Mapping[str, int] = field(default_factory=dict)
 
     def whole_span(self, start: int, end: int) -> tuple[int, int]:
         """Returns the shortest span around [start, end) that cuts no kept bucket; an empty span stays as it is."""
         if start >= end:
             return start, end
-        return common_span(start, end, self.counts.fold_day, self.of_breakdown, self.ladder)
+        return common_span(start, end, self.counts.fold_day, self.bounded.ladder, self.ladder)
 
     def whole_days(self, start: int, end: int) -> tuple[int, int]:
         """Returns the shortest span of whole UTC days around [start, end) that cuts no kept bucket."""
@@ -61,7 +63,7 @@ class BreakdownRow:
     def is_edge(self, t: int) -> bool:
         """Returns whether a kept bucket begins at t, in both."""
         return t == END_OF_TIME or all(
-            ladder.kept(t, self.counts.fold_day)[0] == t for ladder in (self.of_breakdown, self.ladder)
+            ladder.kept(t, self.counts.fold_day)[0] == t for ladder in (self.bounded.ladder, self.ladder)
         )
 
     def edge_at_or_after(self, t: int) -> int:
@@ -72,21 +74,22 @@ class BreakdownRow:
         """Returns the last edge of a kept bucket that is not after t."""
         return t if self.is_edge(t) else self.whole_span(t, t + 1)[0]
 
-    def without_value(self, dimension: str, edges: Sequence[int], since: int) -> list[WithoutValue]:
-        """Returns the hits without a value in each [edges[i], edges[i + 1]); the dimension was switched on at `since`.
+    def without_value(self, dimension: str, edges: Sequence[int]) -> list[WithoutValue]:
+        """Returns the hits without a value in each [edges[i], edges[i + 1]). The edges ascend and cut no kept bucket.
 
-        The edges ascend and cut no kept bucket; no hit at or after `since` was counted before the dimension was on. A
-        recorded hit is a counted one: only rows of different moments can say anything else.
+        A recorded hit is a counted one: only rows of different moments can say anything else.
         """
         points = [WithoutValue()] * max(0, len(edges) - 1)
         if not points or edges[0] == edges[-1]:
             return points
-        parts = self._with_edges_around(since, edges)
+        parts, since = edges, self.since[dimension]
+        if edges[0] < since < edges[-1]:
+            parts = sorted({*edges, *self.whole_span(since, since + 1)})  # the bucket in which it was switched on
         counted = between(self.counts, parts, series_of(dimension))
         recorded = recorded_between(self.breakdown, dimension, parts)
         for start, end, hits, of_values in zip(parts, parts[1:], counted, recorded, strict=False):
             point = bisect_right(edges, start) - 1
-            more = self._without_value_of(dimension, start, end, since, max(hits, of_values), of_values)
+            more = self._without_value_of(dimension, start, end, max(hits, of_values), of_values)
             points[point] = WithoutValue(*map(sum, zip(points[point], more, strict=True)))
         for start, unsure in self.unsure.get(dimension, {}).items():
             if edges[0] <= start < edges[-1]:
@@ -94,16 +97,8 @@ class BreakdownRow:
                 points[point] = points[point]._replace(unsure=points[point].unsure + unsure)
         return points
 
-    def _with_edges_around(self, since: int, edges: Sequence[int]) -> Sequence[int]:
-        """Returns the edges and, if they lie between, those of the bucket in which the dimension was switched on."""
-        if not edges[0] < since < edges[-1]:
-            return edges
-        return sorted({*edges, *self.whole_span(since, since + 1)})
-
-    def _without_value_of(
-        self, dimension: str, start: int, end: int, since: int, hits: int, recorded: int
-    ) -> WithoutValue:
-        plain = hits - recorded
+    def _without_value_of(self, dimension: str, start: int, end: int, hits: int, recorded: int) -> WithoutValue:
+        plain, since = hits - recorded, self.since[dimension]
         if not self.settled:  # what was not recorded may have said something that was not read
             return WithoutValue(0, plain, plain)
         if start >= since:

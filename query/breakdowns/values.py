@@ -14,7 +14,6 @@ from msgspec import UNSET
 
 from clickcurve.answers import (
     NotShown,
-    PointState,
     ValueAnswer,
     ValueCurveAnswer,
     ValuePointAnswer,
@@ -31,7 +30,7 @@ from clickcurve.buckets.breakdowns.answers import (
     visitor_days,
     visitors_between,
 )
-from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, BoundedLadder, greatest_values
+from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, greatest_values
 from clickcurve.buckets.breakdowns.check import BOT
 from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
 from clickcurve.buckets.ranges import Bots, between, total
@@ -88,14 +87,12 @@ class ValueCounts:
         )
 
 
-def count_values(
-    row: BreakdownRow, dimension: str, span: tuple[int, int] | None, since: int, bounded: BoundedLadder
-) -> ValueCounts:
-    """Counts the values of a range, None for the whole life; since: when the dimension was switched on."""
+def count_values(row: BreakdownRow, dimension: str, span: tuple[int, int] | None) -> ValueCounts:
+    """Counts the values of a range, None for the whole life."""
     start, end = (0, END_OF_TIME) if span is None else row.whole_span(*span)
-    recorded = breakdown_total(row.breakdown, dimension, start, end, bounded)
+    recorded = breakdown_total(row.breakdown, dimension, start, end, row.bounded)
     counts = dict(recorded.values)
-    (missing,) = row.without_value(dimension, (start, end), since)
+    (missing,) = row.without_value(dimension, (start, end))
     not_given = counts.get(NOT_GIVEN, 0) + missing.not_given
     if not_given or missing.unsure:
         counts[NOT_GIVEN] = not_given
@@ -116,13 +113,11 @@ def count_values(
         other=recorded.other,
         unrecorded=missing.unrecorded + opening,
         exact=exact,
-        kept_since=bounded.kept_since(dimension, row.counts.fold_day),
+        kept_since=row.bounded.kept_since(dimension, row.counts.fold_day),
     )
 
 
-def bounds_of_values(
-    row: BreakdownRow, dimension: str, values: Sequence[str], span: tuple[int, int], since: int, bounded: BoundedLadder
-) -> list[Bounds]:
+def bounds_of_values(row: BreakdownRow, dimension: str, values: Sequence[str], span: tuple[int, int]) -> list[Bounds]:
     """Returns the bounds of values in a range.
 
     Rows of counts are finer. So where the range cuts a bucket, they say how many of its hits lie outside: a value has
@@ -132,7 +127,7 @@ def bounds_of_values(
     first, last = row.whole_span(*span)
     cuts = {row.edge_at_or_after(span[0]), row.edge_at_or_before(span[1])}
     for start, end in pairwise(sorted({first, last, *(cut for cut in cuts if first < cut < last)})):
-        counts = count_values(row, dimension, (start, end), since, bounded)
+        counts = count_values(row, dimension, (start, end))
         inside = total(row.counts, max(start, span[0]), min(end, span[1]), series_of(dimension), row.ladder)
         for value in values:
             bounds = counts.bounds(value)
@@ -154,15 +149,12 @@ class ValueCurve:
     first: int | None
     kept_since: int | None
 
-    def states(self) -> list[PointState]:
-        """Returns one state per point."""
-        return self.grid.states(self.open_from)
-
     def answer(self, name: str | None) -> ValueCurveAnswer:
         """Returns the curve as an answer; name None for all links together."""
         window, edges = self.grid.window, self.grid.edges
         at_least, at_most = [each.at_least for each in self.bounds], [each.at_most for each in self.bounds]
-        points = list(map(ValuePointAnswer, edges, edges[1:], at_least, at_most, self.states(), self.grid.wide))
+        states = self.grid.states(self.open_from)
+        points = list(map(ValuePointAnswer, edges, edges[1:], at_least, at_most, states, self.grid.wide))
         return ValueCurveAnswer(
             key=name,
             dimension=self.dimension,
@@ -180,30 +172,29 @@ class ValueCurve:
         )
 
 
-def curve_of_value(
-    row: BreakdownRow, dimension: str, value: str, since: int, grid: Grid, now: int, bounded: BoundedLadder
-) -> ValueCurve:
+def curve_of_value(row: BreakdownRow, dimension: str, value: str, grid: Grid, now: int) -> ValueCurve:
     """Returns the bounds of a value along a grid of the breakdown's ladder and of the rows' fold day."""
-    grid = _on_edges_of_both(row, grid)
-    bounds = _bounds_along(row, dimension, value, grid.edges, since)
+    # The counts may have the coarser ladder.
+    grid = grid.without(lambda edge: None if row.is_edge(edge) else row.whole_span(edge, edge + 1))
+    bounds = _bounds_along(row, dimension, value, grid.edges)
     at_most = sum([each.at_most for each in bounds])
-    whole = Bounds(sum(_certain(row, dimension, value, since, grid)), at_most)
-    kept_since = bounded.kept_since(dimension, row.counts.fold_day)
+    whole = Bounds(sum(_certain(row, dimension, value, grid)), at_most)
+    kept_since = row.bounded.kept_since(dimension, row.counts.fold_day)
     return ValueCurve(dimension, value, grid, grid.open_from(now), bounds, whole, row.counts.first, kept_since)
 
 
-def _bounds_along(row: BreakdownRow, dimension: str, value: str, edges: Sequence[int], since: int) -> list[Bounds]:
+def _bounds_along(row: BreakdownRow, dimension: str, value: str, edges: Sequence[int]) -> list[Bounds]:
     bounds = value_between(row.breakdown, dimension, value, edges)
     if value != NOT_GIVEN:
         return bounds
-    missing = row.without_value(dimension, edges, since)
+    missing = row.without_value(dimension, edges)
     return [
         Bounds(each.at_least + without.not_given, each.at_most + without.not_given + without.unsure)
         for each, without in zip(bounds, missing, strict=True)
     ]
 
 
-def _certain(row: BreakdownRow, dimension: str, value: str, since: int, grid: Grid) -> list[int]:
+def _certain(row: BreakdownRow, dimension: str, value: str, grid: Grid) -> list[int]:
     """Returns the least of the value's hits in points, cut to buckets with hits of the range alone.
 
     Those are the whole ones, and one that is cut where the link has no hits beyond the cut.
@@ -217,35 +208,21 @@ def _certain(row: BreakdownRow, dimension: str, value: str, since: int, grid: Gr
     if not row.is_edge(high):
         high = row.whole_span(high, high + 1)[last is not None and last + MINUTE_S <= high]
     edges = [low, *(edge for edge in grid.edges if low < edge < high), high] if low < high else []
-    return [each.at_least for each in _bounds_along(row, dimension, value, edges, since)]
+    return [each.at_least for each in _bounds_along(row, dimension, value, edges)]
 
 
-def _on_edges_of_both(row: BreakdownRow, grid: Grid) -> Grid:
-    """Returns the grid without edges inside a bucket of the counts, whose ladder may be the coarser one.
-
-    A point that is made of several is wider than its step.
-    """
-    if not grid.edges or all(map(row.is_edge, grid.edges)):
-        return grid
-    first, last = row.whole_span(grid.edges[0], grid.edges[-1])
-    edges = (first, *(edge for edge in grid.edges if first < edge < last and row.is_edge(edge)), last)
-    return replace(grid.with_edges(edges), cut=())
-
-
-def list_visitors(
-    row: BreakdownRow, name: str | None, span: tuple[int, int] | None, bounded: BoundedLadder
-) -> VisitorsAnswer:
+def list_visitors(row: BreakdownRow, name: str | None, span: tuple[int, int] | None) -> VisitorsAnswer:
     """Returns the visitors of the days that a range touches, None for the whole life."""
     # Hashes do not say what their hits said, so visitors stay what they were when hits are called bots.
     row = replace(row, counts=row.counts._replace(disavowed=None))
-    days = visitors_between(row.breakdown, *(span or (0, END_OF_TIME)), bounded)
+    days = visitors_between(row.breakdown, *(span or (0, END_OF_TIME)), row.bounded)
     whole = visitor_days(days)
     if span is None:
         counted, with_visitor = row.counts.lifetime, whole.known
     else:
         start, end = row.whole_days(*span)
         counted = sum(between(row.counts, (start, end), Bots.exclude))
-        with_visitor = visitor_days(visitors_between(row.breakdown, start, end, bounded)).known
+        with_visitor = visitor_days(visitors_between(row.breakdown, start, end, row.bounded)).known
     return VisitorsAnswer(
         key=name,
         visitor_days=whole.estimate(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from clickcurve.answers import DimensionAnswer, LinkChange, TimeRange, TotalChange, WhyAnswer
 from clickcurve.buckets.breakdowns.check import BOT
 from clickcurve.budget import ROWS, spend
@@ -15,38 +17,34 @@ _DEFAULT_LAST, _DEFAULT_CAUSES = "7d", "5"
 _CANDIDATES = 100  # the links of each span that can have changed most
 
 
+@dataclass(eq=False)
 class ChangeQueries:
     """Answers why totals changed, by the dimensions of people's hits and by links."""
 
-    def __init__(self, queries: Queries, breakdowns: BreakdownQueries) -> None:
-        self._queries = queries
-        self._breakdowns = breakdowns
+    queries: Queries
+    breakdowns: BreakdownQueries
 
     async def why(self, subject: Subject, query: bytes) -> WhyAnswer:
         """Returns why the total of a range differs from that of the range before it, or of another one."""
         given = parse_query(query, WHY)
-        parameters = parse_parameters({"limit": _DEFAULT_CAUSES, **given})
-        if not parameters.ranged:
-            parameters = parse_parameters({"last": _DEFAULT_LAST, "limit": _DEFAULT_CAUSES, **given})
+        usual = {} if given.keys() & {"from", "to", "last"} else {"last": _DEFAULT_LAST}
+        parameters = parse_parameters({"limit": _DEFAULT_CAUSES, **usual, **given})
         given_before = parse_before(given, parameters.zone)
-        now = self._queries.now()
-        dimensions = [name for name in self._breakdowns.dimensions if name != BOT]
-        row = await self._breakdowns.row(subject, dimensions, now)
+        now = self.queries.now()
+        dimensions = [name for name in self.breakdowns.dimensions if name != BOT]
+        row = await self.breakdowns.read(subject.stored, now, dimensions)
         asked = resolve_range(parameters, now, row.counts.first)
+        assert asked is not None  # there is a `last` at least
         spans = spans_around(row, asked, now) if given_before is None else align_spans(row, given_before, asked)
-        since = [self._breakdowns.since(name) for name in dimensions]
 
         def causes_by_dimension() -> list[DimensionAnswer]:
-            return [
-                find_causes(row, name, spans, moment, parameters.limit, self._breakdowns.bounded)
-                for name, moment in zip(dimensions, since, strict=True)
-            ]
+            return [find_causes(row, name, spans, parameters.limit) for name in dimensions]
 
-        explained = await self._breakdowns.count(row, dimensions, causes_by_dimension)
+        explained = await self.breakdowns.count(row, causes_by_dimension)
         explained.sort(key=lambda each: -each.explains)
         before, after = (count_spans(row, [span], "") for span in (spans.before, spans.after))
         same_length = spans.after[1] - spans.after[0] == spans.before[1] - spans.before[0]
-        until_now = asked[0], min(asked[1], max(asked[0], self._breakdowns.ladder.kept(now, row.counts.fold_day)[1]))
+        until_now = asked[0], min(asked[1], max(asked[0], row.bounded.ladder.kept(now, row.counts.fold_day)[1]))
         is_whole = spans.after == until_now and (same_length if given_before is None else spans.before == given_before)
         return WhyAnswer(
             subject.name,
@@ -79,8 +77,8 @@ class ChangeQueries:
     async def _ranked(self, span: TimeSpan) -> dict[str, int]:
         if span[0] >= span[1]:
             return {}
-        return dict((await self._queries.top(Parameters(*span, limit=_CANDIDATES))).links)
+        return dict((await self.queries.top(Parameters(*span, limit=_CANDIDATES))).links)
 
     async def _count(self, key: str, span: TimeSpan) -> int:
         await spend(ROWS)
-        return (await self._queries.total_in(link_subject(key).stored, *span)).total
+        return (await self.queries.total_in(link_subject(key).stored, *span)).total

@@ -25,7 +25,14 @@ from query.queries import Limits, Queries
 Ask: TypeAlias = Callable[[bytes, bytes, bytes], Awaitable[object]]
 Place: TypeAlias = tuple[bytes, bytes]  # the kind of subject, empty for all links; what is asked of it
 
+# The same of a subject and a dimension.
+AskOfSubject: TypeAlias = Callable[[Subject, str, bytes], Awaitable[object]]
+
 _NAMED = frozenset({b"links", b"groups", b"limits"})
+_BREAKDOWNS = ("by", "by/curve", "visitors", "why")
+_OF_SUBJECTS = ("total", "curve", "", *_BREAKDOWNS)
+_NOT_OF_ALL = ("", "visitors")
+_DELETED = ("/v1/links/{key}", "/v1/groups/{name}", "/v1/links")
 _BREAKDOWN_OFF = 'breakdown_dimensions names some, such as "ref,country"; hits are broken down from then on'
 _VISITORS_OFF = "breakdown_visitors = true"
 
@@ -55,16 +62,43 @@ class Questions:
     def __init__(
         self, queries: Queries, breakdowns: BreakdownQueries | None, limits: Limits, visitors: bool = True
     ) -> None:
-        self._queries = queries
-        self._limits = limits
         self.table: dict[Place, Question] = {}
+        asks: dict[str, AskOfSubject] = {
+            "total": lambda subject, dimension, query: queries.total(subject, query),
+            "curve": lambda subject, dimension, query: queries.curve(subject, query),
+            "": lambda subject, dimension, query: queries.summary(subject, query),
+        }
+        off: dict[str, Ask] = {}
+        if breakdowns is None:
+            off = dict.fromkeys(_BREAKDOWNS, _switched_off("breaks down no hits", _BREAKDOWN_OFF))
+        else:
+            days, why = breakdowns.visitors, ChangeQueries(queries, breakdowns).why
+            asks |= {
+                "by": breakdowns.by,
+                "by/curve": breakdowns.curve,
+                "visitors": lambda subject, dimension, query: days(subject, query),
+                "why": lambda subject, dimension, query: why(subject, query),
+            }
+            if not visitors:
+                off["visitors"] = _switched_off("counts no visitors", _VISITORS_OFF)
         for path, subject in ((openapi.LINK, _link), (openapi.GROUP, _group), (openapi.ALL_LINKS, _all)):
-            self._add_counts(path, subject)
-            self._add_breakdowns(path, subject, breakdowns, visitors)
+            for what in _OF_SUBJECTS:
+                if path is openapi.ALL_LINKS and what in _NOT_OF_ALL:
+                    continue
+                self._add(path, what, off.get(what) or _ask_of(subject, asks[what]), what not in off)
         self._add(openapi.ALL_LINKS, "links", lambda name, dimension, query: queries.links(query))
         self._add(openapi.ALL_LINKS, "groups", lambda name, dimension, query: queries.groups(query))
-        self._add(openapi.LIMIT, "total", self._limit_total)
-        self._add(openapi.LIMIT, "curve", self._limit_curve)
+
+        async def limit_total(name: bytes, dimension: bytes, query: bytes) -> object:
+            subject = await queries.limit_subject(key_in_path(name, ParameterInvalid), query, limits, LIMIT_TOTAL)
+            return await queries.total(subject, query, LIMIT_TOTAL)
+
+        async def limit_curve(name: bytes, dimension: bytes, query: bytes) -> object:
+            subject = await queries.limit_subject(key_in_path(name, ParameterInvalid), query, limits, LIMIT_CURVE)
+            return await queries.curve(subject, query, LIMIT_CURVE)
+
+        self._add(openapi.LIMIT, "total", limit_total)
+        self._add(openapi.LIMIT, "curve", limit_curve)
 
     def asked(self, scope: Scope) -> Asked | None:
         """Returns the question that a request's path asks; None for any other path.
@@ -92,55 +126,18 @@ class Questions:
         """Returns the paths as the OpenAPI page has them."""
         return {each.path: {"get": each.operation} for each in self.table.values() if each.operation is not None}
 
-    def _add(self, path: openapi.SubjectPath, what: str, ask: Ask, is_on: bool = True) -> None:
-        operation = openapi.describe_question(path, what) if is_on else None
-        deleted = (openapi.LINK, ""), (openapi.GROUP, ""), (openapi.ALL_LINKS, "links")
-        also = ("DELETE",) if (path, what) in deleted else ()
-        self.table[path.kind.encode(), what.encode()] = Question(path.with_question(what), operation, ask, also)
+    def _add(self, subject: openapi.SubjectPath, what: str, ask: Ask, is_on: bool = True) -> None:
+        path = subject.with_question(what)
+        operation = openapi.describe_question(subject, what) if is_on else None
+        also = ("DELETE",) if path in _DELETED else ()
+        self.table[subject.kind.encode(), what.encode()] = Question(path, operation, ask, also)
 
-    def _add_counts(self, path: openapi.SubjectPath, subject: Callable[[bytes], Subject]) -> None:
-        queries = self._queries
-        self._add(path, "total", lambda name, dimension, query: queries.total(subject(name), query))
-        self._add(path, "curve", lambda name, dimension, query: queries.curve(subject(name), query))
-        if path is not openapi.ALL_LINKS:
-            self._add(path, "", lambda name, dimension, query: queries.summary(subject(name), query))
 
-    def _add_breakdowns(
-        self,
-        path: openapi.SubjectPath,
-        subject: Callable[[bytes], Subject],
-        breakdowns: BreakdownQueries | None,
-        visitors: bool,
-    ) -> None:
-        asks: dict[str, Ask]
-        if breakdowns is None:
-            names = ("by", "by/curve", "visitors", "why")
-            asks = dict.fromkeys(names, _switched_off("breaks down no hits", _BREAKDOWN_OFF))
-        else:
-            by, curve, days = breakdowns.by, breakdowns.curve, breakdowns.visitors
-            why = ChangeQueries(self._queries, breakdowns).why
-            asks = {
-                "by": lambda name, dimension, query: by(subject(name), _dimension(dimension), query),
-                "by/curve": lambda name, dimension, query: curve(subject(name), _dimension(dimension), query),
-                "visitors": lambda name, dimension, query: days(subject(name), query),
-                "why": lambda name, dimension, query: why(subject(name), query),
-            }
-            if not visitors:
-                asks["visitors"] = _switched_off("counts no visitors", _VISITORS_OFF)
-        if path is openapi.ALL_LINKS:
-            del asks["visitors"]
-        for what, ask in asks.items():
-            self._add(path, what, ask, breakdowns is not None and (visitors or what != "visitors"))
-
-    async def _limit_total(self, name: bytes, dimension: bytes, query: bytes) -> object:
-        event = key_in_path(name, ParameterInvalid)
-        subject = await self._queries.limit_subject(event, query, self._limits, LIMIT_TOTAL)
-        return await self._queries.total(subject, query, LIMIT_TOTAL)
-
-    async def _limit_curve(self, name: bytes, dimension: bytes, query: bytes) -> object:
-        event = key_in_path(name, ParameterInvalid)
-        subject = await self._queries.limit_subject(event, query, self._limits, LIMIT_CURVE)
-        return await self._queries.curve(subject, query, LIMIT_CURVE)
+def _ask_of(subject: Callable[[bytes], Subject], ask: AskOfSubject) -> Ask:
+    """Returns a question as a path asks it. What is not UTF-8 in the dimension is none that is known."""
+    return lambda name, dimension, query: ask(
+        subject(name), unquote(dimension.decode("latin-1"), errors="replace"), query
+    )
 
 
 def _switched_off(what: str, rule: str) -> Ask:
@@ -162,8 +159,3 @@ def _group(raw: bytes) -> Subject:
 
 def _all(raw: bytes) -> Subject:
     return ALL
-
-
-def _dimension(raw: bytes) -> str:
-    """Returns the dimension that a raw path segment names. What is not UTF-8 is none that is known."""
-    return unquote(raw.decode("latin-1"), errors="replace")

@@ -12,11 +12,11 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.answers import ErasedAnswer
 from clickcurve.asgi import read_bounded
-from clickcurve.keys import group_key, link_key
-from clickcurve.routes import RawPathRoute, group_of_path, json_answer, key_of_path, raw_query
+from clickcurve.keys import link_key
+from clickcurve.routes import RawPathRoute, json_answer, raw_query, subject_in_path
 from query.http import openapi
 from query.http.content import written
-from query.parameters import parse_erasure
+from query.parameters import parse_erasure, parse_query
 from query.queries import Queries
 from query.sums import BODY_BYTES, keys_to_sum
 
@@ -42,17 +42,17 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
         named = {"content-disposition": content.disposition} if content.disposition else {}
         return Response(content.body, headers={"content-type": content.media, "vary": "accept", **named})
 
-    async def erased(request: Request, what: str, name: str, stored: str) -> Response:
-        queries.refuse_parameters(raw_query(request))
-        await note(what, name)
-        await erase([stored])
+    async def erased(request: Request, what: str) -> Response:
+        subject = subject_in_path(request)
+        parse_query(raw_query(request), ())
+        await note(what, subject.name or "")
+        await erase([subject.stored])
         queries.rows_erased()
         return Response(status_code=204)
 
     @router.delete("/v1/links/{key}", **openapi.DELETE)
     async def erase_link(request: Request) -> Response:
-        key = key_of_path(request)
-        return await erased(request, "link deleted", key, link_key(key))
+        return await erased(request, "link deleted")
 
     @router.delete("/v1/links", **openapi.DELETE_LINKS)
     async def erase_links(request: Request) -> Response:
@@ -69,7 +69,6 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
 
     @router.delete("/v1/groups/{name}", **openapi.DELETE_GROUP)
     async def erase_group(request: Request) -> Response:
-        name = group_of_path(request)
-        return await erased(request, "group deleted", name, group_key(name))
+        return await erased(request, "group deleted")
 
     return router

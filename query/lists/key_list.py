@@ -11,7 +11,7 @@ there still. Where a page ends because of that, the next one goes on behind the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain
@@ -19,14 +19,11 @@ from itertools import chain
 from clickcurve.buckets.row import EMPTY, Pending, Row
 from clickcurve.keys import contains
 from clickcurve.waiting import in_thread, locked
-from query.lists.corrected_rows import ReadCorrected, nothing_corrected
-from query.lists.key_kind import ALL_NAMES, KeyKind, NamesWithin
-from query.lists.other_workers import AskOtherWorkers, WorkerPending, by_stored_key
-from query.lists.steps import Buffered, in_steps
+from query.lists.listed_rows import ALL_NAMES, ListedRows, NamesWithin, WorkerPending, by_stored_key, in_steps
 from query.parameters import Parameters
 from query.reader import HEAD, stored, with_pending
 from query.total import lifetime
-from storage.contract import FoundLinks, Store
+from storage.contract import FoundLinks
 
 LOOKED_AT = 1_000_000  # keys of one search: some 0.5 s of SQLite
 READ = 20_000  # rows of a page that may end before it has found so many: some 0.5 s of SQLite
@@ -62,18 +59,9 @@ class _Wanted:
 
 @dataclass(eq=False)
 class KeyList:
-    """Answers `GET /v1/links?sort=key`, or the same of groups.
+    """Answers `GET /v1/links?sort=key`, or the same of groups. looked_at: keys of one search, at most."""
 
-    pending is the owner's, of a stored key; buffered the keys for which it has any; other_workers asks for theirs.
-    corrected: reads rows with hits that are called bots. looked_at: keys of one search, at most.
-    """
-
-    kind: KeyKind
-    store: Store
-    pending: Callable[[str], Sequence[Pending]]
-    buffered: Buffered
-    other_workers: AskOtherWorkers
-    corrected: ReadCorrected = nothing_corrected
+    rows: ListedRows
     looked_at: int = LOOKED_AT
 
     def __post_init__(self) -> None:
@@ -92,7 +80,7 @@ class KeyList:
         others: what other workers hold; None: they are asked. may_end_early: before so many are found, where too many
         count nothing. Raises StoreUnavailable.
         """
-        read = (READ_SHARED if self.store.shared else READ) if may_end_early else None
+        read = (READ_SHARED if self.rows.store.shared else READ) if may_end_early else None
         wanted, many = _Wanted.by(parameters, within), parameters.limit + 1
         first = many
         while True:
@@ -105,7 +93,7 @@ class KeyList:
             first *= 2  # some of them were erased meanwhile and count nothing, so later ones may be on the page
         links = []
         for key, row in rows[: parameters.limit]:
-            corrected = await self.corrected(self.kind.stored_of(key), now, since=HEAD)
+            corrected = await self.rows.corrected(self.rows.kind.stored_of(key), now, since=HEAD)
             links.append((key, lifetime(row if corrected is None else corrected, parameters.bots)))
         return KeyPage(links, links[-1][0] if len(rows) == many else last)
 
@@ -113,16 +101,13 @@ class KeyList:
         self, wanted: _Wanted, many: int, others_pending: Sequence[WorkerPending] | None
     ) -> dict[str, Sequence[Pending]]:
         """Returns the pending hits of the first so many keys that have any."""
-        others_pending = await self.other_workers() if others_pending is None else others_pending
-        others = {self._name(stored): pending for stored, pending in by_stored_key(others_pending).items()}
-        keys = chain(chain.from_iterable(self.buffered()), others)
+        others_pending = await self.rows.other_workers() if others_pending is None else others_pending
+        others = {self.rows.name(stored): pending for stored, pending in by_stored_key(others_pending).items()}
+        keys = chain(chain.from_iterable(self.rows.buffered()), others)
         first: list[str] = []
         async for some in in_steps(keys):
             first = nsmallest(many, {*first, *filter(wanted.has, some)})
-        return {key: [*others.get(key, ()), *self.pending(self.kind.stored_of(key))] for key in first}
-
-    def _name(self, stored: str) -> str:
-        return self.kind.name_of(stored) or ""
+        return {key: [*others.get(key, ()), *self.rows.pending(self.rows.kind.stored_of(key))] for key in first}
 
     def _found(
         self, wanted: _Wanted, many: int, pending: Mapping[str, Sequence[Pending]], now: int, most: int | None
@@ -133,10 +118,11 @@ class KeyList:
         """
         rows: dict[str, Row] = {}
         marks: dict[str, Mapping[int, int]] = {}
-        ladder, name_of = self.store.ladder(), self.kind.name_of
-        at: str | None = self.kind.stored_of(wanted.start) if wanted.start else self.kind.starts[0]
+        store, kind = self.rows.store, self.rows.kind
+        ladder, name_of = store.ladder(), kind.name_of
+        at: str | None = kind.stored_of(wanted.start) if wanted.start else kind.starts[0]
         last: str | None = None
-        looked_at, size = 0, most if most is not None and self.store.shared else many
+        looked_at, size = 0, most if most is not None and store.shared else many
         while at is not None and last is None and len(rows) < many:
             read = self._read(wanted, at, size)
             looked_at += len(read.links)
@@ -144,7 +130,7 @@ class KeyList:
             for stored_key, link in read.links:
                 key = name_of(stored_key)
                 if key is None:
-                    at = self.kind.start_after(stored_key)
+                    at = kind.start_after(stored_key)
                     break
                 if key not in wanted.within:
                     at = None
@@ -159,10 +145,10 @@ class KeyList:
                 is_end = len(read.links) < size or (most is not None and looked_at >= most)
                 if read.last is not None and is_end:  # it has looked at as many as it may
                     last = name_of(read.last)
-                    at = self.kind.start_after(read.last) if last is None else at
+                    at = kind.start_after(read.last) if last is None else at
                     if last is not None and last > wanted.within.prefix and last not in wanted.within:
                         last = at = None  # it is behind all that begin so
-            if not self.store.shared:
+            if not store.shared:
                 size = max(many - len(rows), _READ_MORE)  # the last ones are not read row by row among erased ones
         for key, several in pending.items():
             row = with_pending(rows.get(key, EMPTY), several, marks.get(key, {}), ladder)
@@ -172,9 +158,9 @@ class KeyList:
 
     def _read(self, wanted: _Wanted, start: str, size: int) -> FoundLinks:
         if wanted.text:
-            prefix = self.kind.stored_of(wanted.within.prefix) if wanted.within.prefix else ""
-            return self.store.containing(wanted.text, start, size, self.looked_at, prefix)
-        links = self.store.in_order(start, size)
+            prefix = self.rows.kind.stored_of(wanted.within.prefix) if wanted.within.prefix else ""
+            return self.rows.store.containing(wanted.text, start, size, self.looked_at, prefix)
+        links = self.rows.store.in_order(start, size)
         return FoundLinks(links, links[-1][0] if len(links) == size else None)
 
 

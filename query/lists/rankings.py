@@ -13,9 +13,9 @@ into the answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nsmallest
 from itertools import islice
 from typing import NamedTuple, TypeAlias
@@ -28,17 +28,21 @@ from clickcurve.buckets.ranges import Bots, between, total
 from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.buckets.upper_bounds import MOST
 from clickcurve.waiting import in_thread, locked
-from query.lists.corrected_rows import ReadCorrected, nothing_corrected
-from query.lists.key_kind import ALL_NAMES, KeyKind, NamesWithin
-from query.lists.other_workers import AskOtherWorkers, Stamp, by_stored_key
-from query.lists.steps import Buffered, at_least, in_steps, summed_in_steps
+from query.lists.listed_rows import (
+    ALL_NAMES,
+    STEP,
+    ListedRows,
+    NamesWithin,
+    Stamp,
+    by_stored_key,
+    in_steps,
+    summed_in_steps,
+)
 from query.parameters import Parameters, resolve_range
 from query.reader import HEAD, naming, stored, with_pending
 from query.total import lifetime
-from storage.contract import RankedLinks, Ranking, StoredLink
+from storage.contract import Ranking, StoredLink
 
-Ranked: TypeAlias = Callable[[Ranking], AbstractContextManager[RankedLinks | None]]
-Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]
 Counts: TypeAlias = dict[str, "StoredCount"]  # by stored key
 Flushes: TypeAlias = tuple[int, frozenset[Stamp]]  # how many of the owner's are complete, and the others' stamps
 
@@ -75,21 +79,19 @@ class StoredCount(NamedTuple):
 NOTHING_STORED = StoredCount(0, {})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Counter:
-    """Counts rows: their lives, or the kept buckets that the range touches. span: those buckets as of `now`."""
+    """Counts rows: the kept buckets that the range touches, or without one their lives."""
 
     range: tuple[int, int] | None
-    span: tuple[int, int] | None
     bots: Bots
     now: int
     ladder: Ladder
 
-    @classmethod
-    def of(cls, range_: tuple[int, int] | None, bots: Bots, now: int, ladder: Ladder) -> _Counter:
-        """Makes the counter of a range; None: of the links' lives."""
-        span = None if range_ is None else whole_buckets(*range_, fold_day(now), ladder)
-        return cls(range_, span, bots, now, ladder)
+    @cached_property
+    def span(self) -> tuple[int, int] | None:
+        """Those buckets, as of `now`."""
+        return None if self.range is None else whole_buckets(*self.range, fold_day(self.now), self.ladder)
 
     def corrected(self, row: Row) -> StoredCount:
         """Returns the count of a current row some hits of which are called bots."""
@@ -169,24 +171,9 @@ class _Best:
 
 @dataclass(eq=False)
 class Rankings:
-    """Answers `GET /v1/links`, or the same of groups.
+    """Answers `GET /v1/links`, or the same of groups."""
 
-    walk_of gives a walk that meets all of some names; ranked, rows and ladder are the store's. pending is the owner's,
-    of a stored key; buffered the names for which it has any, with parts of the most that this can be; flushes a number
-    that rises whenever a flush is complete. other_workers asks for theirs. corrected: reads rows with hits that are
-    called bots.
-    """
-
-    kind: KeyKind
-    walk_of: Callable[[NamesWithin], Walk]
-    ranked: Ranked | None
-    rows: Callable[[str], Awaitable[StoredLink]]
-    pending: Callable[[str], Sequence[Pending]]
-    buffered: Buffered
-    flushes: Callable[[], int]
-    ladder: Callable[[], Ladder]
-    other_workers: AskOtherWorkers
-    corrected: ReadCorrected = nothing_corrected
+    rows: ListedRows
 
     def __post_init__(self) -> None:
         self._rankings: dict[_Key, _Best] = {}
@@ -200,8 +187,8 @@ class Rankings:
 
     async def best(self, parameters: Parameters, now: int, within: NamesWithin = ALL_NAMES) -> RankedKeys:
         """Returns the best `parameters.limit` of these links. Raises StoreUnavailable, RowCorrupt."""
-        range_ = resolve_range(parameters, now, 0) if parameters.ranged else None
-        counter, limit = _Counter.of(range_, parameters.bots, now, self.ladder()), parameters.limit
+        range_ = resolve_range(parameters, now, 0)
+        counter, limit = _Counter(range_, parameters.bots, now, self.rows.store.ladder()), parameters.limit
         found = await self._counted(counter, limit, within)
         corrected: dict[str, StoredCount | None] = {}
         best, counts = found.best, found.counts
@@ -210,7 +197,7 @@ class Rankings:
             for key, _ in found.best:
                 if key not in corrected:
                     since = HEAD if range_ is None else 0
-                    row = await self.corrected(key, now, since=since)
+                    row = await self.rows.corrected(key, now, since=since)
                     corrected[key] = None if row is None else counter.corrected(row)
             counts = {key: corrected[key] or found.counts[key] for key, _ in found.best}
             best = self._best(counts, limit)
@@ -223,19 +210,21 @@ class Rankings:
         exact = all(counts[key].exact for key, _ in best)
         exact = exact and await self._stay_exact(counter, uncorrected, found.pending)
         start, end = range_ or (None, None)
-        return RankedKeys(start, end, [(self._name(key), count) for key, count in best], exact)
+        return RankedKeys(start, end, [(self.rows.name(key), count) for key, count in best], exact)
 
     async def _counted(self, counter: _Counter, limit: int, within: NamesWithin) -> _Found:
         """Returns the best so many by what was counted, whatever is called bots since."""
-        others = await self.other_workers()
+        others = await self.rows.other_workers()
         stamps = frozenset(each.stamp for each in others)
-        others_pending = {key: several for key, several in by_stored_key(others).items() if self._name(key) in within}
+        others_pending = {
+            key: several for key, several in by_stored_key(others).items() if self.rows.name(key) in within
+        }
         while True:
-            flushes = self.flushes()
+            flushes = self.rows.flushes()
             ranking = await self._ranking(counter, limit, stamps, within)
             pending = await self._pending_of_best(ranking, limit, others_pending, within)
             # A flush that is complete has left the pending hits, so stored counts from before it miss what it moved.
-            if flushes == self.flushes():
+            if flushes == self.rows.flushes():
                 break
         counts = dict(islice(ranking.counts.items(), limit))
         beyond = []
@@ -248,7 +237,7 @@ class Rankings:
         threshold = _threshold(self._best(counts, limit), limit)
         for at, key in enumerate(beyond):
             if ranking.others_most + counter.with_pending(NOTHING_STORED, pending[key]).hits >= threshold:
-                counts[key] = counter.link(await self.rows(key), pending[key])
+                counts[key] = counter.link(await self.rows.store.rows(key), pending[key])
             if at % _READS == _READS - 1:
                 await asyncio.sleep(0)
         return _Found(self._best(counts, limit), counts, pending)
@@ -260,7 +249,7 @@ class Rankings:
         if counter.span == counter.range:
             return True
         for key in best:
-            if key in pending and not counter.link(await self.rows(key), pending[key]).exact:
+            if key in pending and not counter.link(await self.rows.store.rows(key), pending[key]).exact:
                 return False
         return True
 
@@ -271,14 +260,16 @@ class Rankings:
         stored = [(key, each.hits) for key, each in islice(ranking.counts.items(), limit) if each.hits]
         threshold = _threshold(stored, limit)
         pending: dict[str, Sequence[Pending]] = dict(others)
-        most = await summed_in_steps(self.buffered())
-        lifted = [name for name in await at_least(most, threshold - ranking.others_most) if name in within]
+        most = await summed_in_steps(self.rows.buffered())
+        lifted: list[str] = []
+        async for names in in_steps(most.items(), 10 * STEP):
+            lifted += [name for name, hits in names if hits >= threshold - ranking.others_most and name in within]
         async for counted in in_steps(ranking.counts.items()):
-            named = ((self._name(key), each.hits) for key, each in counted)
+            named = ((self.rows.name(key), each.hits) for key, each in counted)
             lifted += [name for name, count in named if name in most and count + most[name] >= threshold]
-        async for keys in in_steps({*map(self.kind.stored_of, lifted), *others}, _READS):
+        async for keys in in_steps({*map(self.rows.kind.stored_of, lifted), *others}, _READS):
             for key in keys:
-                if several := self.pending(key):
+                if several := self.rows.pending(key):
                     pending[key] = [*others.get(key, ()), *several]
         return pending
 
@@ -287,15 +278,17 @@ class Rankings:
         key = (counter.range, counter.bots, fold_day(counter.now), within)
         async with locked(self._walking, "walking over all links"):
             ranking = self._rankings.get(key)
-            fresh = ranking and ranking.flushes == (self.flushes(), stamps) and 0 <= counter.now - ranking.at < _FRESH_S
+            fresh = (
+                ranking
+                and ranking.flushes == (self.rows.flushes(), stamps)
+                and 0 <= counter.now - ranking.at < _FRESH_S
+            )
             if ranking and fresh and ranking.best >= limit:
                 return ranking
-            flushes, forgotten = (self.flushes(), stamps), self._forgotten
-            by_bounds = (
-                None
-                if self.ranked is None
-                else await in_thread("ranking links", self._by_bounds, counter, limit, within)
-            )
+            flushes, forgotten = (self.rows.flushes(), stamps), self._forgotten
+            by_bounds = None
+            if self.rows.ranked is not None:
+                by_bounds = await in_thread("ranking links", self._by_bounds, counter, limit, within)
             kept = max(_KEPT, limit)
             counts, others_most = by_bounds or await self._walked(counter, within, kept)
             ranking = _Best(flushes, counter.now, limit if by_bounds else kept, counts, others_most)
@@ -310,12 +303,12 @@ class Rankings:
 
         Runs in a thread.
         """
-        assert self.ranked is not None
+        assert self.rows.ranked is not None
         since = counter.span[0] if counter.span else None
-        prefix = self.kind.stored_of(within.prefix)
+        prefix = self.rows.kind.stored_of(within.prefix)
         asked = Ranking(since, counter.bots is not Bots.only, counter.bots is not Bots.exclude, prefix)
         counts: Counts = {}
-        with self.ranked(asked) as links:
+        with self.rows.ranked(asked) as links:
             candidates = None if links is None else links.candidates()
             if links is None or candidates is None:
                 return None
@@ -339,7 +332,7 @@ class Rankings:
             raise naming(error, key, link) from error
 
     def _in_order(self, counts: Counts) -> Counts:
-        order = sorted(counts, key=lambda key: (-counts[key].hits, self._name(key)))
+        order = sorted(counts, key=lambda key: (-counts[key].hits, self.rows.name(key)))
         return {key: counts[key] for key in order}
 
     async def _walked(self, counter: _Counter, within: NamesWithin, kept: int) -> tuple[Counts, int]:
@@ -351,8 +344,10 @@ class Rankings:
             after, page = await in_thread("reading a page of links", self._page, after, counter, others_most, within)
             counts.update(page)
             if after is None or len(counts) >= 2 * kept:
-                counts, left_out = self._pruned(counts, kept)
-                others_most = max(others_most, left_out)
+                counts = self._in_order(counts)
+                left_out = next(islice(counts.values(), kept, None), NOTHING_STORED)
+                others_most = max(others_most, left_out.hits)
+                counts = dict(islice(counts.items(), kept))
             if after is None:
                 return counts, others_most
 
@@ -363,31 +358,20 @@ class Rankings:
         """
         # A hit of the range was accepted in it or later, or up to five minutes before it: a day is more than enough.
         since_day = fold_day(counter.span[0]) - 1 if counter.span else None
-        links = self.walk_of(within)(after, self.kind.page, since_day)
+        links = self.rows.walk(within)(after, self.rows.walked_at_once, since_day)
         counts = {}
         for key, link in links:
-            name = self.kind.name_of(key)
+            name = self.rows.kind.name_of(key)
             if name is None or name not in within:
                 continue
             most = self._read(key, link, counter.most)
             if most.hits >= least:
                 counts[key] = self._read(key, link, counter.link) if most.hits else most
-        return (links[-1][0] if len(links) == self.kind.page else None), counts
-
-    def _name(self, key: str) -> str:
-        return self.kind.name_of(key) or ""
+        return (links[-1][0] if len(links) == self.rows.walked_at_once else None), counts
 
     def _best(self, counts: Counts, limit: int) -> list[tuple[str, int]]:
         """Returns the greatest counts above 0, ties by key."""
-        some = [(key, each.hits) for key, each in counts.items() if each.hits > 0]
-        some.sort(key=lambda each: (-each[1], self._name(each[0])))
-        return some[:limit]
-
-    def _pruned(self, counts: Counts, kept: int) -> tuple[Counts, int]:
-        """Returns the best of the counts, best first, and the greatest that was left out."""
-        ordered = self._in_order(counts)
-        left_out = next(islice(ordered.values(), kept, None), NOTHING_STORED).hits
-        return dict(islice(ordered.items(), kept)), left_out
+        return [(key, each.hits) for key, each in islice(self._in_order(counts).items(), limit) if each.hits > 0]
 
 
 def _is_settled(counts: Counts, limit: int, key: str, most: int) -> bool:

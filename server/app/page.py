@@ -20,10 +20,8 @@ from clickcurve.waiting import in_thread
 from dashboard.page.login_routes import login_routes
 from dashboard.page.page_routes import html, page_routes, problem_page
 from dashboard.page.pages import NodeFacts, Pages
-from dashboard.page.share_form_routes import SharedAddress, share_form_routes
-from dashboard.page.share_routes import share_routes
+from dashboard.page.share_routes import SharedAddress, share_routes
 from dashboard.page.templates import Templates
-from dashboard.page.view import PageView
 from dashboard.questions import BrokenDown
 from query.parameters import LIMIT_CURVE
 from query.queries import Limits, Queries
@@ -82,9 +80,6 @@ def include_page(
     def signed_in(scope: Scope) -> bool:
         return gate.closed and cookie_of(scope) is not None
 
-    async def shared(signed: str) -> tuple[str, str] | None:
-        return await sources.shares.shared(signed, int(clock()))
-
     def missing_s() -> float:
         return sources.flush_s if some_unreachable() else 0
 
@@ -92,8 +87,7 @@ def include_page(
     shown = sources.broken_down, sources.hosts_in_key
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, *shown)
     app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))
-    app.include_router(share_routes(pages, templates, clock, shared, missing_s))
-    app.include_router(share_form_routes(templates, sharing, signed_in))
+    app.include_router(share_routes(pages, templates, clock, sharing, signed_in, missing_s))
     app.include_router(login_routes(templates, check, lambda: gate.closed))
     _answer_strays(app, templates)
 
@@ -102,8 +96,7 @@ def include_page(
         await templates.compiled()
         document = await in_thread("writing the document", app.openapi)
         values = docs_values(document, other_tools, str(request.base_url).rstrip("/"))
-        about = {"view": PageView(), "root": "", "shared": False, "signed_in": signed_in(request.scope)}
-        return html(request, templates.render("docs.html", **about, **values))
+        return html(request, templates, "docs.html", signed_in=signed_in(request.scope), **values)
 
 
 @dataclass(eq=False)
@@ -122,6 +115,9 @@ class PageSharing:
 
     def check(self, token: str) -> str:
         return self.gate.check(Allowed.admin, b"Bearer " + token.encode("latin-1", "replace")).token or NOBODY
+
+    async def shared(self, signed: str) -> tuple[str, str] | None:
+        return await self.shares.shared(signed, int(self.clock()))
 
     async def addresses(self, kind: str, name: str) -> list[SharedAddress]:
         shares = await in_thread("reading shares", self.shares.addresses, kind, name, int(self.clock()))

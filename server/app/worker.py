@@ -23,9 +23,8 @@ from ingest.reading.hit_endpoint import HitRoutes
 from ingest.stamps import Slots, Stamps
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
-from query.lists.key_kind import GROUP, LINK
+from query.lists.listed_rows import GROUP, LINK, nobody
 from query.lists.listing import Listing
-from query.lists.other_workers import nobody
 from query.queries import Queries
 from query.reader import Reader
 from server import clock, data_folder

@@ -113,7 +113,7 @@ def open_port(settings: Settings) -> int:
 def _fill(settings: Settings) -> None:
     """Puts the year into the folder, unless it is there already."""
     from server import data_folder
-    from server.demo.fill import fill
+    from server.demo.year import fill
     from storage.from_uri import open_store
 
     with (

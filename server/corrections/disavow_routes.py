@@ -69,7 +69,7 @@ class _Rules:
             )
         dimension, value = self._target_in(await read_bounded(request.stream(), _BODY_BYTES))
         parameters, now = parse_parameters(given), int(self.clock())
-        span = resolve_range(parameters, now, 0) if parameters.ranged else (0, END_OF_TIME)
+        span = resolve_range(parameters, now, 0) or (0, END_OF_TIME)
         self._require_buckets(span, now)
         return DisavowRule(subject.stored, dimension, value, *span, now, prefix), dry_run == "true"
 

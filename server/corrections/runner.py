@@ -19,8 +19,7 @@ from clickcurve.keys import link_of, moved_key
 from clickcurve.waiting import in_thread
 from ingest.corrections import Corrector, ErasedAhead
 from ingest.owner import Owner
-from query.lists.key_kind import LINK, NamesWithin
-from query.lists.listing import walk_of
+from query.lists.listed_rows import LINK, NamesWithin, walk_of
 from server import clock
 from server.corrections.rules import CorrectedRows, DisavowBook, DisavowRule, NotedRule, Walked
 from server.logs import log

@@ -2,7 +2,6 @@
 
 traffic   a year of hits of some links, by kept buckets: pure, the same for the same moment
 audience  what such hits say: referrers, countries, devices, sources
-year      both as rows of links, groups and all links together
-fill      puts these rows into a store
+year      both as rows of links, groups and all links together, put into a store
 visitors  hits of now, one after the other, that a thread sends while the server runs, at the rate of the year
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from random import Random
 
@@ -48,13 +49,11 @@ AUDIENCES: Mapping[str, Mapping[str, Shares]] = {
 _FEW = 40  # hits that are drawn one by one; of more, a bell is as good, and one draw for each value
 
 
-def hits_by_value(chance: Random, hits: int, shares: Shares) -> dict[str, int]:
+def hits_by_value(chance: Random, hits: int, shares: Shares) -> Counter[str]:
     """Divides hits by the shares of values, as independent visitors would; the parts are the whole."""
-    counts: dict[str, int] = {}
     if hits <= _FEW:
-        for value in chance.choices(list(shares), list(shares.values()), k=hits):
-            counts[value] = counts.get(value, 0) + 1
-        return counts
+        return Counter(chance.choices(list(shares), list(shares.values()), k=hits))
+    counts: Counter[str] = Counter()
     left, weight_left = hits, sum(shares.values())
     for value, weight in shares.items():
         part = weight / weight_left

@@ -1,11 +1,13 @@
 """A made-up year as rows of a store: counts, and what hits said, of each link, each group and all links together.
 
-Rows, not hits: visitors of a day that is over can be kept as a number, but never be sent again.
+Rows, not hits: visitors of a day that is over can be kept as a number, but never be sent again. They are put into the
+store under an owner of their own that has ended.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -17,15 +19,22 @@ from clickcurve.buckets.candidates import open_cutoffs
 from clickcurve.buckets.ladder import DAY_S, Ladder, fold_day
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
+from ingest.claim import first_flush
 from ingest.flushed_rows import FlushedCounts
 from server.demo.audience import AUDIENCES, hits_by_value
 from server.demo.traffic import YearBucket, made_up_years
-from storage.contract import SavedRow
+from storage.contract import OPEN, SINCE, Held, OwnerRecord, SavedRow, Source, Store
 
 VISITORS = 4_000  # people who may come on a day, each with the same chance
+DEMO = "demo"  # the source of the rows, and the holder of their owner
 _SEED = 20_260_302
 
-Values = dict[str, dict[int, dict[str, int]]]  # dimension -> bucket start -> value -> count
+# Dimension -> bucket start -> value -> count.
+Values = Mapping[str, Mapping[int, Counter[str]]]
+
+
+def _no_values() -> defaultdict[str, defaultdict[int, Counter[str]]]:
+    return defaultdict(lambda: defaultdict(Counter))
 
 
 @dataclass(slots=True)
@@ -35,11 +44,11 @@ class YearSums:
     visitors: of the days that are kept as sets. known: the hits of these; all hits tell whose they are.
     """
 
-    people: dict[int, int] = field(default_factory=dict)
-    bots: dict[int, int] = field(default_factory=dict)
-    values: Values = field(default_factory=dict)
-    visitors: dict[int, set[int]] = field(default_factory=dict)
-    known: dict[int, int] = field(default_factory=dict)
+    people: Counter[int] = field(default_factory=Counter)
+    bots: Counter[int] = field(default_factory=Counter)
+    values: defaultdict[str, defaultdict[int, Counter[str]]] = field(default_factory=_no_values)
+    visitors: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    known: Counter[int] = field(default_factory=Counter)
 
     def add(
         self,
@@ -48,19 +57,38 @@ class YearSums:
         visitors: Mapping[int, set[int]],
         hits_of_visitors: Mapping[int, int],
     ) -> None:
-        for start, people, bots in buckets:
-            for counts, count in ((self.people, people), (self.bots, bots)):
-                if count:
-                    counts[start] = counts.get(start, 0) + count
+        self.people.update({start: people for start, people, _ in buckets if people})
+        self.bots.update({start: bots for start, _, bots in buckets if bots})
         for name, by_start in values.items():
-            mine = self.values.setdefault(name, {})
             for start, counted in by_start.items():
-                sums = mine.setdefault(start, {})
-                for value, count in counted.items():
-                    sums[value] = sums.get(value, 0) + count
+                self.values[name][start].update(counted)
         for day, members in visitors.items():
-            self.visitors.setdefault(day, set()).update(members)
-            self.known[day] = self.known.get(day, 0) + hits_of_visitors[day]
+            self.visitors[day].update(members)
+        self.known.update(hits_of_visitors)
+
+
+def fill(store: Store, now: int, dimensions: Sequence[str]) -> None:
+    """Puts the year before now into a store, unless one is there. A fill that was killed is done again, whole."""
+    if store.source(DEMO) is not None:
+        return
+    holder, begun = _held(store, now), first_flush(1)
+    for name in dimensions:
+        store.note(SINCE + name, "0")
+    store.begin(holder, begun, begun + 1, now)
+    rows = made_up_rows(now, store.ladder(), dimensions, begun + 1)
+    store.save_own(holder, begun + 1, rows, {DEMO: Source(holder.owner, len(rows), "")})
+    store.close_owner(holder)
+
+
+def _held(store: Store, now: int) -> Held:
+    """Returns the holder of the owner that a killed fill left behind, or of a new one."""
+    owners = store.owners()
+    owner = next((record for record in owners if record.holder == DEMO), None)
+    if owner is None:
+        number = max((record.owner for record in owners), default=0) + 1
+        owner = OwnerRecord(number, 1, DEMO, DEMO, DEMO, OPEN, first_flush(1), now)
+        store.create_owner(owner)
+    return Held(owner.owner, owner.epoch, owner.holder)
 
 
 def made_up_rows(now: int, ladder: Ladder, dimensions: Sequence[str], flush: int) -> dict[str, SavedRow]:
@@ -83,22 +111,21 @@ def made_up_rows(now: int, ladder: Ladder, dimensions: Sequence[str], flush: int
     return {key: row for stored, year in years.items() for key, row in _rows_of(stored, year, day, ladder, flush)}
 
 
-def _people_by_bucket(buckets: Sequence[YearBucket], day: int) -> dict[int, int]:
+def _people_by_bucket(buckets: Sequence[YearBucket], day: int) -> Counter[int]:
     """Adds up the people of the buckets that a breakdown keeps, which are coarser."""
-    people_by_bucket: dict[int, int] = {}
+    people_by_bucket: Counter[int] = Counter()
     for start, people, _ in buckets:
-        kept = BREAKDOWN.ladder.kept(start, day)[0]
         if people:
-            people_by_bucket[kept] = people_by_bucket.get(kept, 0) + people
+            people_by_bucket[BREAKDOWN.ladder.kept(start, day)[0]] += people
     return people_by_bucket
 
 
-def _open_days(spoken: Mapping[int, int], day: int) -> dict[int, int]:
+def _open_days(spoken: Mapping[int, int], day: int) -> Counter[int]:
     """Returns the people of the days whose hours are kept."""
-    people_by_day: dict[int, int] = {}
+    people_by_day: Counter[int] = Counter()
     for start, people in spoken.items():
         if BREAKDOWN.ladder.tier_of(start, day) == 0:
-            people_by_day[start - start % DAY_S] = people_by_day.get(start - start % DAY_S, 0) + people
+            people_by_day[start - start % DAY_S] += people
     return people_by_day
 
 

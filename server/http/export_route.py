@@ -23,7 +23,7 @@ from clickcurve.routes import raw_query
 from clickcurve.visible import json_line
 from clickcurve.waiting import WAIT_S, TookTooLong, in_thread
 from query.http.openapi import TEXT, describe_route, parameter
-from query.lists.key_kind import ALL_NAMES, LINK, NamesWithin
+from query.lists.listed_rows import ALL_NAMES, LINK, NamesWithin
 from query.parameters import EXPORT, parse_query
 from storage.contract import Store, StoredLink
 from storage.tools.export import histories

@@ -12,7 +12,7 @@ from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreak
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import FIRST_GROUP, group_key, is_breakdown, link_key, namespace_key
-from query.lists.other_workers import Stamp, WorkerPending
+from query.lists.listed_rows import Stamp, WorkerPending
 from server.workers.pending import PendingHits
 
 NUMBERS_MOST = 100_000  # in one answer, some 1.5 MB; the keys after that are left out, and the answer says so

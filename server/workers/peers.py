@@ -25,7 +25,7 @@ from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.row import Pending
 from clickcurve.keys import breakdown_of, counts_key, group_of, link_of
-from query.lists.other_workers import WorkerPending
+from query.lists.listed_rows import WorkerPending
 from server.data_folder import journal_folder, peers_folder
 from server.workers.messages import (
     ALL_GROUPS,

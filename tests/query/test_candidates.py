@@ -14,7 +14,7 @@ from clickcurve.buckets.row import Pending
 from clickcurve.buckets.upper_bounds import MOST, upper_bounds_in
 from clickcurve.keys import link_key
 from ingest.batch import Batch
-from query.lists.key_kind import LINK
+from query.lists.listed_rows import LINK
 from query.lists.listing import Listing
 from query.parameters import parse_parameters
 from retention.run import run_pass
@@ -48,7 +48,7 @@ class RankedOwners:
 
     async def top(self, query: str, *, walked: bool) -> list[tuple[str, int]]:
         lists = Listing(LINK, self.store, self.pending, self.buffered, lambda: 0)
-        lists.rankings.ranked = None if walked else lists.rankings.ranked
+        lists.ranked = None if walked else lists.ranked
         parameters = parse_parameters(dict(part.split("=") for part in query.split("&") if part))
         return (await lists.best(parameters, self.now)).links
 
@@ -142,7 +142,7 @@ async def test_leaders_tell_alone_where_enough_are_kept(tmp_path: Path, monkeypa
             await owner.accept(Batch({minute: dict.fromkeys(keys, 1)}))
         await owner.flush()
         lists = Listing(LINK, nodes.store, nodes.pending, nodes.buffered, lambda: 0)
-        lists.rankings.walk_of = None  # type: ignore[assignment]  # nothing is walked
+        lists.walk = None  # type: ignore[method-assign, assignment]  # nothing is walked
         for span in SPANS[:-1]:
             parameters = parse_parameters(dict(part.split("=") for part in f"{span}&limit=5".split("&") if part))
             found = (await lists.rankings.best(parameters, nodes.now)).links

@@ -22,7 +22,7 @@ from ingest.reading.request_sums import RequestSums
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.why import ChangeQueries
-from query.lists.key_kind import GROUP, LINK
+from query.lists.listed_rows import GROUP, LINK
 from query.lists.listing import Listing
 from query.queries import Queries
 from query.reader import Reader

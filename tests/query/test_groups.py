@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.ranges import Bots
 from clickcurve.keys import group_key, group_of, link_key, link_of
-from query.lists.key_kind import GROUP
 from tests.query.queried_nodes import QueriedNodes
 from tests.query.test_routes import Node
 from tests.selection import examples
@@ -135,7 +134,7 @@ def test_every_list_of_groups_agrees_with_the_raw_hits(seed: int, limit: int, sp
         return [{"key": name, "count": counts[name]} for name in best]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nodes.groups.rankings, "kind", GROUP._replace(page=2))
+        patch.setattr(nodes.groups, "walked_at_once", 2)
         for _ in range(20):
             match drawn.choice(["hit", "hit", "ask", "begin", "erase"]):
                 case "hit":

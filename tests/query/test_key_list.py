@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -12,9 +11,7 @@ from hypothesis import strategies as st
 
 from clickcurve.answers import as_csv
 from clickcurve.keys import caller_key, limit_key
-from query.lists.key_kind import LINK
 from query.lists.key_list import KeyList
-from query.lists.other_workers import nobody
 from tests.query.queried_nodes import QueriedNodes, run
 from tests.selection import examples
 
@@ -204,7 +201,7 @@ def test_a_search_does_not_look_at_what_stored_keys_have_before_names(nodes: Que
 
 
 def test_a_search_that_ends_early_says_behind_which_key_it_goes_on(nodes: QueriedNodes) -> None:
-    nodes.links.keys = KeyList(LINK, nodes.store, nodes.owners[0].pending, list, nobody, looked_at=10)
+    nodes.links.keys = KeyList(nodes.links, looked_at=10)
     for n in range(25):
         nodes.hit(f"k{n:02}", NOW)
     nodes.flush()
@@ -232,11 +229,8 @@ def test_all_pages_of_a_search_are_all_keys_that_contain_the_text(
     steps: list[tuple[str, str]], limit: int, text: str, looked_at: int
 ) -> None:
     nodes = QueriedNodes(now=NOW)
-    mine = nodes.owners[0]
-    nodes.links.keys = KeyList(
-        LINK, nodes.store, mine.pending, partial(mine.buffered, LINK), nobody, looked_at=looked_at
-    )
-    mine.other(limit_key("login", "asked"), NOW, 1)
+    nodes.links.keys = KeyList(nodes.links, looked_at=looked_at)
+    nodes.owners[0].other(limit_key("login", "asked"), NOW, 1)
     for key, what in steps:
         if what == "erase":
             nodes.erase(key)

@@ -51,7 +51,7 @@ def test_a_ranking_of_a_range_has_what_each_link_counts_in_it(walked: bool, seed
     drawn = random.Random(seed)
     nodes = QueriedNodes(owners=2, now=NOW)
     if walked:
-        nodes.links.rankings.ranked = None
+        nodes.links.ranked = None
     hit_at_random(nodes, drawn, 40)
     nodes.flush()
     for _ in range(6):
@@ -71,7 +71,7 @@ def test_rows_that_a_clock_ahead_has_folded_are_not_left_out(walked: bool, seed:
     drawn = random.Random(seed)
     nodes = QueriedNodes(owners=2, now=NOW)
     if walked:
-        nodes.links.rankings.ranked = None
+        nodes.links.ranked = None
     hit_at_random(nodes, drawn, 40)
     nodes.owners[0].flush(NOW + days * DAY_S)
     nodes.owners[1].flush(NOW)

@@ -266,7 +266,7 @@ def test_the_links_that_were_read_last_are_kept_up_to_a_number_of_buckets(decode
     one = MergedLinks(10**9)
     found = one.stored("k", link, NOW, CLICKS, day, False)
     assert found == stored(link, NOW, CLICKS, since=day, bots=False)
-    (kept,) = (each for each, _ in one._links.values())
+    (kept,) = one._links.values()
     rows = [*(row for row, _ in kept.rows), found.row]
     buckets = sum(len(starts) for row in rows for starts, _ in (*row.people_cells, *row.bot_cells))
     assert one._buckets == buckets > 0

@@ -8,7 +8,7 @@ import pytest
 
 from clickcurve.keys import link_key
 from query.lists import key_list
-from query.lists.key_kind import GROUP, LINK
+from query.lists.listed_rows import GROUP, LINK
 from query.lists.listing import Listing
 from query.parameters import Parameters
 from query.queries import Queries

@@ -15,7 +15,6 @@ from clickcurve.answers import as_csv
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.ranges import Bots
 from query.lists import rankings
-from query.lists.key_kind import LINK
 from query.parameters import Parameters
 from storage.contract import StoredLink
 from storage.sqlite.store import SqliteStore
@@ -80,8 +79,8 @@ def test_every_ranking_agrees_with_the_raw_hits(walked: bool, seed: int, spare: 
         patch.setattr(rankings, "_READS", 1)
         nodes = QueriedNodes(now=NOW)
         if walked:
-            patch.setattr(nodes.links.rankings, "ranked", None)
-        patch.setattr(nodes.links.rankings, "kind", LINK._replace(page=3))
+            patch.setattr(nodes.links, "ranked", None)
+        patch.setattr(nodes.links, "walked_at_once", 3)
         since = NOW // DAY_S * DAY_S - DAY_S if span else None
         for _ in range(30):
             match drawn.choice(["hit", "hit", "hit", "ask", "ask", "begin", "complete", "erase"]):
@@ -112,7 +111,8 @@ def counted_walks(nodes: QueriedNodes) -> list[str | None]:
         walks.append(after)
         return walk(after, limit, since_day)
 
-    nodes.links.rankings.walk_of, nodes.links.rankings.ranked = lambda within: counting, None
+    nodes.links.walk = lambda within: counting  # type: ignore[method-assign]
+    nodes.links.ranked = None
     return walks
 
 
@@ -170,7 +170,8 @@ def test_what_happens_during_a_walk_is_not_forgotten(what: str) -> None:
             nodes.flush() if what == "flush" else nodes.erase("b")
         return found
 
-    nodes.links.rankings.walk_of, nodes.links.rankings.ranked = lambda within: meanwhile, None
+    nodes.links.walk = lambda within: meanwhile  # type: ignore[method-assign]
+    nodes.links.ranked = None
     assert run(nodes.links.rankings.best(Parameters(), NOW)).links[0] == ("a", 11)
     expected = [("a", 11), ("b", 1), ("c", 1)] if what == "flush" else [("a", 11), ("c", 1)]
     assert run(nodes.links.rankings.best(Parameters(), NOW)).links == expected
@@ -229,7 +230,7 @@ def test_a_database_ranks_as_the_raw_hits_do(seed: int, tmp_path: Path) -> None:
             found = nodes.top(query)
             nodes.links.rankings.forget_rankings()
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(nodes.links.rankings, "ranked", None)
+                patch.setattr(nodes.links, "ranked", None)
                 assert found == nodes.top(query)
         nodes.now += drawn.choice([60, 3_600, DAY_S, 40 * DAY_S])
     assert verify(store, CLICKS).broken == []

@@ -1,22 +1,27 @@
-"""What hits said, as tables for a page: values with their bounds, and the rest, so that parts are the total."""
+"""What hits said, as tables for a page: values with their bounds, and the rest, so that parts are the total.
+
+Any of the values can be the filter of a page.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from clickcurve.answers import ValueAnswer, ValuesAnswer
+from clickcurve.answers import CurveAnswer, PointAnswer, ValueAnswer, ValuesAnswer
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.keys import Subject
 from clickcurve.visible import visible
 from dashboard.page.changes import NO_CHANGE, Change, Count, certain_change, count_of
-from dashboard.page.subject import PageSubject
 from dashboard.page.view import PageView, TimeSpan
 from dashboard.pictures.axes import PERCENT, wall, with_commas
-from dashboard.questions import BrokenDown
+from dashboard.questions import AskCurve, BreakdownQuestions, BrokenDown
 
 SHOWN = 10
 _NAMES = {  # of one, and of several
@@ -75,7 +80,7 @@ def value_text(dimension: str, value: str) -> str:
 
 
 async def value_tables(
-    broken_down: BrokenDown, subject: PageSubject, view: PageView, before: TimeSpan | None
+    broken_down: BrokenDown, subject: Subject, view: PageView, before: TimeSpan | None
 ) -> list[ValueTable]:
     """Asks for each dimension, in the order of the settings, beside the span before if there is one.
 
@@ -86,14 +91,14 @@ async def value_tables(
 
 
 async def _value_table(
-    broken_down: BrokenDown, subject: PageSubject, view: PageView, dimension: str, before: TimeSpan | None
+    broken_down: BrokenDown, subject: Subject, view: PageView, dimension: str, before: TimeSpan | None
 ) -> ValueTable:
     questions = broken_down.questions
-    answer = await questions.by(subject.asked, dimension, view.total_query + b"&limit=%d" % SHOWN)
+    answer = await questions.by(subject, dimension, view.total_query + b"&limit=%d" % SHOWN)
     changes: Sequence[Change] = ()
     if before is not None and answer.total:
         values = [each.value for each in answer.values]
-        was = await questions.bounds_in(subject.asked, dimension, values, before)
+        was = await questions.bounds_in(subject, dimension, values, before)
         now = ((each.at_least, each.at_most) for each in answer.values)
         changes = list(map(certain_change, was, now))
     return value_table(answer, changes, view.value if view.by == dimension else None)
@@ -149,3 +154,47 @@ def share_text(count: int, total: int) -> str:
     if 0 < part < 1:
         return f"<1{PERCENT}"
     return f"{min(int(part + 0.5), 99) if part < 100 else 100}{PERCENT}"
+
+
+# --- the filter of a view: one value of a dimension, whose hits the curve and the cards are of ------------------------
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A filter in words. off: the view without it."""
+
+    name: str
+    value: str
+    off: str
+
+
+def filter_of(view: PageView) -> Filter | None:
+    """Returns the filter of a view, None if it has none."""
+    if not view.by:
+        return None
+    return Filter(dimension_name(view.by), value_text(view.by, view.value), view.address(by="", value="", step=""))
+
+
+def filtered_curve(broken_down: BrokenDown | None, subject: Subject, dimension: str) -> AskCurve:
+    """Returns the question for the curve of one value; raises ParameterInvalid where hits are not broken down."""
+    if broken_down is None:
+        why = "this server does not break hits down, so there is nothing to filter by"
+        raise ParameterInvalid(why, field="by", value=dimension, rule="no filter")
+    return partial(_value_curve, broken_down.questions, subject, dimension)
+
+
+async def _value_curve(questions: BreakdownQuestions, subject: Subject, dimension: str, query: bytes) -> CurveAnswer:
+    """Returns a value's curve with the hits that are certain as its counts, and with the bounds of its range."""
+    curve = await questions.curve(subject, dimension, query)
+    points = [PointAnswer(each.start, each.end, each.at_least, each.state, each.wide) for each in curve.points]
+    return CurveAnswer(
+        curve.key,
+        curve.start,
+        curve.end,
+        curve.step,
+        curve.tz,
+        curve.first_hit,
+        sum(point.count for point in points),
+        curve.at_least,
+        curve.at_most,
+        curve.exact,
+        points,
+    )

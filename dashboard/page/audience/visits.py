@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from clickcurve.answers import CurveAnswer, PointAnswer, VisitorsAnswer
 from clickcurve.buckets.ladder import DAY_S
+from clickcurve.keys import Subject
 from dashboard.page.changes import Count, about
 from dashboard.page.chart import LOW, Chart, make_chart
-from dashboard.page.subject import PageSubject
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import with_commas
 from dashboard.pictures.curve_picture import step_s
@@ -27,9 +27,9 @@ class Visits:
     chart: Chart | None
 
 
-async def visits(broken_down: BrokenDown, subject: PageSubject, view: PageView, axis: CurveAnswer, now: int) -> Visits:
+async def visits(broken_down: BrokenDown, subject: Subject, view: PageView, axis: CurveAnswer, now: int) -> Visits:
     """Asks for the visitors of the view's range. axis: the curve of the page, whose times their chart has too."""
-    answer = await broken_down.questions.visitors(subject.asked, view.total_query)
+    answer = await broken_down.questions.visitors(subject, view.total_query)
     days = visitor_curve(answer, axis, now)
     chart = None if days is None else make_chart(days, view, now, LOW, "daily visitor")
     count = about(answer.at_least, answer.at_most)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from clickcurve.answers import LinksAnswer, Tabular, TotalAnswer
 from clickcurve.keys import link_subject
+from dashboard.page.cards import Compared
 from dashboard.page.lists.rankings import RANKED
-from dashboard.page.view import PageView, TimeSpan
+from dashboard.page.view import PageView
 from dashboard.questions import Questions
 
 RISEN, FALLEN = "change", "-change"  # orders of the table
@@ -61,14 +62,14 @@ async def changed_links(
     questions: Questions,
     rank: Callable[[bytes], Awaitable[LinksAnswer | None]],
     view: PageView,
-    before: TimeSpan,
-    whole: TimeSpan,
+    compared: Compared,
 ) -> ChangedLinks | None:
     """Asks for both rankings, and for the totals that they lack; None while `rank` has no answer.
 
-    before: the span to compare with; whole: the one that it is the beginning of while the view's range goes on. That
-    one is ranked, because it stays the same for a day. Raises what the questions raise.
+    While the view's range goes on, only the beginning of the period before is compared. All of it is ranked, because
+    that stays the same for a day. Raises what the questions raise.
     """
+    before, whole = compared.span, (compared.start, compared.end)
     names = await rank(replace(view, after="").keys_query(RANKED))
     many = RANKED if names is not None and names.after is None else MANY_RANKED
     after, was = await asyncio.gather(rank(view.ranking_query(many)), rank(view.ranking_query(many, whole)))

@@ -11,10 +11,9 @@ from clickcurve.visible import visible
 from dashboard.page.audience.values import share_text
 from dashboard.page.changes import NO_CHANGE, Change, certain_change
 from dashboard.page.chart import in_path, spark
-from dashboard.page.subject import LINK, link_or_group
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import with_commas
-from dashboard.questions import Questions
+from dashboard.questions import LINK, Questions, link_or_group
 
 AT_ONCE_POINTS = 300
 
@@ -76,7 +75,7 @@ async def name_rows(
     hosts_in_key: keys begin with their hosts. changes: of each, None to ask for them. Raises what the questions raise.
     """
     view = replace(view, by="")
-    subjects = [link_or_group(kind, each.key).asked for each in names]
+    subjects = [link_or_group(kind, each.key) for each in names]
     curves = await asyncio.gather(*(questions.curve(subject, view.curve_query) for subject in subjects))
     if changes is None and beside.before is not None:
         query = view.count_query(beside.before)

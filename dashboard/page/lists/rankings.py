@@ -25,14 +25,6 @@ A = TypeVar("A")
 AskedFor: TypeAlias = tuple[tuple[str, str], bytes]  # what the request may see, and its query string
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked(Generic[A]):
-    """A ranking, and until when it serves."""
-
-    answer: A
-    until: float
-
-
 @dataclass(eq=False)
 class Rankings(Generic[A]):
     """Asks for rankings, each once at a time, and keeps the latest of each. `clock` is in seconds."""
@@ -43,15 +35,15 @@ class Rankings(Generic[A]):
 
     def __post_init__(self) -> None:
         self._under_way: dict[AskedFor, asyncio.Future[A]] = {}
-        self._latest: dict[AskedFor, _Ranked[A]] = {}
+        self._latest: dict[AskedFor, tuple[A, float]] = {}  # each with the moment until which it serves
 
     async def ranking(self, query: bytes) -> A | None:
         """Returns a ranking; the latest if the new one takes long, None if there is none. Raises what asking raises."""
         asked_for = access().reach, query
         latest = self._latest.get(asked_for)
         now = self.clock()
-        if latest is not None and now < latest.until:
-            return latest.answer
+        if latest is not None and now < latest[1]:
+            return latest[0]
         asked = self._under_way.get(asked_for)
         if asked is None and len(self._under_way) < MOST:
             asked = self._under_way[asked_for] = asyncio.ensure_future(self.ask(query))
@@ -60,7 +52,7 @@ class Rankings(Generic[A]):
             await asyncio.wait({asked}, timeout=self.patience_s)
             if asked.done():
                 return asked.result()
-        return None if latest is None else latest.answer
+        return None if latest is None else latest[0]
 
     def _ended(self, asked_for: AskedFor, began: float, asked: asyncio.Future[A]) -> None:
         del self._under_way[asked_for]
@@ -68,4 +60,4 @@ class Rankings(Generic[A]):
             if len(self._latest) >= MOST:
                 self._latest.clear()
             now = self.clock()
-            self._latest[asked_for] = _Ranked(asked.result(), now + SERVES * (now - began))
+            self._latest[asked_for] = asked.result(), now + SERVES * (now - began)

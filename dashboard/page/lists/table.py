@@ -49,33 +49,31 @@ class TablePage:
     sum_note: str = ""
 
 
+@dataclass(eq=False)
 class LinkTable:
     """Answers for the table of a view. Raises ParameterInvalid and what the questions raise."""
 
-    def __init__(self, questions: Questions, rankings: Rankings[LinksAnswer]) -> None:
-        self._questions = questions
-        self._rankings = rankings
+    questions: Questions
+    rankings: Rankings[LinksAnswer]
 
     async def page(self, view: PageView, compared: Compared | None) -> TablePage:
         """Returns a page. compared: with what; without it nothing is sorted by change."""
         order = order_of(view, compared)
         if order == BY_KEY:
-            return _by_key(view, await self._questions.links(view.keys_query(LINES)))
+            return _by_key(view, await self.questions.links(view.keys_query(LINES)))
         number = _number(view.page, RANKED if order == BY_HITS else 2 * RANKED)  # by change both rankings are listed
         if compared is None or order == BY_HITS:
             many = RANKED if view.prefix else min(number * LINES + 1, RANKED)
-            ranking = await self._rankings.ranking(view.ranking_query(many))
+            ranking = await self.rankings.ranking(view.ranking_query(many))
             return TablePage(None, order) if ranking is None else _by_hits(view, ranking, number)
-        changed = await changed_links(
-            self._questions, self._rankings.ranking, view, compared.span, (compared.start, compared.end)
-        )
+        changed = await changed_links(self.questions, self.rankings.ranking, view, compared)
         return TablePage(None, order) if changed is None else _by_change(view, changed, order, number)
 
     async def csv(self, view: PageView, curve: CurveAnswer, compared: Compared | None) -> Tabular:
         """Returns the first lines of the table, as many as can be ranked. curve: of the view's range."""
-        order, ask = order_of(view, compared), self._questions
+        order, ask = order_of(view, compared), self.questions
         if compared is not None and order in (RISEN, FALLEN):
-            changed = await changed_links(ask, ask.links, view, compared.span, (compared.start, compared.end))
+            changed = await changed_links(ask, ask.links, view, compared)
             lines = [] if changed is None else changed.by_change(order)
             return ChangedLinksAnswer(curve.start, curve.end, lines)
         names = await ask.links(view.keys_query(RANKED) if order == BY_KEY else view.ranking_query(RANKED))

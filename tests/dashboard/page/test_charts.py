@@ -11,10 +11,10 @@ import pytest
 
 from clickcurve.answers import CurveAnswer, PointAnswer, VisitorDay, VisitorsAnswer
 from dashboard.page.audience.visits import visitor_curve
-from dashboard.page.subject import LINK
 from dashboard.page.view import view_of
 from dashboard.pictures.curve_picture import draw_curve
 from dashboard.pictures.shapes import Box, Label
+from dashboard.questions import LINK
 from tests.dashboard.page.test_pages import NOW, broken_down_of, one, pages_of, rendered, run
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import QueriedNodes

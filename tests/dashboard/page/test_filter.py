@@ -12,8 +12,8 @@ from clickcurve.buckets.errors import ClickcurveError, DimensionUnknown, Paramet
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.keys import link_subject
 from dashboard.page.audience.differences import difference_of, explained_sentence, totals_sentence
-from dashboard.page.subject import GROUP, LINK
 from dashboard.page.view import PageView, view_of
+from dashboard.questions import GROUP, LINK
 from tests.dashboard.page.test_pages import NOW, UTC_ZONE, at, broken_down_of, one, pages_of, rendered, run
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 

@@ -249,6 +249,14 @@ def test_what_is_wrong_in_an_address_is_a_page_that_says_so(http: httpx.Client, 
         assert "<img" not in answer.text and answer.headers["content-type"].startswith("text/html")
 
 
+@pytest.mark.parametrize(
+    "path", ["/links/a%2Fb%2Fc?last=x", "/links/a%2Fb%2Fc", "/groups/a%2Fb?last=x", "/links/launch"]
+)
+def test_a_page_finds_its_files_from_an_address_with_encoded_slashes(http: httpx.Client, path: str) -> None:
+    links = [attributes["href"] or "" for tag, attributes in Found(http.get(path).text).tags if tag == "link"]
+    assert len(links) == 2 and all(link.startswith("../static/") for link in links), links
+
+
 def test_a_long_text_in_an_address_is_refused_for_each_link_of_a_page_repeats_it(http: httpx.Client) -> None:
     answer = http.get("/links?q=" + "a" * 1_025)
     assert answer.status_code == 422

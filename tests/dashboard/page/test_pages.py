@@ -22,10 +22,9 @@ from dashboard.page.lists.rankings import MOST, Rankings
 from dashboard.page.page_routes import page_routes
 from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.periods import YEAR, Length, after_last_day, length_of, offered_periods
-from dashboard.page.subject import GROUP, LINK, link_or_group
 from dashboard.page.templates import Templates
-from dashboard.page.view import EVER, PageView, view_of
-from dashboard.questions import BrokenDown, Questions
+from dashboard.page.view import PageView, view_of
+from dashboard.questions import GROUP, LINK, BrokenDown, Questions, link_or_group
 from query.breakdowns.why import ChangeQueries
 from testing.asgi import ask_app
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
@@ -175,7 +174,7 @@ def test_every_offered_period_is_shown_as_it_is_called(tz: str) -> None:
     nodes, zone = QueriedNodes(now=NOW), ZoneInfo(tz)
     nodes.hit("k", NOW - 500 * DAY_S)
     shown = {}
-    for period in offered_periods(NOW, zone, EVER):
+    for period in offered_periods(NOW, zone):
         view = PageView(last=period.last, start=period.start, end=period.end, tz=tz)
         values: Any = run(one(pages_of(nodes), LINK, "k", view, NOW))
         shown[period.name] = values["chart"].sentence.partition(" hits, ")[2].removesuffix(f" ({tz})")

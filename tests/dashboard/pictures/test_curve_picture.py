@@ -16,10 +16,9 @@ from PIL import Image
 from clickcurve.answers import CurveAnswer, PointAnswer, PointState
 from clickcurve.keys import link_subject
 from dashboard.pictures.axes import round_steps, short, time_marks, with_commas
-from dashboard.pictures.colours import DARK, LIGHT
 from dashboard.pictures.curve_picture import bars_of, draw_curve, draw_spark, legend_of, step_words
 from dashboard.pictures.png import png_file
-from dashboard.pictures.shapes import Box, Label, Picture
+from dashboard.pictures.shapes import DARK, LIGHT, Box, Label, Picture
 from dashboard.pictures.svg import svg_file, svg_inline
 from tests.query.queried_nodes import QueriedNodes, run
 

@@ -19,7 +19,7 @@ from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import ALL, OUTCOMES
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
-from query.lists.key_kind import GROUP, LINK
+from query.lists.listed_rows import GROUP, LINK
 from query.lists.listing import Listing
 from query.parameters import LIMIT_CURVE, LIMIT_TOTAL
 from query.queries import Queries

@@ -30,7 +30,7 @@ from clickcurve.buckets.upper_bounds import upper_bounds_of
 from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, group_key, link_key, link_of
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
-from query.lists.key_kind import GROUP, LINK
+from query.lists.listed_rows import GROUP, LINK
 from query.lists.listing import Listing
 from query.queries import Queries
 from query.reader import Reader

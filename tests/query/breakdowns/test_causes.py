@@ -22,7 +22,7 @@ NOON = 1_772_366_400  # a noon, UTC
 
 
 def row_of(nodes: AttributeNodes, key: str | None) -> BreakdownRow:
-    return asyncio.run(nodes.reader.read(subject(key).stored, nodes.now, ("ref", "country"), None))
+    return asyncio.run(nodes.breakdowns.read(subject(key).stored, nodes.now, tuple(nodes.since)))
 
 
 def causes_in(
@@ -30,7 +30,7 @@ def causes_in(
 ) -> tuple[ComparedSpans, DimensionAnswer]:
     row = row_of(nodes, key)
     spans = compare_spans(row, before, after)
-    return spans, find_causes(row, dimension, spans, nodes.since[dimension], limit, nodes.bounded)
+    return spans, find_causes(row, dimension, spans, limit)
 
 
 @st.composite

@@ -11,9 +11,8 @@ from clickcurve.buckets.breakdowns.parts import Parts, decode_parts, separate_pa
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.ladder import CLICKS, DAY_S
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key
-from server.demo.fill import DEMO, fill
 from server.demo.traffic import LINKS
-from server.demo.year import VISITORS, made_up_rows
+from server.demo.year import DEMO, VISITORS, fill, made_up_rows
 from storage.contract import CLOSED, SavedRow, Store
 from storage.from_uri import open_store
 from storage.tools.verify import verify
@@ -85,7 +84,7 @@ def test_all_hits_tell_whose_they_are(rows: dict[str, SavedRow]) -> None:
 
 def test_a_fill_happens_once_and_again_if_it_was_killed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as dying:
-        dying.setattr("server.demo.fill.made_up_rows", None)
+        dying.setattr("server.demo.year.made_up_rows", None)
         with pytest.raises(TypeError):
             fill(store, NOW, DIMENSIONS)
     fill(store, NOW + 60, DIMENSIONS)

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 
 from clickcurve.keys import group_key
-from query.lists.key_kind import GROUP
 from query.lists.key_list import KeyPage
+from query.lists.listed_rows import GROUP, WorkerPending
 from query.lists.listing import Listing
-from query.lists.other_workers import WorkerPending
 from query.lists.rankings import RankedKeys
 from query.parameters import LINKS, Parameters, parse_parameters, parse_query
 from server.workers.messages import ALL_GROUPS, NUMBERS_MOST, PendingGroups

@@ -20,7 +20,7 @@ from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
-from query.lists.key_kind import GROUP, LINK
+from query.lists.listed_rows import GROUP, LINK
 from query.reader import Reader
 from server.workers import peers
 from server.workers.messages import NUMBERS_MOST, KeyAnswer, answer_of

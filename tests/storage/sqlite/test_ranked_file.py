@@ -12,7 +12,7 @@ import pytest
 
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.upper_bounds import upper_bounds_in
-from query.lists.key_kind import LINK
+from query.lists.listed_rows import LINK
 from query.lists.listing import Listing
 from query.parameters import Parameters
 from server.process.jobs import rank_rows
@@ -176,7 +176,7 @@ def rank_prefixes(store: SqliteStore, *prefixes: str) -> None:
 async def best_within(store: SqliteStore, prefix: str, limit: int) -> list[tuple[str, int]]:
     """Ranks by candidates alone."""
     links = Listing(LINK, store, lambda key: [], tuple, lambda: 0)
-    links.rankings.walk_of = None  # type: ignore[assignment]  # nothing is walked
+    links.walk = None  # type: ignore[method-assign, assignment]  # nothing is walked
     return (await links.best(Parameters(limit=limit, prefix=prefix), NOON)).links
 
 
