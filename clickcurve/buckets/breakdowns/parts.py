@@ -17,16 +17,15 @@ from clickcurve.buckets.breakdowns.breakdown import (
     BoundedLadder,
     Breakdown,
     BreakdownDelta,
-    Tiers,
     ValueCounts,
     apply_breakdown,
     fold_breakdown,
-    halve_caps,
     landing,
+    merge_breakdowns,
     require_delta,
-    sum_of_counts,
     tier_due,
     trim,
+    trim_all,
 )
 from clickcurve.buckets.breakdowns.closed_part import closed_bytes, read_closed
 from clickcurve.buckets.breakdowns.open_part import (
@@ -40,10 +39,10 @@ from clickcurve.buckets.breakdowns.open_part import (
     require_whole,
 )
 from clickcurve.buckets.breakdowns.pieces import day_bytes, day_of, hour_bytes, hour_of, hour_with
-from clickcurve.buckets.breakdowns.visitors import NO_DAYS, NO_VISITORS, OpenDay
+from clickcurve.buckets.breakdowns.visitors import NO_DAY, NO_DAYS
 from clickcurve.buckets.breakdowns.vocabulary import VOCABULARY
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S
+from clickcurve.buckets.ladder import DAY_S, END_OF_TIME
 
 ROW_CAP = 256 * 1024  # bytes of both parts: beyond it the caps are halved. A page of SQLite is 4 kB, a batch 5 MB
 
@@ -212,32 +211,13 @@ def join_parts(ours: Parts, more: Parts, bounded: BoundedLadder) -> Parts:
     """Returns the sum of two breakdowns of one owner and link, of different hits, with the mark of `more`."""
     day = max(head_of(ours.open).fold_day, head_of(more.open).fold_day)
     row, other = (fold_breakdown(decode_parts(parts), day, bounded) for parts in (ours, more))
-    shift = max(row.shift, other.shift)
-    caps = bounded.caps_of(shift)
-    dimensions: dict[str, Tiers] = {}
-    for name in row.dimensions.keys() | other.dimensions.keys():
-        none: Tiers = ({},) * len(caps)
-        tiers = zip(row.dimensions.get(name, none), other.dimensions.get(name, none), caps, strict=True)
-        dimensions[name] = tuple(_joined_buckets(mine, theirs, cap) for mine, theirs, cap in tiers)
-    days = dict(row.days)
-    for day_start, (visitors, known) in other.days.items():
-        before = days.get(day_start, OpenDay(NO_VISITORS))
-        days[day_start] = OpenDay(before.visitors.union(visitors), before.known + known)
+    sums = merge_breakdowns((row, other), day, bounded)  # of different owners, and untrimmed
     closed = []
     for mine, theirs in zip(row.visitor_days, other.visitor_days, strict=True):
         starts = mine.keys() | theirs.keys()
         closed.append({at: mine.get(at, NO_DAYS).with_hits(theirs.get(at, NO_DAYS)) for at in starts})
-    first = min((each.first for each in (row, other) if each.first is not None), default=None)
-    erased_at = max(row.erased_at, other.erased_at)
-    return encode_parts(Breakdown(day, other.mark, erased_at, first, shift, dimensions, days, tuple(closed)), bounded)
-
-
-def _joined_buckets(
-    mine: Mapping[int, ValueCounts], theirs: Mapping[int, ValueCounts], cap: int
-) -> dict[int, ValueCounts]:
-    nothing = ValueCounts({})
-    starts = mine.keys() | theirs.keys()
-    return {at: trim(sum_of_counts(mine.get(at, nothing), theirs.get(at, nothing)), cap) for at in starts}
+    sums = sums._replace(mark=other.mark, visitor_days=tuple(closed))
+    return encode_parts(trim_all(sums, sums.shift, bounded), bounded)
 
 
 def _fitted(row: Breakdown, delta: BreakdownDelta, bounded: BoundedLadder) -> Parts:
@@ -245,7 +225,7 @@ def _fitted(row: Breakdown, delta: BreakdownDelta, bounded: BoundedLadder) -> Pa
     while (
         len(parts.open) + len(parts.closed) > ROW_CAP and delta.oldest() is not None and any(bounded.caps_of(row.shift))
     ):
-        row = halve_caps(row, bounded)
+        row = trim_all(row, row.shift + 1, bounded)
         parts = encode_parts(row, bounded)
     return parts
 
@@ -284,6 +264,7 @@ LandingHours = dict[int, dict[str, Mapping[str, int]]]  # start of a finest buck
 
 def _by_hour(delta: BreakdownDelta, bounded: BoundedLadder) -> tuple[LandingHours, int | None]:
     """Turns the delta around; returns also its earliest hour. Raises ValueError as `require_delta`."""
+    require_delta(delta)
     start_of = bounded.ladder.tiers[0].start
     more: LandingHours = {}
     of_hour: dict[str, Mapping[str, int]] = {}
@@ -291,15 +272,9 @@ def _by_hour(delta: BreakdownDelta, bounded: BoundedLadder) -> tuple[LandingHour
     for name, hours in delta.values.items():
         for t, values in hours.items():
             if t != last:
-                if t % HOUR_S or not 0 <= t < END_OF_TIME:
-                    require_delta(delta)
                 last, first = t, min(first, t)
                 of_hour = more.setdefault(start_of(t), {})
-            if not values or min(values.values()) < 1:
-                require_delta(delta)
             of_hour[name] = _sums(of_hour[name], values) if name in of_hour else values
-    if first == END_OF_TIME or delta.visitors or delta.known:
-        require_delta(delta)
     return more, None if first == END_OF_TIME else first
 
 
@@ -316,11 +291,9 @@ def _land_hours(hours: dict[int, bytes], more: LandingHours, cap: int) -> None:
 
 
 def _land_days(days: dict[int, bytes], delta: BreakdownDelta) -> None:
-    for start in delta.visitors.keys() | delta.known.keys():
-        members, known = delta.visitors.get(start, frozenset()), delta.known.get(start, 0)
-        if members or known:
-            before = day_of(days[start]) if start in days else OpenDay(NO_VISITORS)
-            days[start] = day_bytes(OpenDay(before.visitors.with_members(members), before.known + known))
+    for start, members, known in delta.days():
+        before = day_of(days[start]) if start in days else NO_DAY
+        days[start] = day_bytes(before.with_hits(members, known))
 
 
 def _first(first: int | None, more: int | None) -> int | None:
