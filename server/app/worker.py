@@ -139,7 +139,7 @@ class Worker:
         self.metrics = Metrics(
             self.name, self._samples(), data_folder.samples_folder(settings.data) if settings.workers > 1 else None
         )
-        self.corrections = Corrections.of(self.owner, store, self.attributes.bounded, clock.now)
+        self.corrections = Corrections(self.owner, store, self.attributes.bounded, clock.now)
         peers = self.peers if settings.workers > 1 else None
         counted = application.CountedHits(
             self.owner, store, clock.now, self.pending, self.attributes, peers, self.corrections
