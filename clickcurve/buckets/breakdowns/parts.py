@@ -31,12 +31,12 @@ from clickcurve.buckets.breakdowns.closed_part import closed_bytes, read_closed
 from clickcurve.buckets.breakdowns.open_part import (
     BreakdownHead,
     OpenPart,
-    head_of,
     open_bytes,
     open_bytes_beside,
     open_part,
     read_head,
     require_whole,
+    whole_head,
 )
 from clickcurve.buckets.breakdowns.pieces import day_bytes, day_of, hour_bytes, hour_of, hour_with
 from clickcurve.buckets.breakdowns.visitors import NO_DAY, NO_DAYS
@@ -49,16 +49,24 @@ ROW_CAP = 256 * 1024  # bytes of both parts: beyond it the caps are halved. A pa
 
 @dataclass(slots=True)
 class Parts:
-    """The bytes of a breakdown. closed: b"" while nothing is older than the hours. Each write of it writes `open`.
-
-    head, head_end: what `open` begins with and where that ends, if it was read or written just before: a flush asks
-    three times for it. None, 0: it was not.
-    """
+    """The bytes of a breakdown. closed: b"" while nothing is older than the hours. Each write of it writes `open`."""
 
     open: bytes
     closed: bytes
-    head: BreakdownHead | None = field(default=None, compare=False, repr=False)
-    head_end: int = field(default=0, compare=False, repr=False)
+    _head: BreakdownHead | None = field(default=None, compare=False, repr=False)
+    _head_end: int = field(default=0, compare=False, repr=False)  # 0: not known
+
+    @property
+    def head(self) -> BreakdownHead:
+        """What the open part begins with. Raises RowCorrupt; read once, since a flush asks for it several times."""
+        if self._head is None:
+            self._head, self._head_end = whole_head(self.open)
+        return self._head
+
+    def opened(self) -> OpenPart:
+        """Reads the open part. Raises RowCorrupt."""
+        head, end = (self.head, self._head_end) if self._head_end else whole_head(self.open)
+        return open_part(self.open, head, end)
 
 
 def joined_parts(parts: Parts) -> bytes:
@@ -69,18 +77,18 @@ def joined_parts(parts: Parts) -> bytes:
 @or_corrupt
 def separate_parts(data: bytes) -> Parts:
     """Takes joined parts apart; raises RowCorrupt if they do not belong together."""
-    head, head_end = read_head(data)
+    head, end = read_head(data)
     size = len(data) - head.closed_size
-    parts = Parts(data[:size], data[size:], head, head_end)
+    parts = Parts(data[:size], data[size:], head, end)
     require_whole(parts.open)
-    _require_belong(head, parts.closed)
+    _require_belong(parts)
     return parts
 
 
 @or_corrupt
 def head_of_joined(data: bytes) -> BreakdownHead:
     """Reads the head of joined parts, also where the closed one is damaged; raises RowCorrupt if the open one is."""
-    return head_of(data[: len(data) - read_head(data)[0].closed_size])
+    return whole_head(data[: len(data) - read_head(data)[0].closed_size])[0]
 
 
 def encode_parts(row: Breakdown, bounded: BoundedLadder) -> Parts:
@@ -116,27 +124,22 @@ def decode_parts(parts: Parts, only: Container[str] | None = None) -> Breakdown:
 
     only  the dimensions to read, for an answer about one of them: the others are skipped, at a third of the time.
     """
-    row = decode_open(parts.open, only, _head_read(parts))
-    _require_belong(parts.head or head_of(parts.open), parts.closed)
+    row = decode_open(parts, only)
+    _require_belong(parts)
     closed, visitor_days = read_closed(parts.closed, len(row.visitor_days) + 1, only)
     for name, tiers in row.dimensions.items():
         closed[name] = (tiers[0], *closed[name][1:]) if name in closed else tiers
     return row._replace(dimensions=closed, visitor_days=visitor_days)
 
 
-def decode_open(
-    data: bytes, only: Container[str] | None = None, head_read: tuple[BreakdownHead, int] | None = None
-) -> Breakdown:
-    """Reads a breakdown from its open part alone, for answers about hours that are kept; other tiers are empty.
-
-    head_read: as for `open_part`.
-    """
-    opened = open_part(data, head_read)
+def decode_open(parts: Parts, only: Container[str] | None = None) -> Breakdown:
+    """Reads a breakdown from its open part alone, for answers about hours that are kept; other tiers are empty."""
+    opened = parts.opened()
     head = opened.head
     hours, days = opened.all_pieces()
     finest: dict[str, dict[int, ValueCounts]] = {}
     for start, piece in hours.items():
-        for name, counts in hour_of(piece, data[0] & 15, only).items():
+        for name, counts in hour_of(piece, parts.open[0] & 15, only).items():
             finest.setdefault(name, {})[start] = counts
     none: tuple[dict[int, Any], ...] = ({},) * (head.tiers - 1)
     return Breakdown(
@@ -151,11 +154,8 @@ def decode_open(
     )
 
 
-def _head_read(parts: Parts) -> tuple[BreakdownHead, int] | None:
-    return (parts.head, parts.head_end) if parts.head and parts.head_end else None
-
-
-def _require_belong(head: BreakdownHead, closed: bytes) -> None:
+def _require_belong(parts: Parts) -> None:
+    head, closed = parts.head, parts.closed
     if head.closed_size != len(closed) or head.closed_checksum != zlib.crc32(closed):
         raise RowCorrupt(
             f"a closed part of {len(closed)} bytes does not belong to its open part: that of mark {head.mark}"
@@ -165,7 +165,7 @@ def _require_belong(head: BreakdownHead, closed: bytes) -> None:
 
 def parts_due(parts: Parts, bounded: BoundedLadder) -> int | None:
     """Returns the first fold day on which folding changes a bucket, read from the head only; None = never."""
-    head = parts.head or head_of(parts.open)
+    head = parts.head
     due_days = [] if head.closed_due is None else [head.closed_due]
     if head.open_since is not None and (due := bounded.ladder.folds_at(0, head.open_since * DAY_S)) is not None:
         due_days.append(due)
@@ -191,7 +191,7 @@ def apply_parts(
     more, first = _by_hour(delta, bounded)
     if stored is None:
         return _fitted(apply_breakdown(bounded.empty, delta, mark, fold_day, erased_at, bounded), delta, bounded)
-    opened = open_part(stored.open, _head_read(stored))
+    opened = stored.opened()
     head = opened.head
     if head.tiers != len(bounded.caps):
         raise RowCorrupt(f"a breakdown of {head.tiers} tiers does not fit a ladder of {len(bounded.caps)}")
@@ -209,7 +209,7 @@ def apply_parts(
 
 def join_parts(ours: Parts, more: Parts, bounded: BoundedLadder) -> Parts:
     """Returns the sum of two breakdowns of one owner and link, of different hits, with the mark of `more`."""
-    day = max(head_of(ours.open).fold_day, head_of(more.open).fold_day)
+    day = max(ours.head.fold_day, more.head.fold_day)
     row, other = (fold_breakdown(decode_parts(parts), day, bounded) for parts in (ours, more))
     sums = merge_breakdowns((row, other), day, bounded)  # of different owners, and untrimmed
     closed = []
