@@ -10,7 +10,6 @@ from typing import Protocol, TypeVar
 
 from clickcurve.buckets import codec
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder, BreakdownDelta
-from clickcurve.buckets.breakdowns.open_part import head_of
 from clickcurve.buckets.breakdowns.parts import (
     Parts,
     apply_parts,
@@ -138,7 +137,7 @@ class FlushedBreakdowns:
         return head_of_joined(data).mark
 
     def erased_at(self, row: Parts) -> int:
-        return head_of(row.open).erased_at
+        return row.head.erased_at
 
     def saved(
         self,

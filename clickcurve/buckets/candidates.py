@@ -196,12 +196,12 @@ class CutoffsByPrefix:
     def __init__(self, prefixes: Prefixes, read: Callable[[str], Cutoffs]) -> None:
         self._prefixes = prefixes
         self._read = read
-        self._last: tuple[tuple[str, ...], list[Cutoffs]] = (), []  # keys come in order: mostly of the same prefixes
+        self._last: tuple[list[str], list[Cutoffs]] = [], []  # keys come in order: mostly of the same prefixes
 
     def bounds_if_candidate(self, key: str, row: Row, ladder: Ladder) -> UpperBounds | None:
         """Returns the upper bounds of a row if it must be a candidate of any ranking, else None."""
         prefixes = self._prefixes.of(key)
-        if prefixes is not self._last[0]:
+        if prefixes != self._last[0]:
             self._last = prefixes, [self._read(prefix) for prefix in prefixes]
         for cutoffs in self._last[1]:
             if (bounds := cutoffs.bounds_if_candidate(key, row, ladder)) is not None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate, repeat
 from math import gcd
 from operator import floordiv, mul, sub
@@ -154,39 +154,30 @@ def decode(data: bytes, since: int = 0, bots: bool = True) -> Row:
     at or after `since` are left out, and so are all buckets of bots unless `bots`. Such a row may be folded and summed
     from `since` on, if `since` is the start of a bucket on the day it is folded to; nothing else holds of it.
     """
-    try:
-        head, at = _head(data)
-        first = head[2]
-        if first is not None:
-            return Row(*head, *_decode_cells(data, at, first, since, bots))
-        if at != len(data):
-            raise ValueError(f"{len(data) - at} bytes after the end")
-        empty = (NO_CELLS,) * (data[0] >> 4)
-        return Row(*head, empty, empty)
-    except _BAD_BYTES as error:
-        raise RowCorrupt(f"not a row: {error}") from error
+    return _decode(data, _read_cells, since, bots)
 
 
 def decode_lazily(data: bytes) -> Row:
     """Reads a row whose cells are read when they are asked for: for a flush, which asks for few. Raises as `decode`."""
+    return _decode(data, _stored_cells)
+
+
+def _decode(data: bytes, cells_of: Callable[[_StoredRow, _Section], Cells], since: int = 0, bots: bool = True) -> Row:
+    """Reads a row as `decode`, its cells by `cells_of`."""
     try:
         head, at = _head(data)
         first = head[2]
-        if first is None:
-            return decode(data)
-        sections, at = _directory(data, at, first)
-        columns, at = _with_columns(data, at, sections, sections)
-        row = _StoredRow(data, first, columns, at)
-        none = [NO_CELLS] * (data[0] >> 4)
-        people, bots = none, none[:]
-        for section in sections:
-            _, tier, n, start, unit, gap_width, _, begin, _, _, _ = section
-            if gap_width > 1 or start < 0 or start + n * 255 * unit >= END_OF_TIME:
-                _section_cells(columns, at + begin, section)  # raises what it raises
-            elif gap_width and 0 in columns[at + begin : at + begin + n - 1]:
-                raise ValueError("a gap of 0")
-            (bots if section.series else people)[tier] = StoredCells(row, section)
-        return Row(*head, tuple(people), tuple(bots))
+        people = [NO_CELLS] * (data[0] >> 4)
+        cells = people, people[:]
+        if first is not None:
+            sections, at = _directory(data, at, first)
+            wanted = _wanted(sections, since, bots) if since or not bots else sections
+            row = _StoredRow(data, first, *_with_columns(data, at, sections, wanted))
+            for section in wanted:
+                cells[section.series][section.tier] = cells_of(row, section)
+        elif at != len(data):
+            raise ValueError(f"{len(data) - at} bytes after the end")
+        return Row(*head, tuple(cells[0]), tuple(cells[1]))
     except _BAD_BYTES as error:
         raise RowCorrupt(f"not a row: {error}") from error
 
@@ -280,7 +271,7 @@ class StoredCells:
         return sum(column(columns, at + (n - 1) * gap_width + before * count_width, n - before, count_width))
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        return iter(_section_cells(self.row.columns, self.row.at + self._section.at, self._section))
+        return iter(_read_cells(self.row, self._section))
 
     def __getitem__(self, index: int) -> tuple[int, ...]:
         return tuple(self)[index]
@@ -291,20 +282,6 @@ class StoredCells:
         _, _, _, _, _, _, _, begin, end, entry_at, entry_end = self._section
         out += data[entry_at:entry_end]
         columns += source[at + begin : at + end]
-
-
-def _decode_cells(
-    data: bytes, at: int, first: int, since: int, bots: bool
-) -> tuple[tuple[Cells, ...], tuple[Cells, ...]]:
-    """Reads both series, from the directory at `at` and the columns after it."""
-    sections, at = _directory(data, at, first)
-    wanted = _wanted(sections, since, bots) if since or not bots else sections
-    columns, at = _with_columns(data, at, sections, wanted)
-    none = [NO_CELLS] * (data[0] >> 4)
-    cells = none, none[:]
-    for section in wanted:
-        cells[section.series][section.tier] = _section_cells(columns, at + section.at, section)
-    return tuple(cells[0]), tuple(cells[1])
 
 
 def _with_columns(data: bytes, at: int, sections: list[_Section], wanted: list[_Section]) -> tuple[bytes, int]:
@@ -376,8 +353,19 @@ def _inflated(packed: bytes, size: int, wanted: int) -> bytes:
     return columns
 
 
-def _section_cells(columns: bytes, at: int, section: _Section) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    n, start, unit, gap_width, count_width = section[2:7]
+def _stored_cells(row: _StoredRow, section: _Section) -> StoredCells:
+    """Returns a section's cells unread; raises what reading them raises."""
+    _, _, n, start, unit, gap_width, _, at, _, _, _ = section
+    if gap_width > 1 or start < 0 or start + n * 255 * unit >= END_OF_TIME:
+        _read_cells(row, section)
+    elif gap_width and 0 in row.columns[row.at + at : row.at + at + n - 1]:
+        raise ValueError("a gap of 0")
+    return StoredCells(row, section)
+
+
+def _read_cells(row: _StoredRow, section: _Section) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    _, _, n, start, unit, gap_width, count_width, at, _, _, _ = section
+    columns, at = row.columns, row.at + at
     if n == 1:
         starts: tuple[int, ...] = (start,)
     elif gap_width:

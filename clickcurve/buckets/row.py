@@ -107,30 +107,39 @@ class Delta(NamedTuple):
         return bool(self.people or self.bots or self.opening or self.erased or self.erased_bots)
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """Hits of an owner that may not be in its stored row yet.
+class AwaitsFlush:
+    """What an owner holds that may not be in its stored row yet.
 
-    flush returns the number of the flush that took them, None as long as none has, and `whose` the owner's number. They
-    are functions because between the moment they were looked up and the moment the row was read the hits may be taken,
-    and stored, and the owner may get another number by a claim. A mark from `others_from` on is of another process,
-    which has taken all that this one holds.
+    flush returns the number of the flush that took it, None as long as none has, and `whose` the owner's number. They
+    are functions because between the moment it was looked up and the moment the row was read it may be taken, and
+    stored, and the owner may get another number by a claim. A mark from `others_from` on is of another process, which
+    has taken all that this one holds.
     """
 
+    __slots__ = ()
     whose: Callable[[], int]
     flush: Callable[[], int | None]
-    delta: Delta
-    others_from: int = NO_MARK
+    others_from: int
 
     @property
     def owner(self) -> int:
         return self.whose()
 
     def is_missing(self, marks: Mapping[int, int]) -> bool:
-        """Returns whether the stored rows lack them. marks: of the rows by owner, read after they were looked up."""
+        """Returns whether the stored rows lack it. marks: of the rows by owner, read after it was looked up."""
         flush = self.flush()  # first: a flush is of the number that the owner has by then
         mark = marks.get(self.owner, 0)
         return mark < self.others_from and (flush is None or flush > mark)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending(AwaitsFlush):
+    """Hits of an owner that may not be in its stored row yet."""
+
+    whose: Callable[[], int]
+    flush: Callable[[], int | None]
+    delta: Delta
+    others_from: int = NO_MARK
 
 
 def add(row: Row, delta: Delta, ladder: Ladder) -> Row:

@@ -30,7 +30,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
 from clickcurve.buckets.breakdowns.check import common_span
 from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, Moved, without_called
 from clickcurve.buckets.breakdowns.few_hits import hide_few
-from clickcurve.buckets.breakdowns.open_part import BreakdownHead, head_of
+from clickcurve.buckets.breakdowns.open_part import BreakdownHead
 from clickcurve.buckets.breakdowns.parts import Parts, decode_open, decode_parts, separate_parts
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt
@@ -165,7 +165,7 @@ class BreakdownReader:
         for owner, parts, head in stored_parts.owners:
             if head.erased_at >= erased_at:
                 try:
-                    rows[owner] = decode_open(parts.open, only) if hours_only else decode_parts(parts, only)
+                    rows[owner] = decode_open(parts, only) if hours_only else decode_parts(parts, only)
                 except RowCorrupt as error:
                     raise _naming_breakdown(error, stored_parts.key, owner) from error
         deltas: dict[int, list[BreakdownDelta]] = {}
@@ -217,7 +217,7 @@ def _stored_breakdowns(link: StoredLink, key: str) -> _StoredBreakdowns:
     for row in link.rows:
         try:
             parts = separate_parts(row.data)
-            owners.append(_OwnerBreakdown(row.owner, parts, parts.head or head_of(parts.open)))
+            owners.append(_OwnerBreakdown(row.owner, parts, parts.head))
         except RowCorrupt as error:
             raise _naming_breakdown(error, key, row.owner) from error
     return _StoredBreakdowns(key, link.erased_at, owners, {each.owner: each.head.mark for each in owners})

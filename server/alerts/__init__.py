@@ -1,7 +1,6 @@
 """Alerts: what is watched, when it fires, and how that is said once.
 
-condition  when an alert fires, judged on bounds of totals: pure
-alert      the tables `[[alerts]]` of the settings file
+condition  when an alert fires, or would have fired, judged on bounds of totals: pure
 cause      the value that brought most of the hits that made an alert fire
 ledger     which alerts fire and what is still to be said, kept in the store
 message    what is said, as JSON and as text

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,6 +13,7 @@ from clickcurve.buckets.ladder import MINUTE_S
 from dashboard.page.audience.values import dimension_name, value_text
 from query.zones import iso
 from server.alerts.cause import AlertCause
+from server.alerts.mail import Mail
 from server.settings.alerts import Alert
 
 FIRED, OVER, TEST = "alert.fired", "alert.over", "alert.test"
@@ -62,6 +65,24 @@ class AlertMessage:
         if self.cause is not None:
             lines.insert(2, f"{self.alert.when}: {_cause_text(self.cause)}")
         return "\n".join(lines) + "\n"
+
+
+class Ways(NamedTuple):
+    """The ways on which messages are sent. Both raise NotDelivered.
+
+    post: takes an address, the key to sign with, the message's id and its JSON.
+    """
+
+    post: Callable[[str, bytes, str, bytes], Awaitable[None]]
+    mail: Callable[[Mail], Awaitable[None]]
+
+    async def send(self, message: AlertMessage, way: str) -> None:
+        """Sends a message by one of the ways of its alert."""
+        alert = message.alert
+        if way == "url":
+            await self.post(alert.url, alert.secret, message.id, message.body())
+        else:
+            await self.mail(Mail(message.id, alert.mail, message.subject_line(), message.text(), message.at))
 
 
 def _bounds_text(at_least: int, at_most: int) -> str:

@@ -18,7 +18,6 @@ from query.queries import Queries
 from query.zones import UTC_ZONE, WEEK
 from server.alerts.ledger import ChangedElsewhere, Ledger, Noted
 from server.alerts.mail import Mail
-from server.alerts.watch import Mailer
 
 SOURCE = "weekly-report"
 SENT_AT_S = 6 * HOUR_S  # after Monday's midnight, UTC
@@ -39,7 +38,7 @@ class WeeklyReport:
     queries: Queries
     why: Callable[[Subject, bytes], Awaitable[WhyAnswer]] | None
     ledger: Ledger
-    mails: Mailer
+    mail: Callable[[Mail], Awaitable[None]]
     clock: Callable[[], float]
 
     async def visit(self) -> None:
@@ -51,7 +50,7 @@ class WeeklyReport:
             if entry.noted.at >= week:
                 return
             if entry.noted.at:
-                await self.mails.send(await self._report(week))
+                await self.mail(await self._report(week))
             await self.ledger.write(SOURCE, entry, Noted(at=week))
         except ChangedElsewhere:
             return  # another process has sent it meanwhile, too

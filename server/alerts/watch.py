@@ -12,7 +12,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ranges import Span
@@ -20,8 +19,7 @@ from query.queries import Queries
 from server.alerts.cause import AlertCause, CauseFinder
 from server.alerts.condition import Counted, is_met
 from server.alerts.ledger import ChangedElsewhere, Ledger, LedgerEntry, Noted
-from server.alerts.mail import Mail
-from server.alerts.message import FIRED, OVER, AlertMessage, span_end
+from server.alerts.message import FIRED, OVER, AlertMessage, Ways, span_end
 from server.alerts.webhook import NotDelivered
 from server.logs import log
 from server.settings.alerts import Alert
@@ -32,14 +30,6 @@ GIVE_UP_S = 3 * 86_400
 SKEW_S = 600  # by which clocks of servers may differ and make no change of an alert that is none
 AT_ONCE = 10  # alerts that are judged side by side
 _NOTHING = Span(0, 0, 0)
-
-
-class Webhook(Protocol):
-    async def send(self, url: str, key: bytes, message_id: str, body: bytes) -> None: ...
-
-
-class Mailer(Protocol):
-    async def send(self, mail: Mail) -> None: ...
 
 
 @dataclass(slots=True)
@@ -61,8 +51,7 @@ class AlertWatch:
     alerts: Sequence[Alert]
     queries: Queries
     ledger: Ledger
-    webhooks: Webhook
-    mails: Mailer
+    ways: Ways
     causes: CauseFinder | None
     clock: Callable[[], float]
     new_id: Callable[[], str]
@@ -165,7 +154,7 @@ class AlertWatch:
                 continue
             try:
                 if way in alert.ways and not retry.arrived:  # the settings may have changed since
-                    await self._send(alert, way, message)
+                    await self.ways.send(message, way)
                     retry.arrived = True
                     self.messages["delivered"] += 1
             except NotDelivered as error:
@@ -173,12 +162,6 @@ class AlertWatch:
                     continue
             entry = await self.ledger.note_sent(alert.source, entry, way)
             del self._retries[f"{noted.id} {way}"]
-
-    async def _send(self, alert: Alert, way: str, message: AlertMessage) -> None:
-        if way == "url":
-            await self.webhooks.send(alert.url, alert.secret, message.id, message.body())
-        else:
-            await self.mails.send(Mail(message.id, alert.mail, message.subject_line(), message.text(), message.at))
 
     def _gives_up(self, alert: Alert, way: str, noted: Noted, retry: _Retry, error: ClickcurveError) -> bool:
         """Notes a failure; returns whether it was the last one."""

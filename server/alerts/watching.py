@@ -12,6 +12,7 @@ from server import clock
 from server.alerts.cause import CauseFinder
 from server.alerts.ledger import Ledger
 from server.alerts.mail import MailServer
+from server.alerts.message import Ways
 from server.alerts.report import WeeklyReport
 from server.alerts.watch import AlertWatch
 from server.alerts.webhook import Webhooks, webhook_client
@@ -24,8 +25,9 @@ def new_message_id() -> str:
     return f"msg_{secrets.token_hex(12)}"
 
 
-def mail_server(settings: Settings) -> MailServer:
-    return MailServer(settings.smtp, settings.mail_from, settings.smtp_password)
+def ways_of(settings: Settings) -> Ways:
+    mails = MailServer(settings.smtp, settings.mail_from, settings.smtp_password)
+    return Ways(Webhooks(webhook_client, clock.now).send, mails.send)
 
 
 def make_watch(
@@ -37,11 +39,10 @@ def make_watch(
     """
     changes = None if breakdowns is None else ChangeQueries(queries, breakdowns)
     causes = None if changes is None or breakdowns is None else CauseFinder(changes, breakdowns, settings.page_least)
-    ledger, mails = Ledger(store), mail_server(settings)
-    webhooks = Webhooks(webhook_client, clock.now)
-    watch = AlertWatch(settings.alerts, queries, ledger, webhooks, mails, causes, clock.now, new_message_id)
+    ledger, ways = Ledger(store), ways_of(settings)
+    watch = AlertWatch(settings.alerts, queries, ledger, ways, causes, clock.now, new_message_id)
     why = None if changes is None else changes.why
-    return watch, WeeklyReport(settings.weekly_report, queries, why, ledger, mails, clock.now)
+    return watch, WeeklyReport(settings.weekly_report, queries, why, ledger, ways.mail, clock.now)
 
 
 def samples_of_alerts(watch: AlertWatch) -> Iterator[Sample]:

@@ -160,7 +160,7 @@ class Worker:
         self.metrics = Metrics(
             self.name, [self._samples], data_folder.samples_folder(settings.data) if settings.workers > 1 else None
         )
-        self.corrections = Corrections.of(self.owner, store, self.attributes.bounded, clock.now)
+        self.corrections = Corrections(self.owner, store, self.attributes.bounded, clock.now)
         self.queries = self._queries()
         self.breakdowns = self._breakdowns()
         self.named_breakdowns = self._breakdowns(settings.page_least)

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
+import msgspec
 
+from clickcurve.answers import PointAnswer
 from clickcurve.keys import group_of, link_of
 from server import clock
-from server.alerts.hindsight import Hindsight, KeptBucket
-from server.alerts.mail import Mail
+from server.alerts.condition import Hindsight
 from server.alerts.message import TEST, AlertMessage, span_end
-from server.alerts.watching import mail_server, new_message_id
-from server.alerts.webhook import NotDelivered, Webhooks, webhook_client
+from server.alerts.watching import new_message_id, ways_of
+from server.alerts.webhook import NotDelivered
 from server.cli.client.api import NamedServer, group_path, link_path
 from server.cli.client.draw import range_text
 from server.cli.main import FAILED, USAGE, Failed
@@ -87,9 +88,9 @@ def _tried(server: NamedServer, alert: Alert, last: str) -> dict[str, Any]:
     asked = server.ask(_path_of(alert, "total"), {"last": last})
     since = max(0, asked["from"] - 2 * alert.condition.length_s)
     curve = server.ask(_path_of(alert, "curve"), {"from": since, "to": asked["to"], "step": "native"})
-    buckets = [KeptBucket(point["start"], point["end"], point["count"]) for point in curve["points"]]
+    points = msgspec.convert(curve["points"], list[PointAnswer])
     until = min(asked["to"], span_end(int(clock.now())))
-    periods = Hindsight(alert.condition, buckets, curve["first_hit"]).periods(asked["from"], until)
+    periods = Hindsight(alert.condition, points, curve["first_hit"]).periods(asked["from"], until)
     return {
         "alert": alert.name,
         "of": alert.subject,
@@ -123,18 +124,14 @@ def _tried_lines(tried: dict[str, Any]) -> Iterator[str]:
 
 
 async def _tested(settings: Settings, alerts: list[Alert]) -> list[dict[str, object]]:
-    webhooks, mails = Webhooks(webhook_client, clock.now), mail_server(settings)
+    ways = ways_of(settings)
     sent: list[dict[str, object]] = []
     for alert in alerts:
         message = AlertMessage(new_message_id(), TEST, int(clock.now()), alert, ())
         for way in alert.ways:
             reason = None
             try:
-                if way == "url":
-                    await webhooks.send(alert.url, alert.secret, message.id, message.body())
-                else:
-                    text = message.text()
-                    await mails.send(Mail(message.id, alert.mail, message.subject_line(), text, message.at))
+                await ways.send(message, way)
             except NotDelivered as error:
                 reason = error.detail
             sent.append({"alert": alert.name, "way": way, "sent": reason is None, "reason": reason, "id": message.id})

@@ -7,7 +7,7 @@ unit asked for, an entry has the kept width, and an `end` that says so: nothing 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
@@ -18,14 +18,24 @@ from clickcurve.routes import RawPathRoute, json_answer, key_of_path
 from query.breakdowns.queries import BreakdownQueries
 from query.parameters import MAX_TOP, Parameters, Window, moment
 from query.queries import Queries
-from query.steps import STEPS
-from query.zones import UTC_ZONE, Unit
+from query.steps import STEPS, Step
+from query.zones import UTC_ZONE
 from server.compat.forms import Form, read_form
 
 _STEPS = {"minute": "1m", "hour": "1h", "day": "1d", "week": "1w", "month": "1mo"}
 _USUAL_SIZE = 50
 _FACETS = {"referrers": "ref", "countries": "country", "devices": "device"}
 _DIRECT = "direct"  # Bitly's word for a click without a referrer
+
+
+class _Asked(NamedTuple):
+    """How many units are asked for, below 0 for all; their range and step; and how an answer says so."""
+
+    units: int
+    start: int
+    end: int
+    step: Step
+    part: dict[str, Any]
 
 
 def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None, hosts: Hosts = HOSTS_IGNORED) -> APIRouter:
@@ -55,50 +65,43 @@ def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None, hosts: H
                 f"there is no facet {facet!r}; known: {facets}", field="facet", value=facet, rule=facets
             )
         form = await read_form(request)
-        units, unit, at = _asked_units(form, queries.now())
-        parameters = Parameters(
-            start=0 if units < 0 else unit.back(at, units - 1, UTC_ZONE),
-            end=unit.after(at, UTC_ZONE),
-            limit=form.number("size", _USUAL_SIZE, 1, MAX_TOP),
-        )
+        asked = _asked_in(form, queries.now())
+        most = form.number("size", _USUAL_SIZE, 1, MAX_TOP)
+        parameters = Parameters(start=asked.start, end=asked.end, limit=most)
         listed = await breakdowns.values_in(link_key(link_of_path(request)), _FACETS[facet], parameters)
         none = _DIRECT if facet == "referrers" else ""
         metrics = [{"value": each.value or none, "clicks": each.at_least} for each in listed.values]
-        return json_answer({**_asked_part(form, units, at), "facet": facet, "metrics": metrics})
+        return json_answer({**asked.part, "facet": facet, "metrics": metrics})
 
     return router
 
 
 async def _clicks(queries: Queries, key: str, form: Form) -> dict[str, Any]:
     """Returns the clicks of each unit, the last one first."""
-    units, unit, at = _asked_units(form, queries.now())
-    step = STEPS[_STEPS[form.get("unit", "day")]]
-    start = 0 if units < 0 else unit.back(at, units - 1, UTC_ZONE)
-    curve = await queries.curve_in(link_key(key), Window(start, unit.after(at, UTC_ZONE), step, UTC_ZONE))
+    asked = _asked_in(form, queries.now())
+    curve = await queries.curve_in(link_key(key), Window(asked.start, asked.end, asked.step, UTC_ZONE))
     entries = []
     for point, end, count, wide in zip(
         curve.grid.edges, curve.grid.edges[1:], curve.counts, curve.grid.wide, strict=False
     ):
-        if units > 0 or (curve.first is not None and end > curve.first):
+        if asked.units > 0 or (curve.first is not None and end > curve.first):
             entry: dict[str, Any] = {"clicks": count, "date": _bitly_time(point)}
             entries.append({**entry, "end": _bitly_time(end)} if wide else entry)
-    return {**_asked_part(form, units, at), "link_clicks": entries[::-1]}
+    return {**asked.part, "link_clicks": entries[::-1]}
 
 
-def _asked_units(form: Form, now: int) -> tuple[int, Unit, int]:
-    """Returns how many units, below 0 for all; the unit; and the moment that the last of them holds."""
+def _asked_in(form: Form, now: int) -> _Asked:
     name = form.get("unit", "day")
     if name not in _STEPS:
         raise ParameterInvalid(f"unit {name!r} is not known", field="unit", value=name, rule=", ".join(_STEPS))
-    unit = STEPS[_STEPS[name]].unit
+    step = STEPS[_STEPS[name]]
+    unit = step.unit
     assert unit is not None
     units = -1 if form.get("units", "-1") == "-1" else form.number("units", -1, 1, 100_000)
     at = moment("unit_reference", form.get("unit_reference"), UTC_ZONE) if form.get("unit_reference") else now
-    return units, unit, at
-
-
-def _asked_part(form: Form, units: int, at: int) -> dict[str, Any]:
-    return {"units": units, "unit": form.get("unit", "day"), "unit_reference": _bitly_time(at)}
+    start = 0 if units < 0 else unit.back(at, units - 1, UTC_ZONE)
+    part = {"units": units, "unit": name, "unit_reference": _bitly_time(at)}
+    return _Asked(units, start, unit.after(at, UTC_ZONE), step, part)
 
 
 def _bitly_time(t: int) -> str:

@@ -23,10 +23,14 @@ class SentHits:
     body: bytes
 
     @property
-    def receipt(self) -> dict[str, Any]:
-        """The receipt, where the answer is one."""
-        receipt: dict[str, Any] = msgspec.json.decode(self.body)
-        return receipt
+    def is_receipt(self) -> bool:
+        return self.status in (200, 422)
+
+    def refused(self) -> tuple[int, str]:
+        """Returns how many hits were refused, by the receipt, and why the first one was."""
+        receipt = msgspec.json.decode(self.body)
+        reasons = [str(item["reason"]) for item in receipt["items"] if item["status"] == "refused"]
+        return len(reasons) + int(receipt.get("items_omitted", 0)), reasons[0] if reasons else "refused"
 
     def passed_on(self) -> Response:
         """Returns the answer as it is, where it is no receipt."""
@@ -35,7 +39,7 @@ class SentHits:
 
     def first_reason(self) -> str:
         """Returns why nothing or not all of it counted."""
-        receipt = self.receipt
+        receipt = msgspec.json.decode(self.body)
         items = receipt.get("items", [])
         return str(items[0]["reason"] if items else receipt.get("detail", ""))
 

@@ -21,7 +21,7 @@ from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported, shown
 from clickcurve.budget import Cost, spend
 from clickcurve.routes import json_answer
-from server.compat.hit_sender import HitSender, SentHits
+from server.compat.hit_sender import HitSender
 
 PATH = "/v1/metrics"
 METRIC = "clicks"
@@ -121,25 +121,15 @@ def otlp_routes(sender: HitSender) -> APIRouter:
         # Each hit has an id, so an export that is sent again after a piece was not taken counts once.
         for at in range(0, len(export.hits), PIECE_HITS):
             sent = await sender.send(export.hits[at : at + PIECE_HITS])
-            if sent.status not in (200, 422):
+            if not sent.is_receipt:
                 return sent.passed_on()
-            _add_refusals(export, sent)
-        return _otlp_answer(export)
+            points, reason = sent.refused()
+            if points:
+                export.reject(reason, points)
+        partial = {"rejectedDataPoints": export.rejected, "errorMessage": export.first_reason}
+        return json_answer({"partialSuccess": partial} if export.rejected else {})
 
     return router
-
-
-def _add_refusals(export: _Read, sent: SentHits) -> None:
-    for item in sent.receipt["items"]:
-        if item["status"] == "refused":
-            export.reject(str(item["reason"]))
-    if omitted := int(sent.receipt.get("items_omitted", 0)):
-        export.reject("refused", omitted)
-
-
-def _otlp_answer(export: _Read) -> Response:
-    partial = {"rejectedDataPoints": export.rejected, "errorMessage": export.first_reason}
-    return json_answer({"partialSuccess": partial} if export.rejected else {})
 
 
 async def _read_export(body: bytes) -> _Read:

@@ -82,11 +82,10 @@ class StatsdReceiver(asyncio.DatagramProtocol):
         except ClickcurveError as error:
             self._lose(hits, error.detail)
             return
-        if sent.status not in (200, 422):
+        if not sent.is_receipt:
             self._lose(hits, sent.first_reason())
             return
-        refused = sum(item["status"] == "refused" for item in sent.receipt["items"])
-        self.lines["refused"] += refused + int(sent.receipt.get("items_omitted", 0))
+        self.lines["refused"] += sent.refused()[0]
 
     def _lose(self, hits: list[dict[str, Any]], reason: str) -> None:
         self.lines["lost"] += len(hits)

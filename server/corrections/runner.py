@@ -36,8 +36,10 @@ Erase = Callable[[Sequence[str], Sequence[str]], Awaitable[None]]  # stored keys
 class Corrections:
     """The rules as a worker knows them. `refresh` follows the store, and carries out what is not yet."""
 
-    def __init__(self, owner: Owner, corrector: Corrector, store: Store) -> None:
-        self._owner, self.corrector, self._store = owner, corrector, store
+    def __init__(self, owner: Owner, store: Store, bounded: BoundedLadder, clock: Callable[[], float]) -> None:
+        """Makes those of a worker with this owner; parameters as of `Corrector`."""
+        self._owner, self._store = owner, store
+        self.corrector = Corrector(owner, store, bounded, clock)
         self.book = DisavowBook(store)
         self._erasures = ErasureBook(store)
         self.rules: list[NotedRule] = []
@@ -47,11 +49,6 @@ class Corrections:
         self._carried_out: dict[str, tuple[str | None, list[int]]] = {}  # for whom a rule of one row was, by its id
         self._is_silent = False
         self._refreshing = asyncio.Lock()
-
-    @classmethod
-    def of(cls, owner: Owner, store: Store, bounded: BoundedLadder, clock: Callable[[], float]) -> Corrections:
-        """Makes those of a worker with this owner; parameters as of `Corrector`."""
-        return cls(owner, Corrector(owner, store, bounded, clock), store)
 
     def is_corrected(self, stored: str) -> bool:
         """Tells whether hits of the row of a stored key may be called bots."""
@@ -185,22 +182,23 @@ class Corrections:
             walked = Walked(noted.undo, noted.again, tuple(waiting), moved=moved)
         elif walked.ended and walked.waiting and set(walked.waiting) != set(waiting):
             walked = Walked(again=noted.again, waiting=tuple(waiting))  # once more, with what these have flushed since
+        so_far = walked
+
+        def counted(key: str, link: CalledLink) -> Correction:
+            nonlocal so_far
+            correction = make(key, link)
+            so_far = _with_link(so_far, rule, link, correction, is_called=True)
+            return correction
+
         until = clock.monotonic() + PIECES_S
-        while not walked.ended and clock.monotonic() < until:
-            keys, after = await self._links_after(rule, walked.after)
-            sums = _Sums(rule, walked)
-
-            def counted(key: str, link: CalledLink, sums: _Sums = sums) -> Correction:
-                correction = make(key, link)
-                sums.add(link, correction, is_called=True)
-                return correction
-
+        while not so_far.ended and clock.monotonic() < until:
+            keys, after = await self._links_after(rule, so_far.after)
             left_out = await self.corrector.carry_out_many(keys, counted)
             for key, error in left_out.items():
                 self._note_failure(rule, f"{shown(link_of(key))}: {error.detail}")
-            walked = sums.walked(after, len(keys), len(left_out))
-            await in_thread("noting links", self.book.note_walked, rule, walked)
-        return walked
+            so_far = _with_piece(so_far, after, len(keys), len(left_out))
+            await in_thread("noting links", self.book.note_walked, rule, so_far)
+        return so_far
 
     async def dry_run(self, rule: DisavowRule) -> Walked:
         """Returns what a rule of many links would do. Raises ParameterInvalid where they are too many for an answer."""
@@ -211,7 +209,7 @@ class Corrections:
                 limit = f"a dry run of at most {DRY_RUN_LINKS:,} links"
                 raise ParameterInvalid(detail, field="prefix", value=rule.prefix, rule=limit)
             keys, after = await self._links_after(rule, walked.after)
-            sums, left_out = _Sums(rule, walked), 0
+            left_out = 0
             for key in keys:
                 try:
                     link = await self.corrector.read_divided(key)
@@ -219,8 +217,9 @@ class Corrections:
                     left_out += 1
                     continue
                 if link is not None:
-                    sums.add(link, await in_thread("reading a link", _call, rule, link), is_called=False)
-            walked = sums.walked(after, len(keys), left_out)
+                    made = await in_thread("reading a link", _call, rule, link)
+                    walked = _with_link(walked, rule, link, made, is_called=False)
+            walked = _with_piece(walked, after, len(keys), left_out)
         return walked
 
     async def _links_after(self, rule: DisavowRule, after: str | None) -> tuple[list[str], str | None]:
@@ -232,36 +231,28 @@ class Corrections:
         return keys, page[-1][0] if len(page) == LINKS_PER_PIECE else None
 
 
-class _Sums:
-    """What is answered of a rule of many links: sums over those before, and those of one piece."""
+def _with_link(walked: Walked, rule: DisavowRule, link: CalledLink, made: Correction, is_called: bool) -> Walked:
+    """Adds a link to what is answered of a rule, with the correction made of it.
 
-    def __init__(self, rule: DisavowRule, before: Walked) -> None:
-        self._rule, self._before = rule, before
-        self._moved, self._at_least, self._at_most = before.moved, before.at_least, before.at_most
+    is_called: it is carried out, not only asked for.
+    """
+    before = called_hits(link, rule)
+    if walked.undo:
+        return replace(walked, moved=max(0, walked.moved - before))
+    called = made.at_least if is_called else 0
+    return replace(
+        walked,
+        moved=walked.moved + before + called,
+        at_least=walked.at_least + made.at_least - called,
+        at_most=walked.at_most + made.at_most - called,
+    )
 
-    def add(self, link: CalledLink, correction: Correction, is_called: bool) -> None:
-        """Adds a link, with the correction that was made of it. is_called: it is carried out, not only asked for."""
-        before = called_hits(link, self._rule)
-        if self._before.undo:
-            self._moved = max(0, self._moved - before)
-            return
-        called = correction.at_least if is_called else 0
-        self._moved += before + called
-        self._at_least += correction.at_least - called
-        self._at_most += correction.at_most - called
 
-    def walked(self, after: str | None, links: int, left_out: int) -> Walked:
-        """Returns how far the rule has come after a piece of so many links."""
-        return replace(
-            self._before,
-            after=after,
-            ended=after is None,
-            links=self._before.links + links,
-            left_out=self._before.left_out + left_out,
-            moved=self._moved,
-            at_least=self._at_least,
-            at_most=self._at_most,
-        )
+def _with_piece(walked: Walked, after: str | None, links: int, left_out: int) -> Walked:
+    """Adds a piece of so many links, the last of which is `after`; None: there are no more."""
+    return replace(
+        walked, after=after, ended=after is None, links=walked.links + links, left_out=walked.left_out + left_out
+    )
 
 
 def _call(rule: DisavowRule, link: CalledLink) -> Correction:

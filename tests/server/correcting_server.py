@@ -39,7 +39,7 @@ class CorrectingServer:
         self.owner = OwnerProcess(
             self._folder, self.store, lambda: float(self.now), alone=False, disk=TrackedDisk(), erased_words=known
         ).owner
-        self.corrections = Corrections.of(self.owner, self.store, BREAKDOWN, lambda: self.now)
+        self.corrections = Corrections(self.owner, self.store, BREAKDOWN, lambda: self.now)
         self.erasing = Erasing(
             self.owner,
             self.store,

@@ -46,7 +46,7 @@ class Told:
         self.servers = [self.server(node) for node in self.nodes.nodes]
 
     def server(self, node: OwnerProcess) -> Corrections:
-        return Corrections.of(node.owner, self.nodes.store, BREAKDOWN, lambda: self.nodes.now)
+        return Corrections(node.owner, self.nodes.store, BREAKDOWN, lambda: self.nodes.now)
 
     async def hit(self, node: int, link: str, ref: str, many: int, ago_s: int = 0) -> None:
         now = self.nodes.now

@@ -84,7 +84,7 @@ class Process:
             alone=False,
             bounded=self.bounded,
         )
-        self.corrections = Corrections.of(self.owner, self.store, self.bounded, machine.clock)
+        self.corrections = Corrections(self.owner, self.store, self.bounded, machine.clock)
         self.corrections_begun = 0
         self._note_corrections()
         self.reader = Reader(self.store.rows, self.owner.pending, self.owner.revisit, self.store.ladder)

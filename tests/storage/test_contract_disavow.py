@@ -159,7 +159,7 @@ def test_a_rule_of_many_links_goes_through_every_store(
         for link, count in links.items():
             await send(node, link, "spam.example", count)
             await send(node, link, "fine.example", 1, days_ago=40)
-        server = Corrections.of(node.owner, store, BREAKDOWN, lambda: NOW)
+        server = Corrections(node.owner, store, BREAKDOWN, lambda: NOW)
         for prefix in ("acme/", ""):
             rule = replace(SPAM, stored=ALL_LINKS, prefix=prefix)
             server.book.add(rule)

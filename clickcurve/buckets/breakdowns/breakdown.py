@@ -23,16 +23,16 @@ The laws, each with a property test:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nsmallest
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.kept_time import KeptTime
-from clickcurve.buckets.breakdowns.visitors import NO_VISITORS, OpenDay, VisitorDays
+from clickcurve.buckets.breakdowns.visitors import NO_DAY, OpenDay, VisitorDays
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S, Ladder
-from clickcurve.buckets.row import NO_MARK
+from clickcurve.buckets.row import NO_MARK, AwaitsFlush
 
 NOT_GIVEN = ""
 CUT_OFF, CUT_SLACK = "\0other", "\0slack"  # no value has a zero byte
@@ -138,10 +138,17 @@ class BreakdownDelta:
         times += [min(days) for days in (self.visitors, self.known) if days]
         return min(times, default=None)
 
+    def days(self) -> Iterator[tuple[int, Set[int], int]]:
+        """Yields the start of each day of which it has visitors, these, and their hits."""
+        for day in self.visitors.keys() | self.known.keys():
+            members, known = self.visitors.get(day, frozenset()), self.known.get(day, 0)
+            if members or known:
+                yield day, members, known
+
 
 @dataclass(frozen=True)
-class PendingBreakdown:
-    """What an owner's hits said that may not be in its stored breakdown yet; other fields as in `row.Pending`.
+class PendingBreakdown(AwaitsFlush):
+    """What an owner's hits said that may not be in its stored breakdown yet.
 
     make: makes the delta of a copy of what the owner holds, so that this may be done in a thread.
     """
@@ -154,16 +161,6 @@ class PendingBreakdown:
     @cached_property
     def delta(self) -> BreakdownDelta:
         return self.make()
-
-    @property
-    def owner(self) -> int:
-        return self.whose()
-
-    def is_missing(self, marks: Mapping[int, int]) -> bool:
-        """Returns whether the stored breakdowns lack it. marks: of these by owner, read after it was looked up."""
-        flush = self.flush()  # as `row.Pending`
-        mark = marks.get(self.owner, 0)
-        return mark < self.others_from and (flush is None or flush > mark)
 
 
 def landing(values: Mapping[str, int]) -> ValueCounts:
@@ -267,15 +264,11 @@ def _with_values(
 def _with_visitors(
     days: Mapping[int, OpenDay], delta: BreakdownDelta, fold_day: int, ladder: Ladder
 ) -> Mapping[int, OpenDay]:
-    if not delta.visitors and not delta.known:
-        return days
-    days = dict(days)
-    for day in delta.visitors.keys() | delta.known.keys():
-        members, known = delta.visitors.get(day, frozenset()), delta.known.get(day, 0)
-        if (members or known) and not ladder.tier_of(day, fold_day):
-            before = days.get(day, OpenDay(NO_VISITORS))
-            days[day] = OpenDay(before.visitors.with_members(members), before.known + known)
-    return days
+    joined = dict(days)
+    for day, members, known in delta.days():
+        if not ladder.tier_of(day, fold_day):
+            joined[day] = joined.get(day, NO_DAY).with_hits(members, known)
+    return joined
 
 
 def _add_days(tier: dict[int, VisitorDays], start: int, more: VisitorDays) -> None:
@@ -388,16 +381,16 @@ def apply_breakdown(
     return land(row, [delta], fold_day, bounded)._replace(mark=mark)
 
 
-def halve_caps(row: Breakdown, bounded: BoundedLadder) -> Breakdown:
-    """Returns the breakdown with its caps halved once more, and every bucket trimmed to them."""
-    caps = bounded.caps_of(row.shift + 1)
+def trim_all(row: Breakdown, shift: int, bounded: BoundedLadder) -> Breakdown:
+    """Returns the breakdown with its caps halved so often, and every bucket trimmed to them."""
+    caps = bounded.caps_of(shift)
     dimensions = {
         name: tuple(
             {start: trim(bucket, cap) for start, bucket in tier.items()} for tier, cap in zip(tiers, caps, strict=True)
         )
         for name, tiers in row.dimensions.items()
     }
-    return row._replace(shift=row.shift + 1, dimensions=dimensions)
+    return row._replace(shift=shift, dimensions=dimensions)
 
 
 def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, bounded: BoundedLadder) -> Breakdown:
@@ -417,9 +410,8 @@ def merge_breakdowns(rows: Iterable[Breakdown], fold_day: int, bounded: BoundedL
             for mine, theirs in zip(ours, tiers, strict=True):
                 for start, bucket in theirs.items():
                     mine[start] = sum_of_counts(mine[start], bucket) if start in mine else bucket
-        for day_start, (visitors, known) in row.days.items():
-            before = days.get(day_start, OpenDay(NO_VISITORS))
-            days[day_start] = OpenDay(before.visitors.union(visitors), before.known + known)
+        for day_start, visitors in row.days.items():
+            days[day_start] = days.get(day_start, NO_DAY).union(visitors)
         for sums, numbers in zip(closed, row.visitor_days, strict=True):
             for start, number in numbers.items():
                 sums[start] = sums[start].with_owner(number) if start in sums else number

@@ -119,10 +119,10 @@ def _put_pieces(out: bytearray, pieces: Mapping[int, bytes], unit: int, since: i
 
 
 @or_corrupt
-def head_of(data: bytes) -> BreakdownHead:
-    """Reads the head of an open part; raises RowCorrupt as `open_part`."""
+def whole_head(data: bytes) -> tuple[BreakdownHead, int]:
+    """Reads the head of an open part, and where it ends; raises RowCorrupt as `open_part`, by the checksum, too."""
     require_whole(data)
-    return read_head(data)[0]
+    return read_head(data)
 
 
 class OpenPart(NamedTuple):
@@ -143,15 +143,8 @@ class OpenPart(NamedTuple):
 
 
 @or_corrupt
-def open_part(data: bytes, head_read: tuple[BreakdownHead, int] | None = None) -> OpenPart:
-    """Reads an open part: its head and its newest pieces. Raises RowCorrupt for anything else.
-
-    head_read: what `read_head` gave for these bytes, which `require_whole` has allowed.
-    """
-    if head_read is None:
-        require_whole(data)
-        head_read = read_head(data)
-    head, at = head_read
+def open_part(data: bytes, head: BreakdownHead, at: int) -> OpenPart:
+    """Reads an open part after its head, which ends at `at`: its newest pieces. Raises RowCorrupt for anything else."""
     flags, end = data[1], len(data) - 4
     older = Block(False, b"")
     if flags & _OLDER:

@@ -17,49 +17,56 @@ from clickcurve.buckets.breakdowns.breakdown import (
     BoundedLadder,
     Breakdown,
     BreakdownDelta,
-    Tiers,
     ValueCounts,
     apply_breakdown,
     fold_breakdown,
-    halve_caps,
     landing,
+    merge_breakdowns,
     require_delta,
-    sum_of_counts,
     tier_due,
     trim,
+    trim_all,
 )
 from clickcurve.buckets.breakdowns.closed_part import closed_bytes, read_closed
 from clickcurve.buckets.breakdowns.open_part import (
     BreakdownHead,
     OpenPart,
-    head_of,
     open_bytes,
     open_bytes_beside,
     open_part,
     read_head,
     require_whole,
+    whole_head,
 )
 from clickcurve.buckets.breakdowns.pieces import day_bytes, day_of, hour_bytes, hour_of, hour_with
-from clickcurve.buckets.breakdowns.visitors import NO_DAYS, NO_VISITORS, OpenDay
+from clickcurve.buckets.breakdowns.visitors import NO_DAY, NO_DAYS
 from clickcurve.buckets.breakdowns.vocabulary import VOCABULARY
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S
+from clickcurve.buckets.ladder import DAY_S, END_OF_TIME
 
 ROW_CAP = 256 * 1024  # bytes of both parts: beyond it the caps are halved. A page of SQLite is 4 kB, a batch 5 MB
 
 
 @dataclass(slots=True)
 class Parts:
-    """The bytes of a breakdown. closed: b"" while nothing is older than the hours. Each write of it writes `open`.
-
-    head, head_end: what `open` begins with and where that ends, if it was read or written just before: a flush asks
-    three times for it. None, 0: it was not.
-    """
+    """The bytes of a breakdown. closed: b"" while nothing is older than the hours. Each write of it writes `open`."""
 
     open: bytes
     closed: bytes
-    head: BreakdownHead | None = field(default=None, compare=False, repr=False)
-    head_end: int = field(default=0, compare=False, repr=False)
+    _head: BreakdownHead | None = field(default=None, compare=False, repr=False)
+    _head_end: int = field(default=0, compare=False, repr=False)  # 0: not known
+
+    @property
+    def head(self) -> BreakdownHead:
+        """What the open part begins with. Raises RowCorrupt; read once, since a flush asks for it several times."""
+        if self._head is None:
+            self._head, self._head_end = whole_head(self.open)
+        return self._head
+
+    def opened(self) -> OpenPart:
+        """Reads the open part. Raises RowCorrupt."""
+        head, end = (self.head, self._head_end) if self._head_end else whole_head(self.open)
+        return open_part(self.open, head, end)
 
 
 def joined_parts(parts: Parts) -> bytes:
@@ -70,18 +77,18 @@ def joined_parts(parts: Parts) -> bytes:
 @or_corrupt
 def separate_parts(data: bytes) -> Parts:
     """Takes joined parts apart; raises RowCorrupt if they do not belong together."""
-    head, head_end = read_head(data)
+    head, end = read_head(data)
     size = len(data) - head.closed_size
-    parts = Parts(data[:size], data[size:], head, head_end)
+    parts = Parts(data[:size], data[size:], head, end)
     require_whole(parts.open)
-    _require_belong(head, parts.closed)
+    _require_belong(parts)
     return parts
 
 
 @or_corrupt
 def head_of_joined(data: bytes) -> BreakdownHead:
     """Reads the head of joined parts, also where the closed one is damaged; raises RowCorrupt if the open one is."""
-    return head_of(data[: len(data) - read_head(data)[0].closed_size])
+    return whole_head(data[: len(data) - read_head(data)[0].closed_size])[0]
 
 
 def encode_parts(row: Breakdown, bounded: BoundedLadder) -> Parts:
@@ -117,27 +124,22 @@ def decode_parts(parts: Parts, only: Container[str] | None = None) -> Breakdown:
 
     only  the dimensions to read, for an answer about one of them: the others are skipped, at a third of the time.
     """
-    row = decode_open(parts.open, only, _head_read(parts))
-    _require_belong(parts.head or head_of(parts.open), parts.closed)
+    row = decode_open(parts, only)
+    _require_belong(parts)
     closed, visitor_days = read_closed(parts.closed, len(row.visitor_days) + 1, only)
     for name, tiers in row.dimensions.items():
         closed[name] = (tiers[0], *closed[name][1:]) if name in closed else tiers
     return row._replace(dimensions=closed, visitor_days=visitor_days)
 
 
-def decode_open(
-    data: bytes, only: Container[str] | None = None, head_read: tuple[BreakdownHead, int] | None = None
-) -> Breakdown:
-    """Reads a breakdown from its open part alone, for answers about hours that are kept; other tiers are empty.
-
-    head_read: as for `open_part`.
-    """
-    opened = open_part(data, head_read)
+def decode_open(parts: Parts, only: Container[str] | None = None) -> Breakdown:
+    """Reads a breakdown from its open part alone, for answers about hours that are kept; other tiers are empty."""
+    opened = parts.opened()
     head = opened.head
     hours, days = opened.all_pieces()
     finest: dict[str, dict[int, ValueCounts]] = {}
     for start, piece in hours.items():
-        for name, counts in hour_of(piece, data[0] & 15, only).items():
+        for name, counts in hour_of(piece, parts.open[0] & 15, only).items():
             finest.setdefault(name, {})[start] = counts
     none: tuple[dict[int, Any], ...] = ({},) * (head.tiers - 1)
     return Breakdown(
@@ -152,11 +154,8 @@ def decode_open(
     )
 
 
-def _head_read(parts: Parts) -> tuple[BreakdownHead, int] | None:
-    return (parts.head, parts.head_end) if parts.head and parts.head_end else None
-
-
-def _require_belong(head: BreakdownHead, closed: bytes) -> None:
+def _require_belong(parts: Parts) -> None:
+    head, closed = parts.head, parts.closed
     if head.closed_size != len(closed) or head.closed_checksum != zlib.crc32(closed):
         raise RowCorrupt(
             f"a closed part of {len(closed)} bytes does not belong to its open part: that of mark {head.mark}"
@@ -166,7 +165,7 @@ def _require_belong(head: BreakdownHead, closed: bytes) -> None:
 
 def parts_due(parts: Parts, bounded: BoundedLadder) -> int | None:
     """Returns the first fold day on which folding changes a bucket, read from the head only; None = never."""
-    head = parts.head or head_of(parts.open)
+    head = parts.head
     due_days = [] if head.closed_due is None else [head.closed_due]
     if head.open_since is not None and (due := bounded.ladder.folds_at(0, head.open_since * DAY_S)) is not None:
         due_days.append(due)
@@ -192,7 +191,7 @@ def apply_parts(
     more, first = _by_hour(delta, bounded)
     if stored is None:
         return _fitted(apply_breakdown(bounded.empty, delta, mark, fold_day, erased_at, bounded), delta, bounded)
-    opened = open_part(stored.open, _head_read(stored))
+    opened = stored.opened()
     head = opened.head
     if head.tiers != len(bounded.caps):
         raise RowCorrupt(f"a breakdown of {head.tiers} tiers does not fit a ladder of {len(bounded.caps)}")
@@ -210,34 +209,15 @@ def apply_parts(
 
 def join_parts(ours: Parts, more: Parts, bounded: BoundedLadder) -> Parts:
     """Returns the sum of two breakdowns of one owner and link, of different hits, with the mark of `more`."""
-    day = max(head_of(ours.open).fold_day, head_of(more.open).fold_day)
+    day = max(ours.head.fold_day, more.head.fold_day)
     row, other = (fold_breakdown(decode_parts(parts), day, bounded) for parts in (ours, more))
-    shift = max(row.shift, other.shift)
-    caps = bounded.caps_of(shift)
-    dimensions: dict[str, Tiers] = {}
-    for name in row.dimensions.keys() | other.dimensions.keys():
-        none: Tiers = ({},) * len(caps)
-        tiers = zip(row.dimensions.get(name, none), other.dimensions.get(name, none), caps, strict=True)
-        dimensions[name] = tuple(_joined_buckets(mine, theirs, cap) for mine, theirs, cap in tiers)
-    days = dict(row.days)
-    for day_start, (visitors, known) in other.days.items():
-        before = days.get(day_start, OpenDay(NO_VISITORS))
-        days[day_start] = OpenDay(before.visitors.union(visitors), before.known + known)
+    sums = merge_breakdowns((row, other), day, bounded)  # of different owners, and untrimmed
     closed = []
     for mine, theirs in zip(row.visitor_days, other.visitor_days, strict=True):
         starts = mine.keys() | theirs.keys()
         closed.append({at: mine.get(at, NO_DAYS).with_hits(theirs.get(at, NO_DAYS)) for at in starts})
-    first = min((each.first for each in (row, other) if each.first is not None), default=None)
-    erased_at = max(row.erased_at, other.erased_at)
-    return encode_parts(Breakdown(day, other.mark, erased_at, first, shift, dimensions, days, tuple(closed)), bounded)
-
-
-def _joined_buckets(
-    mine: Mapping[int, ValueCounts], theirs: Mapping[int, ValueCounts], cap: int
-) -> dict[int, ValueCounts]:
-    nothing = ValueCounts({})
-    starts = mine.keys() | theirs.keys()
-    return {at: trim(sum_of_counts(mine.get(at, nothing), theirs.get(at, nothing)), cap) for at in starts}
+    sums = sums._replace(mark=other.mark, visitor_days=tuple(closed))
+    return encode_parts(trim_all(sums, sums.shift, bounded), bounded)
 
 
 def _fitted(row: Breakdown, delta: BreakdownDelta, bounded: BoundedLadder) -> Parts:
@@ -245,7 +225,7 @@ def _fitted(row: Breakdown, delta: BreakdownDelta, bounded: BoundedLadder) -> Pa
     while (
         len(parts.open) + len(parts.closed) > ROW_CAP and delta.oldest() is not None and any(bounded.caps_of(row.shift))
     ):
-        row = halve_caps(row, bounded)
+        row = trim_all(row, row.shift + 1, bounded)
         parts = encode_parts(row, bounded)
     return parts
 
@@ -284,6 +264,7 @@ LandingHours = dict[int, dict[str, Mapping[str, int]]]  # start of a finest buck
 
 def _by_hour(delta: BreakdownDelta, bounded: BoundedLadder) -> tuple[LandingHours, int | None]:
     """Turns the delta around; returns also its earliest hour. Raises ValueError as `require_delta`."""
+    require_delta(delta)
     start_of = bounded.ladder.tiers[0].start
     more: LandingHours = {}
     of_hour: dict[str, Mapping[str, int]] = {}
@@ -291,15 +272,9 @@ def _by_hour(delta: BreakdownDelta, bounded: BoundedLadder) -> tuple[LandingHour
     for name, hours in delta.values.items():
         for t, values in hours.items():
             if t != last:
-                if t % HOUR_S or not 0 <= t < END_OF_TIME:
-                    require_delta(delta)
                 last, first = t, min(first, t)
                 of_hour = more.setdefault(start_of(t), {})
-            if not values or min(values.values()) < 1:
-                require_delta(delta)
             of_hour[name] = _sums(of_hour[name], values) if name in of_hour else values
-    if first == END_OF_TIME or delta.visitors or delta.known:
-        require_delta(delta)
     return more, None if first == END_OF_TIME else first
 
 
@@ -316,11 +291,9 @@ def _land_hours(hours: dict[int, bytes], more: LandingHours, cap: int) -> None:
 
 
 def _land_days(days: dict[int, bytes], delta: BreakdownDelta) -> None:
-    for start in delta.visitors.keys() | delta.known.keys():
-        members, known = delta.visitors.get(start, frozenset()), delta.known.get(start, 0)
-        if members or known:
-            before = day_of(days[start]) if start in days else OpenDay(NO_VISITORS)
-            days[start] = day_bytes(OpenDay(before.visitors.with_members(members), before.known + known))
+    for start, members, known in delta.days():
+        before = day_of(days[start]) if start in days else NO_DAY
+        days[start] = day_bytes(before.with_hits(members, known))
 
 
 def _first(first: int | None, more: int | None) -> int | None:

@@ -80,8 +80,16 @@ NO_VISITORS = VisitorSet(frozenset())
 class OpenDay(NamedTuple):
     """Visitors of a UTC day whose hours are kept. known: the hits of these visitors."""
 
-    visitors: VisitorSet
+    visitors: VisitorSet = NO_VISITORS
     known: int = 0
+
+    def with_hits(self, members: Set[int], known: int) -> OpenDay:
+        """Returns the day with more hits of these visitors."""
+        return OpenDay(self.visitors.with_members(members), self.known + known)
+
+    def union(self, other: OpenDay) -> OpenDay:
+        """Returns the day with the visitors of both, who may be the same, and their hits."""
+        return OpenDay(self.visitors.union(other.visitors), self.known + other.known)
 
     def as_days(self) -> VisitorDays:
         """Returns the day's number, with what the set makes certain: more than the number alone."""
@@ -145,6 +153,7 @@ class VisitorDays(NamedTuple):
         return None if self.size is None else min(max(self.size, self.at_least), self.at_most)
 
 
+NO_DAY = OpenDay()
 NO_DAYS = VisitorDays.of_owner(0)
 
 

@@ -7,21 +7,20 @@ from dataclasses import dataclass, replace
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import Ladder, fold_day
-from clickcurve.budget import KEYS, POINTS, ROWS, spend
+from clickcurve.budget import POINTS, spend
 from clickcurve.keys import ALL_LINKS, group_key, link_key
 from clickcurve.times import require_in_range
 from query.breakdowns.queries import BreakdownQueries
 from query.curve import Curve
 from query.grid import Grid, fitting_step
-from query.parameters import BY_KEY, MAX_TOP, Parameters, Window
+from query.parameters import MAX_TOP, Parameters, Window
 from query.queries import Queries
 from query.steps import STEPS, Step
 from query.zones import Zone
 from server.compat.graphite.names import CLICKS, GROUPS, NAME_RULE, TOTAL, NodePattern, node_name, node_text, nodes_of
+from server.compat.links import greatest_links, matching_keys
 
 MOST_SERIES = 200  # of one pattern; each is a row to read
-MOST_KEYS = 10_000  # that are looked at for a pattern
-LEAST_RANKED = 100  # rows that a ranking reads at least
 _OF_GRID = 10  # times as much work to find where a point lies as to make it
 _STORED_OF = {CLICKS: link_key, GROUPS: group_key}
 
@@ -163,26 +162,14 @@ class SeriesReader:
         """Returns the n links with the most hits; None for a path that does not mean all links."""
         if path != f"{CLICKS}.*":
             return None
-        n = min(n, MAX_TOP)
-        await spend(ROWS, max(LEAST_RANKED, n))
-        ranking = await self._queries.top(Parameters(start=span.start, end=span.end, limit=n))
-        return await self._counts([(f"{CLICKS}.{node_name(key)}", link_key(key)) for key, _ in ranking.links], span)
+        links = await greatest_links(self._queries, span.start, span.end, min(n, MAX_TOP))
+        return await self._counts([(f"{CLICKS}.{node_name(key)}", link_key(key)) for key, _ in links], span)
 
     async def keys(self, kind: str, pattern: NodePattern, most: int) -> tuple[list[str], bool]:
         """Returns the first links or groups that a node means, in their order, and whether there may be more."""
         if pattern.is_plain:
             return [node_text(pattern.text)], False
-        matching: list[str] = []
-        after: str | None = None
-        for _ in range(MOST_KEYS // MAX_TOP):
-            asked = Parameters(sort=BY_KEY, prefix=pattern.prefix, after=after, limit=MAX_TOP)
-            await spend(KEYS, MAX_TOP)
-            page = await self._queries.key_page(asked, of_groups=kind == GROUPS)
-            matching += [key for key, _ in page.links if await pattern.matches(key)]
-            after = page.after
-            if after is None or len(matching) > most:
-                break
-        return matching[:most], after is not None or len(matching) > most
+        return await matching_keys(self._queries, pattern.matches, most, pattern.prefix, kind == GROUPS)
 
     async def _window(self, span: AskedSpan, coarser: Ladder | None = None) -> Window:
         """Returns the range with the finest step that all of it has, in this ladder too, and that fits.

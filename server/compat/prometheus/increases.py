@@ -19,24 +19,23 @@ from typing import NamedTuple
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import MINUTE_S, Ladder, fold_day
-from clickcurve.budget import KEYS, POINTS, ROWS, spend
+from clickcurve.budget import POINTS, spend
 from clickcurve.keys import ALL_LINKS, link_key
 from query.breakdowns.queries import BreakdownQueries
 from query.grid import Grid
-from query.parameters import BY_KEY, MAX_TOP, Parameters, Window
+from query.parameters import MAX_TOP, Window
 from query.queries import Queries
 from query.steps import STEPS
 from query.zones import UTC_ZONE, iso
 from server.compat.expressions import Expression, literals_of
+from server.compat.links import MOST_LOOKED_AT, greatest_links, matching_keys
 from server.compat.prometheus.promql import Increase, Matcher, NotUnderstood, SumBy, TopK, Vector
 
 KEY = "key"
 MOST_LINKS = 1_000  # that one expression may read
 MOST_WITH_BREAKDOWNS = 200  # links whose breakdowns one may read
-MOST_LOOKED_AT = 10_000  # links whose keys are compared
 MOST_MOMENTS = 11_000  # as Prometheus has it
 MOST_SAMPLES = 500_000
-LEAST_RANKED = 100  # rows that a ranking reads at least
 _GATHERING = 3  # times as much work as making a point
 
 
@@ -148,7 +147,9 @@ class Increases:
     async def _greatest(self, vector: TopK) -> list[LabelledSamples]:
         of = vector.of.of if isinstance(vector.of, SumBy) and vector.of.labels == (KEY,) else vector.of
         if isinstance(of, Increase) and not of.matchers and len(self._moments) == 1:
-            return await self._ranked_links(of.over_s, vector.k)
+            end = self._moments.end
+            greatest = await greatest_links(self._queries, max(0, end - of.over_s), end, vector.k)
+            return [LabelledSamples({KEY: key}, {0: count}) for key, count in greatest]
         candidates = await self.series(vector.of)
         kept = [LabelledSamples(one.labels) for one in candidates]
         for at in range(len(self._moments)):
@@ -159,13 +160,6 @@ class Increases:
         if len(self._moments) == 1:
             kept.sort(key=lambda one: -one.samples.get(0, -1))
         return [one for one in kept if one.samples]
-
-    async def _ranked_links(self, over_s: int, k: int) -> list[LabelledSamples]:
-        """Returns the links with the most hits of all, without reading each of them."""
-        end = self._moments.end
-        await spend(ROWS, max(LEAST_RANKED, k))
-        top = await self._queries.top(Parameters(start=max(0, end - over_s), end=end, limit=k))
-        return [LabelledSamples({KEY: key}, {0: count}) for key, count in top.links]
 
     # --- what a selector means ----------------------------------------------------------------------------------------
     async def _selected(
@@ -247,28 +241,18 @@ class Increases:
             self.warnings.append(warning)
 
     # --- which links --------------------------------------------------------------------------------------------------
-    async def keys(self, matchers: Iterable[Matcher], most: int = MOST_LINKS) -> list[str]:
+    async def keys(self, matchers: Sequence[Matcher], most: int = MOST_LINKS) -> list[str]:
         """Returns the links that matchers select, in the order of their keys.
 
         Raises ParameterInvalid for too many, RequestTooCostly.
         """
-        wanted = _Selector(matchers, KEY)
-        await wanted.compile()
+        wanted = await _Selector.compiled(matchers, KEY)
         if wanted.named is not None:
-            return self._few([key for key in sorted(wanted.named) if key and await wanted.selects(key)], most)
-        keys: list[str] = []
-        after: str | None = None
-        for _ in range(MOST_LOOKED_AT // MAX_TOP):
-            await spend(KEYS, MAX_TOP)
-            page = await self._queries.key_page(Parameters(sort=BY_KEY, after=after, limit=MAX_TOP))
-            keys += [key for key, _ in page.links if await wanted.selects(key)]
-            after = page.after
-            if after is None or len(keys) > most:
-                break
-        return self._few(keys, most, are_all=after is None)
-
-    def _few(self, keys: list[str], most: int, are_all: bool = True) -> list[str]:
-        if not are_all or len(keys) > most:
+            keys = [key for key in sorted(wanted.named) if key and await wanted.selects(key)]
+            more = len(keys) > most
+        else:
+            keys, more = await matching_keys(self._queries, wanted.selects, most)
+        if more:
             raise ParameterInvalid(
                 f"this selects from more links than can be read at once ({most:,} of {MOST_LOOKED_AT:,} looked at): "
                 "name keys, add all up with sum(...), or ask topk(...) at one moment",
@@ -277,38 +261,33 @@ class Increases:
             )
         return keys
 
-    async def selector(self, matchers: Iterable[Matcher], label: str) -> Callable[[str], Awaitable[bool]]:
+    async def selector(self, matchers: Sequence[Matcher], label: str) -> Callable[[str], Awaitable[bool]]:
         """Returns what tells whether a value of this label is selected. Raises ParameterInvalid, RequestTooCostly."""
-        wanted = _Selector(matchers, label)
-        await wanted.compile()
-        return wanted.selects
+        return (await _Selector.compiled(matchers, label)).selects
 
 
 class _Selector:
     """What the matchers of one label select. named: the only texts that they can select; None if that may be any."""
 
-    def __init__(self, matchers: Iterable[Matcher], label: str) -> None:
+    def __init__(self) -> None:
         self.named: frozenset[str] | None = None
         self._texts: list[tuple[frozenset[str], bool]] = []  # with whether a text must be one of them, or must not
         self._expressions: list[tuple[Expression, bool]] = []
-        self._uncompiled: list[tuple[str, bool]] = []
-        for matcher in matchers:
-            if matcher.label != label:
-                continue
+
+    @classmethod
+    async def compiled(cls, matchers: Sequence[Matcher], label: str) -> _Selector:
+        """Reads the matchers of a label. Raises ParameterInvalid, RequestTooCostly."""
+        wanted = cls()
+        for matcher in reversed([each for each in matchers if each.label == label]):
             is_wanted = not matcher.sign.startswith("!")
             texts = literals_of(matcher.text) if matcher.sign.endswith("~") else [matcher.text]
             if texts is None:
-                self._uncompiled.append((matcher.text, is_wanted))
+                wanted._expressions.append((await Expression.compiled("query", matcher.text), is_wanted))
                 continue
-            self._texts.append((frozenset(texts), is_wanted))
-            if is_wanted and self.named is None:
-                self.named = self._texts[-1][0]
-
-    async def compile(self) -> None:
-        """Compiles what are regular expressions. Raises ParameterInvalid, RequestTooCostly."""
-        while self._uncompiled:
-            text, is_wanted = self._uncompiled.pop()
-            self._expressions.append((await Expression.compiled("query", text), is_wanted))
+            wanted._texts.append((frozenset(texts), is_wanted))
+            if is_wanted:
+                wanted.named = wanted._texts[-1][0]
+        return wanted
 
     async def selects(self, text: str) -> bool:
         """Returns whether all matchers select this text."""

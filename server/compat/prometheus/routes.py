@@ -166,9 +166,9 @@ async def _series_of(sources: Sources, form: Form, name: str) -> Answer:
     pickers = _Pickers(sources, form)
     series: list[dict[str, str]] = []
     for matchers in await pickers.selectors():
-        label = pickers.dimension_of(matchers)
+        label = pickers.wanted.dimension_of(matchers)
         if label is None:
-            keys = await pickers.keys(matchers)
+            keys = await pickers.wanted.keys(matchers)
             await spend(NAMES, len(keys))
             series += [{KEY: key} for key in keys]
             continue
@@ -203,7 +203,7 @@ async def _keys(sources: Sources, form: Form) -> tuple[list[str], list[str]]:
         page = await sources.queries.key_page(Parameters(sort="key", limit=min(pickers.most, MAX_TOP)))
         more = ["there are more keys: name them, or select some with =~"] if page.after is not None else []
         return [key for key, _ in page.links], more
-    keys = sorted({key for matchers in selectors for key in await pickers.keys(matchers)})
+    keys = sorted({key for matchers in selectors for key in await pickers.wanted.keys(matchers)})
     return keys[: pickers.most], ["there are more keys"] if len(keys) > pickers.most else []
 
 
@@ -214,7 +214,7 @@ class _Pickers:
         now = sources.queries.now()
         self._sources = sources
         self._form = form
-        self._wanted = Increases(sources, Moments(now, now, 1), now)
+        self.wanted = Increases(sources, Moments(now, now, 1), now)
         self.most = form.number("limit", MOST_LINKS, 0, 1_000_000) or MOST_LINKS
         self.warnings: list[str] = []
 
@@ -222,23 +222,17 @@ class _Pickers:
         """Returns what each `match[]` says, nothing where there is none; raises NotUnderstood."""
         selectors = await _selectors_in(self._form)
         for matchers in selectors:
-            self._wanted.dimension_of(matchers)
+            self.wanted.dimension_of(matchers)
         return selectors or [()]
-
-    def dimension_of(self, matchers: Sequence[Matcher]) -> str | None:
-        return self._wanted.dimension_of(matchers)
-
-    async def keys(self, matchers: Sequence[Matcher]) -> list[str]:
-        return await self._wanted.keys(matchers)
 
     async def values(self, matchers: Sequence[Matcher], label: str) -> list[tuple[str, str]]:
         """Returns links, "" for all together, with the values that their hits gave, greatest first."""
-        self._wanted.dimension_of(matchers, [label])
+        self.wanted.dimension_of(matchers, [label])
         breakdowns, dimension = self._sources.breakdowns, self._sources.dimensions()[label]
         assert breakdowns is not None
         of_all = all(each.label != KEY for each in matchers)
-        keys = [""] if of_all else await self._wanted.keys(matchers, MOST_WITH_BREAKDOWNS)
-        is_wanted = await self._wanted.selector(matchers, label)
+        keys = [""] if of_all else await self.wanted.keys(matchers, MOST_WITH_BREAKDOWNS)
+        is_wanted = await self.wanted.selector(matchers, label)
         values: list[tuple[str, str]] = []
         for key in keys:
             stored = link_key(key) if key else ALL_LINKS

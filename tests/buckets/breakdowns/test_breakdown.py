@@ -14,10 +14,10 @@ from clickcurve.buckets.breakdowns.breakdown import (
     ValueCounts,
     apply_breakdown,
     fold_breakdown,
-    halve_caps,
     land,
     merge_breakdowns,
     trim,
+    trim_all,
 )
 from clickcurve.buckets.breakdowns.check import check_against_counts, check_breakdown, common_span
 from clickcurve.buckets.breakdowns.visitors import VisitorDays
@@ -133,7 +133,7 @@ def test_a_ladder_that_a_breakdown_cannot_have_is_refused(ladder: str, caps: tup
 # --- erasures, merges, caps -----------------------------------------------------------------------------------------
 def test_an_erasure_starts_again_empty_and_keeps_the_fold_day() -> None:
     row = apply_breakdown(BREAKDOWN.empty, said_at(NOON, {"a": 1}), 1, TODAY, 0, BREAKDOWN)
-    row = apply_breakdown(halve_caps(row, BREAKDOWN), said_at(NOON, {"b": 1}), 2, TODAY - 1, 77, BREAKDOWN)
+    row = apply_breakdown(trim_all(row, row.shift + 1, BREAKDOWN), said_at(NOON, {"b": 1}), 2, TODAY - 1, 77, BREAKDOWN)
     assert row == Breakdown(TODAY, 2, 77, NOON, 0, {"ref": ({NOON: ValueCounts({"b": 1})}, {}, {}, {})}, {}, ({},) * 3)
     assert (
         apply_breakdown(row, said_at(NOON, {"c": 1}), 3, TODAY, 77, BREAKDOWN).dimensions["ref"][0][NOON].recorded()
@@ -151,7 +151,7 @@ def test_a_merge_of_none_is_empty_and_of_one_is_the_row_without_its_mark() -> No
 @given(saids())
 def test_halved_caps_hold_at_once_and_for_good(history: tuple[list[Said], list[int]]) -> None:
     found, days = history
-    row = halve_caps(lived_breakdown(flushes_of(found, days), NARROW), NARROW)
+    row = trim_all(lived_breakdown(flushes_of(found, days), NARROW), 1, NARROW)
     assert check_breakdown(row, NARROW) == []
     assert NARROW.caps_of(row.shift) == (1, 1, 1, 1)
     later = fold_breakdown(row, row.fold_day + 33, NARROW)

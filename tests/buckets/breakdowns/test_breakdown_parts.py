@@ -20,7 +20,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
     merge_breakdowns,
 )
 from clickcurve.buckets.breakdowns.check import check_breakdown
-from clickcurve.buckets.breakdowns.open_part import BreakdownHead, head_of, open_bytes, open_part
+from clickcurve.buckets.breakdowns.open_part import BreakdownHead, open_bytes
 from clickcurve.buckets.breakdowns.parts import (
     ROW_CAP,
     Parts,
@@ -63,7 +63,7 @@ def test_what_is_encoded_decodes_to_the_same_breakdown(history: History, bounded
         assert encode_parts(decode_parts(parts), bounded) == parts
         assert separate_parts(joined_parts(parts)) == parts
         assert parts_due(parts, bounded) == laws.breakdown_due(row, bounded)
-        head = head_of(parts.open)
+        head = parts.head
         assert (head.mark, head.fold_day, head.first) == (row.mark, row.fold_day, row.first)
         row = fold_breakdown(row, row.fold_day + 20, bounded)
 
@@ -250,12 +250,12 @@ def test_a_breakdown_of_another_ladder_is_not_applied_to() -> None:
 def test_a_flush_of_the_newest_hour_leaves_the_older_block_as_it_is() -> None:
     hours = [(hits_of(ago, 30, 3, ago), TODAY) for ago in (30, 9, 2, 1)]
     parts = encode_parts(lived_breakdown(hours, BREAKDOWN), BREAKDOWN)
-    older = open_part(parts.open).older
+    older = parts.opened().older
     assert older.deflated
     again = apply_parts(parts, delta_of_said(hits_of(1, 4, 2, seed=9)), 9, TODAY, 0, BREAKDOWN)
-    assert open_part(again.open).older == older
+    assert again.opened().older == older
     next_hour = apply_parts(again, delta_of_said(hits_of(0, 4, 2, seed=9)), 10, TODAY, 0, BREAKDOWN)
-    assert open_part(next_hour.open).older != older
+    assert next_hour.opened().older != older
 
 
 # --- reading in part ------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_some_dimensions_are_read_as_all_are(history: History, bounded: BoundedL
     wanted = {name: tiers for name, tiers in row.dimensions.items() if name in only}
     assert decode_parts(parts, only) == row._replace(dimensions=wanted)
     hours = {name: (tiers[0], *({},) * (len(tiers) - 1)) for name, tiers in wanted.items() if tiers[0]}
-    assert decode_open(parts.open, only) == row._replace(dimensions=hours, visitor_days=bounded.empty.visitor_days)
+    assert decode_open(parts, only) == row._replace(dimensions=hours, visitor_days=bounded.empty.visitor_days)
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def test_above_the_row_cap_the_caps_are_halved_for_good() -> None:
         parts = apply_parts(parts, delta, mark, TODAY, 0, BREAKDOWN)
         assert len(parts.open) + len(parts.closed) <= ROW_CAP
     row = decode_parts(parts)
-    assert row.shift == head_of(parts.open).shift > 1
+    assert row.shift == parts.head.shift > 1
     assert check_breakdown(row, BREAKDOWN) == []
     for name in deltas[0].values:
         sent = sum(sum(values.values()) for delta in deltas for values in delta.values[name].values())
@@ -379,7 +379,7 @@ def test_bytes_with_a_true_checksum_that_are_no_breakdown_are_refused(
     hours: dict[int, bytes], days: dict[int, bytes], said: str
 ) -> None:
     with pytest.raises(RowCorrupt, match=said):
-        decode_open(open_bytes(HEAD, hours, days))
+        decode_open(Parts(open_bytes(HEAD, hours, days), b""))
 
 
 def test_what_inflates_to_much_is_refused() -> None:
@@ -390,4 +390,4 @@ def test_what_inflates_to_much_is_refused() -> None:
     head[1] |= 1
     body = bytes(head) + bomb
     with pytest.raises(RowCorrupt, match="not one deflated body"):
-        decode_open(body + zlib.crc32(body).to_bytes(4, "little"))
+        decode_open(Parts(body + zlib.crc32(body).to_bytes(4, "little"), b""))

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from clickcurve.buckets.breakdowns.open_part import head_of
 from clickcurve.buckets.breakdowns.parts import Parts, decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
@@ -118,7 +117,7 @@ def test_the_daily_pass_folds_breakdowns_with_the_mark_of_their_counts(tmp_path:
             parts = node.breakdown(link)
             counts = store.load_own(node.owner.status.owner, [link])[link].data
             assert counts is not None
-            head = head_of(parts.open)
+            head = parts.head
             assert (head.mark, head.fold_day) == (decode(counts).mark, day)
         assert node.words("a") == before
         assert node.owner.due(day, None, 10) == []

@@ -8,11 +8,10 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickcurve.answers import CurveAnswer
+from clickcurve.answers import CurveAnswer, PointAnswer
 from clickcurve.buckets.ranges import Span
 from clickcurve.keys import link_subject
-from server.alerts.condition import Counted, is_met
-from server.alerts.hindsight import Hindsight, KeptBucket
+from server.alerts.condition import Counted, Hindsight, is_met
 from server.settings.alerts import parse_condition
 from tests.query.queried_nodes import QueriedNodes
 
@@ -34,8 +33,7 @@ def hindsight_of(nodes: QueriedNodes, when: str, since: int) -> Hindsight:
     asked = f"from={start}&to={END}&step=native".encode()
     curve = asyncio.run(nodes.queries.curve(link_subject("k"), asked))
     assert isinstance(curve, CurveAnswer)
-    buckets = [KeptBucket(point.start, point.end, point.count) for point in curve.points]
-    return Hindsight(condition, buckets, curve.first_hit)
+    return Hindsight(condition, curve.points, curve.first_hit)
 
 
 def in_truth(nodes: QueriedNodes, when: str, end: int) -> bool | None:
@@ -105,15 +103,15 @@ def test_a_bucket_that_is_too_wide_is_said_and_a_week_without_hits_is_known() ->
     st.sampled_from(["over 3 in 4m", "under 2 in 5m", "silent for 3m", "2x of before in 5m", "0.5x of before in 4m"]),
 )
 def test_no_minute_is_left_out(counts: list[int], when: str) -> None:
-    buckets = [KeptBucket(n * MINUTE, (n + 1) * MINUTE, count) for n, count in enumerate(counts)]
-    first_hit = next((bucket.start for bucket in buckets if bucket.count), None)
-    hindsight = Hindsight(parse_condition(when), buckets, first_hit)
+    points = [PointAnswer(n * MINUTE, (n + 1) * MINUTE, count, "complete") for n, count in enumerate(counts)]
+    first_hit = next((point.start for point in points if point.count), None)
+    hindsight = Hindsight(parse_condition(when), points, first_hit)
     periods = list(hindsight.periods(10 * MINUTE, 30 * MINUTE))
     found = [period.met for period in periods for _ in range(period.start, period.end, MINUTE)]
     assert found == [hindsight.met_at(n * MINUTE) for n in range(11, 31)]
 
 
 def test_a_link_is_judged_from_the_moment_on_at_which_it_is_as_old_as_the_span() -> None:
-    buckets = [KeptBucket(n * MINUTE, (n + 1) * MINUTE, int(n == 10)) for n in range(30)]
-    (young, under) = Hindsight(parse_condition("under 2 in 5m"), buckets, 10 * MINUTE).periods(0, 30 * MINUTE)
+    points = [PointAnswer(n * MINUTE, (n + 1) * MINUTE, int(n == 10), "complete") for n in range(30)]
+    (young, under) = Hindsight(parse_condition("under 2 in 5m"), points, 10 * MINUTE).periods(0, 30 * MINUTE)
     assert (young.met, under.met, under.start) == (False, True, 15 * MINUTE)

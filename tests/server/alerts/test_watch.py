@@ -299,7 +299,7 @@ def test_each_weeks_report_is_sent_once_and_the_first_one_a_week_after_the_start
     def report() -> WeeklyReport:
         ledger = Ledger(node.store)
         return WeeklyReport(
-            ("a@example.org",), node.nodes.queries, None, ledger, node.receiver, lambda: float(node.nodes.now)
+            ("a@example.org",), node.nodes.queries, None, ledger, node.receiver.send, lambda: float(node.nodes.now)
         )
 
     asyncio.run(report().visit())
@@ -330,7 +330,7 @@ def test_the_weekly_report_says_what_changed_where_hits_are_broken_down() -> Non
     told = []
     for asked in (why, None):
         nodes.now, ledger, receiver = NOW, Ledger(LedgerStore()), Receiver()
-        report = WeeklyReport(("a@b.example",), nodes.queries, asked, ledger, receiver, lambda: float(nodes.now))
+        report = WeeklyReport(("a@b.example",), nodes.queries, asked, ledger, receiver.send, lambda: float(nodes.now))
         asyncio.run(report.visit())
         nodes.now = NOW + 7 * HOUR
         asyncio.run(report.visit())

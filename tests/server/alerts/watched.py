@@ -12,6 +12,7 @@ from clickcurve.buckets.errors import StoreUnavailable
 from server.alerts.cause import CauseFinder
 from server.alerts.ledger import Ledger
 from server.alerts.mail import Mail
+from server.alerts.message import Ways
 from server.alerts.watch import AlertWatch
 from server.alerts.webhook import NotDelivered
 from server.settings.alerts import parse_alerts
@@ -99,8 +100,7 @@ class WatchedNode:
             self.alerts,
             self.nodes.queries,
             Ledger(self.store),
-            self.receiver,
-            self.receiver,
+            Ways(self.receiver.send, self.receiver.send),
             self.causes,
             lambda: float(self.nodes.now),
             lambda: f"msg_{next(self._ids)}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clickcurve.budget import KEYS, MATCH_STEPS, NAMES, POINTS, ROWS, SIGNS, VALUE_POINTS
-from server.compat import expressions, otlp, plausible, statsd
+from server.compat import expressions, links, otlp, plausible, statsd
 from server.compat.graphite import routes, series, targets
 from server.compat.prometheus import increases, promql
 from testing.server import ROOT
@@ -19,11 +19,11 @@ PAGE = (ROOT / "docs" / "compat.md").read_text()
         *(f"{cost.most:,} {cost.name}" for cost in (ROWS, POINTS, VALUE_POINTS, KEYS, NAMES, SIGNS, MATCH_STEPS)),
         f"at most {expressions.MOST_INSTRUCTIONS:,} instructions",
         f"may stand for {series.MOST_SERIES} links",
-        f"first {series.MOST_KEYS:,} keys",
+        f"first {links.MOST_LOOKED_AT:,} keys",
         f"at most {routes.MOST_TARGETS} targets",
         f"A target has at most {targets.MOST_CHARACTERS:,} characters",
         f"may select {increases.MOST_LINKS:,} links ({increases.MOST_WITH_BREAKDOWNS} with a dimension)",
-        f"among {increases.MOST_LOOKED_AT:,} keys",
+        f"among {links.MOST_LOOKED_AT:,} keys",
         f"at most {promql.MOST_CHARACTERS:,} characters and {promql.MOST_TOKENS:,} words and signs",
         f"more than {plausible.LONGEST_URL:,} characters",
         f"at most {plausible.MOST_BYTES >> 10} KiB. `domain`",
