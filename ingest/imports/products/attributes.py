@@ -16,7 +16,7 @@ import msgspec
 from ingest.attributes.agent import OTHER
 from ingest.attributes.referrer import ReferrerReader
 from ingest.attributes.text import utf8_text
-from ingest.imports.products.numbers import whole_count
+from ingest.imports.products.tables import whole_count
 
 Fields: TypeAlias = tuple[tuple[str, str], ...]
 HourValues: TypeAlias = tuple[tuple[str, Mapping[str, int], int], ...]  # dimension, values, hits of unknown values

@@ -1,7 +1,7 @@
 """Files of an export: tables (CSV with names in the first line), JSON, or lines of JSON; plain, gzip or zip.
 
 An export is read whole, so it is bounded: unpacked at most EXPORT_BYTES, JSON at most JSON_BYTES. Whatever is damaged
-in it is one sentence, a SourceUnreadable.
+in it is one sentence, a SourceUnreadable. At the end: times and counts as products write them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import IO, Any, TypeAlias
 
 import msgspec
 
+from clickcurve.times import iso_seconds
 from ingest.imports.source import SourceUnreadable
 
 Row: TypeAlias = Mapping[str, str]
@@ -141,3 +143,19 @@ def objects_of(name: str, data: bytes) -> Iterator[Mapping[str, Any]]:
             if not isinstance(value, dict):
                 raise SourceUnreadable(f"{name}, line {number} is not an object")
             yield value
+
+
+def second_of(when: object) -> int | None:
+    """Returns the epoch seconds of a time, UTC where it has no offset; None if the text is not one."""
+    if isinstance(when, str):
+        text = when.strip()
+        return int(text) if len(text) == 10 and text.isascii() and text.isdigit() else iso_seconds(text)
+    is_number = isinstance(when, int | float) and not isinstance(when, bool)
+    return int(when) if is_number and math.isfinite(when) else None  # type: ignore[arg-type,call-overload]
+
+
+def whole_count(value: object) -> int | None:
+    """Returns a count of 0 or more, also one written as text; None for any other value."""
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        return int(value) if len(value) < 20 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ingest.imports.access_log import AccessLog
 from ingest.imports.importer import Importer, ImportSummary, SourceKind
-from ingest.imports.openings import send_openings
-from ingest.imports.products.takeover import Takeover
+from ingest.imports.products.takeover import Takeover, send_openings
 from ingest.imports.retry import Sender
 
 
