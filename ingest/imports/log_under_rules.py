@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ingest.attributes.bot_rules import BotRules
-from ingest.imports.access_log import AccessLog
+from ingest.imports.access_log import OF_LINES, AccessLog
 from ingest.imports.importer import ImportSummary, Openable
-from ingest.imports.log_attributes import OF_LINES
 from ingest.imports.source import Stream, open_reader
 
 LINKS_SHOWN = 100_000  # so many links of a rule are told apart
