@@ -95,10 +95,9 @@ class Skipped(str):
 
 
 @dataclass(slots=True)
-class LogSums:
-    """What some lines add up to. `lines == people_hits + bot_hits + sum of skipped + bad`."""
+class LineSums:
+    """How some lines ended. Of a log: `lines == people_hits + bot_hits + sum of skipped + bad`."""
 
-    hits: Counter[LogHit] = field(default_factory=Counter)
     lines: int = 0
     people_hits: int = 0
     bot_hits: int = 0
@@ -111,6 +110,13 @@ class LogSums:
         if len(self.first_bad) < SHOWN_BAD_LINES:
             shown = text[:_SHOWN_CHARS].encode("utf-8", "backslashreplace").decode()
             self.first_bad.append(BadLine(line, reason, shown))
+
+
+@dataclass(slots=True)
+class LogSums(LineSums):
+    """What some lines add up to."""
+
+    hits: Counter[LogHit] = field(default_factory=Counter)
 
 
 class AccessLog:

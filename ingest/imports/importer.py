@@ -2,15 +2,14 @@
 
 What makes it exact is that the offset in the source moves with the hits, in one journal frame, on the other side. So
 nothing is kept here: an import may be killed at any moment and asks for the offset when it is started again; and where
-the outcome of a chunk is not known it asks as well. Waiting is passed in.
+the outcome of a chunk is not known it asks as well.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,12 +19,11 @@ import msgspec
 
 from clickcurve.buckets.errors import ImportOutOfStep
 from ingest.batch import SourceStep
-from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums, count_fields
+from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LineSums, LogSums, count_fields
 from ingest.imports.chunk import Chunk, DatedHit
 from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
-from ingest.imports.retry import Sender
 from ingest.imports.source import CHUNK_BYTES, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
-from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Taken
+from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Sender, Taken
 
 POLL_S = 1.0  # how often a followed log is looked at
 FAMILY_MEMBERS = 1000  # sources that begin alike
@@ -51,21 +49,15 @@ class SourceKind(StrEnum):
 
 
 @dataclass(slots=True)
-class ImportSummary:
+class ImportSummary(LineSums):
     """What one run did with one source.
 
-    Of a log: `lines == people_hits + bot_hits + sum of skipped + bad`. `counted`, `late` and `refused` are what the
-    other side said, in hits; of `unanswered` chunks it is known that they count, but their receipt was lost. Bytes up
-    to `from_byte` were counted before this run; `left_bytes` are a last line that has no end yet.
+    `counted`, `late` and `refused` are what the other side said, in hits; of `unanswered` chunks it is known that they
+    count, but their receipt was lost. Bytes up to `from_byte` were counted before this run; `left_bytes` are a last
+    line that has no end yet.
     """
 
     kind: SourceKind | None = None
-    lines: int = 0
-    people_hits: int = 0
-    bot_hits: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    bad: int = 0
-    first_bad: list[BadLine] = field(default_factory=list)
     chunks: int = 0
     unanswered: int = 0
     counted: int = 0
@@ -83,7 +75,7 @@ class ImportSummary:
         """No line was good: the source is most likely something else."""
         return bool(self.bad) and self.bad >= self.lines and not (self.counted or self.from_byte)
 
-    def add(self, reading: LogSums) -> None:
+    def add(self, reading: LineSums) -> None:
         for bad in reading.first_bad[: SHOWN_BAD_LINES - len(self.first_bad)]:
             self.first_bad.append(BadLine(self.lines + bad.line, bad.reason, bad.text))
         self.lines += reading.lines
@@ -107,12 +99,11 @@ class ImportSummary:
 class Importer:
     """Imports sources one after the other. `label` gives them other names, so that they count anew.
 
-    `kind`: None finds out from the first line. `progress` hears how many bytes of the file are done; `wait` sleeps.
+    `kind`: None finds out from the first line. `progress` hears how many bytes of the file are done.
     """
 
     sender: Sender
     log: AccessLog
-    wait: Callable[[float], Awaitable[None]]
     kind: SourceKind | None = None
     label: str = ""
     progress: Callable[[int], None] = lambda raw_at: None
@@ -155,7 +146,7 @@ class Importer:
                 unreadable = unreadable + 1 if path.exists() else 0  # once: it came between the two looks
                 if unreadable > 1 and not followed:
                     raise
-                await self.wait(POLL_S)
+                await self.sender.wait(POLL_S)
                 continue
             followed = True
             try:
@@ -185,7 +176,7 @@ class Importer:
             # A file that was moved away is read until another one has its name, and looked at once more then: its
             # writer may have it open a little longer.
             moved = stream.reader.is_replaced(path)
-            await self.wait(POLL_S)
+            await self.sender.wait(POLL_S)
             if not stream.reader.still_has(stream.at, stream.before):
                 raise SourceChanged(f"{path} was truncated")
             if not name:

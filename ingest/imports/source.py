@@ -73,13 +73,13 @@ class PlainSource:
         self._raw = raw
         self.damage: str | None = None  # why the source could not be read to its end
         status = os.fstat(raw.fileno())
-        self._regular = stat.S_ISREG(status.st_mode)
         self._inode = status.st_dev, status.st_ino
-        self.final = not self._regular  # what was read as the end is the end: nothing can follow later
+        # What was read as the end is the end: nothing can follow later, and no byte can be found by its place.
+        self.final = not stat.S_ISREG(status.st_mode)
         self.raw_at = 0  # bytes of the file read so far
 
     def read(self, size: int) -> bytes:
-        data = self._raw.read(size) if self._regular else self._read_pipe(size)
+        data = self._read_pipe(size) if self.final else self._raw.read(size)
         self.raw_at += len(data)
         return data
 
@@ -96,11 +96,11 @@ class PlainSource:
     def rewind(self) -> bool:
         """Goes back to the first byte; returns False where that cannot be."""
         self.raw_at = 0
-        return self._regular and self._raw.seek(0) == 0
+        return not self.final and self._raw.seek(0) == 0
 
     def jump(self, to: int) -> bool:
         """Goes to a byte without reading up to it; returns False where that cannot be."""
-        if not self._regular or os.fstat(self._raw.fileno()).st_size < to:
+        if self.final or os.fstat(self._raw.fileno()).st_size < to:
             return False
         self._raw.seek(to)
         self.raw_at = to
@@ -108,7 +108,7 @@ class PlainSource:
 
     def still_has(self, at: int, last: bytes) -> bool:
         """Tells whether `last` still are the bytes before byte `at`."""
-        return not self._regular or os.pread(self._raw.fileno(), len(last), at - len(last)) == last
+        return self.final or os.pread(self._raw.fileno(), len(last), at - len(last)) == last
 
     def line_before(self, at: int) -> bytes:
         """Returns the line that ends just before byte `at` of a file; of a long one the last 64 KiB."""
@@ -133,15 +133,14 @@ class PackedSource(PlainSource):
     def __init__(self, raw: io.BufferedReader, packing: Packing) -> None:
         super().__init__(raw)
         self.final = True
-        self._regular = False  # its bytes are no places in the file
         self._packing = packing
         self._start_unpacking()
 
     def _start_unpacking(self) -> None:
         self._unpacker = self._packing.unpacker()
         self._left = b""  # read, not unpacked
-        self._ready = b""  # unpacked; the first _given bytes of it were given out
-        self._given = self.raw_at = 0
+        self._ready = io.BytesIO()  # unpacked
+        self.raw_at = 0
         self._begun = False  # inside a member
         self.damage = None
 
@@ -149,14 +148,13 @@ class PackedSource(PlainSource):
         """Returns the next `size` bytes; fewer at the end, or where damage begins."""
         pieces: list[bytes] = []
         while size > 0:
-            if self._given == len(self._ready):
-                self._ready, self._given = self._unpack(), 0
-                if not self._ready:
-                    break
-            data = self._ready[self._given : self._given + size]
-            self._given += len(data)
-            size -= len(data)
-            pieces.append(data)
+            if data := self._ready.read(size):
+                size -= len(data)
+                pieces.append(data)
+            elif unpacked := self._unpack():
+                self._ready = io.BytesIO(unpacked)
+            else:
+                break
         return b"".join(pieces)
 
     def _unpack(self) -> bytes:

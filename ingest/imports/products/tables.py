@@ -13,6 +13,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -42,7 +43,8 @@ class ExportFile:
         self._zip: zipfile.ZipFile | None = None
         self._data = b""
         if data.startswith(_ZIP):
-            self._zip = _opened_zip(name, data)
+            with _damage_told(name):
+                self._zip = zipfile.ZipFile(io.BytesIO(data))
             return
         self._data = _unpacked(name, data).removeprefix(_BOM)
         if self._data[:_BEGIN_BYTES].lstrip()[:1] in (b"{", b"["):
@@ -77,13 +79,12 @@ class ExportFile:
 
     def part(self, name: str) -> bytes | None:
         """Returns the part of a zip file whose last name this is; None if there is none."""
-        for member in self._zip.infolist() if self._zip is not None else ():
-            if self._zip is not None and not member.is_dir() and Path(member.filename).name == name:
-                try:
-                    with self._zip.open(member) as opened:
-                        return _bounded(name, opened)
-                except _DAMAGED as error:
-                    raise SourceUnreadable(f"{self.name} is damaged: {error}") from error
+        if self._zip is None:
+            return None
+        for member in self._zip.infolist():
+            if not member.is_dir() and Path(member.filename).name == name:
+                with _damage_told(self.name), self._zip.open(member) as opened:
+                    return _bounded(name, opened)
         return None
 
 
@@ -106,10 +107,8 @@ def _bounded(name: str, opened: IO[bytes]) -> bytes:
 def _unpacked(name: str, data: bytes) -> bytes:
     if not data.startswith(_GZIP):
         return data
-    try:
+    with _damage_told(name):
         return _bounded(name, gzip.GzipFile(fileobj=io.BytesIO(data)))  # type: ignore[arg-type]  # it reads bytes
-    except _DAMAGED as error:
-        raise SourceUnreadable(f"{name} is damaged: {error}") from error
 
 
 def _values_of(name: str, data: bytes) -> list[Any]:
@@ -125,9 +124,10 @@ def _values_of(name: str, data: bytes) -> list[Any]:
         raise SourceUnreadable(f"{name} is neither JSON nor lines of JSON: {error}") from error
 
 
-def _opened_zip(name: str, data: bytes) -> zipfile.ZipFile:
+@contextmanager
+def _damage_told(name: str) -> Iterator[None]:
     try:
-        return zipfile.ZipFile(io.BytesIO(data))
+        yield
     except _DAMAGED as error:
         raise SourceUnreadable(f"{name} is damaged: {error}") from error
 

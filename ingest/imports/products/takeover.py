@@ -24,8 +24,7 @@ from ingest.imports.chunk import Chunk
 from ingest.imports.importer import ImportSummary
 from ingest.imports.products.attributes import Fields, HourValues, visit_fields
 from ingest.imports.products.tables import second_of, whole_count
-from ingest.imports.retry import Sender
-from ingest.imports.target import ImportRefused
+from ingest.imports.target import ImportRefused, Sender
 
 Place: TypeAlias = tuple[str, int]  # a file's name, and the line or entry
 _LINES_AT_ONCE = 20_000

@@ -25,8 +25,7 @@ from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
 from ingest.imports.products.products import PRODUCTS, read_product
-from ingest.imports.retry import TRIES, Sender
-from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
+from ingest.imports.target import TIMEOUT_S, TRIES, HttpTarget, OwnerTarget, Sender, Target
 from ingest.reading.bots import bot_judge
 from server import clock, data_folder
 from server.attributes import Attributes
@@ -191,7 +190,7 @@ async def _import_file(
         line.show(raw_at, size, summary.lines)
         interruption.between()
 
-    importer = Importer(sender, log, interruption.wait, kind, label, chunk_counted)
+    importer = Importer(sender, log, kind, label, chunk_counted)
     opened: Openable = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
     try:
         with line:
@@ -228,9 +227,7 @@ async def _follow(target: Target, file: Path, log: AccessLog, kind: SourceKind |
     sender = Sender(target, follower.interruption.wait, note, tries=None)
     fine = True
     try:
-        await follower.run(
-            Importer(sender, log, follower.interruption.wait, kind, label, follower.interruption.between)
-        )
+        await follower.run(Importer(sender, log, kind, label, follower.interruption.between))
     except ClickcurveError as error:
         note(f"{file}: {error.detail}")
         fine = False
@@ -284,7 +281,7 @@ async def _flush_now_and_then(flush: Callable[[], Any], every_s: float) -> None:
 
 
 def _summary_object(name: str, summary: ImportSummary) -> dict[str, object]:
-    return {"source": name, **asdict(summary), "skipped": dict(summary.skipped)}
+    return {"source": name, "kind": summary.kind, **asdict(summary), "skipped": dict(summary.skipped)}
 
 
 def source_lines(name: str, summary: ImportSummary, hint: bool) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from ingest.imports.access_log import AccessLog
 from ingest.imports.importer import Importer, ImportSummary, SourceKind
 from ingest.imports.products.takeover import Takeover, send_openings
-from ingest.imports.retry import Sender
+from ingest.imports.target import Sender
 
 
 async def take_over(sender: Sender, history: Takeover, product: str, label: str) -> tuple[ImportSummary, ImportSummary]:
@@ -19,9 +19,7 @@ async def take_over(sender: Sender, history: Takeover, product: str, label: str)
     with tempfile.TemporaryFile(prefix="clickcurve-") as lines:
         await asyncio.to_thread(lines.writelines, history.history())
         lines.flush()
-        importer = Importer(
-            sender, AccessLog(lambda agent: False), asyncio.sleep, SourceKind.history, f"{product}:{label}"
-        )
+        importer = Importer(sender, AccessLog(lambda agent: False), SourceKind.history, f"{product}:{label}")
         dated = await importer.run(Path(f"/proc/self/fd/{lines.fileno()}"))
     dated.bad += history.bad
     dated.first_bad += history.first_bad
