@@ -132,7 +132,7 @@ async def _begin(settings: Settings, number: int, journal: DiskJournal, store: S
     """
     store_answers = True
     while True:
-        if torn_bytes := journal.recovered.torn_bytes:
+        if torn_bytes := journal.torn_bytes:
             log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": torn_bytes})
         own = OwnJournal(settings, number, journal, store, slots)
         try:
