@@ -41,7 +41,6 @@ from ingest.counts import (
     in_pieces,
     parts_of_keys,
 )
-from ingest.hit import Hit
 from ingest.journal.contract import Frame, Journal
 from ingest.journal.group_commit import Group
 
@@ -346,7 +345,7 @@ class Buffers:
         self.words = NO_WORDS
         self.full = self.bytes_held() > bytes_max
 
-    def add(self, group: Group[Hit, Batch], minute: int, accepted_us: int) -> Iterator[None]:
+    def add(self, group: Group, minute: int, accepted_us: int) -> Iterator[None]:
         """Counts what a group brought, its single hits in this minute; yields between steps, for others to run."""
         buffer = self.filling
         if group.keys and buffer.add_singles(minute, group.keys, accepted_us):

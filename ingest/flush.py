@@ -30,6 +30,7 @@ from storage.contract import Held, OwnRow, SavedRow, Source, Store
 ROWS_PER_SAVE = 2_000  # one transaction each: other processes of the machine wait for it
 SLICE_S = 0.0002  # of work between two pauses: single POSTs wait for it
 LONGEST_PAUSE_S = 0.005
+NO_ROW = OwnRow(None, 0)
 
 
 class Loaded(NamedTuple):
@@ -40,7 +41,7 @@ class Loaded(NamedTuple):
     own: dict[str, OwnRow]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Flush:
     """One recorded flush with the buffer that it took.
 
@@ -73,9 +74,9 @@ class Flush:
     corrections: FlushedBreakdowns = field(init=False)  # breakdowns of what was called bots
 
     def __post_init__(self) -> None:
-        for name, bounded in (("breakdowns", self.bounded), ("corrections", CORRECTIONS)):
-            object.__setattr__(self, name, FlushedBreakdowns(self.number, self.fold_day, self.rewrite, bounded))
-        object.__setattr__(self, "revisited", replace(self.breakdowns, whole=True))
+        self.breakdowns = FlushedBreakdowns(self.number, self.fold_day, self.rewrite, self.bounded)
+        self.revisited = replace(self.breakdowns, whole=True)
+        self.corrections = replace(self.breakdowns, bounded=CORRECTIONS)
 
     def write(self) -> int:
         """Reads, adds to, folds and writes back every row; returns how many were written."""
@@ -138,9 +139,8 @@ class Flush:
         """Returns what earlier flushes, or earlier tries of this one, quarantined; None: nothing, or damaged too."""
         if self.sound:
             return None
-        stored = self.store.load_own(self.held.owner, [QUARANTINE]).get(QUARANTINE)
         try:
-            return decode_quarantined(stored.data) if stored is not None and stored.data is not None else None
+            return load_quarantine(self.store, self.held.owner)
         except RowCorrupt as error:
             self.unreadable(QUARANTINE, error)
             return None
@@ -154,7 +154,7 @@ class Flush:
         saved: dict[str, SavedRow] = {}
         for key in [*keys, *breakdowns]:
             self.pause()
-            row, stored, buffer = None, own.get(key), erased.get(counts_key(key)) if erased else None
+            stored, buffer = own.get(key, NO_ROW), erased.get(counts_key(key)) if erased else None
             if is_breakdown(key):
                 added = (buffer or deltas.buffer).delta_of_breakdown(key)
                 rows = self._breakdowns_like(key)
@@ -189,29 +189,27 @@ class Flush:
         """
         knowing: dict[str, OwnRow] = {}
         for key in breakdowns:
-            counts = own.get(counts_key(key))
-            read = own.get(key) or OwnRow(None, 0)
-            if counts is not None and counts.data is not None:
+            counts, read = own.get(counts_key(key), NO_ROW), own.get(key, NO_ROW)
+            if counts.data is not None:
                 with suppress(RowCorrupt):  # it is quarantined where the flush is added to it
                     erased_at = decode_header(counts.data).erased_at
                     if erased_at > read.erased_at:
                         knowing[key] = OwnRow(read.data, erased_at)
         return knowing
 
-    def _row(self, rows: FlushedRows[R, D], key: str, own: OwnRow | None, delta: D, *, void: bool) -> SavedRow | None:
+    def _row(self, rows: FlushedRows[R, D], key: str, own: OwnRow, delta: D, *, void: bool) -> SavedRow | None:
         """Returns the row with this flush in it; None if it has that already, is quarantined, or is none.
 
         void: it was erased since the flush's first hit, so nothing that the row held counts.
         """
         aside: R | None = self.quarantined.get(key)  # type: ignore[assignment]  # of the kind that its key says
-        data, erased_at = (None, 0) if own is None else (own.data, own.erased_at)
+        data, erased_at, bounds = own
         if data is None and delta is rows.nothing and aside is None:
             return None  # to be folded, but this owner has no such row
         before: R | None = None
         try:
             before = None if data is None else rows.read(data)
             if aside is None:
-                bounds = None if own is None else own.upper_bounds
                 return rows.saved(key, before, rows.applied(before, delta, erased_at), delta, bounds)
             saved = rows.saved(key, before, self._joined(rows, data, before, aside, delta, erased_at), delta)
         except (RowCorrupt, CountTooLarge) as error:
@@ -269,6 +267,12 @@ class Flush:
         taken = replace(self.taken, erased=stored)
         again = self.again(rows) if len(stored) < len(rows) else taken
         return {key: taken if key in stored else again for key in rows}
+
+
+def load_quarantine(store: Store, owner: int) -> dict[str, AnyRow] | None:
+    """Returns what is quarantined of an owner's rows; None: nothing. Raises RowCorrupt, StoreUnavailable."""
+    data = store.load_own(owner, [QUARANTINE]).get(QUARANTINE, NO_ROW).data
+    return None if data is None else decode_quarantined(data)
 
 
 def _is_behind(breakdown: bytes, erased_at: int) -> bool:

@@ -371,7 +371,7 @@ def batch_of_hits(hits: Iterable[Hit]) -> Batch:
     return sums.batch()
 
 
-def close_group(group: Group[Hit, Batch], minute: int) -> list[bytes]:
+def close_group(group: Group, minute: int) -> list[bytes]:
     """Returns the payload of a group's single hits of this minute, and makes one batch of its other hits.
 
     A batch of its own for each hit took twice as long.

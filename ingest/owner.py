@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -33,22 +33,23 @@ from clickcurve.buckets.errors import (
     JournalBroken,
     JournalSuperseded,
     OwnerFenced,
+    RowCorrupt,
     StoreUnavailable,
 )
 from clickcurve.buckets.ladder import fold_day, minutes_since
 from clickcurve.buckets.row import MAX_COUNT, Pending
-from clickcurve.keys import QUARANTINE, breakdown_of
+from clickcurve.keys import breakdown_of
 from ingest.batch import Batch, encode_batch
 from ingest.buffer import BUFFER_BYTES, Buffer, Buffers, replay
 from ingest.claim import epoch_is_used_up, first_flush, refuse_old_ids
 from ingest.deduplication import Deduplication
-from ingest.flush import Flush, Pace
+from ingest.flush import Flush, Pace, load_quarantine
 from ingest.hit import Hit
 from ingest.hit_sums import close_group
 from ingest.imports.offsets import Offsets
 from ingest.journal.contract import BetweenCommits, FlushRecord, Journal
 from ingest.journal.group_commit import GroupCommit
-from ingest.owner_status import Bookkeeping, OwnerStatus
+from ingest.owner_status import OwnerStatus
 from ingest.stamps import Stamps
 from storage.contract import KEPT_TIMES, Held, Source, Store, StoredLink
 
@@ -108,12 +109,12 @@ class Owner:
         self._journal_thread = ThreadPoolExecutor(1, "journal")
         self._store_thread = ThreadPoolExecutor(1, "flush")
         self._offsets = Offsets(store, lambda: self._held, self._in_reader_thread)
-        self._books = Bookkeeping()
+        self._status = OwnerStatus()  # as of the last flush, without what is buffered
         self._record: FlushRecord | None = journal.state.flush
         self._buffers = buffers or Buffers(journal, self._late_before(), buffer_bytes)
         self._stamps = stamps or Stamps(clock, [0])
         self._stamps.follow(max(buffer.until_us for buffer in self._buffers.all()))
-        self._commit: GroupCommit[Hit, Batch] = GroupCommit(
+        self._commit = GroupCommit(
             journal.commit,
             clock,
             self._stamps.next,
@@ -182,14 +183,14 @@ class Owner:
         Call it before reading the row: its mark then tells which of these it lacks. Raises RowCorrupt where hits are
         quarantined.
         """
-        return [] if self._books.hides(key) else self._buffers.pending(key)
+        return [] if self._status.hides(key) else self._buffers.pending(key)
 
     def pending_breakdowns(self, key: str) -> list[PendingBreakdown]:
         """Returns what may not be in this owner's stored breakdown of `key` (its stored key) yet, as `pending` does.
 
         Raises StoreUnavailable for what a journal held at a start until the store has said which values were erased.
         """
-        found = [] if self._books.hides(key) else self._buffers.pending_breakdowns(key)
+        found = [] if self._status.hides(key) else self._buffers.pending_breakdowns(key)
         if found and not self._knows_erased_words:
             raise StoreUnavailable("it is not known before the first flush which values were erased; try again")
         return found
@@ -207,7 +208,7 @@ class Owner:
 
     def buffered_links(self) -> Iterator[dict[str, int]]:
         """Yields links with hits that the store may lack yet, and parts of the most that these may be."""
-        return chain(self._buffers.counted_links(), [dict.fromkeys(self._books.damaged_links(), MAX_COUNT)])
+        return chain(self._buffers.counted_links(), [dict.fromkeys(self._status.damaged_links(), MAX_COUNT)])
 
     def buffered_groups(self) -> Iterator[dict[str, int]]:
         """Yields the same of groups."""
@@ -307,7 +308,7 @@ class Owner:
 
     async def _flush_alone(self) -> None:
         async with self._flushing:
-            if self._books.status.state == "closed" and self._closed is not None:
+            if self._status.state == "closed" and self._closed is not None:
                 raise self._closed.with_traceback(None)
             await self._flush()
 
@@ -336,7 +337,7 @@ class Owner:
                 self._revisit |= revisit  # once more: it may have written these rows before they were asked for
             if record := await self._take():
                 await self._carry_out(record)
-            self._books.status = replace(self._books.status, store_up=True)
+            self._status = replace(self._status, store_up=True)
 
     @contextmanager
     def _counting_failures(self) -> Iterator[None]:
@@ -347,7 +348,7 @@ class Owner:
             if isinstance(error, OwnerFenced | JournalSuperseded):
                 self._closed = error
             self._rewrite = True
-            self._books.failed(error)
+            self._status = self._status.after_failure(error)
             raise
 
     async def _claim(self) -> None:
@@ -359,9 +360,10 @@ class Owner:
             lambda: self._journal.claim(self._store, self._place, self._token, now, between)
         )
         self._rewrite = True
-        self._books.claimed(held)
-        stored = await self._in_store_thread(lambda: self._store.load_own(held.owner, [QUARANTINE]))
-        self._books.found_quarantine(stored.get(QUARANTINE))
+        self._status = replace(self._status, owner=held.owner, epoch=held.epoch, state="open")
+        with suppress(RowCorrupt):  # the next flush says so
+            quarantined = await self._in_store_thread(lambda: load_quarantine(self._store, held.owner))
+            self._status = self._status.with_quarantine(quarantined or {})
 
     def _between_commits(self) -> BetweenCommits:
         """Returns what makes another thread's call in the journal's thread, while no commit is under way."""
@@ -376,7 +378,7 @@ class Owner:
     async def _take(self) -> FlushRecord | None:
         """Records the next flush and takes the buffer; returns None if there is nothing to flush."""
         assert self._held is not None
-        is_idle = self._buffers.filling.is_empty() and not self._revisit and not self._books.status.quarantined
+        is_idle = self._buffers.filling.is_empty() and not self._revisit and not self._status.quarantined
         if is_idle and not self._journal.must_flush:
             return None
         number = self.next_flush
@@ -406,7 +408,7 @@ class Owner:
             number=record.number,
             fold_day=record.fold_day,
             rewrite=self._rewrite,
-            sound=not self._rewrite and not self._books.status.quarantined,
+            sound=not self._rewrite and not self._status.quarantined,
             taken=taken,
             revisit=revisit,
             given_up=frozenset(self._given_up),
@@ -426,8 +428,8 @@ class Owner:
             self._revisit |= revisit
             raise
         self._rewrite = False
-        self._books.quarantine(flush.quarantined)
-        self._books.completed(started, self._clock(), rows, taken.hits())
+        self._status = self._status.with_quarantine(flush.quarantined)
+        self._status = self._status.after_flush(started, self._clock(), rows, taken.hits())
         self._given_up -= flush.given_up
         self._flushed(self.status)
         await self._in_store_thread(self._journal.drop_completed)
@@ -451,12 +453,12 @@ class Owner:
     # --- state and end -------------------------------------------------------------------------------------------
     @property
     def status(self) -> OwnerStatus:
-        return self._books.with_buffers(self._buffers, self._journal.bytes_held, self._clock())
+        return self._status.with_buffers(self._buffers, self._journal.bytes_held, self._clock())
 
     async def _give_back_number(self, held: Held) -> None:
         between = self._between_commits()
         await self._in_store_thread(lambda: self._journal.give_back(self._store, held, between))
-        self._books.status = replace(self._books.status, state="closed")
+        self._status = replace(self._status, state="closed")
 
     async def close(self) -> None:
         """Refuses new hits, flushes, gives the number back and releases the journal.
@@ -468,7 +470,7 @@ class Owner:
         await self._commit.drain()
         try:
             async with self._flushing:
-                if self._books.status.state != "fenced":
+                if self._status.state != "fenced":
                     await self._flush()
                     if self._held is not None:
                         await self._give_back_number(self._held)
@@ -478,7 +480,7 @@ class Owner:
     def lose(self, error: OwnerFenced) -> None:
         """Accepts and flushes nothing more, and shows nothing of what is buffered: another process has all of it."""
         self._closed = self._closed or error
-        self._books.lost()
+        self._status = replace(self._status, state="fenced")
 
     async def release(self) -> None:
         """Releases the journal without a flush: what it holds stays in it."""

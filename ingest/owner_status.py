@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from clickcurve.buckets.errors import JournalSuperseded, OwnerFenced, RowCorrupt, StoreUnavailable
-from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, quarantined_hits
+from clickcurve.buckets.quarantine import AnyRow, quarantined_hits
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
 from ingest.buffer import Buffers
-from storage.contract import Held, OwnRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,61 +34,43 @@ class OwnerStatus:
     lag_s: float = 0.0  # age of the oldest hit that is not in the store
     quarantined: Mapping[str, int] = field(default_factory=dict)  # stored key of a row that cannot be read -> its hits
 
+    def after_failure(self, error: BaseException) -> OwnerStatus:
+        """Returns the status after a flush that failed, whatever it failed with."""
+        state = "fenced" if isinstance(error, OwnerFenced | JournalSuperseded) else self.state
+        store_up, failed = not isinstance(error, StoreUnavailable), self.failed_flushes + 1
+        return replace(self, state=state, store_up=store_up, failed_flushes=failed)
 
-class Bookkeeping:
-    """What an owner notes of its flushes, for its status."""
-
-    def __init__(self) -> None:
-        self.status = OwnerStatus()
-
-    def claimed(self, held: Held) -> None:
-        self.status = replace(self.status, owner=held.owner, epoch=held.epoch, state="open")
-
-    def failed(self, error: BaseException) -> None:
-        """Notes a flush that failed, whatever it failed with."""
-        if isinstance(error, OwnerFenced | JournalSuperseded):
-            self.status = replace(self.status, state="fenced")
-        store_up, failed = not isinstance(error, StoreUnavailable), self.status.failed_flushes + 1
-        self.status = replace(self.status, store_up=store_up, failed_flushes=failed)
-
-    def lost(self) -> None:
-        self.status = replace(self.status, state="fenced")
-
-    def completed(self, started: float, now: float, rows: int, hits: int) -> None:
-        self.status = replace(
-            self.status,
-            flushes=self.status.flushes + 1,
+    def after_flush(self, started: float, now: float, rows: int, hits: int) -> OwnerStatus:
+        return replace(
+            self,
+            flushes=self.flushes + 1,
             last_flush_at=started,
             last_flush_s=now - started,
             last_flush_rows=rows,
             last_flush_hits=hits,
         )
 
-    def quarantine(self, rows: Mapping[str, AnyRow]) -> None:
-        self.status = replace(self.status, quarantined={key: sum(quarantined_hits(row)) for key, row in rows.items()})
-
-    def found_quarantine(self, stored: OwnRow | None) -> None:
-        """Notes what the store says is quarantined; if that is damaged, the next flush says so."""
-        with suppress(RowCorrupt):
-            self.quarantine(decode_quarantined(stored.data) if stored is not None and stored.data is not None else {})
+    def with_quarantine(self, rows: Mapping[str, AnyRow]) -> OwnerStatus:
+        """Returns the status with these rows in quarantine, and no others."""
+        return replace(self, quarantined={key: sum(quarantined_hits(row)) for key, row in rows.items()})
 
     def damaged_links(self) -> set[str]:
-        return {link for key in self.status.quarantined if (link := link_of(key)) is not None}
+        return {link for key in self.quarantined if (link := link_of(key)) is not None}
 
     def hides(self, key: str) -> bool:
         """Returns whether another process holds this owner, so that what is left here counts for nothing.
 
         Raises RowCorrupt if hits of this stored key are quarantined.
         """
-        if self.status.state == "fenced":
+        if self.state == "fenced":
             return True
-        hits = self.status.quarantined.get(key)
+        hits = self.quarantined.get(key)
         if hits is not None:
             counts = counts_key(key)
             link, group = link_of(counts), group_of(counts)
             whose = "of all links" if counts == ALL_LINKS else "of this link" if group is None else "of this group"
             what = f"the {'breakdown' if is_breakdown(key) else 'row'} {whose}"
-            detail = f"{what}, of owner {self.status.owner}, is damaged, and {hits:,} hits wait until it is repaired"
+            detail = f"{what}, of owner {self.owner}, is damaged, and {hits:,} hits wait until it is repaired"
             raise RowCorrupt(f"{detail}; `clickcurve repair` says more", field="key", value=group or link)
         return False
 
@@ -98,7 +78,7 @@ class Bookkeeping:
         """Returns the status with what is buffered now."""
         since_us = buffers.since_us
         return replace(
-            self.status,
+            self,
             buffered_hits=sum(buffer.hits() for buffer in buffers.all()),
             buffered_entries=sum(buffer.entries() for buffer in buffers.all()),
             buffer_bytes=buffers.bytes_held(),

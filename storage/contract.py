@@ -138,7 +138,7 @@ class JournalRecord:
     """An owner's record, and the flush `record.begun`: what it covers, and whether it is done.
 
     previous: the flush that began before. frames: the numbers of those behind `previous` that `begun` counts, as text
-    (`ingest.journal.frame_numbers`). done: the number of the last flush whose rows are all stored.
+    (`ingest.journal.frame_format`). done: the number of the last flush whose rows are all stored.
     """
 
     record: OwnerRecord

@@ -67,7 +67,7 @@ class OwnerProcess:
         self.start()
 
     def start(self) -> None:
-        self.journal = DiskJournal.open(self.folder, self.disk)
+        self.journal = DiskJournal(self.folder, self.disk)
         self.owner = Owner(
             journal=self.journal,
             store=self.store,

@@ -13,28 +13,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress, repeat
 from operator import is_
 from typing import Any, NamedTuple, TypeVar, cast
 
-from clickcurve.access_log import parse_log_line, split_request, stamp_seconds
+from clickcurve.access_log import parse_log_line, split_request, stamp_seconds, unescape
+from clickcurve.buckets.errors import HitRejected
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from clickcurve.keys import KEY_BYTES
-from ingest.attributes.campaign import CAMPAIGN_FIELDS
+from ingest.attributes.campaign import CAMPAIGN_FIELDS, campaign_of_query, source_of, utm_of
+from ingest.attributes.country import address_of
 from ingest.attributes.memo import Memo
+from ingest.attributes.referrer import host_of
+from ingest.attributes.text import utf8_text
 from ingest.hit import Judge, minute_start
 from ingest.imports.json_log_line import LineBad, LoggedRequest, parse_json_line
-from ingest.imports.log_attributes import (
-    OF_LINES,
-    Campaign,
-    address_in_log,
-    agent_in_log,
-    campaign_in_log,
-    referrer_in_log,
-)
 
+# Fields of a hit that a line can fill. Of bots the agent alone says something.
+OF_LINES = ("ip", "ref", "ua", "source", "utm")
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 SHOWN_BAD_LINES = 5
 _SHOWN_CHARS = 200
@@ -69,6 +68,13 @@ class BadLine:
     text: str
 
 
+class Campaign(NamedTuple):
+    """What the query of a link names. utm: pairs of name and value."""
+
+    source: str | None
+    utm: tuple[tuple[str, str], ...] | None
+
+
 class LogHit(NamedTuple):
     """What a line counts: a hit of a link in the minute that starts at `minute`, with what it says of its visitor.
 
@@ -89,10 +95,9 @@ class Skipped(str):
 
 
 @dataclass(slots=True)
-class LogSums:
-    """What some lines add up to. `lines == people_hits + bot_hits + sum of skipped + bad`."""
+class LineSums:
+    """How some lines ended. Of a log: `lines == people_hits + bot_hits + sum of skipped + bad`."""
 
-    hits: Counter[LogHit] = field(default_factory=Counter)
     lines: int = 0
     people_hits: int = 0
     bot_hits: int = 0
@@ -105,6 +110,13 @@ class LogSums:
         if len(self.first_bad) < SHOWN_BAD_LINES:
             shown = text[:_SHOWN_CHARS].encode("utf-8", "backslashreplace").decode()
             self.first_bad.append(BadLine(line, reason, shown))
+
+
+@dataclass(slots=True)
+class LogSums(LineSums):
+    """What some lines add up to."""
+
+    hits: Counter[LogHit] = field(default_factory=Counter)
 
 
 class AccessLog:
@@ -136,9 +148,9 @@ class AccessLog:
         wanted = self._only.intersection(fields)
         campaign_fields = wanted & CAMPAIGN_FIELDS
         self._addresses = _memo(self._address_in_front) if "ip" in wanted else None
-        self._referrers = _memo(referrer_in_log) if "ref" in wanted else None
-        self._agents = _memo(partial(agent_in_log, self._is_bot, "ua" in wanted))
-        self._campaigns = _memo(partial(campaign_in_log, campaign_fields)) if campaign_fields else None
+        self._referrers = _memo(_referrer_in) if "ref" in wanted else None
+        self._agents = _memo(partial(_agent_in, self._is_bot, "ua" in wanted))
+        self._campaigns = _memo(partial(_campaign_in, campaign_fields)) if campaign_fields else None
 
     def use_hosts(self, in_key: bool) -> None:
         """Puts hosts into keys from now on, or not, as it is done where the hits go."""
@@ -263,9 +275,12 @@ class AccessLog:
 
     # --- what a line asks for -----------------------------------------------------------------------------------
     def _address_in_front(self, front: str) -> str | None:
-        """Returns the address before the time, behind the host if keys have hosts and a line names one."""
+        """Returns the address before the time, behind the host if keys have hosts and a line names one; None: none."""
         host = self._hosts_in_front[front] if self.hosts.in_key else ""
-        return address_in_log(front.removeprefix(f"{host} " if host else "").partition(" ")[0])
+        try:
+            return address_of(front.removeprefix(f"{host} " if host else "").partition(" ")[0])
+        except HitRejected:
+            return None
 
     def _key_of_request(self, request_and_host: tuple[str, str]) -> str:
         """Returns the key of `GET /key`, or the reason why it has none."""
@@ -313,6 +328,33 @@ def _minute_of(time_and_zone: tuple[str, str]) -> int | None:
     """Returns the minute of `17/May/2015:10:05` and `+0000`; None if there is no such time."""
     time, zone = time_and_zone
     return stamp_seconds(f"[{time}:00 {zone}] ")
+
+
+# --- of its visitor: what a field of a hit may not hold is left out, for a log holds whatever clients sent ------------
+def _referrer_in(text: str) -> str | None:
+    """Returns the host of a referrer; None if there is none."""
+    return host_of(utf8_text(unescape(text))) or None
+
+
+def _agent_in(is_bot: Judge, wanted: bool, text: str) -> tuple[bool, str | None]:
+    """Returns whether an agent is a bot's, and the agent if it is wanted and there is one."""
+    if text in ("", "-"):
+        return False, None
+    agent = unescape(text)
+    return is_bot(agent), utf8_text(agent) if wanted else None
+
+
+def _campaign_in(wanted: frozenset[str], query: str) -> Campaign | None:
+    """Returns the source and the campaign in a query, as far as they are wanted; None where there is none."""
+    named_source, named_utm = campaign_of_query(utf8_text(query), wanted)
+    source = utm = None
+    if named_source:
+        with suppress(HitRejected):
+            source = source_of(named_source)
+    if named_utm:
+        with suppress(HitRejected):
+            utm = tuple(utm_of(named_utm).items())
+    return None if source is None and utm is None else Campaign(source, utm)
 
 
 def count_fields(line: bytes) -> int:

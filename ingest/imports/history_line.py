@@ -103,18 +103,9 @@ class _Bucket:
     bots: int
     is_wide: bool  # all of it counts at its start
 
-    def first_minute(self, first: int | None) -> int:
-        """Returns the minute of the line's first hit, which is in this bucket."""
-        return minute_start(first if first is not None and self.holds(first) else self.start)
-
-    def last_minute(self, last: int | None) -> int:
-        """Returns the minute of the line's last hit, which is in this bucket."""
-        return minute_start(
-            last if last is not None and self.holds(last) else self.start if self.is_wide else self.end - 1
-        )
-
-    def holds(self, t: int | None) -> bool:
-        return t is not None and self.start <= t < self.end
+    def within(self, t: int | None) -> int | None:
+        """Returns a time if it is in this bucket, else None."""
+        return t if t is not None and self.start <= t < self.end else None
 
 
 _decoder = msgspec.json.Decoder(HistoryLine)
@@ -142,13 +133,19 @@ def history_steps(line: bytes, moment: Moment, ladder: Ladder, wide: Wide) -> Ge
     for number, bucket in enumerate(seen, 1):
         if number % _STEP_BUCKETS == 0:
             yield
-        at = bucket.first_minute(first) if bucket is seen[0] else minute_start(bucket.start)
-        until = bucket.last_minute(last) if bucket is seen[-1] else at
-        if bucket.people + bucket.bots == 1 and (
-            bucket is not seen[0] or (bucket.holds(last) and not bucket.holds(first))
-        ):
-            at = until  # one hit has one minute
-        _add_bucket(history, bucket, at, max(at, until))
+        first_here, last_here = bucket.within(first), bucket.within(last)
+        at = until = minute_start(bucket.start if bucket is not seen[0] or first_here is None else first_here)
+        if bucket is seen[-1]:
+            end = bucket.start if bucket.is_wide else bucket.end - 1
+            until = minute_start(end if last_here is None else last_here)
+        people, bots = bucket.people, bucket.bots
+        if people + bots == 1:  # one hit has one minute
+            at = until if bucket is not seen[0] or (last_here is not None and first_here is None) else at
+        elif until > at:
+            person = min(people, 1)
+            history.add(until, person, 1 - person)
+            people, bots = people - person, bots - (1 - person)
+        history.add(at, people, bots)
     yield from _value_steps(history, values.by or {}, moment)
     return history
 
@@ -190,16 +187,6 @@ def _value_steps(
         if recorded > counted:
             detail = f"{name} divides {recorded} hits, the buckets hold {counted}"
             raise HitRejected(detail, field="by", value=recorded, rule="no more than the buckets have")
-
-
-def _add_bucket(history: History, bucket: _Bucket, at: int, until: int) -> None:
-    """Adds a bucket at the minute `at`; one of several hits at `until`, if that is later."""
-    people, bots = bucket.people, bucket.bots
-    if until > at and people + bots > 1:
-        last_person = people > 0 and (people > 1 or bots > 0)
-        history.add(until, int(last_person), int(not last_person))
-        people, bots = people - int(last_person), bots - int(not last_person)
-    history.add(at, people, bots)
 
 
 def _bucket_steps(

@@ -2,15 +2,14 @@
 
 What makes it exact is that the offset in the source moves with the hits, in one journal frame, on the other side. So
 nothing is kept here: an import may be killed at any moment and asks for the offset when it is started again; and where
-the outcome of a chunk is not known it asks as well. Waiting is passed in.
+the outcome of a chunk is not known it asks as well.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,12 +19,11 @@ import msgspec
 
 from clickcurve.buckets.errors import ImportOutOfStep
 from ingest.batch import SourceStep
-from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LogSums, count_fields
+from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LineSums, LogSums, count_fields
 from ingest.imports.chunk import Chunk, DatedHit
 from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
-from ingest.imports.retry import Sender
-from ingest.imports.source import CHUNK_BYTES, Cutter, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
-from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Taken
+from ingest.imports.source import CHUNK_BYTES, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
+from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Sender, Taken
 
 POLL_S = 1.0  # how often a followed log is looked at
 FAMILY_MEMBERS = 1000  # sources that begin alike
@@ -51,21 +49,15 @@ class SourceKind(StrEnum):
 
 
 @dataclass(slots=True)
-class ImportSummary:
+class ImportSummary(LineSums):
     """What one run did with one source.
 
-    Of a log: `lines == people_hits + bot_hits + sum of skipped + bad`. `counted`, `late` and `refused` are what the
-    other side said, in hits; of `unanswered` chunks it is known that they count, but their receipt was lost. Bytes up
-    to `from_byte` were counted before this run; `left_bytes` are a last line that has no end yet.
+    `counted`, `late` and `refused` are what the other side said, in hits; of `unanswered` chunks it is known that they
+    count, but their receipt was lost. Bytes up to `from_byte` were counted before this run; `left_bytes` are a last
+    line that has no end yet.
     """
 
     kind: SourceKind | None = None
-    lines: int = 0
-    people_hits: int = 0
-    bot_hits: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    bad: int = 0
-    first_bad: list[BadLine] = field(default_factory=list)
     chunks: int = 0
     unanswered: int = 0
     counted: int = 0
@@ -83,7 +75,7 @@ class ImportSummary:
         """No line was good: the source is most likely something else."""
         return bool(self.bad) and self.bad >= self.lines and not (self.counted or self.from_byte)
 
-    def add(self, reading: LogSums) -> None:
+    def add(self, reading: LineSums) -> None:
         for bad in reading.first_bad[: SHOWN_BAD_LINES - len(self.first_bad)]:
             self.first_bad.append(BadLine(self.lines + bad.line, bad.reason, bad.text))
         self.lines += reading.lines
@@ -107,12 +99,11 @@ class ImportSummary:
 class Importer:
     """Imports sources one after the other. `label` gives them other names, so that they count anew.
 
-    `kind`: None finds out from the first line. `progress` hears how many bytes of the file are done; `wait` sleeps.
+    `kind`: None finds out from the first line. `progress` hears how many bytes of the file are done.
     """
 
     sender: Sender
     log: AccessLog
-    wait: Callable[[float], Awaitable[None]]
     kind: SourceKind | None = None
     label: str = ""
     progress: Callable[[int], None] = lambda raw_at: None
@@ -155,7 +146,7 @@ class Importer:
                 unreadable = unreadable + 1 if path.exists() else 0  # once: it came between the two looks
                 if unreadable > 1 and not followed:
                     raise
-                await self.wait(POLL_S)
+                await self.sender.wait(POLL_S)
                 continue
             followed = True
             try:
@@ -170,39 +161,35 @@ class Importer:
     async def _follow_one(self, path: Path, stream: Stream, summary: ImportSummary) -> None:
         """Follows one file until another one has its path."""
         moved = False
-        cutter: Cutter | None = None
         name = ""
         while True:
             try:
-                if cutter is None:
-                    name = await self._find(stream, summary)
-                    cutter = self._cutter(stream) if name else None
-                if cutter is not None:
-                    await self._send_all(cutter, stream, name, summary)
+                name = name or await self._find(stream, summary)
+                if name:
+                    await self._send_all(stream, name, summary)
             except ImportOutOfStep:
-                cutter = None
+                name = ""
             if moved or stream.reader.final:
-                if cutter is not None:
-                    await self._send_last(cutter, stream, name, summary)
+                if name:
+                    await self._send_last(stream, name, summary)
                 return
             # A file that was moved away is read until another one has its name, and looked at once more then: its
             # writer may have it open a little longer.
             moved = stream.reader.is_replaced(path)
-            await self.wait(POLL_S)
-            if not stream.reader.still_has(stream.at, stream.last):
+            await self.sender.wait(POLL_S)
+            if not stream.reader.still_has(stream.at, stream.before):
                 raise SourceChanged(f"{path} was truncated")
-            if cutter is None:
+            if not name:
                 await asyncio.to_thread(stream.rewind)
 
     async def _open(self, source: Openable) -> Stream:
-        return Stream(await asyncio.to_thread(open_reader, source), self.label)
+        return Stream(await asyncio.to_thread(open_reader, source), self.label, self.chunk_bytes)
 
     async def _run_once(self, stream: Stream, summary: ImportSummary) -> None:
         name = await self._find(stream, summary)
         if name:
-            cutter = self._cutter(stream)
-            await self._send_all(cutter, stream, name, summary)
-            await self._send_last(cutter, stream, name, summary)
+            await self._send_all(stream, name, summary)
+            await self._send_last(stream, name, summary)
 
     # --- the offset -----------------------------------------------------------------------------------------------
     async def _find(self, stream: Stream, summary: ImportSummary) -> str:
@@ -234,22 +221,19 @@ class Importer:
         summary.from_byte = 0
         return free
 
-    def _cutter(self, stream: Stream) -> Cutter:
-        return Cutter(stream, self.chunk_bytes)
-
     # --- the chunks -----------------------------------------------------------------------------------------------
-    async def _send_all(self, cutter: Cutter, stream: Stream, name: str, summary: ImportSummary) -> None:
+    async def _send_all(self, stream: Stream, name: str, summary: ImportSummary) -> None:
         """Sends all whole lines that there are now."""
-        async with aclosing(_ahead(cutter)) as chunks:
+        async with aclosing(_ahead(stream)) as chunks:
             async for lines in chunks:
                 await self._send(name, lines, summary)
                 self.progress(stream.reader.raw_at)
-        summary.left_bytes = cutter.unfinished_bytes
+        summary.left_bytes = stream.unfinished_bytes
         summary.damage = stream.reader.damage
 
-    async def _send_last(self, cutter: Cutter, stream: Stream, name: str, summary: ImportSummary) -> None:
+    async def _send_last(self, stream: Stream, name: str, summary: ImportSummary) -> None:
         """Sends a last line without a newline, if nothing can follow it or if it is whole."""
-        last = cutter.last() if summary.damage is None else None
+        last = stream.last_line() if summary.damage is None else None
         if last is not None and (stream.reader.final or self._is_whole(last, stream, summary)):
             await self._send(name, last, summary)
             summary.left_bytes = 0
@@ -308,15 +292,15 @@ def _likeness(stream: Stream, kept: KeptOffset) -> Likeness:
     if stream.at > kept.offset:
         _require(stream.rewind(), "it looks like another one; a pipe cannot be read again")
     reached = stream.skip(kept.offset)
-    return beginning.likeness(kept.offset, kept.tail, stream.last if reached else None)
+    return beginning.likeness(kept.offset, kept.tail, stream.before if reached else None)
 
 
-async def _ahead(cutter: Cutter) -> AsyncGenerator[SourceLines, None]:
+async def _ahead(stream: Stream) -> AsyncGenerator[SourceLines, None]:
     """Yields the lines, each read and unpacked in a thread while those before it are under way."""
-    reading = asyncio.ensure_future(asyncio.to_thread(cutter.next))
+    reading = asyncio.ensure_future(asyncio.to_thread(stream.next_lines))
     try:
         while (lines := await reading) is not None:
-            reading = asyncio.ensure_future(asyncio.to_thread(cutter.next))
+            reading = asyncio.ensure_future(asyncio.to_thread(stream.next_lines))
             yield lines
     finally:
         await asyncio.wait({reading})

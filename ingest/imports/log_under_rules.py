@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ingest.attributes.bot_rules import BotRules
-from ingest.imports.access_log import AccessLog
+from ingest.imports.access_log import OF_LINES, AccessLog
 from ingest.imports.importer import ImportSummary, Openable
-from ingest.imports.log_attributes import OF_LINES
-from ingest.imports.source import Cutter, Stream, open_reader
+from ingest.imports.source import Stream, open_reader
 
 LINKS_SHOWN = 100_000  # so many links of a rule are told apart
 
@@ -50,8 +49,8 @@ def read_under_rules(source: Openable, log: AccessLog, rules: BotRules, found: L
     log.use(OF_LINES)
     reader = open_reader(source)
     try:
-        cutter = Cutter(Stream(reader))
-        while (lines := cutter.next() or cutter.last()) is not None:
+        stream = Stream(reader)
+        while (lines := stream.next_lines() or stream.last_line()) is not None:
             sums = log.read(lines.data)
             found.summary.add(sums)
             found.summary.lines += lines.too_long

@@ -9,25 +9,24 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Protocol, TypeVar
 
 from clickcurve.buckets.errors import ImportElsewhere, ImportOutOfStep, StoreUnavailable
 from ingest.batch import SourceStep
 from storage.contract import CLOSED, RETIRED, Held, Source, Store
 
-T = TypeVar("T")
-
-
-class InThread(Protocol):
-    """Runs a call that may block in a thread, off the loop."""
-
-    def __call__(self, call: Callable[[], T]) -> Awaitable[T]: ...
-
 
 class Offsets:
-    """The offsets that this owner keeps. `held` names the owner; None while the store has not answered yet."""
+    """The offsets that this owner keeps. `held` names the owner; None while the store has not answered yet.
 
-    def __init__(self, store: Store, held: Callable[[], Held | None], in_thread: InThread) -> None:
+    in_thread: runs a call that may block off the loop.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        held: Callable[[], Held | None],
+        in_thread: Callable[[Callable[[], Source]], Awaitable[Source]],
+    ) -> None:
         self._store = store
         self._held = held
         self._in_thread = in_thread

@@ -1,7 +1,7 @@
 """Reading a source: a file that may be packed by gzip or zstd, a pipe, or a log that is still being written.
 
-A `Stream` gives the decompressed bytes in order and knows the offset, the bytes before it and the beginning. `Cutter`
-cuts it into stretches of whole lines. All of this blocks and runs in a thread; inflating lets other threads run.
+A `Stream` gives the decompressed bytes in stretches of whole lines, and knows the offset, the bytes before it and the
+beginning. All of this blocks and runs in a thread; inflating lets other threads run.
 """
 
 from __future__ import annotations
@@ -69,18 +69,17 @@ _PACKINGS: Mapping[bytes, Callable[[], Packing]] = {b"\x1f\x8b": _gzip, b"\x28\x
 class PlainSource:
     """A file or pipe as it is."""
 
-    damage: str | None = None  # why the source could not be read to its end
-
     def __init__(self, raw: io.BufferedReader) -> None:
         self._raw = raw
+        self.damage: str | None = None  # why the source could not be read to its end
         status = os.fstat(raw.fileno())
-        self._regular = stat.S_ISREG(status.st_mode)
         self._inode = status.st_dev, status.st_ino
-        self.final = not self._regular  # what was read as the end is the end: nothing can follow later
+        # What was read as the end is the end: nothing can follow later, and no byte can be found by its place.
+        self.final = not stat.S_ISREG(status.st_mode)
         self.raw_at = 0  # bytes of the file read so far
 
     def read(self, size: int) -> bytes:
-        data = self._raw.read(size) if self._regular else self._read_pipe(size)
+        data = self._read_pipe(size) if self.final else self._raw.read(size)
         self.raw_at += len(data)
         return data
 
@@ -97,11 +96,11 @@ class PlainSource:
     def rewind(self) -> bool:
         """Goes back to the first byte; returns False where that cannot be."""
         self.raw_at = 0
-        return self._regular and self._raw.seek(0) == 0
+        return not self.final and self._raw.seek(0) == 0
 
     def jump(self, to: int) -> bool:
         """Goes to a byte without reading up to it; returns False where that cannot be."""
-        if not self._regular or os.fstat(self._raw.fileno()).st_size < to:
+        if self.final or os.fstat(self._raw.fileno()).st_size < to:
             return False
         self._raw.seek(to)
         self.raw_at = to
@@ -109,7 +108,7 @@ class PlainSource:
 
     def still_has(self, at: int, last: bytes) -> bool:
         """Tells whether `last` still are the bytes before byte `at`."""
-        return not self._regular or os.pread(self._raw.fileno(), len(last), at - len(last)) == last
+        return self.final or os.pread(self._raw.fileno(), len(last), at - len(last)) == last
 
     def line_before(self, at: int) -> bytes:
         """Returns the line that ends just before byte `at` of a file; of a long one the last 64 KiB."""
@@ -128,34 +127,34 @@ class PlainSource:
         self._raw.close()
 
 
-class PackedSource:
+class PackedSource(PlainSource):
     """gzip members or zstd frames, one after the other, unpacked. Anything after the last one is damage."""
 
-    final = True
-
     def __init__(self, raw: io.BufferedReader, packing: Packing) -> None:
-        self._raw = raw
+        super().__init__(raw)
+        self.final = True
         self._packing = packing
-        self._unpacker = packing.unpacker()
+        self._start_unpacking()
+
+    def _start_unpacking(self) -> None:
+        self._unpacker = self._packing.unpacker()
         self._left = b""  # read, not unpacked
-        self._ready = b""  # unpacked; the first _given bytes of it were given out
-        self._given = 0
-        self._begun = False  # inside a member
-        self.damage: str | None = None
+        self._ready = io.BytesIO()  # unpacked
         self.raw_at = 0
+        self._begun = False  # inside a member
+        self.damage = None
 
     def read(self, size: int) -> bytes:
         """Returns the next `size` bytes; fewer at the end, or where damage begins."""
         pieces: list[bytes] = []
         while size > 0:
-            if self._given == len(self._ready):
-                self._ready, self._given = self._unpack(), 0
-                if not self._ready:
-                    break
-            data = self._ready[self._given : self._given + size]
-            self._given += len(data)
-            size -= len(data)
-            pieces.append(data)
+            if data := self._ready.read(size):
+                size -= len(data)
+                pieces.append(data)
+            elif unpacked := self._unpack():
+                self._ready = io.BytesIO(unpacked)
+            else:
+                break
         return b"".join(pieces)
 
     def _unpack(self) -> bytes:
@@ -188,32 +187,11 @@ class PackedSource:
         if not self._raw.seekable():
             return False
         self._raw.seek(0)
-        self._unpacker, self._begun, self.damage = self._packing.unpacker(), False, None
-        self._left = self._ready = b""
-        self._given = self.raw_at = 0
+        self._start_unpacking()
         return True
 
-    def jump(self, to: int) -> bool:
-        return False
 
-    def still_has(self, at: int, last: bytes) -> bool:
-        return True
-
-    def line_before(self, at: int) -> bytes:
-        """Returns nothing: where no line can go on later, none is compared."""
-        return b""
-
-    def is_replaced(self, path: Path) -> bool:
-        return False
-
-    def close(self) -> None:
-        self._raw.close()
-
-
-SourceReader = PlainSource | PackedSource
-
-
-def open_reader(source: Path | io.BufferedReader) -> SourceReader:
+def open_reader(source: Path | io.BufferedReader) -> PlainSource:
     """Opens a source and tells by its first bytes how it is packed.
 
     Raises SourceUnreadable with the reason, and ExtraMissing for a packing whose library is not installed.
@@ -233,62 +211,6 @@ def open_reader(source: Path | io.BufferedReader) -> SourceReader:
     return PlainSource(opened)
 
 
-class Stream:
-    """The bytes of a reader in order. `at`: the next byte; `last`: up to TAIL_BYTES before it."""
-
-    def __init__(self, reader: SourceReader, label: str = "") -> None:
-        self.reader = reader
-        self.beginning = Beginning(label)
-        self.at = 0
-        self.last = b""
-        self._ahead = b""
-
-    def look(self, size: int) -> bytes:
-        """Returns the next bytes, `size` of them if there are so many, without taking them."""
-        while len(self._ahead) < size:
-            data = self.reader.read(max(size - len(self._ahead), _RAW_BYTES))
-            if not data:
-                break
-            self.beginning.feed(self.at + len(self._ahead), data)
-            self._ahead += data
-        return self._ahead[:size]
-
-    def take(self, size: int) -> bytes:
-        """Returns the next bytes, `size` or fewer; b"" at the end for now.
-
-        Raises SourceChanged if the file was written anew.
-        """
-        if self._ahead:
-            data, self._ahead = self._ahead[:size], self._ahead[size:]
-        else:
-            data = self.reader.read(size)
-            # Asked after reading: what was read was there while the bytes before it still were.
-            if not self.reader.still_has(self.at, self.last):
-                raise SourceChanged("the file was truncated and written anew")
-            self.beginning.feed(self.at, data)
-        self.at += len(data)
-        self.last = (self.last + data[-TAIL_BYTES:])[-TAIL_BYTES:]
-        return data
-
-    def rewind(self) -> bool:
-        """Goes back to the first byte; returns False where that cannot be."""
-        self.at, self.last, self._ahead = 0, b"", b""
-        return self.reader.rewind()
-
-    def skip(self, to: int) -> bool:
-        """Goes forward to byte `to`; returns False if the source ends before."""
-        before = max(self.at, to - TAIL_BYTES)
-        if before > self.at + len(self._ahead) and self.reader.jump(before):
-            self._ahead, self.at, self.last = b"", before, b""
-        while self.at < to:
-            if not self.take(min(to - self.at, CHUNK_BYTES)):
-                return False
-        return True
-
-    def tail(self, end: int, last: bytes) -> str:
-        return self.beginning.tail(end, last)
-
-
 @dataclass(frozen=True, slots=True)
 class SourceLines:
     """Bytes [start, end) of a source, in whole lines; without `ended` the last one has no newline.
@@ -304,63 +226,110 @@ class SourceLines:
     too_long: int = 0
 
 
-class Cutter:
-    """Cuts a stream, from its next byte on, into stretches of whole lines."""
+class Stream:
+    """The bytes of a reader in order, from any offset on in stretches of whole lines.
 
-    def __init__(self, stream: Stream, chunk_bytes: int = CHUNK_BYTES, longest_line: int = LONGEST_LINE) -> None:
-        self._stream = stream
-        self._chunk_bytes = chunk_bytes
-        self._longest_line = longest_line
-        self._start = stream.at
-        self._before = stream.last  # the bytes before _start
+    `at`: the next byte to be read; `before`: up to TAIL_BYTES before it.
+    """
+
+    def __init__(
+        self,
+        reader: PlainSource,
+        label: str = "",
+        chunk_bytes: int = CHUNK_BYTES,
+        longest_line: int = LONGEST_LINE,
+    ) -> None:
+        self.reader = reader
+        self.beginning = Beginning(label)
+        self._chunk_bytes, self._longest_line = chunk_bytes, longest_line
+        self._begin_at(0)
+
+    def _begin_at(self, at: int) -> None:
+        self.at, self.before = at, b""
+        self._ahead = b""  # was looked at
+        self._begin_line()
+
+    def _begin_line(self) -> None:
+        self._start = self.at  # of the next line
         self._rest = b""  # the beginning of a line whose end was not read yet
         self._passing = False  # inside a line that is too long, whose beginning was thrown away
 
+    # --- bytes --------------------------------------------------------------------------------------------------
+    def look(self, size: int) -> bytes:
+        """Returns the next bytes, `size` of them if there are so many, without taking them."""
+        while len(self._ahead) < size:
+            data = self.reader.read(max(size - len(self._ahead), _RAW_BYTES))
+            if not data:
+                break
+            self.beginning.feed(self.at + len(self._ahead), data)
+            self._ahead += data
+        return self._ahead[:size]
+
+    def rewind(self) -> bool:
+        """Goes back to the first byte; returns False where that cannot be."""
+        self._begin_at(0)
+        return self.reader.rewind()
+
+    def skip(self, to: int) -> bool:
+        """Goes forward to byte `to`, where a line begins; returns False if the source ends before."""
+        near = max(self.at, to - TAIL_BYTES)
+        if near > self.at + len(self._ahead) and self.reader.jump(near):
+            self._begin_at(near)
+        while self.at < to and self._take(min(to - self.at, CHUNK_BYTES)):
+            pass
+        self._begin_line()
+        return self.at >= to
+
+    def _take(self, size: int) -> bytes:
+        """Returns the next bytes, `size` or fewer; b"" at the end for now.
+
+        Raises SourceChanged if the file was written anew.
+        """
+        if self._ahead:
+            data, self._ahead = self._ahead[:size], self._ahead[size:]
+        else:
+            data = self.reader.read(size)
+            # Asked after reading: what was read was there while the bytes before it still were.
+            if not self.reader.still_has(self.at, self.before):
+                raise SourceChanged("the file was truncated and written anew")
+            self.beginning.feed(self.at, data)
+        self.at += len(data)
+        self.before = (self.before + data[-TAIL_BYTES:])[-TAIL_BYTES:]
+        return data
+
+    # --- lines --------------------------------------------------------------------------------------------------
     @property
     def unfinished_bytes(self) -> int:
         """Bytes after the last whole line."""
-        return self._stream.at - self._start
+        return self.at - self._start
 
-    def next(self) -> SourceLines | None:
-        """Returns the next whole lines; None where there are none for now."""
+    def next_lines(self) -> SourceLines | None:
+        """Returns the next whole lines; None where there are none for now. Raises SourceChanged."""
         while True:
-            before = self._stream.last
-            data = self._stream.take(self._chunk_bytes)
+            before = self.before
+            data = self._take(self._chunk_bytes)
             if not data:
                 return None
             end = data.rfind(b"\n") + 1
-            if end and self._passing:
-                return self._passed(data, before)
             if end:
-                whole, self._rest = self._rest + data[:end], data[end:]
-                return self._lines(whole)
+                before_end = (before + data[max(0, end - TAIL_BYTES) : end])[-TAIL_BYTES:]
+                passed = self._passing
+                lines = data[data.index(b"\n") + 1 : end] if passed else self._rest + data[:end]
+                self._rest, self._passing = data[end:], False
+                return self._cut(self.at - len(self._rest), lines, before_end, too_long=int(passed))
             if not self._passing:
                 self._rest += data
                 if len(self._rest) > self._longest_line:
                     self._passing, self._rest = True, b""
 
-    def last(self) -> SourceLines | None:
+    def last_line(self) -> SourceLines | None:
         """Returns what is left at the end: a line without its newline."""
-        if self._passing:
-            self._passing = False
-            return self._step(self._stream.at, b"", self._stream.last, ended=False, too_long=1)
-        if not self._rest:
+        if not (self._rest or self._passing):
             return None
-        data, self._rest = self._rest, b""
-        return self._lines(data, ended=False)
+        line, passed = self._rest, self._passing
+        self._rest, self._passing = b"", False
+        return self._cut(self.at, line, self.before, ended=False, too_long=int(passed))
 
-    def _passed(self, data: bytes, before: bytes) -> SourceLines:
-        """Returns the lines after the end of one that is too long, both in `data`."""
-        self._passing = False
-        begin, end = data.index(b"\n") + 1, data.rfind(b"\n") + 1
-        whole, self._rest = data[:end], data[end:]
-        at = self._stream.at - len(self._rest)
-        return self._step(at, whole[begin:], (before + whole)[-TAIL_BYTES:], too_long=1)
-
-    def _lines(self, data: bytes, ended: bool = True) -> SourceLines:
-        return self._step(self._start + len(data), data, (self._before + data[-TAIL_BYTES:])[-TAIL_BYTES:], ended)
-
-    def _step(self, end: int, data: bytes, last: bytes, ended: bool = True, too_long: int = 0) -> SourceLines:
-        lines = SourceLines(self._start, end, data, self._stream.tail(end, last), ended, too_long)
-        self._start, self._before = end, last
-        return lines
+    def _cut(self, end: int, data: bytes, before_end: bytes, ended: bool = True, too_long: int = 0) -> SourceLines:
+        start, self._start = self._start, end
+        return SourceLines(start, end, data, self.beginning.tail(end, before_end), ended, too_long)

@@ -23,10 +23,8 @@ from typing import Any
 from clickcurve.buckets.errors import ClickcurveError, JournalBroken, JournalFull, JournalUnknown, StoreUnavailable
 from ingest.claim import first_flush
 from ingest.journal.contract import BetweenCommits, FlushRecord, Frame, Identity, JournalState
-from ingest.journal.frame_format import decode_frame, encode_frame
-from ingest.journal.frame_numbers import text_of
-from ingest.journal.rounds import process_of
-from ingest.journal.taking import claimed_record, frames_named, is_unfinished, made, take, taken_over
+from ingest.journal.frame_format import decode_frame, encode_frame, text_of
+from ingest.journal.taking import claimed_record, frames_named, is_unfinished, made, process_of, take, taken_over
 from ingest.journal.window import Window
 from storage.contract import EMPTYING, FramePlace, Held, JournalRecord, Journals, Store
 
@@ -44,20 +42,17 @@ class NamedFlush(FlushRecord):
 class ClusterJournal:
     """The journal of an owner that this process has taken. `clock` gives epoch seconds."""
 
-    commits_at_once = (
-        2  # with one alone all stands still where a node is slow; more are more requests for the same hits
-    )
+    commits_at_once = 2  # with one alone all stands still where a node is slow; more send more for the same hits
 
-    def __init__(self, store: Store, journals: Journals, taken: JournalRecord, clock: Callable[[], float]) -> None:
+    def __init__(self, journals: Journals, taken: JournalRecord, clock: Callable[[], float]) -> None:
         """Reads the frames that the owner's last holder left; blocks.
 
         Raises StoreUnavailable, OwnerFenced, JournalDamaged.
         """
         record = taken.record
-        self._store, self._journals, self._clock = store, journals, clock
-        self._held = Held(record.owner, record.epoch, record.holder)
+        self._journals, self._clock = journals, clock
+        self.held = Held(record.owner, record.epoch, record.holder)
         self._accepts = record.journal != EMPTYING
-        self._begun = record.begun
         self._to_drop: list[int] = []
         self._unfinished: dict[int, bytes] | None = None  # frames of the unfinished flush; None: not in memory
         flush = None
@@ -67,7 +62,7 @@ class ClusterJournal:
         elif record.begun:
             self._to_drop.append(taken.previous)  # its holder may have died before it did
         self._left = journals.frames(record.owner, record.begun)
-        self._state = JournalState(Identity(record.owner, record.epoch, record.holder, ()), taken.done, flush)
+        self.state = JournalState(Identity(record.owner, record.epoch, record.holder, ()), taken.done, flush)
         self._window = Window(record.owner, record.epoch, record.begun)
         self._has_begun = False  # a flush of its own
         self._beginning: NamedFlush | None = None  # of unknown outcome
@@ -76,23 +71,11 @@ class ClusterJournal:
         self._sent_at: dict[int, float] = {}  # frames under way
         self._reading = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._bytes = sum(map(len, (*self._left.values(), *(self._unfinished or {}).values())))
+        self.bytes_held = sum(map(len, (*self._left.values(), *(self._unfinished or {}).values())))
         self._bytes_taken = 0
         self.kept = self.given_up = 0  # frames
 
     # --- state ----------------------------------------------------------------------------------------------------
-    @property
-    def state(self) -> JournalState:
-        return self._state
-
-    @property
-    def bytes_held(self) -> int:
-        return self._bytes
-
-    @property
-    def held(self) -> Held:
-        return self._held
-
     @property
     def is_fenced(self) -> bool:
         """Whether a read of the fence, or a refusal, has told that another process holds the owner."""
@@ -100,7 +83,7 @@ class ClusterJournal:
 
     @property
     def others_from(self) -> int:
-        return first_flush(self._held.epoch + 1)
+        return first_flush(self.held.epoch + 1)
 
     @property
     def must_flush(self) -> bool:
@@ -119,11 +102,11 @@ class ClusterJournal:
     def _check_accepts(self) -> None:
         """Raises an error that is certain: nothing is sent."""
         if self._window.fenced:
-            raise taken_over(self._held.owner)
+            raise taken_over(self.held.owner)
         if self._closed:
             raise JournalBroken("the journal is closed")
         if not self._accepts:
-            raise JournalBroken(f"owner {self._held.owner} is being emptied, and accepts nothing")
+            raise JournalBroken(f"owner {self.held.owner} is being emptied, and accepts nothing")
         if self.must_flush:
             since = "a frame had no answer" if self._window.gave_up else "the journal was taken"
             raise JournalBroken(f"no flush has begun since {since}; try again in a second")
@@ -136,7 +119,7 @@ class ClusterJournal:
         frame = encode_frame(payloads, accepted_us)
         place = self._window.open_frame(len(frame))
         self._sent_at[place.number] = self._clock()
-        self._bytes += len(frame)
+        self.bytes_held += len(frame)
         kept = asyncio.get_running_loop().create_future()
         self._spawn(self._send(place, frame, kept))
         return kept
@@ -160,9 +143,9 @@ class ClusterJournal:
         try:
             while asked := self._window.begin_read():
                 counting: frozenset[int] = frozenset()
-                error: BaseException = taken_over(self._held.owner)
+                error: BaseException = taken_over(self.held.owner)
                 try:
-                    counting = self._window.end_read(asked, await self._journals.fence(self._held.owner))
+                    counting = self._window.end_read(asked, await self._journals.fence(self.held.owner))
                 except BaseException as failure:  # whatever it is, no request may wait for ever
                     error = failure
                 for number in sorted(asked):
@@ -193,7 +176,7 @@ class ClusterJournal:
         task.add_done_callback(self._tasks.discard)
 
     def frames(self, flush: FlushRecord | None = None) -> Iterator[Frame]:
-        unfinished = self._state.flush
+        unfinished = self.state.flush
         if flush is None:
             frames = self._read_counting() if self._has_begun else self._left
         elif flush != unfinished or not isinstance(unfinished, NamedFlush):
@@ -204,13 +187,13 @@ class ClusterJournal:
 
     def _read_counting(self) -> dict[int, bytes]:
         counting = self._window.counting()
-        found = self._journals.frames(self._held.owner, self._begun) if counting else {}
+        found = self._journals.frames(self.held.owner, self._window.after) if counting else {}
         return {number: found[number] for number in counting}
 
     def _read_again(self, flush: NamedFlush) -> dict[int, bytes]:
-        record = self._journals.record(self._held.owner)
-        if record is None or (record.record.holder, record.record.begun) != (self._held.holder, flush.number):
-            raise taken_over(self._held.owner)
+        record = self._journals.record(self.held.owner)
+        if record is None or (record.record.holder, record.record.begun) != (self.held.holder, flush.number):
+            raise taken_over(self.held.owner)
         return frames_named(self._journals, record)
 
     # --- the owner and its flushes ----------------------------------------------------------------------------------
@@ -221,52 +204,49 @@ class ClusterJournal:
 
         What was accepted under the former epoch stays: it is this process's own.
         """
-        if self._state.last_flush < first_flush(self._held.epoch + 1) - 1:
-            return self._held
+        if self.state.last_flush < first_flush(self.held.epoch + 1) - 1:
+            return self.held
 
         def take_again() -> None:
-            before = self._journals.record(self._held.owner)
-            if before is None or (before.record.epoch, before.record.holder) != (self._held.epoch, self._held.holder):
-                raise taken_over(self._held.owner)
+            before = self._journals.record(self.held.owner)
+            if before is None or (before.record.epoch, before.record.holder) != (self.held.epoch, self.held.holder):
+                raise taken_over(self.held.owner)
             taken = take(store, self._journals, before, claimed_record(before, token(), place, now, not self._accepts))
             if taken is None:
-                raise taken_over(self._held.owner)
+                raise taken_over(self.held.owner)
             self._window.epoch = taken.record.epoch
-            self._held = Held(self._held.owner, taken.record.epoch, taken.record.holder)
-            identity = Identity(self._held.owner, self._held.epoch, self._held.holder, ())
-            self._state = replace(self._state, identity=identity)
+            self.held = Held(self.held.owner, taken.record.epoch, taken.record.holder)
+            identity = Identity(self.held.owner, self.held.epoch, self.held.holder, ())
+            self.state = replace(self.state, identity=identity)
 
         between_commits(take_again)
-        return self._held
+        return self.held
 
     def give_back(self, store: Store, held: Held, between_commits: BetweenCommits) -> None:
         self.drop_completed()
         store.close_owner(held)
 
     def record_flush(self, number: int, fold_day: int) -> FlushRecord:
-        if self._state.flush is not None:
-            raise ValueError(f"flush {self._state.flush.number} is not complete")
-        if number <= self._state.last_flush:
-            raise ValueError(f"flush {number} does not come after flush {self._state.last_flush}")
+        self.state.check_next(number)
         if self._window.under_way:
             raise ValueError(f"{self._window.under_way} frames are under way")
         self._drop()  # the next holder looks behind one flush only
         if self._beginning is None:
             numbers = self._window.counting() if self._has_begun else self._left.keys()
-            self._beginning = NamedFlush(number, self._state.last_flush, fold_day, self._begun, text_of(numbers))
+            self._beginning = NamedFlush(number, self.state.last_flush, fold_day, self._window.after, text_of(numbers))
         flush = self._beginning
         begun = self._journals.begin(
-            self._held, flush.behind, flush.number, int(self._clock()), flush.fold_day, flush.frames
+            self.held, flush.behind, flush.number, int(self._clock()), flush.fold_day, flush.frames
         )
         if not begun:
             self._window.fenced = True
-            raise taken_over(self._held.owner)
+            raise taken_over(self.held.owner)
         self._unfinished = None if self._has_begun else self._left
         self._left = {}
-        self._window = Window(self._held.owner, self._held.epoch, flush.number)
-        self._begun, self._beginning, self._has_begun = flush.number, None, True
-        self._state = replace(self._state, flush=flush)
-        self._bytes_taken = self._bytes
+        self._window = Window(self.held.owner, self.held.epoch, flush.number)
+        self._beginning, self._has_begun = None, True
+        self.state = replace(self.state, flush=flush)
+        self._bytes_taken = self.bytes_held
         return flush
 
     def begin(self, store: Store, held: Held, flush: FlushRecord, at: int) -> bool:
@@ -274,18 +254,17 @@ class ClusterJournal:
         return True
 
     def complete_flush(self, number: int) -> None:
-        flush = self._state.flush
-        if flush is None and number == self._state.last_flush:
+        if self.state.has_completed(number):
             return
-        if not isinstance(flush, NamedFlush) or flush.number != number:
-            raise ValueError(f"flush {number} is not the unfinished one")
-        if not self._journals.done(self._held, number):
+        flush = self.state.flush
+        assert isinstance(flush, NamedFlush)
+        if not self._journals.done(self.held, number):
             self._window.fenced = True
-            raise taken_over(self._held.owner)
+            raise taken_over(self.held.owner)
         self._to_drop.append(flush.behind)
         self._unfinished = None
-        self._state = replace(self._state, last_flush=number, flush=None)
-        self._bytes, self._bytes_taken = self._bytes - self._bytes_taken, 0
+        self.state = replace(self.state, last_flush=number, flush=None)
+        self.bytes_held, self._bytes_taken = self.bytes_held - self._bytes_taken, 0
 
     def drop_completed(self) -> None:
         with suppress(StoreUnavailable):  # then before the next flush, or the next holder does it
@@ -293,7 +272,7 @@ class ClusterJournal:
 
     def _drop(self) -> None:
         while self._to_drop:
-            self._journals.drop(self._held.owner, self._to_drop[-1])
+            self._journals.drop(self.held.owner, self._to_drop[-1])
             self._to_drop.pop()
 
     def close(self) -> None:
@@ -315,7 +294,7 @@ def take_journal(
     """
     journals = store.journals()
     taken = take(store, journals, before, claimed_record(before, token, place, int(clock()), emptying))
-    return None if taken is None else ClusterJournal(store, journals, taken, clock)
+    return None if taken is None else ClusterJournal(journals, taken, clock)
 
 
 def make_journal(store: Store, owner: int, token: str, place: str, clock: Callable[[], float]) -> ClusterJournal | None:
@@ -325,8 +304,8 @@ def make_journal(store: Store, owner: int, token: str, place: str, clock: Callab
     """
     journals, record = store.journals(), made(owner, token, place, int(clock()))
     if store.create_owner(record):
-        return ClusterJournal(store, journals, JournalRecord(record), clock)
+        return ClusterJournal(journals, JournalRecord(record), clock)
     stored = journals.record(owner)  # perhaps of an earlier call
     if stored is None or process_of(stored.record.holder) != process_of(token):
         return None
-    return ClusterJournal(store, journals, stored, clock)
+    return ClusterJournal(journals, stored, clock)

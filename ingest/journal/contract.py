@@ -81,6 +81,20 @@ class JournalState:
     last_flush: int
     flush: FlushRecord | None
 
+    def check_next(self, number: int) -> None:
+        """Raises ValueError unless a flush of this number may be recorded."""
+        if self.flush is not None:
+            raise ValueError(f"flush {self.flush.number} is not complete")
+        if number <= self.last_flush:
+            raise ValueError(f"flush {number} does not come after flush {self.last_flush}")
+
+    def has_completed(self, number: int) -> bool:
+        """Returns whether this flush is complete; raises ValueError if it was not the last one to be recorded."""
+        is_complete = self.flush is None and number == self.last_flush
+        if not is_complete and (self.flush is None or self.flush.number != number):
+            raise ValueError(f"flush {number} is not the unfinished one")
+        return is_complete
+
 
 class Frame(NamedTuple):
     """One accepted payload and the stamp of its group, epoch microseconds."""

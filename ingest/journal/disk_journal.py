@@ -24,7 +24,7 @@ from asyncio import Future, get_running_loop
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -47,7 +47,6 @@ from ingest.journal.segment_format import (
     encode_state_frame,
     frame_bytes,
     payloads_of,
-    state_bytes,
     valid_frames,
 )
 from storage.contract import Held, Store
@@ -61,45 +60,18 @@ LARGE_GROUP_BYTES = 256 * 1024  # a larger group is synced in a thread, too
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """The state at opening. flush: recorded, not complete. torn_bytes: the length of the torn tail that was cut."""
-
-    identity: Identity
-    flush: DiskFlushRecord | None
-    last_flush: int
-    journal: str
-    torn_bytes: int
-
-
 class DiskJournal:
-    """The log of one folder, made by `DiskJournal.open`. Any thread may call the methods; one runs at a time.
+    """The log of one folder. Any thread may call the methods; one runs at a time.
 
-    recovered: the state at opening. sync_s: how long a group takes to be written and synced, smoothed, seconds; 0.0
+    name: a uuid, which copies of it share. state: as it is now; found: as it was at opening. torn_bytes: the length of
+    the torn tail that was cut then. sync_s: how long a group takes to be written and synced, smoothed, seconds; 0.0
     before the first group, and without a clock.
     """
 
     commits_at_once = 1
-    recovered: Recovered
 
-    def __init__(self, folder: Path, disk: Disk, max_bytes: int, segment_bytes: int, chunk_bytes: int) -> None:
-        self.folder = folder
-        self.sync_s = 0.0
-        self._disk = disk
-        self._files = SegmentFiles(folder, disk, chunk_bytes)
-        self._max_bytes, self._chunk_bytes = max_bytes, chunk_bytes
-        self._segment_bytes = min(segment_bytes, SEGMENT_BYTES_MAX)
-        self._always = True
-        self._clock: Callable[[], float] | None = None
-        self._flush_bytes: Callable[[int], int] | None = None
-        self._mutex = threading.Lock()
-        self._lock_fd: int | None = None
-        self._state = NEW
-        self._thread = ThreadPoolExecutor(1, "journal")  # for commits; started by the first one that needs it
-
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         folder: Path,
         disk: Disk | None = None,
         max_bytes: int = MAX_BYTES,
@@ -109,29 +81,31 @@ class DiskJournal:
         sync: Literal["always", "off"] = "always",
         clock: Callable[[], float] | None = None,
         flush_bytes: Callable[[int], int] | None = None,
-    ) -> DiskJournal:
+    ) -> None:
         """Locks the folder (JournalHeld if a process has it) and recovers; JournalDamaged gives file and offset.
 
         An existing journal opens on a disk that refuses writes, too: it can be read, and each call that must write
         tries again. A new one raises JournalFull or JournalBroken there. `flush_bytes` says how much room the flush of
         so many bytes of the journal needs on this disk; None: the store is elsewhere.
         """
-        journal = cls(folder, disk or Disk(), max_bytes, segment_bytes, chunk_bytes)
-        journal._always, journal._clock, journal._flush_bytes = sync == "always", clock, flush_bytes
+        self.folder = folder
+        self.sync_s = 0.0
+        self._disk = disk or Disk()
+        self._files = SegmentFiles(folder, self._disk, chunk_bytes)
+        self._max_bytes, self._chunk_bytes = max_bytes, chunk_bytes
+        self._segment_bytes = min(segment_bytes, SEGMENT_BYTES_MAX)
+        self._always, self._clock, self._flush_bytes = sync == "always", clock, flush_bytes
+        self._mutex = threading.Lock()
+        self._lock_fd: int | None = None
+        self._thread = ThreadPoolExecutor(1, "journal")  # for commits; started by the first one that needs it
         try:
-            journal._lock_folder()
-            journal._recover()
+            self._lock_folder()
+            self._recover()
         except BaseException as error:
-            journal.close()
+            self.close()
             if isinstance(error, OSError):
                 raise _refusal(f"the journal in {folder} cannot be opened", error) from error
             raise
-        return journal
-
-    @property
-    def state(self) -> DiskJournalState:
-        """Identity, last complete flush and unfinished flush as they are now."""
-        return self._state
 
     @property
     def bytes_held(self) -> int:
@@ -169,7 +143,7 @@ class DiskJournal:
             began = clock() if clock else 0.0
             try:
                 files.append_frame(
-                    lambda at: encode_group(payloads, accepted_us, at.end, at.durable, at.salt), size, durable=always
+                    lambda at: encode_group(payloads, accepted_us, at.end, at.durable, at.salt), durable=always
                 )
             except OSError as error:
                 self._cancel(error)
@@ -190,7 +164,7 @@ class DiskJournal:
             )
         try:
             if files.current is None or files.current.end >= self._segment_bytes:
-                files.open_next(self._state)
+                files.open_next(self.state)
             current = files.current
             assert current is not None
             if current.end + size > current.room_to:
@@ -224,7 +198,7 @@ class DiskJournal:
     def _cancel(self, error: OSError) -> None:
         """Cancels a group whose write failed, by making the end of its segment before it durable; always raises."""
         try:
-            self._files.open_next(self._state)
+            self._files.open_next(self.state)
         except OSError as second:
             what = "a write failed and could not be cancelled, so its hits may count or not"
             raise JournalUnknown(f"{what}: {error}; then: {second}") from error
@@ -237,10 +211,10 @@ class DiskJournal:
         JournalBroken while iterating if the disk does not return what was written.
         """
         with self._mutex:
-            unfinished = self._state.flush
+            unfinished = self.state.flush
             if flush is not None and flush != unfinished:
                 raise ValueError(f"flush {flush.number} is not the unfinished one")
-            border = unfinished.last_segment if unfinished else self._state.covered
+            border = unfinished.last_segment if unfinished else self.state.covered
             current = self._files.current
             segments = [*self._files.closed, current] if current else self._files.closed
             extents = [
@@ -272,7 +246,7 @@ class DiskJournal:
     def claim(
         self, store: Store, place: str, token: Callable[[], str], now: int, between_commits: BetweenCommits
     ) -> Held:
-        return claim.claim(self, self.recovered.journal, self._recorder(between_commits), store, place, token, now)
+        return claim.claim(self, self.name, self._recorder(between_commits), store, place, token, now)
 
     def give_back(self, store: Store, held: Held, between_commits: BetweenCommits) -> None:
         claim.give_back(self._recorder(between_commits), store, held)
@@ -283,7 +257,7 @@ class DiskJournal:
     def record_identity(self, identity: Identity) -> None:
         """Records the identity durably. After an error a recovery may find the old identity or this one."""
         with self._mutex:
-            self._record(replace(self._state, identity=identity))
+            self._record(replace(self.state, identity=identity))
 
     def record_flush(self, number: int, fold_day: int) -> DiskFlushRecord:
         """Records durably a flush of all hits held, by closing the current segment.
@@ -293,11 +267,8 @@ class DiskJournal:
         """
         with self._mutex:
             self._check_open()
-            state, files = self._state, self._files
-            if state.flush:
-                raise ValueError(f"flush {state.flush.number} is not complete")
-            if number <= state.last_flush:
-                raise ValueError(f"flush {number} does not come after flush {state.last_flush}")
+            state, files = self.state, self._files
+            state.check_next(number)
             # A segment without hits need not be closed. So a flush can be recorded even if no file can be created.
             without_hits = files.current is not None and not files.current.hits
             last_segment = files.next_number - (2 if without_hits else 1)
@@ -314,12 +285,11 @@ class DiskJournal:
     def complete_flush(self, number: int) -> None:
         """Records durably that the store has the flush, and removes its segments. May be repeated after an error."""
         with self._mutex:
-            flush = self._state.flush
-            if flush is None and number == self._state.last_flush:
+            if self.state.has_completed(number):
                 return
-            if flush is None or flush.number != number:
-                raise ValueError(f"flush {number} is not the unfinished one")
-            self._record(replace(self._state, last_flush=number, covered=flush.last_segment, flush=None))
+            flush = self.state.flush
+            assert flush is not None
+            self._record(replace(self.state, last_flush=number, covered=flush.last_segment, flush=None))
 
     def _record(self, state: DiskJournalState, *, as_frame: bool = True) -> None:
         """Makes a state durable: as a frame or, if that fails, in the header of a new segment."""
@@ -329,7 +299,7 @@ class DiskJournal:
                 self._files.open_next(state)
             except OSError as error:
                 raise _refusal("the journal's state could not be recorded", error) from error
-        self._state = state
+        self.state = state
         self._files.remove(state.covered)
 
     def _put_state(self, state: DiskJournalState) -> bool:
@@ -338,9 +308,7 @@ class DiskJournal:
             return False
         try:
             files.make_durable(files.current)  # no durable state may follow hits that are not durable (sync off)
-            files.append_frame(
-                lambda at: encode_state_frame(state, at.end, at.durable, at.salt), state_bytes(state), durable=True
-            )
+            files.append_frame(lambda at: encode_state_frame(state, at.end, at.durable, at.salt), durable=True)
         except OSError:
             return False
         return True
@@ -377,17 +345,15 @@ class DiskJournal:
     def _recover(self) -> None:
         recovered, files = recover(self.folder, self._disk), self._files
         if recovered is None:
-            journal, torn_bytes = self._disk.random(16), 0
+            journal, self.state, self.torn_bytes = self._disk.random(16), NEW, 0
             files.begin(journal)
             files.open_next(NEW)
         else:
-            journal, self._state, torn_bytes = recovered.journal, recovered.state, recovered.torn_bytes
+            journal, self.state, self.torn_bytes = recovered.journal, recovered.state, recovered.torn_bytes
             files.continue_after(recovered)
             with suppress(OSError):  # unsettled: the first call that must write tries again, and raises
-                files.open_next(self._state)
-        state = self._state
-        name = str(uuid.UUID(bytes=journal))
-        self.recovered = Recovered(state.identity, state.flush, state.last_flush, name, torn_bytes)
+                files.open_next(self.state)
+        self.name, self.found = str(uuid.UUID(bytes=journal)), self.state
 
 
 def _refusal(what: str, error: OSError) -> JournalError:

@@ -18,9 +18,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 from clickcurve.buckets.errors import JournalBehind
+from ingest.batch import Batch
+from ingest.hit import Hit
 
 GROUP_FULL = 512  # members at which a group is committed at once
 MAX_TURNS = 64  # turns of the loop for which a group may grow, some 2 ms under load
@@ -30,12 +31,9 @@ WAITING_BYTES = 256 * 1024 * 1024  # bytes of batches that may wait
 
 _ALL_COUNTED = object()
 
-H = TypeVar("H")  # a hit that comes alone
-B = TypeVar("B")  # a batch of hits
-
 
 @dataclass(slots=True)
-class Group(Generic[H, B]):
+class Group:
     """The requests that are committed together.
 
     keys: of people's single hits of now. hits: other single ones. All of these share one future. batches: each with
@@ -43,16 +41,16 @@ class Group(Generic[H, B]):
     """
 
     keys: list[str] = field(default_factory=list)
-    hits: list[H] = field(default_factory=list)
+    hits: list[Hit] = field(default_factory=list)
     singles_done: asyncio.Future[None] | None = None
-    batches: list[tuple[B, bool, asyncio.Future[None] | None]] = field(default_factory=list)
+    batches: list[tuple[Batch, bool, asyncio.Future[None] | None]] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)  # those of the batches
     payload_bytes: int = 0
 
     def members(self) -> int:
         return len(self.keys) + len(self.hits) + len(self.batches)
 
-    def add_payload(self, batch: B, payload: bytes, visible: bool, done: asyncio.Future[None] | None) -> None:
+    def add_payload(self, batch: Batch, payload: bytes, visible: bool, done: asyncio.Future[None] | None) -> None:
         """Adds a batch, and what the journal holds of it."""
         self.batches.append((batch, visible, done))
         self.payloads.append(payload)
@@ -65,12 +63,12 @@ class Group(Generic[H, B]):
 
 # Called on the loop after the sync, with the minute of the single hits and the accept stamp: the group counts now. It
 # yields between steps, and each following step is taken in a turn of the loop of its own.
-Committed = Callable[[Group[H, B], int, int], Iterator[None]]
+Committed = Callable[[Group, int, int], Iterator[None]]
 # Called on the loop when no more requests join, with the minute of the single hits; returns their payloads.
-Closed = Callable[[Group[H, B], int], Sequence[bytes]]
+Closed = Callable[[Group, int], Sequence[bytes]]
 
 
-class GroupCommit(Generic[H, B]):
+class GroupCommit:
     """Gathers requests into groups and commits them, at most so many at once. `commit`, `check_timely`: the journal's.
 
     A request that would have to wait is refused as `check_timely` raises: nothing was sent, so it certainly counts not.
@@ -81,8 +79,8 @@ class GroupCommit(Generic[H, B]):
         commit: Callable[[Sequence[bytes], int], asyncio.Future[None] | None],
         clock: Callable[[], float],
         stamp: Callable[[], int],
-        close: Closed[H, B],
-        committed: Committed[H, B],
+        close: Closed,
+        committed: Committed,
         most_under_way: int = 1,
         check_timely: Callable[[], None] = lambda: None,
     ) -> None:
@@ -93,18 +91,18 @@ class GroupCommit(Generic[H, B]):
         self._committed = committed
         self._most = most_under_way
         self._check_timely = check_timely
-        self._group: Group[H, B] = Group()
+        self._group: Group = Group()
         self._armed = False
         self._turns = 0
         self._seen = 0
         self._busy = 0  # commits under way; `_most` also while no commit may be
         self._idle: list[asyncio.Future[None]] = []  # waiting for the end of all commits under way, in order
-        self._counting: deque[tuple[Group[H, B], Iterator[None]]] = deque()  # large groups, one after the other
+        self._counting: deque[tuple[Group, Iterator[None]]] = deque()  # large groups, one after the other
         self._none_counting = asyncio.Event()
         self._none_counting.set()
 
     # --- joining -------------------------------------------------------------------------------------------------
-    def add_single(self, hit: str | H) -> asyncio.Future[None]:
+    def add_single(self, hit: str | Hit) -> asyncio.Future[None]:
         """Adds one person's hit now by its key, or another hit; returns the future that these share."""
         if self._busy:
             self._check_timely()
@@ -122,7 +120,7 @@ class GroupCommit(Generic[H, B]):
             self._arm()
         return done
 
-    def add_batch(self, batch: B, payload: bytes, visible: bool) -> asyncio.Future[None]:
+    def add_batch(self, batch: Batch, payload: bytes, visible: bool) -> asyncio.Future[None]:
         """Adds a batch, encoded; returns its future. `visible` goes with it to `committed`."""
         if self._busy:
             self._check_timely()
@@ -172,14 +170,14 @@ class GroupCommit(Generic[H, B]):
             self._busy += 1
             kept.add_done_callback(lambda done: self._ended(group, minute, accepted_us, done.exception()))
 
-    def _ended(self, group: Group[H, B], minute: int, accepted_us: int, error: BaseException | None) -> None:
+    def _ended(self, group: Group, minute: int, accepted_us: int, error: BaseException | None) -> None:
         if error is None:
             self._settle(group, minute, accepted_us)
         else:
             _fail(group, error)
         self._release(1)
 
-    def _settle(self, group: Group[H, B], minute: int, accepted_us: int) -> None:
+    def _settle(self, group: Group, minute: int, accepted_us: int) -> None:
         steps = self._committed(group, minute, accepted_us)
         if next(steps, _ALL_COUNTED) is _ALL_COUNTED:
             _answer(group)
@@ -259,13 +257,13 @@ class GroupCommit(Generic[H, B]):
             self._release(self._most)
 
 
-def _answer(group: Group[H, B]) -> None:
+def _answer(group: Group) -> None:
     for done in group.futures():
         if not done.done():
             done.set_result(None)
 
 
-def _fail(group: Group[H, B], error: BaseException) -> None:
+def _fail(group: Group, error: BaseException) -> None:
     for done in group.futures():
         if not done.done():
             done.set_exception(error)

@@ -56,13 +56,15 @@ class SegmentFiles:
         self._journal, self.closed, self.next_number = recovered.journal, recovered.closed, recovered.last_number + 1
         self._obsolete = recovered.obsolete
 
-    def append_frame(self, encode: Encode, size: int, *, durable: bool) -> None:
-        """Appends a frame of `size` bytes to the current segment; if that fails, closes the segment before it."""
+    def append_frame(self, encode: Encode, *, durable: bool) -> None:
+        """Appends a frame to the current segment; if that fails, closes the segment before it."""
         current = self.current
         assert current is not None
+        head, body = encode(current)
+        size = len(head) + len(body)
         self.reserve(size)
         try:
-            self._write(self._fd, encode(current), current.end, durable=durable)
+            self._write(self._fd, (head, body), current.end, durable=durable)
         except BaseException:
             self.seal_current()
             raise

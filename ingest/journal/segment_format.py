@@ -151,11 +151,6 @@ def frame_bytes(payload_bytes: int, count: int) -> int:
     return _HEAD.size + length + -length % _ALIGN
 
 
-def state_bytes(state: DiskJournalState) -> int:
-    """Returns the size in a segment of a state's frame."""
-    return frame_bytes(len(encode_state(state)), 0)
-
-
 def encode_group(
     payloads: Sequence[bytes], accepted_us: int, offset: int, durable: int, salt: int
 ) -> tuple[bytes, bytes]:

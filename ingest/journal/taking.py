@@ -9,18 +9,53 @@ The order is what exactness rests on:
 
 A fence is no epoch in the record itself: what a conditional update of unknown outcome leaves at a plain read is not
 promised, and a writer would have to read what other processes agree on.
+
+Which processes are gone is counted in rounds of looking, not by clocks. In a round a process shows its own beat and
+reads those of all. Only a round in which both worked counts. So neither an outage of the cluster nor a pause of the
+observer makes another process look dead, and clocks that differ play no part. A wrong verdict costs the other process
+its owner, never a hit: the fence sees to that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from clickcurve.buckets.errors import JournalDamaged, OwnerFenced
-from ingest.journal.frame_numbers import numbers_in
-from ingest.journal.rounds import process_of
+from ingest.journal.frame_format import numbers_in
 from storage.contract import CLOSED, EMPTYING, FINAL, IN_STORE, OPEN, Held, JournalRecord, Journals, OwnerRecord, Store
+
+ROUND_S = 2.0
+DEAD_FOR_A_START = 3  # rounds without a beat: a start has nothing to lose, and comes before any adopter
+DEAD_FOR_ADOPTERS = 15
+
+
+def process_of(holder: str) -> str:
+    """Returns which process made the token of a claim: a process may hold several owners."""
+    return holder.rpartition(".")[0] or holder
+
+
+class Rounds:
+    """The beats of all processes, as the rounds so far have shown them."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, int]] = {}  # process -> its beat, and in how many rounds it has not changed
+
+    def counted(self, beats: Mapping[str, int], processes: Iterable[str]) -> None:
+        """Notes a round that worked: the beats that were read, and the processes that hold owners.
+
+        A process without a beat stands still, too. One that holds nothing any more is forgotten.
+        """
+        before, self._seen = self._seen, {}
+        for process in processes:
+            beat = beats.get(process, 0)
+            last, unchanged = before.get(process, (None, 0))
+            self._seen[process] = beat, unchanged + 1 if beat == last else 0
+
+    def dead(self, rounds: int) -> frozenset[str]:
+        """Returns the processes that showed no new beat in so many counted rounds."""
+        return frozenset([process for process, (_, unchanged) in self._seen.items() if unchanged >= rounds])
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ async def _begin_on_disk(settings: Settings, slots: Slots) -> Worker:
         raise
     store_answers = True
     while True:
-        if torn_bytes := journal.recovered.torn_bytes:
+        if torn_bytes := journal.torn_bytes:
             log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": torn_bytes})
         own = OwnJournal(settings, number, journal, store, slots)
         try:

@@ -96,7 +96,7 @@ class OwnJournal:
         """Whether the store has said that this journal may go on, or never saw it before."""
         if not isinstance(self.journal, DiskJournal):
             return True
-        return self.owner.status.state != "unclaimed" or self.journal.recovered.identity == NEW.identity
+        return self.owner.status.state != "unclaimed" or self.journal.found.identity == NEW.identity
 
     def in_cluster(self) -> dict[str, int]:
         """Returns which owner of the cluster it is, and in which epoch; nothing of a journal on a disk."""

@@ -17,8 +17,19 @@ from functools import partial
 from clickcurve.buckets.errors import JournalBroken, JournalDamaged, JournalHeld, OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S
 from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_journal
-from ingest.journal.rounds import DEAD_FOR_A_START, DEAD_FOR_ADOPTERS, ROUND_S
-from ingest.journal.taking import Choice, Make, Take, Wait, choose_identity, has_lost, taken_over, to_adopt
+from ingest.journal.taking import (
+    DEAD_FOR_A_START,
+    DEAD_FOR_ADOPTERS,
+    ROUND_S,
+    Choice,
+    Make,
+    Take,
+    Wait,
+    choose_identity,
+    has_lost,
+    taken_over,
+    to_adopt,
+)
 from server import clock
 from server.logs import log
 from server.metrics import Sample

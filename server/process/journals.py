@@ -58,7 +58,7 @@ def open_journal(settings: Settings, number: int) -> DiskJournal:
 
 
 def _open(settings: Settings, folder: Path) -> DiskJournal:
-    return DiskJournal.open(
+    return DiskJournal(
         folder,
         max_bytes=settings.journal_mib * MIB,
         sync="always" if settings.sync else "off",

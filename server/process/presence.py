@@ -1,6 +1,6 @@
 """Shows the cluster every other second that this process lives, and learns which others do not.
 
-A round counts only if it both showed the own beat and read those of all: `ingest/journal/rounds.py` says why.
+A round counts only if it both showed the own beat and read those of all: `ingest/journal/taking.py` says why.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from clickcurve.buckets.errors import StoreUnavailable
-from ingest.journal.rounds import ROUND_S, Rounds, process_of
+from ingest.journal.taking import ROUND_S, Rounds, process_of
 from server import clock
 from server.logs import log
 from storage.contract import OPEN, JournalRecord, Store

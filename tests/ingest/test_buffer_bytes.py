@@ -136,9 +136,7 @@ def test_hits_of_known_keys_take_nothing_more() -> None:
 def open_owner(folder: Path, store: FaultyStore, bytes_max: int) -> Owner:
     pace = Pace(lambda: 0.0, 15.0, lambda: False)
     clock = lambda: float(NOW)  # noqa: E731
-    return Owner(
-        DiskJournal.open(folder), store, clock, lambda: "token", pace, "here", alone=True, buffer_bytes=bytes_max
-    )
+    return Owner(DiskJournal(folder), store, clock, lambda: "token", pace, "here", alone=True, buffer_bytes=bytes_max)
 
 
 async def fill(owner: Owner) -> int:

@@ -65,7 +65,7 @@ async def test_a_stopped_servers_journal_goes_on_beside_the_copy(tmp_path: Path,
     await hit(node, 2)
     await node.owner.close()
     assert await lifetime(target) == 3
-    assert len([record for record in target.owners() if record.journal == node.journal.recovered.journal]) == 1
+    assert len([record for record in target.owners() if record.journal == node.journal.name]) == 1
 
 
 async def test_a_lost_machine_that_comes_back_beside_the_copy_counts_what_it_holds_once(

@@ -119,7 +119,7 @@ def test_an_id_that_another_owner_has_claimed_counts_no_third_time_two_days_late
     now, store = [NOW], MemoryStore()
 
     def opened(name: str) -> Owner:
-        journal, pace = DiskJournal.open(tmp_path / name), Pace(lambda: 0.0, 15.0, lambda: False)
+        journal, pace = DiskJournal(tmp_path / name), Pace(lambda: 0.0, 15.0, lambda: False)
         return Owner(journal, store, lambda: float(now[0]), lambda: name, pace, name, alone=False)
 
     async def story() -> None:
@@ -154,9 +154,7 @@ def test_no_hit_is_lost_whose_id_is_used_again_two_days_later_before_a_flush(tmp
 
     def opened() -> Owner:
         pace = Pace(lambda: 0.0, 15.0, lambda: False)
-        return Owner(
-            DiskJournal.open(tmp_path), store, lambda: float(now[0]), lambda: "token", pace, "here", alone=True
-        )
+        return Owner(DiskJournal(tmp_path), store, lambda: float(now[0]), lambda: "token", pace, "here", alone=True)
 
     async def story() -> None:
         owner = opened()

@@ -59,7 +59,7 @@ async def test_hits_are_refused_before_their_flush_has_no_room_and_taken_again_a
     disk = SmallDisk(tmp_path, SIZE)
     store = SqliteStore(tmp_path / "clickcurve.db", CLICKS)
     needed = partial(flush_bytes, tmp_path / "clickcurve.db")
-    owner = open_owner(DiskJournal.open(tmp_path / "journal-1", disk, flush_bytes=needed), store)
+    owner = open_owner(DiskJournal(tmp_path / "journal-1", disk, flush_bytes=needed), store)
     await owner.flush()
     accepted, rounds, peak = 0, [], 0
     for n in range(100):
@@ -89,7 +89,7 @@ async def test_hits_are_refused_before_their_flush_has_no_room_and_taken_again_a
 
 def test_single_hits_ask_the_disk_after_a_flush_and_now_and_then(tmp_path: Path) -> None:
     disk = SmallDisk(tmp_path, SIZE)
-    journal = DiskJournal.open(tmp_path / "journal-1", disk, flush_bytes=lambda held: held)
+    journal = DiskJournal(tmp_path / "journal-1", disk, flush_bytes=lambda held: held)
     for n in range(500):
         journal.append([bytes(800)], n)
     written = journal.bytes_held
@@ -106,13 +106,13 @@ def test_single_hits_ask_the_disk_after_a_flush_and_now_and_then(tmp_path: Path)
 
 def test_a_store_elsewhere_needs_no_room_beside_the_journal(tmp_path: Path) -> None:
     disk = SmallDisk(tmp_path, 0)
-    DiskJournal.open(tmp_path / "journal-1", disk).append([b"hit"], 1)
+    DiskJournal(tmp_path / "journal-1", disk).append([b"hit"], 1)
     assert disk.asked == 0
 
 
 async def test_a_database_that_met_a_full_disk_goes_on_by_itself_when_there_is_room(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "clickcurve.db", CLICKS)
-    owner = open_owner(DiskJournal.open(tmp_path / "journal-1"), store)
+    owner = open_owner(DiskJournal(tmp_path / "journal-1"), store)
     await owner.flush()
     worker: sqlite3.Connection = store._connections.open().worker
     (pages,) = worker.execute("PRAGMA page_count").fetchone()

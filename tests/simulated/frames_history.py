@@ -26,8 +26,7 @@ from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.flush import Pace
 from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_journal
-from ingest.journal.rounds import process_of
-from ingest.journal.taking import Choice, Make, Take, choose_identity, has_lost, to_adopt
+from ingest.journal.taking import Choice, Make, Take, choose_identity, has_lost, process_of, to_adopt
 from ingest.owner import Owner
 from query.reader import stored
 from storage.contract import JournalRecord, OwnerRecord, Store

@@ -99,7 +99,7 @@ def all_of(*several: Switched) -> AbstractContextManager[Any]:
 async def read_before_append(self: ClusterJournal, place: Any, frame: bytes, kept: Any) -> None:
     """Confirms a frame by a read of the fence that began before it was acknowledged."""
     try:
-        fence = await self._journals.fence(self._held.owner)
+        fence = await self._journals.fence(self.held.owner)
         await self._journals.append(place, frame)
     except StoreUnavailable as error:
         self._give_up(place.number, kept, error)
@@ -162,7 +162,7 @@ GIVE_UP = Window.give_up
 
 
 @asynccontextmanager
-async def while_others_commit(self: GroupCommit[Any, Any]) -> Any:
+async def while_others_commit(self: GroupCommit) -> Any:
     yield
 
 
@@ -186,9 +186,9 @@ INIT = ClusterJournal.__init__
 
 
 def drop_before_done(self: ClusterJournal, number: int) -> None:
-    flush = self._state.flush
+    flush = self.state.flush
     if isinstance(flush, cluster_journal.NamedFlush):
-        self._journals.drop(self._held.owner, flush.behind)
+        self._journals.drop(self.held.owner, flush.behind)
     COMPLETE(self, number)
 
 

@@ -73,7 +73,7 @@ class Process:
         self.store = open_store(connection, machine.clock)
         self._note_refused_ids()
         disk = cast(Disk, LivingDisk(machine.disk, life))
-        self.journal = DiskJournal.open(FOLDER, disk, segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
+        self.journal = DiskJournal(FOLDER, disk, segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
         self.owner = Owner(
             journal=self.journal,
             store=self.store,
@@ -134,9 +134,9 @@ class Machine:
 
     def identity(self) -> Identity:
         """Who its journal is to the store."""
-        journal = DiskJournal.open(FOLDER, copied(self.disk, 0), segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
+        journal = DiskJournal(FOLDER, copied(self.disk, 0), segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
         journal.close()
-        return journal.recovered.identity
+        return journal.found.identity
 
     def has_claimed(self, record: OwnerRecord) -> bool:
         """Says whether its process made the record's last claim, perhaps before its journal knows."""
@@ -144,7 +144,7 @@ class Machine:
 
     def content(self) -> tuple[list[Batch], list[Batch]]:
         """The batches in the journal: those of the unfinished flush, and those of none."""
-        journal = DiskJournal.open(FOLDER, copied(self.disk, 0), segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
+        journal = DiskJournal(FOLDER, copied(self.disk, 0), segment_bytes=SEGMENT_BYTES, chunk_bytes=CHUNK_BYTES)
         flush = journal.state.flush
         found = (_batches(journal, flush) if flush else [], _batches(journal, None))
         journal.close()

@@ -1,6 +1,7 @@
-"""Other products' exports: each module reads what one product documents, into visits, buckets and totals.
+"""Other products' exports, as visits, buckets and totals.
 
-takeover  what an export says, and how it becomes lines of history
-tables    the files: CSV with a header, JSON, NDJSON, perhaps packed
-shlink, yourls, kutt, bitly, goatcounter  one product each
+products    which tables and answers each product documents, and what they say
+tables      the files: CSV with a header, JSON, NDJSON, perhaps packed
+attributes  what visits and hours say of their visitors
+takeover    what was read, and how it becomes lines of history that count once
 """

@@ -8,7 +8,7 @@ known again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from ingest.attributes.agent import OTHER
 from ingest.attributes.referrer import ReferrerReader
 from ingest.attributes.text import utf8_text
-from ingest.imports.products.numbers import whole_count
+from ingest.imports.products.tables import whole_count
 
 Fields: TypeAlias = tuple[tuple[str, str], ...]
 HourValues: TypeAlias = tuple[tuple[str, Mapping[str, int], int], ...]  # dimension, values, hits of unknown values
@@ -45,16 +45,10 @@ _SYSTEMS = {
 
 def visit_fields(bot: bool, agent: object, referrer: object, country: object = None) -> Fields:
     """Returns the attributes of a visit as fields of a hit; of a bot only the agent."""
-    fields = []
-    if isinstance(agent, str) and agent.strip() not in ("", "-"):
-        fields.append(("ua", utf8_text(agent)))
-    if bot:
-        return tuple(fields)
-    if isinstance(referrer, str) and (host := _host(referrer)):
-        fields.append(("ref", host))
-    if isinstance(country, str) and (code := _country(country)):
-        fields.append(("country", code))
-    return tuple(fields)
+    texts = {"ua": _agent(agent)}
+    if not bot:
+        texts |= {"ref": _host(referrer), "country": _country(country)}
+    return tuple((name, text) for name, text in texts.items() if text)
 
 
 def hour_values(row: Mapping[str, str], total: int) -> HourValues:
@@ -64,10 +58,8 @@ def hour_values(row: Mapping[str, str], total: int) -> HourValues:
     unknown values; a dimension that has more hits than the hour is left out.
     """
     by_dimension = {
-        "ref": _sums_by_value(
-            (_host(name.replace("[dot]", ".")), count) for name, count in _counts_in(row.get("referrers"))
-        ),
-        "country": _sums_by_value((_country(name), count) for name, count in _counts_in(row.get("countries"))),
+        "ref": _counts_in(row.get("referrers"), lambda name: _host(name.replace("[dot]", "."))),
+        "country": _counts_in(row.get("countries"), _country),
         "browser": _column_counts(row, _BROWSERS),
         "os": _column_counts(row, _SYSTEMS),
     }
@@ -79,30 +71,32 @@ def hour_values(row: Mapping[str, str], total: int) -> HourValues:
     return tuple(dimensions)
 
 
-def _sums_by_value(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
-    sums: Counter[str] = Counter()
-    for value, count in counts:
-        sums[value] += count
-    return dict(sums)
+def _agent(text: object) -> str:
+    return utf8_text(text) if isinstance(text, str) and text.strip() not in ("", "-") else ""
 
 
-def _host(referrer: str) -> str:
-    return "" if referrer.lower() in _NO_REFERRERS else _REFERRERS.site(utf8_text(referrer))
+def _host(referrer: object) -> str:
+    if not isinstance(referrer, str) or referrer.lower() in _NO_REFERRERS:
+        return ""
+    return _REFERRERS.site(utf8_text(referrer))
 
 
-def _country(text: str) -> str:
-    code = text.strip()
+def _country(text: object) -> str:
+    code = text.strip() if isinstance(text, str) else ""
     return code.upper() if len(code) == 2 and code.isascii() and code.isalpha() else ""
 
 
-def _counts_in(text: str | None) -> list[tuple[str, int]]:
-    """Returns the names and counts of a JSON object in a cell."""
+def _counts_in(text: str | None, value_of: Callable[[str], str]) -> dict[str, int]:
+    """Returns the counts of a JSON object in a cell, summed by what its names stand for."""
     try:
         decoded = msgspec.json.decode((text or "{}").encode("utf-8", "replace"))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return []
-    items = decoded.items() if isinstance(decoded, dict) else ()
-    return [(name, number) for name, count in items if (number := whole_count(count))]
+        return {}
+    sums: Counter[str] = Counter()
+    for name, count in decoded.items() if isinstance(decoded, dict) else ():
+        if number := whole_count(count):
+            sums[value_of(name)] += number
+    return dict(sums)
 
 
 def _column_counts(row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Files of an export: tables (CSV with names in the first line), JSON, or lines of JSON; plain, gzip or zip.
 
 An export is read whole, so it is bounded: unpacked at most EXPORT_BYTES, JSON at most JSON_BYTES. Whatever is damaged
-in it is one sentence, a SourceUnreadable.
+in it is one sentence, a SourceUnreadable. At the end: times and counts as products write them.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import msgspec
 
+from clickcurve.times import iso_seconds
 from ingest.imports.source import SourceUnreadable
 
 Row: TypeAlias = Mapping[str, str]
@@ -40,7 +43,8 @@ class ExportFile:
         self._zip: zipfile.ZipFile | None = None
         self._data = b""
         if data.startswith(_ZIP):
-            self._zip = _opened_zip(name, data)
+            with _damage_told(name):
+                self._zip = zipfile.ZipFile(io.BytesIO(data))
             return
         self._data = _unpacked(name, data).removeprefix(_BOM)
         if self._data[:_BEGIN_BYTES].lstrip()[:1] in (b"{", b"["):
@@ -75,13 +79,12 @@ class ExportFile:
 
     def part(self, name: str) -> bytes | None:
         """Returns the part of a zip file whose last name this is; None if there is none."""
-        for member in self._zip.infolist() if self._zip is not None else ():
-            if self._zip is not None and not member.is_dir() and Path(member.filename).name == name:
-                try:
-                    with self._zip.open(member) as opened:
-                        return _bounded(name, opened)
-                except _DAMAGED as error:
-                    raise SourceUnreadable(f"{self.name} is damaged: {error}") from error
+        if self._zip is None:
+            return None
+        for member in self._zip.infolist():
+            if not member.is_dir() and Path(member.filename).name == name:
+                with _damage_told(self.name), self._zip.open(member) as opened:
+                    return _bounded(name, opened)
         return None
 
 
@@ -104,10 +107,8 @@ def _bounded(name: str, opened: IO[bytes]) -> bytes:
 def _unpacked(name: str, data: bytes) -> bytes:
     if not data.startswith(_GZIP):
         return data
-    try:
+    with _damage_told(name):
         return _bounded(name, gzip.GzipFile(fileobj=io.BytesIO(data)))  # type: ignore[arg-type]  # it reads bytes
-    except _DAMAGED as error:
-        raise SourceUnreadable(f"{name} is damaged: {error}") from error
 
 
 def _values_of(name: str, data: bytes) -> list[Any]:
@@ -123,9 +124,10 @@ def _values_of(name: str, data: bytes) -> list[Any]:
         raise SourceUnreadable(f"{name} is neither JSON nor lines of JSON: {error}") from error
 
 
-def _opened_zip(name: str, data: bytes) -> zipfile.ZipFile:
+@contextmanager
+def _damage_told(name: str) -> Iterator[None]:
     try:
-        return zipfile.ZipFile(io.BytesIO(data))
+        yield
     except _DAMAGED as error:
         raise SourceUnreadable(f"{name} is damaged: {error}") from error
 
@@ -141,3 +143,19 @@ def objects_of(name: str, data: bytes) -> Iterator[Mapping[str, Any]]:
             if not isinstance(value, dict):
                 raise SourceUnreadable(f"{name}, line {number} is not an object")
             yield value
+
+
+def second_of(when: object) -> int | None:
+    """Returns the epoch seconds of a time, UTC where it has no offset; None if the text is not one."""
+    if isinstance(when, str):
+        text = when.strip()
+        return int(text) if len(text) == 10 and text.isascii() and text.isdigit() else iso_seconds(text)
+    is_number = isinstance(when, int | float) and not isinstance(when, bool)
+    return int(when) if is_number and math.isfinite(when) else None  # type: ignore[arg-type,call-overload]
+
+
+def whole_count(value: object) -> int | None:
+    """Returns a count of 0 or more, also one written as text; None for any other value."""
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        return int(value) if len(value) < 20 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

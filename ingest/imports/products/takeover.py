@@ -2,25 +2,32 @@
 
 Visits and buckets become lines in the order of time. So a later export of the same installation begins with the same
 lines as the one before, and an import of it counts what came since. A total has no dates: what it has beyond the visits
-and buckets of its link is an opening, a count of the link's life and of no curve.
+and buckets of its link is an opening, a count of the link's life and of no curve. What came to a total since it was
+taken over cannot be told from what was there. So the openings of one installation are one source: the same ones again
+add nothing, and other ones are refused.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
 
-from clickcurve.hosts import HOSTS_IGNORED, Hosts
+from clickcurve.hosts import Hosts
+from ingest.batch import SourceStep
+from ingest.hit import Judge
 from ingest.imports.access_log import SHOWN_BAD_LINES, BadLine
-from ingest.imports.products.attributes import Fields, HourValues
-from ingest.imports.products.numbers import second_of, whole_count
-from ingest.imports.products.tables import ExportFile
+from ingest.imports.chunk import Chunk
+from ingest.imports.importer import ImportSummary
+from ingest.imports.products.attributes import Fields, HourValues, visit_fields
+from ingest.imports.products.tables import second_of, whole_count
+from ingest.imports.target import ImportRefused, Sender
 
-Judge: TypeAlias = Callable[[str], bool]
 Place: TypeAlias = tuple[str, int]  # a file's name, and the line or entry
+_LINES_AT_ONCE = 20_000
 
 
 class Visit(NamedTuple):
@@ -59,11 +66,14 @@ class CountedSpan(NamedTuple):
 class Takeover:
     """What was read of one or several files of a product.
 
-    hosts: what keys say of the hosts of short addresses. totals: links' counts of all time, of people and bots; people:
-    of people alone, where the product tells them apart.
+    hosts: what keys say of the hosts of short addresses. is_bot: judges an agent. keys: of links, by the ids that other
+    tables name them by. totals: links' counts of all time, of people and bots; people: of people alone, where the
+    product tells them apart.
     """
 
-    hosts: Hosts = HOSTS_IGNORED
+    hosts: Hosts
+    is_bot: Judge
+    keys: dict[str, str] = field(default_factory=dict)
     visits: list[Visit] = field(default_factory=list)
     buckets: list[CountedSpan] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)
@@ -71,13 +81,22 @@ class Takeover:
     bad: int = 0
     first_bad: list[BadLine] = field(default_factory=list)
 
-    def visit(self, when: object, key: str, bot: bool, where: Place, attributes: Fields = ()) -> None:
+    def visit(
+        self,
+        when: object,
+        key: str,
+        bot: bool,
+        where: Place,
+        agent: object = None,
+        referrer: object = None,
+        country: object = None,
+    ) -> None:
         """Adds one visit, or notes why it does not count."""
         second = second_of(when)
         if second is None or not key:
             self.note_bad(where, f"no time: {when!r}" if key else "no link")
             return
-        self.visits.append(Visit(second, key, bot, attributes))
+        self.visits.append(Visit(second, key, bot, visit_fields(bot, agent, referrer, country)))
 
     def bucket(
         self, start: object, width_s: int, key: str, count: object, where: Place, values: HourValues = ()
@@ -98,11 +117,6 @@ class Takeover:
             self.note_bad(where, "no count or link")
         elif number:
             totals[key] = max(number, totals.get(key, 0))
-
-    def totals_in(self, file: ExportFile, key: str, count: str) -> None:
-        """Sets the counts of all time that a table has in one column, of the links in another."""
-        for line, row in file.rows():
-            self.total(self.hosts.key(row[key]), row.get(count), (file.name, line))
 
     def note_bad(self, where: Place, reason: str) -> None:
         self.bad += 1
@@ -134,3 +148,28 @@ class Takeover:
 
 def history_bytes(line: dict[str, object]) -> bytes:
     return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+async def send_openings(sender: Sender, name: str, openings: Mapping[str, int], summary: ImportSummary) -> None:
+    """Sends the openings that are not counted yet; raises ImportRefused if the name was used for other ones."""
+    lines = [history_bytes({"key": key, "opening": count}) for key, count in openings.items()]
+    if not lines:
+        return
+    digest = blake2b(b"".join(lines), digest_size=16).hexdigest()
+    kept = await sender.offset(name)
+    if kept.offset and kept.tail != digest:
+        raise ImportRefused(
+            "totals without dates were taken over before, and these are others: what came since cannot be told from "
+            "what was counted then. With --label NAME they are those of another installation, and count beside",
+            value=name,
+        )
+    summary.from_byte = kept.offset
+    at = 0
+    for first in range(0, len(lines), _LINES_AT_ONCE):
+        data = b"".join(lines[first : first + _LINES_AT_ONCE])
+        start, at = at, at + len(data)
+        if start < kept.offset:
+            continue
+        summary.lines += data.count(b"\n")
+        summary.add_taken(await sender.send(Chunk(SourceStep(name, start, at, digest), history=data)))
+    summary.to_byte = at

@@ -27,10 +27,9 @@ from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
-from ingest.imports.openings import send_openings
 from ingest.imports.products.products import PRODUCTS, read_product
-from ingest.imports.retry import TRIES, Sender
-from ingest.imports.target import TIMEOUT_S, HttpTarget, OwnerTarget, Target
+from ingest.imports.products.takeover import send_openings
+from ingest.imports.target import TIMEOUT_S, TRIES, HttpTarget, OwnerTarget, Sender, Target
 from ingest.reading.bots import bot_judge
 from server import clock, data_folder
 from server.attributes import Attributes
@@ -243,9 +242,7 @@ async def _import_export(sender: Sender, files: tuple[Path, ...], product: str, 
     with tempfile.TemporaryFile(prefix="clickcurve-") as lines:
         await asyncio.to_thread(lines.writelines, history.history())
         lines.flush()
-        importer = Importer(
-            sender, AccessLog(lambda agent: False), asyncio.sleep, SourceKind.history, f"{product}:{reading.label}"
-        )
+        importer = Importer(sender, AccessLog(lambda agent: False), SourceKind.history, f"{product}:{reading.label}")
         dated = await importer.run(Path(f"/proc/self/fd/{lines.fileno()}"))
     dated.bad += history.bad
     dated.first_bad += history.first_bad
@@ -265,7 +262,7 @@ async def _import_file(sender: Sender, file: Path, interruption: Interruption, r
         line.show(raw_at, size, summary.lines)
         interruption.between()
 
-    importer = Importer(sender, reading.log, interruption.wait, reading.kind, reading.label, chunk_counted)
+    importer = Importer(sender, reading.log, reading.kind, reading.label, chunk_counted)
     opened: Openable = sys.stdin.buffer if file == STDIN else file  # type: ignore[assignment]
     try:
         with line:
@@ -285,7 +282,7 @@ async def _follow(opened: AbstractAsyncContextManager[Target], file: Path, readi
     wait, between = interruption.wait, interruption.between
     async with opened as target:
         sender = Sender(target, wait, note, tries=None)
-        following = Importer(sender, reading.log, wait, reading.kind, reading.label, between).follow(file, summary)
+        following = Importer(sender, reading.log, reading.kind, reading.label, between).follow(file, summary)
         note(f"{file}: following it; Ctrl-C ends this and prints what was counted")
         try:
             async with _showing_sums(file, summary):
@@ -333,7 +330,7 @@ def follow_line(file: Path, summary: ImportSummary) -> str:
 
 def _show_receipt(name: str, summary: ImportSummary, hint: bool = False) -> bool:
     """Prints what came of one source. Returns whether all of it went well."""
-    object_ = {"source": name, **asdict(summary), "skipped": dict(summary.skipped)}
+    object_ = {"source": name, "kind": summary.kind, **asdict(summary), "skipped": dict(summary.skipped)}
     show(Result(source_lines(name, summary, hint), [object_]))
     return not (summary.refused or summary.is_all_bad) and summary.damage is None
 

@@ -138,7 +138,7 @@ def _outlook(settings: Settings, number: int, owners: list[OwnerRecord]) -> Jour
     try:
         with closing(open_journal(settings, number)) as journal:
             holds = what_it_holds(journal)
-            action, _ = choose_number(Claimant.of(journal.recovered.journal, journal.state), owners, holds)
+            action, _ = choose_number(Claimant.of(journal.name, journal.state), owners, holds)
     except ClickcurveError as error:
         return JournalOutlook(name, "damaged", f"cannot be read: {error.detail}")
     if action is Action.QUARANTINE:

@@ -19,8 +19,7 @@ from ingest.hit import Moment
 from ingest.imports.access_log import AccessLog
 from ingest.imports.chunk import Chunk, ChunkReader
 from ingest.imports.importer import Importer, ImportSummary, SourceKind
-from ingest.imports.retry import Sender
-from ingest.imports.target import KeptOffset, Taken, Target
+from ingest.imports.target import KeptOffset, Sender, Taken, Target
 from ingest.reading.request_sums import RequestSums
 
 NOW = 1_760_000_000
@@ -118,7 +117,7 @@ def importer(
 ) -> Importer:
     """An importer of small chunks, some eight lines each."""
     log = AccessLog(lambda agent: "bot" in agent)
-    return Importer(Sender(target, no_wait, tries=tries), log, wait, kind, label, chunk_bytes=chunk_bytes)
+    return Importer(Sender(target, wait, tries=tries), log, kind, label, chunk_bytes=chunk_bytes)
 
 
 def run(target: MemoryTarget, path: Path, kind: SourceKind | None = None, label: str = "") -> ImportSummary:

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.keys import KEY_BYTES
-from ingest.imports.access_log import AccessLog, LogHit, LogSums
+from ingest.imports.access_log import OF_LINES, AccessLog, LogHit, LogSums
 from ingest.imports.json_log_line import LineBad
-from ingest.imports.log_attributes import OF_LINES
 
 AT = 1_431_857_103 // 60 * 60  # 17 May 2015 10:05 UTC
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64) Firefox/120.0"

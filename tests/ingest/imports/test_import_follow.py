@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ingest.imports.importer import ImportSummary
-from ingest.imports.source import SourceReader, SourceUnreadable, open_reader
+from ingest.imports.source import PlainSource, SourceUnreadable, open_reader
 from tests.ingest.imports.import_kit import FAULTS, Died, MemoryTarget, expected, importer, log_lines, run
 
 
@@ -102,7 +102,7 @@ def test_a_log_whose_rights_come_late_is_waited_for(
     path.write_bytes(log_lines(10))
     refusals = iter([False] + [True] * times)
 
-    def opened(source: Path) -> SourceReader:
+    def opened(source: Path) -> PlainSource:
         if next(refusals, False):
             raise SourceUnreadable(f"{source}: Permission denied")
         return open_reader(source)

@@ -9,10 +9,9 @@ import msgspec
 import pytest
 
 from ingest.hit_sums import columns_of
-from ingest.imports.access_log import AccessLog
+from ingest.imports.access_log import OF_LINES, AccessLog
 from ingest.imports.chunk import DatedHit
 from ingest.imports.importer import dated_hits
-from ingest.imports.log_attributes import OF_LINES
 from ingest.reading.bots import bot_judge
 
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari"

@@ -28,9 +28,8 @@ from ingest.imports.access_log import AccessLog
 from ingest.imports.chunk import Chunk, DatedHit
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer
-from ingest.imports.retry import Sender
 from ingest.imports.routes import import_routes
-from ingest.imports.target import HttpTarget, ImportRefused, KeptOffset, Taken
+from ingest.imports.target import HttpTarget, ImportRefused, KeptOffset, Sender, Taken
 from ingest.reading.body_budget import BodyBudget
 from ingest.reading.counters import IngestCounters
 from server.http.problems import Problems
@@ -317,7 +316,7 @@ def test_a_log_goes_through_the_routes(imports: Imports, tmp_path: Path) -> None
 
     async def importing(target: HttpTarget) -> None:
         sender = Sender(target, no_wait)
-        await Importer(sender, AccessLog(lambda agent: False), no_wait, chunk_bytes=5_000).run(path)
+        await Importer(sender, AccessLog(lambda agent: False), chunk_bytes=5_000).run(path)
 
     for _ in range(2):
         with_target(imports, importing)

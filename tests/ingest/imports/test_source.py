@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.imports.fingerprint import TAIL_BYTES, Beginning, Likeness
-from ingest.imports.source import Cutter, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
+from ingest.imports.source import SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from tests.ingest.imports.import_kit import log_lines
 
 TEXT = log_lines(9_000)
@@ -82,11 +82,10 @@ def test_a_pipe_is_read_once_and_cannot_go_back() -> None:
 
 # --- cutting ------------------------------------------------------------------------------------------------------
 def cut_up(path: Path, chunk_bytes: int, longest_line: int = 1 << 20, at: int = 0) -> list[SourceLines]:
-    stream = Stream(open_reader(path))
+    stream = Stream(open_reader(path), chunk_bytes=chunk_bytes, longest_line=longest_line)
     assert stream.skip(at)
-    cutter = Cutter(stream, chunk_bytes, longest_line)
-    found = list(iter(cutter.next, None))
-    if (last := cutter.last()) is not None:
+    found = list(iter(stream.next_lines, None))
+    if (last := stream.last_line()) is not None:
         found.append(last)
     stream.reader.close()
     return found
@@ -145,13 +144,13 @@ def test_cutting_goes_on_from_any_offset_with_the_same_tails(tmp_path: Path, pac
 def test_a_line_that_is_still_written_is_left_until_it_ends(tmp_path: Path) -> None:
     path = file(tmp_path, b"one\ntw")
     reader = open_reader(path)
-    cutter = Cutter(Stream(reader))
-    first = cutter.next()
+    stream = Stream(reader)
+    first = stream.next_lines()
     assert first is not None and first.data == b"one\n"
-    assert (cutter.next(), cutter.unfinished_bytes) == (None, 2)
+    assert (stream.next_lines(), stream.unfinished_bytes) == (None, 2)
     with path.open("ab") as log:
         log.write(b"o\nth")
-    second = cutter.next()
+    second = stream.next_lines()
     assert second is not None and (second.start, second.data) == (4, b"two\n")
     reader.close()
 
@@ -159,11 +158,11 @@ def test_a_line_that_is_still_written_is_left_until_it_ends(tmp_path: Path) -> N
 def test_a_file_that_is_written_anew_is_noticed_also_when_it_is_longer(tmp_path: Path) -> None:
     path = file(tmp_path, b"one\ntwo\n")
     reader = open_reader(path)
-    cutter = Cutter(Stream(reader))
-    assert cutter.next() is not None
+    stream = Stream(reader)
+    assert stream.next_lines() is not None
     path.write_bytes(b"another\nlog\nlonger\n")
     with pytest.raises(SourceChanged):
-        cutter.next()
+        stream.next_lines()
     reader.close()
 
 

@@ -49,12 +49,12 @@ class AuditedJournal:
     # --- what an owner does: True = done -----------------------------------------------------------------------------
     def open(self) -> None:
         segment_bytes, chunk_bytes = self._sizes
-        self.journal = DiskJournal.open(
+        self.journal = DiskJournal(
             FOLDER, self.disk, segment_bytes=segment_bytes, chunk_bytes=chunk_bytes, sync=self._sync
         )
-        assert self.journal.recovered.identity in self._identities
-        self._identities = [self.journal.recovered.identity]
-        assert self.journal.recovered.last_flush <= max(self.stored, default=0)
+        assert self.journal.found.identity in self._identities
+        self._identities = [self.journal.found.identity]
+        assert self.journal.found.last_flush <= max(self.stored, default=0)
         self._found = self.check()
 
     def append(self, number_of_groups: int = 1) -> bool:

@@ -51,7 +51,7 @@ class OnDisk:
         self._slow = slow
 
     def open(self) -> Journal:
-        journal = DiskJournal.open(FOLDER, self._disk, segment_bytes=1_000, chunk_bytes=256)
+        journal = DiskJournal(FOLDER, self._disk, segment_bytes=1_000, chunk_bytes=256)
         journal.sync_s = 2 * SLOW_SYNC_S if self._slow else 0.0
         return journal
 

@@ -11,10 +11,20 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import JournalDamaged
 from ingest.journal.contract import Frame
-from ingest.journal.frame_format import decode_frame, encode_frame
-from ingest.journal.frame_numbers import numbers_in, text_of
-from ingest.journal.rounds import DEAD_FOR_ADOPTERS, Rounds, process_of
-from ingest.journal.taking import Make, Take, Wait, choose_identity, claimed_record, has_lost, made, to_adopt
+from ingest.journal.frame_format import decode_frame, encode_frame, numbers_in, text_of
+from ingest.journal.taking import (
+    DEAD_FOR_ADOPTERS,
+    Make,
+    Rounds,
+    Take,
+    Wait,
+    choose_identity,
+    claimed_record,
+    has_lost,
+    made,
+    process_of,
+    to_adopt,
+)
 from ingest.journal.window import PIECE_BYTES, Window
 from storage.contract import CLOSED, COPIED, EMPTYING, IN_STORE, OPEN, RETIRED, Held, JournalRecord
 

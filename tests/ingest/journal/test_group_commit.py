@@ -32,7 +32,7 @@ async def test_a_turn_that_is_given_up_is_passed_on(cancelled: tuple[int, ...]) 
     """Cancelled in the very step in which the turn before ends, as at a stop."""
     had = []
 
-    async def turn(commits: GroupCommit[Hit, Batch], name: int) -> None:
+    async def turn(commits: GroupCommit, name: int) -> None:
         async with commits.exclusive():
             had.append(name)
 
@@ -91,7 +91,7 @@ def test_single_hits_that_say_something_are_one_batch_of_their_group() -> None:
     sent: list[str | Hit] = [*hits, "other", Hit("b", 120, 1, None, bot=True)]
     counted: list[Batch] = []
 
-    def committed(group: Group[Hit, Batch], *_: object) -> Iterator[None]:
+    def committed(group: Group, *_: object) -> Iterator[None]:
         counted.extend(batch for batch, _, _ in group.batches)
         yield from ()
 
@@ -116,7 +116,7 @@ async def test_a_large_group_is_counted_in_steps_while_others_go_on_and_no_turn_
     """A turn is a flush, an erasure, a stop: all that is in the journal is in the buffer then."""
     told: list[str] = []
 
-    def committed(group: Group[Hit, Batch], *_: object) -> Iterator[None]:
+    def committed(group: Group, *_: object) -> Iterator[None]:
         name = group.keys[0]
         for step in range(20 if name == "large" else 0):
             told.append(f"large {step}")
@@ -152,7 +152,7 @@ async def test_a_large_group_is_counted_in_steps_while_others_go_on_and_no_turn_
 
 
 async def test_a_group_that_cannot_be_counted_fails_and_holds_up_nobody() -> None:
-    def committed(group: Group[Hit, Batch], *_: object) -> Iterator[None]:
+    def committed(group: Group, *_: object) -> Iterator[None]:
         if group.keys[0] == "bad":
             yield
             raise ValueError("planted")

@@ -17,7 +17,7 @@ FOLDER = Path("/journal")
 
 
 def open_journal(disk: FaultyDisk, max_bytes: int = 1 << 20, segment_bytes: int = 1_000) -> DiskJournal:
-    return DiskJournal.open(FOLDER, disk, max_bytes, segment_bytes, chunk_bytes=256)
+    return DiskJournal(FOLDER, disk, max_bytes, segment_bytes, chunk_bytes=256)
 
 
 def pending(journal: DiskJournal) -> list[bytes]:
@@ -30,9 +30,9 @@ def segment_names(disk: FaultyDisk) -> list[str]:
 
 def test_a_new_journal_has_a_name_and_nothing_else() -> None:
     journal = open_journal(FaultyDisk())
-    recovered = journal.recovered
-    assert (recovered.identity, recovered.flush, recovered.last_flush) == (Identity(0, 0, "", ()), None, 0)
-    assert len(recovered.journal) == 36
+    found = journal.found
+    assert (found.identity, found.flush, found.last_flush) == (Identity(0, 0, "", ()), None, 0)
+    assert len(journal.name) == 36
     assert pending(journal) == []
 
 
@@ -45,8 +45,8 @@ def test_a_journal_keeps_its_name_its_identity_and_its_hits() -> None:
     journal.append([], 18)
     journal.close()
     again = open_journal(disk)
-    assert again.recovered.journal == journal.recovered.journal
-    assert again.recovered.identity == identity == again.state.identity
+    assert again.name == journal.name
+    assert again.found.identity == identity == again.state.identity
     assert list(again.frames()) == [Frame(17, b"one"), Frame(17, b""), Frame(17, b"two")]
 
 
@@ -79,13 +79,13 @@ def test_an_unfinished_flush_is_found_again_until_it_is_complete() -> None:
     for _ in range(3):
         disk.kill()
         journal = open_journal(disk)
-        assert journal.recovered.flush == flush
+        assert journal.found.flush == flush
         assert [frame.payload for frame in journal.frames(flush)] == [b"hit"]
     journal.complete_flush(4)
     journal.complete_flush(4)  # may be repeated
     disk.kill()
     journal = open_journal(disk)
-    assert (journal.recovered.flush, journal.recovered.last_flush) == (None, 4)
+    assert (journal.found.flush, journal.found.last_flush) == (None, 4)
     assert pending(journal) == []
 
 
@@ -198,7 +198,7 @@ def test_a_group_greater_than_a_segment_is_whole() -> None:
 @pytest.mark.parametrize("attempts", [0, 1, 2])
 def test_on_a_full_disk_hits_are_refused_and_a_flush_can_still_be_recorded_and_completed(attempts: int) -> None:
     disk = FaultyDisk()
-    journal = DiskJournal.open(FOLDER, disk, chunk_bytes=4_096)
+    journal = DiskJournal(FOLDER, disk, chunk_bytes=4_096)
     journal.append([b"x" * 3_800], 1)
     disk.fault = Fault("allocate", 1, times=1_000, code=errno.ENOSPC)
     with pytest.raises(JournalFull, match="no room on the disk"):
@@ -334,7 +334,7 @@ def test_a_failure_that_is_no_failure_of_the_disk_closes_the_segment_all_the_sam
 
 def test_sync_time_is_measured_by_the_clock_that_is_given() -> None:
     ticks = iter(range(100))
-    journal = DiskJournal.open(FOLDER, FaultyDisk(), clock=lambda: float(next(ticks)) ** 2)
+    journal = DiskJournal(FOLDER, FaultyDisk(), clock=lambda: float(next(ticks)) ** 2)
     assert journal.sync_s == 0.0
     journal.append([b"hit"], 1)
     assert journal.sync_s == 1.0
@@ -344,7 +344,7 @@ def test_sync_time_is_measured_by_the_clock_that_is_given() -> None:
 
 def test_with_sync_off_a_group_costs_no_sync_and_a_recorded_flush_is_durable() -> None:
     disk = FaultyDisk()
-    journal = DiskJournal.open(FOLDER, disk, sync="off", chunk_bytes=256)
+    journal = DiskJournal(FOLDER, disk, sync="off", chunk_bytes=256)
     disk.calls.clear()
     journal.append([b"one"], 1)
     journal.append([b"two"], 1)
@@ -352,8 +352,8 @@ def test_with_sync_off_a_group_costs_no_sync_and_a_recorded_flush_is_durable() -
     flush = journal.record_flush(1, 7)
     journal.append([b"lost or not"], 2)
     disk.lose_power()
-    journal = DiskJournal.open(FOLDER, disk, sync="off", chunk_bytes=256)
-    assert journal.recovered.flush == flush
+    journal = DiskJournal(FOLDER, disk, sync="off", chunk_bytes=256)
+    assert journal.found.flush == flush
     assert [frame.payload for frame in journal.frames(flush)] == [b"one", b"two"]
     assert pending(journal) in ([], [b"lost or not"])
 

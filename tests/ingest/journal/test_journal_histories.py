@@ -101,21 +101,25 @@ def answer_without_cancelling(self: DiskJournal, error: OSError) -> None:
     raise JournalBroken("certainly not counted") from error
 
 
-def keep_writing_to_a_file_that_failed(self: SegmentFiles, encode: Encode, size: int, *, durable: bool) -> None:
+def keep_writing_to_a_file_that_failed(self: SegmentFiles, encode: Encode, *, durable: bool) -> None:
     current, fd = self.current, self._fd
     assert current
+    frame = encode(current)
+    size = sum(map(len, frame))
     self.reserve(size)
-    self._write(fd, encode(current), current.end, durable=durable)
+    self._write(fd, frame, current.end, durable=durable)
     current.end += size
     current.durable = current.end if durable else current.durable
 
 
-def append_without_sync(self: SegmentFiles, encode: Encode, size: int, *, durable: bool) -> None:
+def append_without_sync(self: SegmentFiles, encode: Encode, *, durable: bool) -> None:
     current = self.current
     assert current
+    frame = encode(current)
+    size = sum(map(len, frame))
     self.reserve(size)
     try:
-        self._write(self._fd, encode(current), current.end, durable=False)
+        self._write(self._fd, frame, current.end, durable=False)
     except BaseException:
         self.seal_current()
         raise
@@ -155,7 +159,7 @@ def remove_before_the_flush_is_complete(self: DiskJournal, state: DiskJournalSta
             self._files.open_next(state)
         except OSError as error:
             raise JournalBroken("not recorded") from error
-    self._state = state
+    self.state = state
 
 
 BROKEN = [

@@ -30,7 +30,7 @@ def test_a_flush_is_called_stuck_after_four_intervals_and_hits_are_still_accepte
 
 
 def test_a_full_journal_is_not_ready_stuck_or_not(tmp_path: Path) -> None:
-    journal = DiskJournal.open(tmp_path / "journal-1", max_bytes=3_000)
+    journal = DiskJournal(tmp_path / "journal-1", max_bytes=3_000)
     server = ready(replace(OPEN, lag_s=60.1), journal.check_room)
     assert server.for_write()["flush"] == "stuck"
     journal.append([bytes(1_500)], 1)
@@ -60,7 +60,7 @@ class FullDisk(Disk):
 
 
 def test_a_disk_that_became_read_only_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = DiskJournal.open(tmp_path / "journal-1")
+    journal = DiskJournal(tmp_path / "journal-1")
     server = ready(OPEN, journal.check_room)
     assert server.for_write()["ready"]
     numbers = list(os.statvfs(tmp_path))
@@ -80,7 +80,7 @@ def test_a_disk_without_room_is_not_ready_until_there_is_some(
     flush_bytes: Callable[[int], int] | None, what: str, tmp_path: Path
 ) -> None:
     disk = FullDisk()
-    journal = DiskJournal.open(tmp_path / "journal-1", disk, flush_bytes=flush_bytes)
+    journal = DiskJournal(tmp_path / "journal-1", disk, flush_bytes=flush_bytes)
     server = ready(OPEN, journal.check_room)
     with pytest.raises(NotReady, match=f"the disk has 0 bytes left, and {what} needs"):
         server.for_write()

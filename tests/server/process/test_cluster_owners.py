@@ -19,7 +19,7 @@ from clickcurve.buckets.errors import (
 )
 from ingest.batch import Batch, SourceStep
 from ingest.journal.cluster_journal import ClusterJournal
-from ingest.journal.rounds import DEAD_FOR_ADOPTERS
+from ingest.journal.taking import DEAD_FOR_ADOPTERS
 from server.app import serve, startup
 from server.app.application import create_app
 from server.app.shutdown import Signals, StoppedEarly

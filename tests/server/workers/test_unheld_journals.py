@@ -20,7 +20,7 @@ WORKERS = 2
 @pytest.fixture
 def first(tmp_path: Path) -> Iterator[UnheldJournals]:
     """The first worker, beside a second one that has died with three hits."""
-    second = DiskJournal.open(journal_folder(tmp_path, 2))
+    second = DiskJournal(journal_folder(tmp_path, 2))
     second.append([b"hit"] * 3, 1)
     second.close()
     unheld = UnheldJournals(tmp_path, 1, WORKERS)
@@ -37,14 +37,14 @@ def test_a_dead_workers_journal_gives_way_when_no_other_has_taken_it_in_some_loo
 ) -> None:
     assert [first.look() for _ in range(LOOKS + 1)] == [False] * (LOOKS - 1) + [True, False]
     assert (names(tmp_path), first.orphaned()) == ({"journal-3"}, [3])
-    journal = DiskJournal.open(journal_folder(tmp_path, 3))
+    journal = DiskJournal(journal_folder(tmp_path, 3))
     assert [frame.payload for frame in journal.frames()] == [b"hit"] * 3
 
 
 def test_a_worker_that_takes_the_journal_in_time_keeps_it(tmp_path: Path, first: UnheldJournals) -> None:
     for _ in range(LOOKS - 1):
         first.look()
-    replacement = DiskJournal.open(journal_folder(tmp_path, 2))
+    replacement = DiskJournal(journal_folder(tmp_path, 2))
     for _ in range(LOOKS):
         assert not first.look()
     replacement.close()
@@ -76,20 +76,20 @@ def test_a_journal_that_is_renamed_just_before_it_is_locked_is_not_opened(
         monkeypatch.setattr(fcntl, "flock", flock)
         journal.rename(journal_folder(tmp_path, 3))
         if another:
-            DiskJournal.open(journal)
+            DiskJournal(journal)
         flock(handle, how)
 
-    DiskJournal.open(journal).close()
+    DiskJournal(journal).close()
     monkeypatch.setattr(fcntl, "flock", renamed_before)
     with pytest.raises(JournalHeld):
-        DiskJournal.open(journal)
+        DiskJournal(journal)
 
 
 def test_a_journal_that_cannot_be_renamed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def read_only(self: Path, target: Path) -> Path:
         raise OSError(30, "Read-only file system")
 
-    DiskJournal.open(journal_folder(tmp_path, 1)).close()
+    DiskJournal(journal_folder(tmp_path, 1)).close()
     monkeypatch.setattr(Path, "rename", read_only)
     with pytest.raises(OSError, match="Read-only"):
         data_folder.give_way(journal_folder(tmp_path, 1), WORKERS)
