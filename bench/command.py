@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import tempfile
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,13 +14,16 @@ from pathlib import Path
 from time import time
 from typing import Any, TypeAlias
 
-from bench.measure import Line, Measure, measure, render
+from bench.measure import Beside, Line, Measure, measure, render
 from bench.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How much is measured. `closing` ends what a part has opened in `folder`, which is its own."""
+    """How much is measured. `closing` ends what a part has opened in `folder`, which is its own.
+
+    sheet: figures of which a page is made; it is written after each line of a part.
+    """
 
     folder: Path
     rounds: int = 5
@@ -27,7 +31,12 @@ class Options:
     scale: float = 1.0
     links: Sequence[int] = ()
     hits: int = 10_000_000
+    hits_per_s: Sequence[float] = ()
     every: int = 20
+    peers: Sequence[str] = ()
+    sheet: dict[str, Any] = field(default_factory=dict)
+    docs: Path = Path("docs")
+    begun: float = field(default_factory=time)
     closing: ExitStack = field(default_factory=ExitStack)
 
     def of(self, size: int) -> int:
@@ -39,57 +48,60 @@ class Options:
         return Workload(self.links[0] if self.links else 100_000, self.hits, 400, int(time()) // 3_600 * 3_600)
 
 
-Part: TypeAlias = Callable[[Options], Iterable[Measure | Line]]
+Part: TypeAlias = Callable[[Options], Iterable[Beside | Measure | Line]]
 
 
-def run(description: str, parts: Mapping[str, Part], words: Sequence[str] | None = None) -> None:
-    """Measures the parts that the command line names, all if it names none, and prints one table."""
-    asked = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
-    add_parts(asked, parts)
+def run(
+    parts: Mapping[str, Part], words: Sequence[str] | None = None, usual: Sequence[str] = (), said: str | None = None
+) -> None:
+    """Measures the parts that the command line names, the usual ones if it names none, and prints one table.
+
+    A word names a part, or all parts before whose point it stands: `limiter` is `limiter.memory` and the others.
+    """
+    given = _given(parts, words, said)
+    sheet: dict[str, Any] = json.loads(given.sheet.read_text()) if given.sheet.exists() else {}
+    names = [name for word in given.parts or usual for name in _named(parts, word)]
+    amounts = {name: value for name, value in vars(given).items() if name not in ("parts", "sheet")}
+    begun, lines = time(), list[Line]()
+    with tempfile.TemporaryDirectory(prefix="clickcurve-bench-") as folder:
+        try:
+            for name in names:
+                print(f"measuring {name} ...", flush=True)
+                place = Path(folder) / name.replace(".", "-")
+                place.mkdir(exist_ok=True)
+                with ExitStack() as closing:
+                    options = Options(place, **amounts, sheet=sheet, closing=closing)
+                    for line in measure(parts[name](options), given.rounds):
+                        lines.append(line)
+                        if sheet:
+                            given.sheet.write_text(json.dumps(sheet, indent=1) + "\n")
+        finally:
+            print(f"\n{machine()}, {time() - begun:.0f} s, medians of {given.rounds} rounds\n\n{render(lines)}")
+
+
+def _given(parts: Mapping[str, Part], words: Sequence[str] | None, said: str | None) -> Namespace:
+    asked = ArgumentParser(description=said, formatter_class=RawDescriptionHelpFormatter)
+    asked.add_argument("parts", nargs="*", metavar="PART", help=f"what to measure, of {', '.join(parts)}")
     asked.add_argument("--rounds", type=int, default=5, help="rounds of each measurement; the table has medians")
     asked.add_argument("--seconds", type=float, default=2.0, help="seconds of each round over HTTP")
     asked.add_argument("--scale", type=float, default=1.0, help="of the sizes of what is measured in one process")
     asked.add_argument("--links", type=int, nargs="+", default=[], help="how many links; growth takes several numbers")
     asked.add_argument("--hits", type=int, default=10_000_000, help="of these links, over HTTP")
+    asked.add_argument("--hits-per-s", type=float, nargs="+", default=[], help="rates of scale.size")
     asked.add_argument("--every", type=int, default=20, help="breakdown_file: each so many-th link by popularity")
-    given = vars(asked.parse_args(words))
-    names, begun, lines = given.pop("parts") or [*parts], time(), list[Line]()
-    with tempfile.TemporaryDirectory(prefix="clickcurve-bench-") as folder:
-        try:
-            for name in names:
-                print(f"measuring {name} ...", flush=True)
-                place = Path(folder) / name
-                place.mkdir(exist_ok=True)
-                with ExitStack() as closing:
-                    options = Options(**given, folder=place, closing=closing)
-                    lines.extend(measure(parts[name](options), options.rounds))
-        finally:
-            print(f"\n{machine()}, {time() - begun:.0f} s, medians of {given['rounds']} rounds\n\n{render(lines)}")
+    asked.add_argument("--peers", nargs="+", default=[], help="the stores that are compared; all if none is named")
+    sheet = "file of figures, which parts of peers and scale add theirs to"
+    asked.add_argument("--sheet", type=Path, default=Path("figures.json"), help=sheet)
+    asked.add_argument("--docs", type=Path, default=Path("docs"), help="where render puts pages")
+    given = asked.parse_args(words)
+    for word in given.parts:
+        if not _named(parts, word):
+            asked.error(f"{word!r} is none of {', '.join(parts)}")
+    return given
 
 
-def add_parts(asked: ArgumentParser, parts: Collection[str]) -> None:
-    """Adds the argument `parts`: any number of these, none if the command has none.
-
-    `choices` is not used: Python 3.11 checks the list that no words make against them.
-    """
-
-    def part(text: str) -> str:
-        if text not in parts:
-            raise ArgumentTypeError(f"{text!r} is none of {', '.join(parts)}")
-        return text
-
-    what = f"what to measure, of {', '.join(parts)}; everything if none is named"
-    asked.add_argument("parts", nargs="*", type=part, metavar="PART", help=what)
-
-
-def together(parts: Mapping[str, Part]) -> Part:
-    """Returns these parts as one."""
-
-    def all_of(options: Options) -> Iterable[Measure | Line]:
-        for part in parts.values():
-            yield from part(options)
-
-    return all_of
+def _named(parts: Mapping[str, Part], word: str) -> list[str]:
+    return [name for name in parts if name == word or name.startswith(f"{word}.")]
 
 
 def circumstances() -> dict[str, Any]:

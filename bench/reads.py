@@ -21,10 +21,10 @@ from bench import servers
 from bench.command import Options
 from bench.connection import Connection, Sample, request
 from bench.ingest import JSON, NDJSON
-from bench.measure import Line, Percentiles, in_turn, spread
+from bench.measure import Beside, Figures, Line, Percentiles
 from bench.visitors import Visitors
 from bench.workload import Workload, batch
-from bench.wrk import Requests, drive
+from bench.wrk import RATE, by_path, drive
 from clickcurve.buckets.ladder import DAY_S
 from testing.client import Clickcurve
 from testing.server import RunningServer
@@ -48,25 +48,29 @@ FLUSH_WITHIN_S, LOADED_WITHIN_S = 60, 600  # an interval of 15 seconds, and the 
 POST = "POST /v1/hits/{key}"
 
 
-def reads(options: Options) -> Iterator[Line]:
+def reads(options: Options) -> Iterator[Beside | Line]:
     """The size of the file; p50 and p99 of each query at one connection, quiet and beside flushes."""
     folder, workload, rounds = options.folder, options.workload(), min(options.rounds, 3)
     yield loaded(folder / "data", workload)
     with servers.clickcurve(folder / "data") as server:
         for what, requests in queries_of(folder, workload).items():
-            (runs,) = in_turn(rounds, partial(drive, server.url, requests, 1, options.seconds))
-            within = f"p99 within {spread([run.took.p99_ms for run in runs])}"
-            compared = f"{median(run.per_s for run in runs):,.0f} /s, {within}"
-            yield Line(f"{what}, c1, quiet", str(Percentiles.middle(run.took for run in runs)), compared, AIM)
+            ask = partial(asked, server.url, requests, options.seconds)
+            yield Beside(f"{what}, c1, quiet", {"": ask}, {"": AIM}, rounds)
         yield from _beside_flushes(server, workload, rounds, _send_plain, QUERIES)
 
 
-def queries_of(folder: Path, workload: Workload) -> dict[str, Requests]:
+def asked(url: str, requests: Path, seconds: float) -> Figures:
+    """Asks one after the other for so long; returns how long it took."""
+    run = drive(url, requests, 1, seconds)
+    return {**run.took.figures(), RATE: run.per_s}
+
+
+def queries_of(folder: Path, workload: Workload) -> dict[str, Path]:
     """Returns the requests of each query, keys by popularity."""
     keys, named = workload.draw(5_000, seed=2), {}
     for what, query in QUERIES.items():
         paths = (f"/v1/links/{key}/{query}" for key in keys)
-        named[what] = Requests.paths("GET", folder / f"{what.replace(' ', '-')}.txt", paths)
+        named[what] = by_path("GET", folder / f"{what.replace(' ', '-')}.txt", paths)
     return named
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from array import array
 from bisect import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, islice, pairwise, product
@@ -77,12 +77,17 @@ class Workload:
         return [CLICKS.kept(self.end - age * 60, day)[0] for age in ages]
 
 
+def age_s(chance: random.Random) -> int:
+    """Draws how long ago a hit of 400 days was: half are of the last two fifths of them."""
+    return int(400 * DAY_S * chance.random() ** 1.35)
+
+
 @cache
 def zipf(n: int, skew: float) -> list[float]:
     """Returns the sums of the weights of n things by popularity."""
     return list(accumulate(1 / (rank + 1) ** skew for rank in range(n)))
 
 
-def batch(keys: list[str], at: int) -> list[str]:
+def batch(keys: Sequence[str], at: int) -> list[str]:
     """One hit a key as JSON texts, spread over the last minutes before `at`."""
     return [f'{{"key":"{key}","ts":{at - index % 240}}}' for index, key in enumerate(keys)]

@@ -12,11 +12,11 @@ from time import perf_counter, process_time, time
 from unittest.mock import patch
 
 from bench.command import Options
+from bench.inside import Owned, saved_row
 from bench.measure import Line, Percentiles
-from bench.micro.inside import OwnedFile, saved_row
-from bench.micro.rows import row_of
+from bench.rows import row_of
+from bench.workload import age_s
 from clickcurve.buckets.ladder import DAY_S, MINUTE_S, fold_day
-from ingest.batch import Batch
 from query.lists.key_kind import LINK
 from query.lists.listing import Listing
 from query.parameters import parse_parameters
@@ -40,7 +40,7 @@ def key_of(number: int, links: int) -> str:
 # --- flushes and folds ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """Microseconds of processor and wall time for a row: of each flush, and of the fold of a day later."""
+    """Microseconds for a row, of the processor and by the wall: of each flush, and of the fold of a day later."""
 
     flush_us: list[tuple[float, float]]
     fold_us: tuple[float, float]
@@ -69,7 +69,7 @@ def moments(count: int) -> Minutes:
 
     def minutes(number: int, now: int) -> dict[int, int]:
         chance = random.Random(number)
-        ages = [int(400 * DAY_S * chance.random() ** 1.35) for _ in range(count)]
+        ages = [age_s(chance) for _ in range(count)]
         return {(now - age) // 3_600 * 3_600: 1 + chance.randrange(3) for age in ages}
 
     return minutes
@@ -82,17 +82,16 @@ def grow(data: Path, links: int, minutes: Minutes, flushed: int, rounds: int) ->
     made_s, some, rows = perf_counter() - begun, min(flushed, links), min(FOLDED_ROWS, links)
     flushes = [_flush_us(file, chance.sample(range(links), some), links) for _ in range(rounds)]
     file.now += 2 * DAY_S
-    processor, wall = process_time(), perf_counter()
-    for first in range(0, rows, STEP_ROWS):  # as a pass over quiet rows does
-        file.flush(file.owner.due(fold_day(file.now), None, min(STEP_ROWS, rows - first)))
-    fold_us = (process_time() - processor) / rows * 1e6, (perf_counter() - wall) / rows * 1e6
+    steps = (min(STEP_ROWS, rows - first) for first in range(0, rows, STEP_ROWS))  # as a pass over quiet rows does
+    folds = [file.flush(file.owner.due(fold_day(file.now), None, step)) for step in steps]
     file.close()
-    return Grown(flushes, fold_us, made_s)
+    processor_s, wall_s = map(sum, zip(*folds, strict=True))
+    return Grown(flushes, (processor_s / rows * 1e6, wall_s / rows * 1e6), made_s)
 
 
-def filled(data: Path, links: int, minutes: Minutes, now: int, alike: bool = False) -> OwnedFile:
+def filled(data: Path, links: int, minutes: Minutes, now: int, alike: bool = False) -> Owned:
     """Returns a file with a row for each link, saved in the order of keys; `alike`: all have the first one's."""
-    file = OwnedFile(data, now)
+    file = Owned.of_file(data, now)
 
     def rows(mark: int) -> Iterator[tuple[str, SavedRow]]:
         for number in range(links):
@@ -104,9 +103,9 @@ def filled(data: Path, links: int, minutes: Minutes, now: int, alike: bool = Fal
     return file
 
 
-def _flush_us(file: OwnedFile, numbers: Sequence[int], links: int) -> tuple[float, float]:
+def _flush_us(file: Owned, numbers: Sequence[int], links: int) -> tuple[float, float]:
     """Flushes a hit of each of these links; returns microseconds for a row, of the processor and by the wall."""
-    file.take(Batch({file.now // MINUTE_S * MINUTE_S: {key_of(number, links): 1 for number in numbers}}))
+    file.take_each(key_of(number, links) for number in numbers)
     processor_s, wall_s = file.flush()
     return processor_s / len(numbers) * 1e6, wall_s / len(numbers) * 1e6
 
@@ -134,7 +133,7 @@ def ranking(options: Options) -> Iterator[Line]:
             yield Line(question, str(Percentiles.of(wall_ms)), of_processor)
 
 
-def _ask(file: OwnedFile, question: str) -> tuple[float, float, int]:
+def _ask(file: Owned, question: str) -> tuple[float, float, int]:
     """Returns the milliseconds of one ranking, by the wall and of the processor, and how many links it read."""
     links_of, read = SqliteRanked.links, 0
 

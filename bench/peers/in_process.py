@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Client
 from pathlib import Path
-from time import time
 from typing import Any
 
 from bench.measure import Percentiles
@@ -50,10 +49,6 @@ class InProcess(Peer):
         except EOFError:
             raise RuntimeError(f"{self.name} ended:\n{self.log.read_text(errors='replace')[-2_000:]}") from None
 
-    def _per_s(self, verb: str, turns: Sequence[Sequence[object]], seconds: float) -> float:
-        _, took_ms = self._repeat(verb, turns, seconds)
-        return len(took_ms) / sum(took_ms) * 1_000
-
     def tell(self, verb: str, *arguments: object) -> Any:
         """Has the engine do it once; returns its answer."""
         return self._repeat(verb, [arguments])[0]
@@ -84,13 +79,13 @@ class InProcess(Peer):
     def counted(self) -> Any:
         return self.tell("counted")
 
-    def singles(self, keys: Sequence[str], seconds: float) -> float:
-        now = int(time()) // 60 * 60
-        return self._per_s("add", [(key, now) for key in keys], seconds)
-
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
-        turns = [(some, [at - index % 240 for index in range(len(some))]) for some in keys]
-        return self._per_s("add_many", turns, seconds) * len(keys[0])
+    def rate(self, batches: Sequence[Sequence[str]], at: int, seconds: float) -> float:
+        size = len(batches[0])
+        turns: list[tuple[object, ...]] = [(keys, [at - index % 240 for index in range(size)]) for keys in batches]
+        if size == 1:
+            turns = [(key, at) for (key,) in batches]
+        _, took_ms = self._repeat("add" if size == 1 else "add_many", turns, seconds)
+        return size * len(took_ms) / sum(took_ms) * 1_000
 
 
 class SqliteRows(InProcess):

@@ -20,9 +20,9 @@ from bench.micro.growth import grow, key_of, moments
 from bench.peers.hits import Feed, Question, compared_keys, questions, week
 from bench.peers.over_http import HttpPeer
 from bench.peers.peer import Peer, on_disk
-from bench.servers import any_core, rss_mb, second_core
+from bench.servers import LOAD, SERVED, on_core, rss_mb
 from bench.workload import Workload
-from bench.wrk import Requests, drive
+from bench.wrk import by_path, drive
 from testing.server import RunningServer
 
 P = TypeVar("P", bound=Peer)
@@ -48,33 +48,37 @@ def running(peer: P) -> Iterator[P]:
 def rates(folder: Path, kinds: Sequence[type[Peer]], workload: Workload, rounds: int, seconds: float) -> Figures:
     """Returns hits a second of each peer by its name, from empty folders; in each round all have their turn alone."""
     now = int(time()) // 60 * 60
-    keys = workload.draw(20_000, seed=1)
+    singles = _singles(workload)
     bodies = {size: [workload.draw(size, seed=10 + n) for n in range(files)] for size, files in BATCHES}
 
-    def turn(peer: Peer) -> tuple[float, ...]:
+    def turn(peer: Peer) -> list[float]:
         peer.pause(stopped=False)
         try:
-            return peer.singles(keys, seconds), *(peer.batches(some, now, seconds) for some in bodies.values())
+            return [peer.rate(some, now, seconds) for some in (singles, *bodies.values())]
         finally:
             peer.pause(stopped=True)
 
     found: Figures = {}
     with ExitStack() as stack:
-        stack.enter_context(any_core())
+        stack.enter_context(on_core(LOAD))
         peers = []
         for number, kind in enumerate(kinds):
-            with second_core():
+            with on_core(SERVED):
                 peers.append(stack.enter_context(running(kind(folder / f"rates-{number}"))))
             found[kind.name] = peers[-1].doors()
         for peer in peers:
             peer.pause(stopped=True)
             stack.callback(peer.pause, stopped=False)
         for name, runs in zip(found, in_turn(rounds, *(partial(turn, peer) for peer in peers)), strict=True):
-            singles, *batches = map(list, zip(*runs, strict=True))
-            found[name] |= {"singles": singles, "batches": dict(zip(map(str, bodies), batches, strict=True))}
+            one_by_one, *batches = map(list, zip(*runs, strict=True))
+            found[name] |= {"singles": one_by_one, "batches": dict(zip(map(str, bodies), batches, strict=True))}
     for kind in kinds:
         found[kind.name]["counted"] = singles_counted(folder / f"counted-{kind.__name__}", kind, workload)
     return found
+
+
+def _singles(workload: Workload) -> list[list[str]]:
+    return [[key] for key in workload.draw(20_000, seed=1)]
 
 
 def singles_counted(folder: Path, kind: type[Peer], workload: Workload) -> tuple[int, int] | None:
@@ -85,7 +89,7 @@ def singles_counted(folder: Path, kind: type[Peer], workload: Workload) -> tuple
     if not issubclass(kind, HttpPeer):
         return None
     with running(kind(folder)) as peer:
-        peer.singles(workload.draw(20_000, seed=1), 1)
+        peer.rate(_singles(workload), int(time()) // 60 * 60, 1)
         until = perf_counter() + SEEN_WITHIN_S
         while (counted := peer.counted() or 0) < peer.sent and perf_counter() < until:
             sleep(0.2)
@@ -208,7 +212,7 @@ def growth(folder: Path, links: int, rounds: int, seconds: float) -> Figures:
     size = sum(map(on_disk, data.glob("clickcurve.db*")))
     chance, starts, took = random.Random(3), [], []
     keys = [key_of(chance.randrange(links), links) for _ in range(20_000)]
-    curves = Requests.paths("GET", folder / "paths.txt", (f"/v1/links/{key}/curve?last=30d" for key in keys))
+    curves = by_path("GET", folder / "paths.txt", (f"/v1/links/{key}/curve?last=30d" for key in keys))
     for _ in range(rounds):
         begun = perf_counter()
         with RunningServer(data) as server:

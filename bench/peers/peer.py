@@ -20,7 +20,7 @@ class Peer(ABC):
     """A store that counts hits: `programs` in a folder of its own, started in this order.
 
     `writes` and `reads` say by which door; `synced`: whether an answered hit is on the disk. An answer is a list of
-    counts, one a step; None: the peer does not keep what is asked. Rates are hits a second.
+    counts, one a step; None: the peer does not keep what is asked.
     """
 
     name: str
@@ -49,12 +49,8 @@ class Peer(ABC):
         """Adds one hit, acknowledged as well as the peer can."""
 
     @abstractmethod
-    def singles(self, keys: Sequence[str], seconds: float) -> float:
-        """Returns hits a second, one in a request."""
-
-    @abstractmethod
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
-        """Returns hits a second in batches, each of these keys, in the minutes before `at`."""
+    def rate(self, batches: Sequence[Sequence[str]], at: int, seconds: float) -> float:
+        """Returns hits a second in batches, each of these keys, in the minutes before `at`; a batch may be one hit."""
 
     def counted(self) -> int | None:
         """Returns all hits of all links; None: it cannot say."""
@@ -66,7 +62,8 @@ class Peer(ABC):
 
     def settle(self) -> None:
         """Brings what was loaded into the form in which it stays."""
-        self.restart()
+        self.stop()
+        self.start()
 
     def top(self, since: int, until: int) -> list[tuple[str, int]]:
         raise NotImplementedError
@@ -90,10 +87,6 @@ class Peer(ABC):
 
     def kill(self) -> None:
         self.stop(signal.SIGKILL)
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
 
     @property
     def pids(self) -> list[int]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.measure import markdown, spread
+from bench.command import Options
+from bench.measure import Line, markdown, spread
 from bench.peers.hits import POPULAR, QUIET
 from bench.peers.measure import KILLS, MOMENTS
 from bench.peers.over_http import BATCH_WRITERS, WRITERS
@@ -19,14 +20,14 @@ QUESTIONS = ("total", "curve 60 min", "curve 24 h", "curve 30 d", "curve 12 mo")
 NONE = "-"
 
 
-def render(figures: Figures, docs: Path) -> list[Path]:
-    """Writes the page and its pictures; returns their paths."""
-    files = {f"pictures/performance-{name}.svg": picture + b"\n" for name, picture in plots(figures).items()}
-    files["performance.md"] = page(figures).encode()
-    (docs / "pictures").mkdir(parents=True, exist_ok=True)
+def render(options: Options) -> Iterator[Line]:
+    """Writes the page and its pictures."""
+    files = {f"pictures/performance-{name}.svg": picture + b"\n" for name, picture in plots(options.sheet).items()}
+    files["performance.md"] = page(options.sheet).encode()
+    (options.docs / "pictures").mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        (docs / name).write_bytes(content)
-    return [docs / name for name in files]
+        (options.docs / name).write_bytes(content)
+        yield Line(name, f"{len(content):,} B")
 
 
 def page(figures: Figures) -> str:

@@ -7,7 +7,6 @@ store for Cassandra would (its own cache of rows); a row that was never written 
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import tempfile
 from collections import Counter
@@ -16,10 +15,12 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from time import process_time, time
+from time import time
 from typing import Any
 
-from bench.measure import markdown
+from bench.command import Options
+from bench.inside import Owned
+from bench.measure import Line, markdown
 from bench.scale.traffic import Share, Traffic, row
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.keys import link_of
@@ -28,7 +29,6 @@ from storage.cassandra.row_cache import CachedRow, RowCache
 from storage.cassandra.store import CACHE_BYTES
 from storage.contract import Held, OwnRow, SavedRow, Source
 from storage.memory_store import MemoryStore
-from testing.owner_process import OwnerProcess, TrackedDisk
 
 STEPS = 6  # kinds of rows in each power of ten of rates
 FILLED_S, LEAST = 180, 3  # seconds of flushes that fill the store's memory, and least flushes; as many are counted
@@ -128,12 +128,14 @@ def _compared(figures: Figures, traffic: Traffic) -> Iterator[Sequence[str]]:
 
 
 # --- the simulation ---------------------------------------------------------------------------------------------------
-def simulate(figures: Figures) -> Figures:
-    """Returns the mean row and the flushes of the sheet's traffic, for each of its intervals."""
+def simulate(options: Options) -> Iterator[Line]:
+    """Notes in the sheet the mean row and the flushes of its traffic, for each of its intervals."""
+    figures = options.sheet
     traffic = Traffic(figures["links"], figures["hits_per_s"], figures["skew"])
-    share, every = Share(traffic, figures["part"]), [each["flush_s"] for each in figures["shares"]]
-    shares = [{"flush_s": flush_s, **asdict(asyncio.run(simulated(share, flush_s)))} for flush_s in every]
-    return {"row_bytes": traffic.row_bytes(int(time())), "shares": shares}
+    share, figures["row_bytes"] = Share(traffic, figures["part"]), traffic.row_bytes(int(time()))
+    for each in figures["shares"]:
+        each |= asdict(simulated(share, each["flush_s"]))
+        yield Line(f"a flush every {each['flush_s']} s", f"{each['written'] / each['flushes']:,.0f} rows")
 
 
 @dataclass(slots=True)
@@ -178,7 +180,7 @@ class CountingStore(MemoryStore):
             self._cache.put(held.owner, key, CachedRow(saved.whole, 0))
 
 
-async def simulated(share: Share, flush_s: int) -> Seen:
+def simulated(share: Share, flush_s: int) -> Seen:
     """Returns what the store sees of the measured flushes, after some that fill its memory."""
     moment = int(time()) // DAY_S * DAY_S + 12 * HOUR_S
     links, sums = [str(number) for number in range(len(share.rates))], [*accumulate(share.rates)]
@@ -186,8 +188,7 @@ async def simulated(share: Share, flush_s: int) -> Seen:
     rows = dict(zip(links, share.by_kind(STEPS, lambda rate: row(rate, moment, of_rows)), strict=True))
     store = CountingStore(rows, CACHE_BYTES * OWNERS // share.part)
     with tempfile.TemporaryDirectory(prefix="clickcurve-scale-") as folder:
-        place = Path(folder) / "journal"
-        owner = OwnerProcess(place, store, lambda: moment, alone=True, disk=TrackedDisk()).owner
+        owned = Owned(Path(folder) / "journal", store, moment)
         gc.collect()
         gc.freeze()
         filled = max(LEAST, FILLED_S // flush_s)
@@ -195,12 +196,10 @@ async def simulated(share: Share, flush_s: int) -> Seen:
             if number == filled:
                 store.seen = Seen()
             hits = Counter(chance.choices(links, cum_weights=sums, k=round(share.hits_per_s * flush_s)))
-            await owner.accept(Batch(people={moment // 60 * 60: dict(hits)}))
-            begun = process_time()
-            await owner.flush()
-            store.seen.cpu_s += process_time() - begun
+            owned.take(Batch(people={owned.now // 60 * 60: dict(hits)}))
+            store.seen.cpu_s += owned.flush().processor_s
             store.seen.hits += hits.total()
             store.seen.flushes += 1
-            moment += flush_s
-        await owner.close()
+            owned.now += flush_s
+        owned.close()
     return store.seen

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.measure import markdown
+from bench.command import Options
+from bench.measure import Line, markdown
+from bench.scale.cluster import page
 from bench.scale.one_machine import FLUSH_S, LINKS, Cell
 from bench.scale.traffic import DAYS, Traffic
 from ingest.flush import ROWS_PER_SAVE
@@ -75,6 +77,14 @@ def with_workers(cell: Cell, hits: dict[str, float], workers: int, flush_s: floa
         workers * (hits[f"rest{said}_mb"] + (2 * piece * cell.link_bytes + flushed * cell.buffer_bytes) / 1e6),
         (cell.links * cell.link_bytes * copies + journal) / 1e9 + workers * WAL_GB,
     )
+
+
+def render(options: Options) -> Iterator[Line]:
+    """Writes both pages."""
+    pages = {"scale.md": page(options.sheet), "sizing.md": sizing_page(options.sheet["sizing"])}
+    for name, text in pages.items():
+        (options.docs / name).write_text(text)
+        yield Line(name, f"{len(text):,} signs")
 
 
 def sizing_page(figures: Figures) -> str:

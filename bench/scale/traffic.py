@@ -10,7 +10,7 @@ from math import exp, expm1, log, log10
 from random import Random
 from typing import TypeVar
 
-from bench.micro.rows import row_of
+from bench.rows import row_of
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bench.command import Options
 from bench.peers import measure
 from bench.peers.hits import Feed, Question, prepare, questions
 from bench.peers.in_process import SqliteHours, SqliteRows
@@ -22,6 +23,7 @@ from testing.server import ROOT
 
 END = int(time()) // 3_600 * 3_600  # Clickcurve keeps minutes of today
 FIGURES = ROOT / "bench" / "peers" / "figures.json"
+AGAIN = "python -m bench render.performance --sheet bench/peers/figures.json"
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +95,9 @@ def test_rates_are_of_all_rounds_in_turn(feed: Feed, tmp_path: Path) -> None:
 
 
 def test_the_page_and_its_plots_are_made_of_the_figures(tmp_path: Path) -> None:
-    for made in render(json.loads(FIGURES.read_text()), tmp_path):
-        kept = ROOT / "docs" / made.relative_to(tmp_path)
-        assert made.read_bytes() == kept.read_bytes(), f"{kept.name}: python -m bench.peers render {FIGURES.name} docs/"
+    for made in render(Options(tmp_path, sheet=json.loads(FIGURES.read_text()), docs=tmp_path)):
+        kept = ROOT / "docs" / made.what
+        assert (tmp_path / made.what).read_bytes() == kept.read_bytes(), f"{kept.name}: {AGAIN}"
 
 
 def test_the_greater_figure_has_the_longer_bar() -> None:
