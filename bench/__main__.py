@@ -10,21 +10,20 @@ from __future__ import annotations
 import gc
 from functools import partial
 
-from bench import ingest, limiter, page, reads, rows
-from bench.cassandra import flush, hot_link, journals, month, writes
-from bench.cassandra import reads as cassandra_reads
+from bench import ingest, limiter, reads, rows
+from bench.cassandra import flush, hot_link, month, over_http, writes
 from bench.cassandra.node import on_nodes
 from bench.command import Part, run
 from bench.micro import attributes, breakdown, corrections, fast_paths, growth, resting
-from bench.peers import parts as peers
+from bench.peers import measure as peers
 from bench.peers import raw_rows, report
-from bench.scale import cluster, one_machine, sizing
+from bench.scale import cluster, one_machine
 
 PARTS: dict[str, Part] = {
     "rows": rows.typical_rows,
     "ingest": ingest.ingest,
     "workers": ingest.workers,
-    "page": page.page,
+    "page": reads.page,
     "reads": reads.reads,
     "breakdowns": reads.breakdowns,
     "limiter.memory": partial(limiter.decisions, "memory"),
@@ -34,12 +33,12 @@ PARTS: dict[str, Part] = {
     "cassandra.flush": on_nodes(1, flush.flush),
     "cassandra.hot_link": on_nodes(1, hot_link.hot_link),
     "cassandra.attributes": on_nodes(1, flush.attributes),
-    "cassandra.reads": on_nodes(1, cassandra_reads.reads),
+    "cassandra.reads": on_nodes(1, over_http.reads),
     "cassandra.writes": writes.writes,
     "cassandra.month": on_nodes(1, month.month),
     "cassandra.ring": on_nodes(3, flush.flush),
-    "cassandra.journals": on_nodes(1, journals.journals),
-    "cassandra.journals_ring": on_nodes(3, journals.journals),
+    "cassandra.journals": on_nodes(1, over_http.journals),
+    "cassandra.journals_ring": on_nodes(3, over_http.journals),
     "micro.parse": attributes.parse,
     "micro.attributes": attributes.attributes,
     "micro.row_codec": rows.row_codec,
@@ -53,12 +52,11 @@ PARTS: dict[str, Part] = {
     "micro.fast_paths_remote": fast_paths.fast_paths_remote,
     "peers.rates": peers.rates,
     "peers.stores": peers.stores,
-    "peers.growth": peers.growth,
     "raw_rows": raw_rows.raw_rows,
     "scale.simulate": cluster.simulate,
     "scale.size": one_machine.size,
     "render.performance": report.render,
-    "render.scale": sizing.render,
+    "render.scale": one_machine.render,
 }
 USUAL = ("rows", "ingest", "workers", "page", "reads", "breakdowns", "limiter", "cassandra")
 

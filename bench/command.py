@@ -43,6 +43,14 @@ class Options:
         """Returns the size, scaled."""
         return max(1, round(size * self.scale))
 
+    def circumstances(self) -> dict[str, Any]:
+        """Returns what a sheet says of a run: day, machine, Python, the load now, seconds, how much was measured."""
+        processors, _, python = machine().rpartition(", Python ")
+        load = round(float(Path("/proc/loadavg").read_text().split()[0]), 1)
+        run = {"day": datetime.now(UTC).date().isoformat(), "machine": processors, "python": python, "load": load}
+        sizes = {"links": self.workload().links, "hits": self.hits, "days": self.workload().days}
+        return {**run, "took_s": round(time() - self.begun), **sizes, "rounds": self.rounds, "seconds": self.seconds}
+
     def workload(self) -> Workload:
         """Returns the hits of 400 days that end with this hour."""
         return Workload(self.links[0] if self.links else 100_000, self.hits, 400, int(time()) // 3_600 * 3_600)
@@ -59,7 +67,7 @@ def run(
     A word names a part, or all parts before whose point it stands: `limiter` is `limiter.memory` and the others.
     """
     given = _given(parts, words, said)
-    sheet: dict[str, Any] = json.loads(given.sheet.read_text()) if given.sheet.exists() else {}
+    sheet: dict[str, Any] = json.loads(given.sheet.read_text()) if given.sheet and given.sheet.exists() else {}
     names = [name for word in given.parts or usual for name in _named(parts, word)]
     amounts = {name: value for name, value in vars(given).items() if name not in ("parts", "sheet")}
     begun, lines = time(), list[Line]()
@@ -73,7 +81,7 @@ def run(
                     options = Options(place, **amounts, sheet=sheet, closing=closing)
                     for line in measure(parts[name](options), given.rounds):
                         lines.append(line)
-                        if sheet:
+                        if given.sheet:
                             given.sheet.write_text(json.dumps(sheet, indent=1) + "\n")
         finally:
             print(f"\n{machine()}, {time() - begun:.0f} s, medians of {given.rounds} rounds\n\n{render(lines)}")
@@ -90,8 +98,7 @@ def _given(parts: Mapping[str, Part], words: Sequence[str] | None, said: str | N
     asked.add_argument("--hits-per-s", type=float, nargs="+", default=[], help="rates of scale.size")
     asked.add_argument("--every", type=int, default=20, help="breakdown_file: each so many-th link by popularity")
     asked.add_argument("--peers", nargs="+", default=[], help="the stores that are compared; all if none is named")
-    sheet = "file of figures, which parts of peers and scale add theirs to"
-    asked.add_argument("--sheet", type=Path, default=Path("figures.json"), help=sheet)
+    asked.add_argument("--sheet", type=Path, help="file of figures, which growth, peers and scale add theirs to")
     asked.add_argument("--docs", type=Path, default=Path("docs"), help="where render puts pages")
     given = asked.parse_args(words)
     for word in given.parts:
@@ -102,13 +109,6 @@ def _given(parts: Mapping[str, Part], words: Sequence[str] | None, said: str | N
 
 def _named(parts: Mapping[str, Part], word: str) -> list[str]:
     return [name for name in parts if name == word or name.startswith(f"{word}.")]
-
-
-def circumstances() -> dict[str, Any]:
-    """Returns the day, the machine, Python's version and the load now: what a sheet of figures says of its run."""
-    processors, _, python = machine().rpartition(", Python ")
-    load = round(float(Path("/proc/loadavg").read_text().split()[0]), 1)
-    return {"day": datetime.now(UTC).date().isoformat(), "machine": processors, "python": python, "load": load}
 
 
 def machine() -> str:

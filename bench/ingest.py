@@ -16,9 +16,9 @@ from time import time
 
 from bench import servers
 from bench.command import Options
+from bench.load import ASGI, RATE, SAME, VARYING, by_body, by_path, drive
 from bench.measure import Beside, Figures
 from bench.workload import batch
-from bench.wrk import ASGI, RATE, SAME, VARYING, by_body, by_path, drive
 from testing.client import Clickcurve
 from testing.server import RunningServer
 

@@ -11,7 +11,7 @@ import random
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from itertools import cycle
@@ -28,7 +28,7 @@ from pymemcache.client.base import Client
 from throttled.rate_limiter import per_duration
 
 from bench.command import Options
-from bench.measure import Beside, Figures, Line
+from bench.measure import Beside, Figures
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.memory import MemoryBackend
@@ -54,6 +54,7 @@ class Place:
     address: str = ""
     client: Any = None
     closing: ExitStack = field(default_factory=ExitStack)  # of what is made there
+    moments: Iterator[float] | None = None  # of hits, as far as a library can be told; None: now
 
 
 @contextmanager
@@ -87,7 +88,9 @@ def limiter_at(place: Place, rates: Rates, strategy: str) -> Limiter:
 
 
 def ours(strategy: str, place: Place, rates: Rates) -> Hit:
-    hit = limiter_at(place, rates, strategy).hit
+    hit, moments = limiter_at(place, rates, strategy).hit, place.moments
+    if moments is not None:
+        return lambda key: hit("e", {"ip": key}, now=next(moments)).allowed
     return lambda key: hit("e", {"ip": key}).allowed
 
 
@@ -157,18 +160,20 @@ def _all_of(hits: Sequence[Hit]) -> Hit:
 
 # --- which are measured together --------------------------------------------------------------------------------------
 OURS = "Clickcurve"
-STRATEGIES = {"fixed window": "fixed", "exact sliding window": "tiered", "token bucket": "token_bucket"}
-OTHERS: Mapping[str, Mapping[str, Make]] = {
+CONTENDERS: Mapping[str, Mapping[str, Make]] = {
     "fixed window": {
+        OURS: partial(ours, "fixed"),
         "limits": partial(of_limits, FixedWindowRateLimiter),
         "throttled-py": partial(of_throttled, "fixed_window"),
         "PyrateLimiter": partial(of_pyrate, "fixed"),
     },
     "exact sliding window": {
+        OURS: partial(ours, "tiered"),
         "limits": partial(of_limits, MovingWindowRateLimiter),
         "PyrateLimiter": partial(of_pyrate, "sliding"),
     },
     "token bucket": {
+        OURS: partial(ours, "token_bucket"),
         "throttled-py": partial(of_throttled, "token_bucket"),
         "throttled-py GCRA": partial(of_throttled, "gcra"),
         "PyrateLimiter": partial(of_pyrate, "bucket"),
@@ -178,11 +183,11 @@ OTHERS: Mapping[str, Mapping[str, Make]] = {
 
 def contenders(place: Place, guarantee: str) -> Mapping[str, Make]:
     """Those that keep this guarantee there, ours first."""
-    others = OTHERS[guarantee]
-    if place.name == "memcached":
-        # The others have no memcached at all, and limits has only its windows of the clock there.
-        others = {"limits": others["limits"]} if guarantee == "fixed window" else {}
-    return {OURS: partial(ours, STRATEGIES[guarantee]), **others}
+    if place.name != "memcached":
+        return CONTENDERS[guarantee]
+    # The others have no memcached at all, and limits has only its windows of the clock there.
+    there = (OURS, "limits") if guarantee == "fixed window" else (OURS,)
+    return {library: CONTENDERS[guarantee][library] for library in there}
 
 
 # --- decisions a second -----------------------------------------------------------------------------------------------
@@ -204,7 +209,7 @@ def decisions(name: str, options: Options) -> Iterator[Beside]:
     timer = process_time if name == "memory" else perf_counter
     some = options.of(KEYS)
     keys = list(map(str, random.Random(1).sample(range(some), some)))
-    for guarantee in STRATEGIES:
+    for guarantee in CONTENDERS:
         for case, rates in CASES.items():
             with place_of(name) as place:
                 what, operation = _bare(place, keys)
@@ -249,45 +254,45 @@ def _decide(hit: Hit, keys: Iterator[str], seconds: float, timer: Callable[[], f
 
 
 # --- bytes a caller ---------------------------------------------------------------------------------------------------
-def bytes_per_key(options: Options) -> Iterator[Line]:
+def bytes_per_key(options: Options) -> Iterator[Beside]:
     """Of Python's memory, or as a server says it; 200 keys, of the largest limit one."""
     for name in ("memory", "redis", "memcached"):
-        for guarantee in STRATEGIES:
+        for guarantee in CONTENDERS:
             cases = {"100/d": 200, "70,000/d": 1}
             if (name, guarantee) != ("memory", "exact sliding window"):
                 del cases["70,000/d"]  # it does not depend on the limit, and over a network it takes long
             for case, keys in cases.items():
                 with place_of(name) as place:
-                    sizes = {
-                        library: _per_key(place, CASES[case], guarantee, library, make, options.of(keys))
+                    turns = {
+                        library: partial(_per_key, place, CASES[case], make, options.of(keys))
                         for library, make in contenders(place, guarantee).items()
                     }
-                mine = sizes.pop(OURS)
-                compared = "; ".join(f"{library} {size:,.0f}" for library, size in sizes.items())
-                yield Line(f"{name}, {guarantee}, {case} used up", f"{mine:,.0f} B a key", compared)
+                    yield Beside(f"{name}, {guarantee}, {case} used up", turns, rounds=1)
 
 
-def _per_key(place: Place, rates: Rates, guarantee: str, library: str, make: Make, keys: int) -> float:
+def _per_key(place: Place, rates: Rates, make: Make, keys: int) -> Figures:
+    """Has callers use their limit up. Hits of Clickcurve are spread over the day, which takes the most buckets.
+
+    The others keep as much in any case.
+    """
     limit, midnight = rates[-1][0], int(time()) // DAY_S * DAY_S
-    fill: Callable[[str], object]
-    if library == OURS:
-        # Spread over the day, which takes the most buckets. The others keep as much in any case.
-        ours = limiter_at(place, rates, STRATEGIES[guarantee])
-        moments = [midnight + n * DAY_S / limit for n in range(limit)]
-        fill = lambda key: [ours.hit("e", {"ip": key}, now=now) for now in moments]  # noqa: E731
-    else:
-        hit = make(place, rates)
-        fill = lambda key: [hit(key) for _ in range(limit)]  # noqa: E731
-    fill("first")  # scripts, pools and tables that are not a key's
+    moments = cycle([midnight + n * DAY_S / limit for n in range(limit)])
+    hit = make(replace(place, moments=moments), rates)
+
+    def use_up(key: str) -> None:
+        for _ in range(limit):
+            hit(key)
+
+    use_up("first")  # scripts, pools and tables that are not a key's
     if place.client is None:
         tracemalloc.start()
     before = _used(place)
     for n in range(keys):
-        fill(f"key{n}")
+        use_up(f"key{n}")
     gc.collect()
     size = _used(place) - before
     tracemalloc.stop()
-    return size / keys
+    return {"{} B a key": size / keys}
 
 
 def _used(place: Place) -> int:

@@ -137,3 +137,8 @@ def rss_mb(pids: Sequence[int]) -> float:
     """Returns the resident memory of these processes."""
     pages = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
     return sum(pages) * 4_096 / 1e6
+
+
+def on_disk(file: Path) -> int:
+    """Returns the bytes of the blocks of a file: some are as long as they may become, with nothing in them."""
+    return file.stat().st_blocks * 512

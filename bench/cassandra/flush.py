@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from random import Random
 from statistics import mean
 from threading import Semaphore
 from time import perf_counter, process_time, time
@@ -21,11 +20,12 @@ from bench.command import Options
 from bench.inside import Owned, Spent, reader_of
 from bench.measure import Beside, Figures
 from bench.micro.attributes import ALL, DIMENSIONS, NOW, link_batches
+from bench.micro.growth import moments
 from bench.rows import row_of
 from bench.servers import used_s
-from bench.visitors import Visitors
+from bench.workload import Visitors
 from clickcurve.buckets.codec import encode
-from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.ladder import CLICKS, fold_day
 from ingest.attributes.profile import NO_DIMENSIONS
 from ingest.batch import Batch
 from storage.cassandra.uri import Address, parse
@@ -42,8 +42,8 @@ def flush(nodes: Sequence[Node], options: Options) -> Iterator[Beside]:
     """30,000 links on one node, 6,000 on three: the bare driver, a flush with rows in memory, one without, in turn."""
     keys = KEYS if len(nodes) == 1 else KEYS_OF_RING
     uri = make_keyspace(nodes, "flushes")
-    now = int(time()) // 60 * 60
-    rows = _rows(now, options.of(keys))
+    now, hits_of = int(time()) // 60 * 60, moments(110)
+    rows = {f"f{n:05d}": encode(row_of(hits_of(n, now), day=fold_day(now), mark=1)) for n in range(options.of(keys))}
     write_all = partial(options.closing.enter_context(_bare_driver(parse(uri))), rows)
     write_all()
     turns = {"bare driver": lambda: _cost(nodes, write_all)}
@@ -97,19 +97,6 @@ def _cost(nodes: Sequence[Node], work: Callable[[], Spent]) -> Figures:
     spent = work()
     nodes_s = sum(used_s(node.pid) for node in nodes) - before
     return {"{} s": spent.wall_s, "processor {} s": spent.processor_s, "nodes {} s": nodes_s}
-
-
-def _rows(now: int, keys: int) -> dict[str, bytes]:
-    """Returns so many packed rows of links with some traffic: today's, the last weeks' and the last year's."""
-    chance = Random(4)
-    rows = {}
-    for number in range(keys):
-        ages_s = [chance.randrange(DAY_S // 2) for _ in range(20)]
-        ages_s += [chance.randrange(DAY_S, 30 * DAY_S) for _ in range(60)]
-        ages_s += [chance.randrange(30 * DAY_S, 360 * DAY_S) for _ in range(30)]
-        hits = {(now - age_s) // 60 * 60: chance.randint(1, 9) for age_s in ages_s}
-        rows[f"f{number:05d}"] = encode(row_of(hits, day=fold_day(now), mark=1))
-    return rows
 
 
 @contextmanager

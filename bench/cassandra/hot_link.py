@@ -7,7 +7,6 @@ import gc
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from itertools import cycle
-from random import Random
 from time import perf_counter, process_time, time
 from typing import Any
 
@@ -15,8 +14,9 @@ from bench.cassandra.node import make_keyspace
 from bench.command import Options
 from bench.inside import queries_over
 from bench.measure import Beside, Figures, Line, Percentiles
+from bench.rows import steady
 from clickcurve.buckets.codec import decode, encode
-from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
+from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S
 from clickcurve.buckets.row import Delta, apply
 from clickcurve.keys import link_subject
 from ingest.batch import Batch
@@ -70,17 +70,12 @@ def hot_link(nodes: Sequence[Node], options: Options) -> Iterator[Beside | Line]
 
 async def _fill(owners: Sequence[Owner], now: int) -> None:
     """Counts about 1,000 hits a minute for 500 days in each row."""
-    chance = Random(1)
-    people: dict[int, dict[str, int]] = {}
-    at, day = now - 500 * DAY_S, fold_day(now)
-    while at < now:
-        start, at = CLICKS.kept(at, day)
-        count = max(1, round(chance.gauss(1_000, 32) * (at - start) / 60))
-        people[start] = {HOT: count, QUIET: count}
+    links = [HOT, QUIET]
+    counts = steady(1_000, 500, now)
     for owner in owners:
-        await owner.accept(Batch(people=people))
+        await owner.accept(Batch(people={start: dict.fromkeys(links, count) for start, count in counts.items()}))
         await owner.flush()
-        people = {start: {HOT: counts[HOT]} for start, counts in people.items()}
+        links = [HOT]
 
 
 def _flushes(run: Callable[..., Any], owners: Sequence[Owner], key: str, now: int) -> Figures:

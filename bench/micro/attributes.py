@@ -1,6 +1,6 @@
 """From bodies in memory into the buffer and the store, without HTTP, journal or sync: plain hits, and with attributes.
 
-Hits with attributes as `bench.visitors` draws them.
+Hits with attributes as `bench.workload` draws them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from unittest.mock import Mock
 from bench.command import Options
 from bench.inside import JUDGE, Owned, read, reader_of
 from bench.measure import Beside, Figures, Measure, ready
-from bench.visitors import Visitors
-from bench.workload import Workload, batch
+from bench.workload import Visitors, Workload, batch
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, decode_batch, encode_batch
 from ingest.buffer import Buffer

@@ -14,8 +14,7 @@ from pathlib import Path
 from bench.command import Options
 from bench.inside import Owned, read, reader_of
 from bench.measure import Line
-from bench.visitors import HOSTS, LANGUAGES, Visitors, drawn, values
-from bench.workload import age_s, zipf
+from bench.workload import HOSTS, LANGUAGES, Visitors, age_s, drawn, values, zipf
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta, fold_breakdown, greatest_values
 from clickcurve.buckets.breakdowns.parts import Parts, apply_parts, decode_parts

@@ -23,7 +23,7 @@ from bench.micro import breakdown
 from bench.micro.attributes import ALL, DIMENSIONS, NOW, plain_bodies
 from bench.micro.growth import filled, key_of, moments
 from bench.rows import row_of, steady
-from bench.visitors import Visitors
+from bench.workload import Visitors
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.columns import ColumnTier

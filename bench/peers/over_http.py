@@ -18,15 +18,14 @@ from time import perf_counter, sleep, time
 from typing import Any
 from urllib.parse import quote
 
-from bench.connection import request
 from bench.ingest import NDJSON
+from bench.load import by_body, by_path, drive, request, written
 from bench.measure import Percentiles
 from bench.peers.hits import MONDAY_S, TOP, WEEK_S, Feed, Question
 from bench.peers.peer import Peer, debian_version
 from bench.reads import post, wait_flushed
 from bench.servers import Started, answers
 from bench.workload import batch
-from bench.wrk import by_body, by_path, drive, written
 from testing.client import Clickcurve, http_client
 from testing.server import command, free_port
 

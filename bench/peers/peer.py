@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.measure import Percentiles
 from bench.peers.hits import Feed, Question
-from bench.servers import Started
+from bench.servers import Started, on_disk
 from testing.server import free_port
 
 
@@ -101,11 +101,6 @@ class Peer(ABC):
         """Returns what the page says of it beside figures."""
         said = {name: getattr(self, name) for name in ("writes", "reads", "synced", "sends")}
         return {"version": self.version(), **said}
-
-
-def on_disk(file: Path) -> int:
-    """Returns the bytes of the blocks of a file: some are as long as they may become, with nothing in them."""
-    return file.stat().st_blocks * 512
 
 
 def debian_version(package: str) -> str:

@@ -17,8 +17,7 @@ from bench.peers.in_process import ClickHouse
 from bench.peers.measure import running
 from bench.peers.over_http import OwnPeer
 from bench.reads import post
-from bench.visitors import values
-from bench.workload import age_s, zipf
+from bench.workload import age_s, values, zipf
 from clickcurve.buckets.ladder import DAY_S
 from testing.client import Clickcurve
 

@@ -46,6 +46,10 @@ NEED_PROGRAMS = {"fast_paths_remote"}  # tests/bench/test_with_programs.py
 
 
 TAKE_MINUTES = {"resting"}
+SMALL = {
+    "breakdown_file": ("--links", "20", "--every", "10"),
+    "growth": ("--links", "50", "--seconds", "0.1"),
+}
 
 
 @pytest.mark.parametrize(
@@ -56,8 +60,7 @@ TAKE_MINUTES = {"resting"}
     ],
 )
 def test_each_part_prints_its_figures(part: str, capsys: pytest.CaptureFixture[str]) -> None:
-    links = ["--links", "20", "--every", "10"] if part == "breakdown_file" else []
-    run(PARTS, [f"micro.{part}", "--scale", "0.001", "--rounds", "1", *links])
+    run(PARTS, [f"micro.{part}", "--scale", "0.001", "--rounds", "1", *SMALL.get(part, ())])
     printed = capsys.readouterr().out
     for figure in PRINTED[part]:
         assert re.search(figure, printed), printed

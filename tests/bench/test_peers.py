@@ -16,8 +16,7 @@ from bench.peers.hits import Feed, Question, prepare, questions
 from bench.peers.in_process import SqliteHours, SqliteRows
 from bench.peers.over_http import OwnPeer
 from bench.peers.peer import Peer
-from bench.peers.plots import plots
-from bench.peers.report import render
+from bench.peers.report import plots, render
 from bench.workload import Workload
 from testing.server import ROOT
 
@@ -88,7 +87,7 @@ def test_wrong_answers_are_reported_with_their_number_and_size(feed: Feed, tmp_p
 
 
 def test_rates_are_of_all_rounds_in_turn(feed: Feed, tmp_path: Path) -> None:
-    found = measure.rates(tmp_path, [SqliteRows, SqliteHours], feed.workload, rounds=2, seconds=0.01)
+    found = measure.rates_in_turn(tmp_path, [SqliteRows, SqliteHours], feed.workload, rounds=2, seconds=0.01)
     for kind in (SqliteRows, SqliteHours):
         assert all(rate > 0 for rate in found[kind.name]["singles"])
         assert [len(found[kind.name]["singles"]), *map(len, found[kind.name]["batches"].values())] == [2, 2, 2]

@@ -15,10 +15,8 @@ import pytest
 from bench.__main__ import PARTS
 from bench.command import run
 from bench.scale import one_machine
-from bench.scale.cluster import first_full, needed, page, simulated
-from bench.scale.one_machine import Cell, measured
-from bench.scale.sizing import MOST_SHARE, sized, sizing_page, with_workers
-from bench.scale.traffic import Share, Traffic, row
+from bench.scale.cluster import Share, Traffic, first_full, needed, page, row, simulated
+from bench.scale.one_machine import MOST_SHARE, Cell, measured, sized, sizing_page, with_workers
 from clickcurve.buckets.codec import decode
 from testing.server import ROOT
 
