@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import tempfile
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -67,41 +67,41 @@ def run(
     A word names a part, or all parts before whose point it stands: `limiter` is `limiter.memory` and the others.
     """
     given = _given(parts, words, said)
-    sheet: dict[str, Any] = json.loads(given.sheet.read_text()) if given.sheet and given.sheet.exists() else {}
-    names = [name for word in given.parts or usual for name in _named(parts, word)]
-    amounts = {name: value for name, value in vars(given).items() if name not in ("parts", "sheet")}
+    named, file = given.pop("parts") or usual, given.pop("file", None)
+    given["sheet"] = json.loads(file.read_text()) if file and file.exists() else {}
     begun, lines = time(), list[Line]()
     with tempfile.TemporaryDirectory(prefix="clickcurve-bench-") as folder:
         try:
-            for name in names:
+            for name in (name for word in named for name in _named(parts, word)):
                 print(f"measuring {name} ...", flush=True)
                 place = Path(folder) / name.replace(".", "-")
                 place.mkdir(exist_ok=True)
                 with ExitStack() as closing:
-                    options = Options(place, **amounts, sheet=sheet, closing=closing)
-                    for line in measure(parts[name](options), given.rounds):
+                    options = Options(place, closing=closing, **given)
+                    for line in measure(parts[name](options), options.rounds):
                         lines.append(line)
-                        if given.sheet:
-                            given.sheet.write_text(json.dumps(sheet, indent=1) + "\n")
+                        if file:
+                            file.write_text(json.dumps(options.sheet, indent=1) + "\n")
         finally:
-            print(f"\n{machine()}, {time() - begun:.0f} s, medians of {given.rounds} rounds\n\n{render(lines)}")
+            print(f"\n{machine()}, {time() - begun:.0f} s, medians of {given['rounds']} rounds\n\n{render(lines)}")
 
 
-def _given(parts: Mapping[str, Part], words: Sequence[str] | None, said: str | None) -> Namespace:
-    asked = ArgumentParser(description=said, formatter_class=RawDescriptionHelpFormatter)
+def _given(parts: Mapping[str, Part], words: Sequence[str] | None, said: str | None) -> dict[str, Any]:
+    """Returns the parts, the file of the sheet, and the options that the command line names."""
+    asked = ArgumentParser(description=said, formatter_class=RawDescriptionHelpFormatter, argument_default=SUPPRESS)
     asked.add_argument("parts", nargs="*", metavar="PART", help=f"what to measure, of {', '.join(parts)}")
     asked.add_argument("--rounds", type=int, default=5, help="rounds of each measurement; the table has medians")
-    asked.add_argument("--seconds", type=float, default=2.0, help="seconds of each round over HTTP")
-    asked.add_argument("--scale", type=float, default=1.0, help="of the sizes of what is measured in one process")
-    asked.add_argument("--links", type=int, nargs="+", default=[], help="how many links; growth takes several numbers")
-    asked.add_argument("--hits", type=int, default=10_000_000, help="of these links, over HTTP")
-    asked.add_argument("--hits-per-s", type=float, nargs="+", default=[], help="rates of scale.size")
-    asked.add_argument("--every", type=int, default=20, help="breakdown_file: each so many-th link by popularity")
-    asked.add_argument("--peers", nargs="+", default=[], help="the stores that are compared; all if none is named")
-    asked.add_argument("--sheet", type=Path, help="file of figures, which growth, peers and scale add theirs to")
-    asked.add_argument("--docs", type=Path, default=Path("docs"), help="where render puts pages")
-    given = asked.parse_args(words)
-    for word in given.parts:
+    asked.add_argument("--seconds", type=float, help="seconds of each round over HTTP")
+    asked.add_argument("--scale", type=float, help="of the sizes of what is measured in one process")
+    asked.add_argument("--links", type=int, nargs="+", help="how many links; growth takes several numbers")
+    asked.add_argument("--hits", type=int, help="of these links, over HTTP")
+    asked.add_argument("--hits-per-s", type=float, nargs="+", help="rates of scale.size")
+    asked.add_argument("--every", type=int, help="breakdown_file: each so many-th link by popularity")
+    asked.add_argument("--peers", nargs="+", help="the stores that are compared; all if none is named")
+    asked.add_argument("--docs", type=Path, help="where render puts pages")
+    asked.add_argument("--sheet", dest="file", type=Path, help="of figures, which growth, peers and scale add to")
+    given = vars(asked.parse_args(words))
+    for word in given.setdefault("parts", []):
         if not _named(parts, word):
             asked.error(f"{word!r} is none of {', '.join(parts)}")
     return given

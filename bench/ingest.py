@@ -6,7 +6,6 @@ On a busy machine the ratio of processor times says more than that of rates.
 from __future__ import annotations
 
 import json
-import random
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,15 +17,13 @@ from bench import servers
 from bench.command import Options
 from bench.load import ASGI, RATE, SAME, VARYING, by_body, by_path, drive
 from bench.measure import Beside, Figures
-from bench.workload import batch
+from bench.workload import Visitors, batch
 from testing.client import Clickcurve
 from testing.server import RunningServer
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 LIMIT = '[limits.bench]\nby = "user"\nrates = "1000000/s"\nstrategy = "fixed"\n'
-COUNTRIES = ("DE", "FR", "US", "GB", "IN", "BR", "JP", "PL", "ES", "IT")
-AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:{version}.0) Gecko/20100101 Firefox/{version}.0"
 # Hits a second that batches should reach where a bare answer runs at BARE_PER_S; elsewhere in proportion.
 BATCH_AIM, BARE_PER_S = 3_000_000, 47_000
 WORKERS_AIM = 1.1  # times the processor time of one worker
@@ -41,7 +38,8 @@ def ingest(options: Options) -> Iterator[Beside]:
     folder, keys = options.folder, options.workload().draw(20_000, seed=1)
     one, users = [{"key": key} for key in keys], [{"user": key} for key in keys]
     by_json = partial(json_lines, folder, "one", one)
-    with_attributes = partial(json_lines, folder, "attributes", _with_attributes(keys))
+    said = Visitors().hits(len(keys), ("ref", "country", "ua"), int(time()), keys)
+    with_attributes = partial(json_lines, folder, "attributes", said)
     asked = partial(json_lines, folder, "asked", users, path="/v1/limit/bench")
     # What is sent, how many hits a request is, how it is made, and the aims by kind of head, of the bare answer's rate.
     kinds: Sequence[tuple[str, int, Callable[..., Path], Mapping[str, float]]] = (
@@ -89,20 +87,6 @@ def json_lines(
 ) -> Path:
     """Returns one JSON object a request."""
     return by_body(path, JSON, folder / f"{name}.txt", map(json.dumps, objects), heads)
-
-
-def _with_attributes(keys: Sequence[str]) -> list[dict[str, str]]:
-    """Returns a hit of each key, as a browser's redirect gives it: fifty referrers, ten countries, eighty agents."""
-    chance = random.Random(2)
-    return [
-        {
-            "key": key,
-            "ref": "https://{}.example/page".format(f"site{chance.randrange(50)}"),
-            "country": chance.choice(COUNTRIES),
-            "ua": AGENT.format(version=chance.randrange(60, 140)),
-        }
-        for key in keys
-    ]
 
 
 def counted(

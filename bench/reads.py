@@ -24,7 +24,7 @@ from bench.command import Options
 from bench.ingest import JSON, NDJSON
 from bench.load import RATE, Connection, Sample, by_path, drive, request
 from bench.measure import Beside, Figures, Line, Percentiles, ready
-from bench.workload import Visitors, Workload, batch
+from bench.workload import ATTRIBUTES, Visitors, Workload, batch
 from clickcurve.buckets.ladder import DAY_S
 from testing.client import Clickcurve, http_client
 from testing.server import RunningServer
@@ -41,7 +41,6 @@ FILE_AIM_MB = 7.0
 BY = {"by ref, life": "by/ref", "by country, 30 d": "by/country?last=30d"}
 ONCE = "by ref, life, 2,000 links once"  # what was asked before makes no difference: popular or not does
 BY_AIM = "p50 < 1.0 p99 < 3.0 ms"
-ATTRIBUTES = ("ref", "country", "ua", "source")
 HITS_EACH, DAYS = 5, 60  # of a link with attributes, on average; popular ones have most of them
 FLUSH_KEYS = 30_000
 FLUSH_WITHIN_S, LOADED_WITHIN_S = 60, 600  # an interval of 15 seconds, and the flush; a whole workload
@@ -138,8 +137,7 @@ def _send_plain(client: Clickcurve, keys: list[str], at: int) -> None:
 def _send_attributes(visitors: Visitors, client: Clickcurve, keys: list[str], at: int) -> None:
     for start in range(0, len(keys), 5_000):
         some = keys[start : start + 5_000]
-        hits = zip(visitors.hits(len(some), ATTRIBUTES, at), some, strict=True)
-        post(client, json.dumps([hit | {"key": key, "ts": at} for hit, key in hits]).encode(), JSON)
+        post(client, json.dumps(visitors.hits(len(some), ATTRIBUTES, at, some)).encode(), JSON)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,8 @@ def batch(keys: Sequence[str], at: int) -> list[str]:
 
 T = TypeVar("T")
 LINKS = 100_000
+ATTRIBUTES = ("ref", "country", "ua", "source")  # that hits say
+DIMENSIONS = ("ref", "country", "device", "source")  # by which they are broken down
 COUNTRIES = VOCABULARIES[1].values["country"][1:]
 LANGUAGES = [a + b for a in "abcdefgh" for b in "abcdefgh"]
 _SYLLABLES = [a + b for a in "bcdfghjklmnpqrstvwxyz" for b in "aeiou"]
@@ -189,8 +191,13 @@ class Visitors:
         self._chance, self._agents = random.Random(seed), agents()
         self._chance.shuffle(self._agents)
 
-    def hits(self, n: int, names: Sequence[str], until: int) -> list[dict[str, object]]:
-        """Returns hits of the ten minutes before `until`, with these of ref, country, ip, ua and source."""
+    def hits(
+        self, n: int, names: Sequence[str], until: int, keys: Sequence[str] | None = None
+    ) -> list[dict[str, object]]:
+        """Returns hits of the ten minutes before `until`, with these of ref, country, ip, ua and source.
+
+        keys: of the hits, each at `until`.
+        """
         chance = self._chance
         links = drawn(chance, range(LINKS), 1.2, n)
 
@@ -210,6 +217,8 @@ class Visitors:
         hits = []
         for place, link in enumerate(links):
             hit: dict[str, object] = {"key": f"link{link}", "ts": until - 600 + place * 600 // n}
+            if keys is not None:
+                hit = {"key": keys[place], "ts": until}
             hits.append(hit | {name: says[name][place] for name in names if says[name][place]})
         return hits
 

@@ -19,11 +19,11 @@ from bench.cassandra.node import make_keyspace
 from bench.command import Options
 from bench.inside import Owned, Spent, reader_of
 from bench.measure import Beside, Figures
-from bench.micro.attributes import ALL, DIMENSIONS, NOW, link_batches
+from bench.micro.attributes import NOW, link_batches
 from bench.micro.growth import moments
 from bench.rows import row_of
 from bench.servers import used_s
-from bench.workload import Visitors
+from bench.workload import ATTRIBUTES, DIMENSIONS, Visitors
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, fold_day
 from ingest.attributes.profile import NO_DIMENSIONS
@@ -67,7 +67,7 @@ def attributes(nodes: Sequence[Node], options: Options) -> Iterator[Beside]:
         turns = {}
         for kind, (what, reader) in enumerate(readers.items()):
             uri = make_keyspace(nodes, f"attributes{kind}_{number}") + query
-            turns[what] = _flushes(nodes, uri, NOW, link_batches(visitors, links, ALL, reader), options)
+            turns[what] = _flushes(nodes, uri, NOW, link_batches(visitors, links, ATTRIBUTES, reader), options)
         yield Beside(f"flush of {links:,} links, {memory}", turns, rounds=min(options.rounds, 3))
 
 

@@ -15,8 +15,8 @@ from unittest.mock import Mock
 from bench.command import Options
 from bench.inside import JUDGE, Owned, read, reader_of
 from bench.measure import Beside, Figures, Measure, ready
-from bench.workload import Visitors, Workload, batch
-from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
+from bench.workload import ATTRIBUTES, DIMENSIONS, Visitors, Workload, batch
+from ingest.attributes.profile import ProfileReader
 from ingest.batch import Batch, decode_batch, encode_batch
 from ingest.buffer import Buffer
 from ingest.hit import Hit
@@ -29,21 +29,18 @@ DAY = NOW - NOW % 86_400
 BATCH, BATCHES = 1_000, 60
 GROUP = 32  # single hits that share a sync at 32 connections
 FLUSHED_LINKS = 30_000
-DIMENSIONS = ("ref", "country", "device", "source")
-ALL, OF_ADDRESSES = ("ref", "country", "ua", "source"), ("ref", "ip", "ua", "source")
-# What hits say, and the reader that divides them.
-KINDS: dict[str, tuple[Sequence[str], ProfileReader]] = {
-    "plain": ((), NO_DIMENSIONS),
-    "agents, not broken down": (("ua",), NO_DIMENSIONS),
-    "agents, by device": (("ua",), reader_of("device")),
-    "attributes, not broken down": (ALL, NO_DIMENSIONS),
-    "attributes, 3 dimensions": (ALL, reader_of(*DIMENSIONS[:3])),
-    "attributes, 4 dimensions": (ALL, reader_of(*DIMENSIONS)),
-    "new addresses, 4 dimensions": (OF_ADDRESSES, reader_of(*DIMENSIONS)),
-    "new addresses, and visitors": (
-        OF_ADDRESSES,
-        reader_of(*DIMENSIONS, salts={DAY: b"a salt of thirty-two bytes length"}),
-    ),
+OF_ADDRESSES = ("ref", "ip", "ua", "source")
+SALTS = {DAY: b"a salt of thirty-two bytes length"}
+# What hits say, and the dimensions by which they are broken down; by salts visitors are counted too.
+KINDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+    "plain": ((), ()),
+    "agents, not broken down": (("ua",), ()),
+    "agents, by device": (("ua",), ("device",)),
+    "attributes, not broken down": (ATTRIBUTES, ()),
+    "attributes, 3 dimensions": (ATTRIBUTES, DIMENSIONS[:3]),
+    "attributes, 4 dimensions": (ATTRIBUTES, DIMENSIONS),
+    "new addresses, 4 dimensions": (OF_ADDRESSES, DIMENSIONS),
+    "new addresses, and visitors": (OF_ADDRESSES, DIMENSIONS),
 }
 # Those that are also sent one by one, flushed, and weighed in the buffer. The first has counts alone to flush.
 FURTHER = (
@@ -84,7 +81,8 @@ def _each(call: Callable[[T], object], some: Sequence[T]) -> None:
 def attributes(options: Options) -> Iterator[Measure | Beside]:
     """Batches and single hits from body to the journal's bytes; flushes of two hits a link; bytes in the buffer."""
     visitors, count, groups, links = Visitors(), options.of(BATCHES), options.of(60), options.of(FLUSHED_LINKS)
-    for name, (names, reader) in KINDS.items():
+    for name, (names, dimensions) in KINDS.items():
+        reader = reader_of(*dimensions, salts=SALTS if name.endswith("visitors") else None)
         bodies = visitors.bodies(count, BATCH, names, NOW)
         yield Measure(name, ready(bodies), partial(_read_all, reader), "us a hit", BATCH * count)
         if name in FURTHER:

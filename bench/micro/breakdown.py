@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.command import Options
 from bench.inside import Owned, read, reader_of
 from bench.measure import Line
-from bench.workload import HOSTS, LANGUAGES, Visitors, age_s, drawn, values, zipf
+from bench.workload import ATTRIBUTES, HOSTS, LANGUAGES, Visitors, age_s, drawn, values, zipf
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta, fold_breakdown, greatest_values
 from clickcurve.buckets.breakdowns.parts import Parts, apply_parts, decode_parts
@@ -138,7 +138,7 @@ def _days_of_hits(options: Options) -> Iterator[tuple[int, list[dict[str, object
     edges = [round(hits * (1 - ((days - day) / days) ** (1 / 1.35))) for day in range(days + 1)]
     for day in range(days):
         now = END - (days - 1 - day) * DAY_S
-        some = visitors.hits(edges[day + 1] - edges[day], ("ref", "country", "ua", "source"), now)
+        some = visitors.hits(edges[day + 1] - edges[day], ATTRIBUTES, now)
         for hit, language in zip(some, drawn(chance, LANGUAGES, 1.2, len(some)), strict=True):
             link = chance.choices(kept, cum_weights=popular)[0]
             hit |= {"key": f"k{link * 7_919 % links:05d}", "ts": now - 1 - chance.randrange(DAY_S), "lang": language}

@@ -20,10 +20,10 @@ from bench.inside import queries_over, read, reader_of
 from bench.limiter import Rates, limiter_at, place_of
 from bench.measure import Measure, ready
 from bench.micro import breakdown
-from bench.micro.attributes import ALL, DIMENSIONS, NOW, plain_bodies
+from bench.micro.attributes import NOW, plain_bodies
 from bench.micro.growth import filled, key_of, moments
 from bench.rows import row_of, steady
-from bench.workload import Visitors
+from bench.workload import ATTRIBUTES, DIMENSIONS, Visitors
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.columns import ColumnTier
@@ -121,7 +121,7 @@ def _decisions(options: Options, places: Sequence[str], timer: Callable[[], floa
 # --- hits and queries -------------------------------------------------------------------------------------------------
 def _of_hits(options: Options) -> Iterator[Measure]:
     hits, links = options.of(1_000), options.of(10_000)
-    plain, said = plain_bodies(hits, 20), Visitors().bodies(20, hits, ALL, NOW)
+    plain, said = plain_bodies(hits, 20), Visitors().bodies(20, hits, ATTRIBUTES, NOW)
     of_all = partial(reader_of, *DIMENSIONS)
     ways: Sequence[tuple[str, Any, list[bytes], str, Any]] = (
         ("columns of hits", of_all, said, "reading.request_sums.IN_COLUMNS", 10**9),

@@ -16,8 +16,7 @@ from time import perf_counter
 
 from bench.peers import engines
 from bench.peers.hits import Question
-from bench.peers.in_process import ENVIRONMENT, InProcess
-from bench.peers.peer import Peer, debian_version
+from bench.peers.peer import ENVIRONMENT, InProcess, Peer, debian_version
 from bench.servers import Started
 from testing.server import free_port
 

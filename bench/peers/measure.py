@@ -14,9 +14,8 @@ from bench.command import Options
 from bench.measure import Line, in_turn
 from bench.peers.graphite import Graphite, Statsd
 from bench.peers.hits import Feed, Question, compared_keys, prepare, questions, week
-from bench.peers.in_process import ClickHouse, DuckDb, SqliteHours, SqliteRows
 from bench.peers.over_http import HttpPeer, Influx, OwnPeer, Victoria
-from bench.peers.peer import Peer
+from bench.peers.peer import ClickHouse, DuckDb, Peer, SqliteHours, SqliteRows
 from bench.servers import LOAD, SERVED, on_core, rss_mb
 from bench.workload import Workload
 

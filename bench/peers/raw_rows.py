@@ -13,9 +13,9 @@ from time import perf_counter, time
 
 from bench.command import Options
 from bench.measure import Line
-from bench.peers.in_process import ClickHouse
 from bench.peers.measure import running
 from bench.peers.over_http import OwnPeer
+from bench.peers.peer import ClickHouse
 from bench.reads import post
 from bench.workload import age_s, values, zipf
 from clickcurve.buckets.ladder import DAY_S

@@ -28,7 +28,7 @@ from bench.load import by_body, drive, open_loop, request
 from bench.measure import Line, markdown
 from bench.micro.breakdown import link as breakdown_of_link
 from bench.scale.cluster import DAYS, Share, Traffic, page, row
-from bench.workload import TASTES, Visitors
+from bench.workload import ATTRIBUTES, DIMENSIONS, TASTES, Visitors
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.parts import parts_due
 from clickcurve.buckets.codec import decode
@@ -45,8 +45,6 @@ FLUSH_S = 15
 SIZES, RATES = (10_000, 100_000, 1_000_000), (10.0, 100.0, 1_000.0, 10_000.0)
 STEPS = 3  # kinds of rows in each power of ten of rates
 MOST_HITS = 60_000  # of which a breakdown is made: with 200,000 it is a third longer, and takes three times as long
-ATTRIBUTES = ("ref", "country", "ua", "source")
-DIMENSIONS = ("ref", "country", "device", "source")
 BATCH = 1_000
 FLUSHES = 3  # the first is not measured
 LINKS = 4_000  # that a file has at most
@@ -182,8 +180,7 @@ class _Interval:
 
     def hits(self, count: int, now: int) -> list[dict[str, object]]:
         """Returns so many hits with attributes."""
-        hits = self._visitors.hits(count, ATTRIBUTES, now)
-        return [hit | {"key": each, "ts": now} for hit, each in zip(hits, self.keys(count), strict=True)]
+        return self._visitors.hits(count, ATTRIBUTES, now, self.keys(count))
 
     def batches(self, hits: int, now: int) -> Iterator[Batch]:
         for first in range(0, hits, BATCH):

@@ -13,9 +13,8 @@ import pytest
 from bench.command import Options
 from bench.peers import measure
 from bench.peers.hits import Feed, Question, prepare, questions
-from bench.peers.in_process import SqliteHours, SqliteRows
 from bench.peers.over_http import OwnPeer
-from bench.peers.peer import Peer
+from bench.peers.peer import Peer, SqliteHours, SqliteRows
 from bench.peers.report import plots, render
 from bench.workload import Workload
 from testing.server import ROOT
