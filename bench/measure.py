@@ -14,6 +14,7 @@ from unittest.mock import patch
 T = TypeVar("T")
 Figures: TypeAlias = Mapping[str, float]  # by the words around a figure: "p99 {} ms"; the first leads the row
 Turn: TypeAlias = Callable[[], Figures]
+PAIRS = 5  # of which the middle half says something
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,16 @@ class Beside:
         runs = dict(zip(self.turns, in_turn(self.rounds or rounds, *self.turns.values()), strict=True))
         for way, own in runs.items():
             lead, *others = dict.fromkeys(figure for run in own for figure in run)
-            compared = [] if way == first else [f"{_ratio(lead, own, runs[first])} {first}".rstrip()]
+            compared = []
+            if way != first:
+                ratios = _ratios(lead, own, runs[first])
+                compared.append(f"{median(ratios):.2f} times {first}".rstrip())
+                if len(ratios) >= PAIRS:
+                    low, _, high = quantiles(ratios, n=4, method="inclusive")
+                    compared[-1] += f", middle half of {len(ratios)} pairs {low:.2f} to {high:.2f}"
             for figure in others:
-                is_held = way != first and all(figure in run for run in (*own, *runs[first]))
-                compared.append(_middle(figure, own) + (f" ({_ratio(figure, own, runs[first])})" if is_held else ""))
+                ratios = [] if way == first else _ratios(figure, own, runs[first])
+                compared.append(_middle(figure, own) + (f" ({median(ratios):.2f} times)" if ratios else ""))
             if len(own) > 1:
                 compared.append(f"rounds within {spread([run[lead] for run in own])}")
             what = f"{self.name}, {way}" if way else self.name
@@ -58,12 +65,10 @@ def _middle(figure: str, runs: Sequence[Figures]) -> str:
     return figure.format(shown(median(run[figure] for run in runs if figure in run)))
 
 
-def _ratio(figure: str, runs: Sequence[Figures], beside: Sequence[Figures]) -> str:
-    """Returns how many times a round's figure is that of the round beside it; of many rounds also the middle half."""
-    ratios = [mine[figure] / (other[figure] or 1) for mine, other in zip(runs, beside, strict=True)]
-    low, middle, high = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
-    half = f", middle half of {len(ratios)} pairs {low:.2f} to {high:.2f}," if len(ratios) > 4 else ""
-    return f"{middle:.2f} times{half}"
+def _ratios(figure: str, runs: Sequence[Figures], beside: Sequence[Figures]) -> list[float]:
+    """Returns how many times a round's figure is that of the round beside it, where both rounds have it."""
+    pairs = zip(runs, beside, strict=True)
+    return [mine[figure] / (other[figure] or 1) for mine, other in pairs if figure in mine and figure in other]
 
 
 def in_turn(rounds: int, *turns: Callable[[], T]) -> list[list[T]]:

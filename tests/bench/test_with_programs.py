@@ -30,9 +30,9 @@ LARGE = ("--links", "50000", "--hits", "100000", "--rounds", "1", "--seconds", "
 OF_MAKE_BENCH: dict[tuple[str, ...], tuple[str, ...]] = {
     ("rows", *SMALL): (r"row: full: about 1,000 hits a minute for 500 days +[\d,]+ B",),
     ("ingest", *SMALL): (
-        r"POST /v1/hits/\{key\}, c32, same head, bare +[\d,]+ /s",
+        r"POST /v1/hits/\{key\}, c32, same head, bare +[\d,.]+ /s",
         *(
-            rf"{kind}.*, Clickcurve +[\d,]+ /s +\d\.\d\d times bare; .*p99 .*; processor \S+ us \(\S+ times\)"
+            rf"{kind}.*, Clickcurve +[\d,.]+ /s +\d\.\d\d times bare; .*p99 .*; processor \S+ us \(\S+ times\)"
             for kind in (
                 r"POST /v1/hits/\{key\}, c32, same head",
                 r"POST /v1/hits, one JSON hit, c32, same head",
@@ -42,7 +42,7 @@ OF_MAKE_BENCH: dict[tuple[str, ...], tuple[str, ...]] = {
                 r"POST /v1/hits/\{key\}, c32, heads vary, through ASGI",
             )
         ),
-        r"batches of 100,000, NDJSON, c4 +[\d,]+ /s +p50 ",
+        r"batches of 100,000, NDJSON, c4 +[\d,.]+ /s +p50 ",
     ),
     ("workers", *SMALL): (r"batches of 1,000, JSON, c4 each, two workers +\S+ /s .* processor \S+ us \(\S+ times\)",),
     ("page", *SMALL): (r"page of all links, c1 +\S+ ms +\S+ kB with style and script",),
@@ -84,7 +84,7 @@ def test_the_limiter_is_measured_beside_other_libraries(place: str) -> None:
         "0.01",
     ]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    figure = rf"{place}, fixed window, 100/d, limits +[\d,]+ /s +\S+ times Clickcurve"
+    figure = rf"{place}, fixed window, 100/d, limits +[\d,.]+ /s +\S+ times Clickcurve"
     if place == "bytes":
         figure = r"memory, token bucket, 100/d used up +[\d,]+ B a key"
     assert re.search(figure, printed), printed
