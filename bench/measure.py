@@ -52,13 +52,19 @@ class Beside:
                 if len(ratios) >= PAIRS:
                     low, _, high = quantiles(ratios, n=4, method="inclusive")
                     compared[-1] += f", middle half of {len(ratios)} pairs {low:.2f} to {high:.2f}"
+            if len(own) > 1:
+                compared.append(f"rounds within {_spread(lead, own)}")
             for figure in others:
                 ratios = [] if way == first else _ratios(figure, own, runs[first])
-                compared.append(_middle(figure, own) + (f" ({median(ratios):.2f} times)" if ratios else ""))
-            if len(own) > 1:
-                compared.append(f"rounds within {spread([run[lead] for run in own])}")
+                more = [f"{median(ratios):.2f} times"] if ratios else []
+                more += [f"within {_spread(figure, own)}"] if len(own) > 1 else []
+                compared.append(_middle(figure, own) + (f" ({', '.join(more)})" if more else ""))
             what = f"{self.name}, {way}" if way else self.name
             yield Line(what, _middle(lead, own), "; ".join(compared), self.aims.get(way, ""))
+
+
+def _spread(figure: str, runs: Sequence[Figures]) -> str:
+    return spread([run[figure] for run in runs if figure in run])
 
 
 def _middle(figure: str, runs: Sequence[Figures]) -> str:

@@ -31,7 +31,7 @@ PRINTED = {
     "ranking": (r"last=12mo&limit=1000 +p50 \S+ p99 \S+ ms +cpu \S+ ms, [\d,]+ links read",),
     "growth": (r"50 links +flush \S+ us a row +\S+ by the wall; fold \S+ us",),
     "resting": (
-        r"resting server, .* +\S+ MB +\S+ MB with shared pages divided; \S+ % of a core",
+        r"resting server +\S+ MB +\S+ MB of it .*; \S+ MB with shared pages divided; \S+ % of a core",
         r"FastAPI, pydantic +\S+ MB",
     ),
 }
@@ -83,6 +83,10 @@ def test_each_way_has_its_figures_beside_those_of_the_first() -> None:
 
     ways = {"slow": partial(turn, iter([2.0, 4.0, 6.0])), "fast": partial(turn, iter([1.0, 1.0, 2.0]))}
     slow, fast = measure([Beside("ways", ways)], 3)
-    assert (slow.what, slow.figure, slow.compared) == ("ways, slow", "4.00 ms", "5.00 of it; rounds within 50 %")
+    assert (slow.what, slow.figure, slow.compared) == (
+        "ways, slow",
+        "4.00 ms",
+        "rounds within 50 %; 5.00 of it (within 0 %)",
+    )
     assert fast.figure == "1.00 ms"
-    assert fast.compared == "0.33 times slow; 5.00 of it (1.00 times); rounds within 100 %"
+    assert fast.compared == "0.33 times slow; rounds within 100 %; 5.00 of it (1.00 times, within 0 %)"

@@ -86,7 +86,7 @@ def test_the_limiter_is_measured_beside_other_libraries(place: str) -> None:
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     figure = rf"{place}, fixed window, 100/d, limits +[\d,.]+ /s +\S+ times Clickcurve"
     if place == "bytes":
-        figure = r"memory, token bucket, 100/d used up +[\d,]+ B a key"
+        figure = r"memory, token bucket, 100/d used up, Clickcurve +[\d,.]+ B a key"
     assert re.search(figure, printed), printed
 
 
