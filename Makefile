@@ -76,7 +76,7 @@ peers-programs: install
 	@$(PROGRAMS) peers
 
 bench-peers: peers-programs $(PEERS_STAMP)
-	$(BIN)/python -m bench.peers $(ARGS)
+	$(BIN)/python -m bench peers micro.growth --rounds 3 --seconds 1 --sheet peers.json $(ARGS)
 
 $(PEERS_STAMP): bench/peers/requirements.lock
 	@test -x .venv/peers/bin/python || $(PYTHON) -m venv .venv/peers

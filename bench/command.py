@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import tempfile
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,13 +14,16 @@ from pathlib import Path
 from time import time
 from typing import Any, TypeAlias
 
-from bench.measure import Line, Measure, measure, render
+from bench.measure import Beside, Line, Measure, measure, render
 from bench.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How much is measured. `closing` ends what a part has opened in `folder`, which is its own."""
+    """How much is measured. `closing` ends what a part has opened in `folder`, which is its own.
+
+    sheet: figures of which a page is made; it is written after each line of a part.
+    """
 
     folder: Path
     rounds: int = 5
@@ -27,76 +31,84 @@ class Options:
     scale: float = 1.0
     links: Sequence[int] = ()
     hits: int = 10_000_000
+    hits_per_s: Sequence[float] = ()
     every: int = 20
+    peers: Sequence[str] = ()
+    sheet: dict[str, Any] = field(default_factory=dict)
+    docs: Path = Path("docs")
+    begun: float = field(default_factory=time)
     closing: ExitStack = field(default_factory=ExitStack)
 
     def of(self, size: int) -> int:
         """Returns the size, scaled."""
         return max(1, round(size * self.scale))
 
+    def circumstances(self) -> dict[str, Any]:
+        """Returns what a sheet says of a run: day, machine, Python, the load now, seconds, how much was measured."""
+        processors, _, python = machine().rpartition(", Python ")
+        load = round(float(Path("/proc/loadavg").read_text().split()[0]), 1)
+        run = {"day": datetime.now(UTC).date().isoformat(), "machine": processors, "python": python, "load": load}
+        sizes = {"links": self.workload().links, "hits": self.hits, "days": self.workload().days}
+        return {**run, "took_s": round(time() - self.begun), **sizes, "rounds": self.rounds, "seconds": self.seconds}
+
     def workload(self) -> Workload:
         """Returns the hits of 400 days that end with this hour."""
         return Workload(self.links[0] if self.links else 100_000, self.hits, 400, int(time()) // 3_600 * 3_600)
 
 
-Part: TypeAlias = Callable[[Options], Iterable[Measure | Line]]
+Part: TypeAlias = Callable[[Options], Iterable[Beside | Measure | Line]]
 
 
-def run(description: str, parts: Mapping[str, Part], words: Sequence[str] | None = None) -> None:
-    """Measures the parts that the command line names, all if it names none, and prints one table."""
-    asked = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
-    add_parts(asked, parts)
-    asked.add_argument("--rounds", type=int, default=5, help="rounds of each measurement; the table has medians")
-    asked.add_argument("--seconds", type=float, default=2.0, help="seconds of each round over HTTP")
-    asked.add_argument("--scale", type=float, default=1.0, help="of the sizes of what is measured in one process")
-    asked.add_argument("--links", type=int, nargs="+", default=[], help="how many links; growth takes several numbers")
-    asked.add_argument("--hits", type=int, default=10_000_000, help="of these links, over HTTP")
-    asked.add_argument("--every", type=int, default=20, help="breakdown_file: each so many-th link by popularity")
-    given = vars(asked.parse_args(words))
-    names, begun, lines = given.pop("parts") or [*parts], time(), list[Line]()
+def run(
+    parts: Mapping[str, Part], words: Sequence[str] | None = None, usual: Sequence[str] = (), said: str | None = None
+) -> None:
+    """Measures the parts that the command line names, the usual ones if it names none, and prints one table.
+
+    A word names a part, or all parts before whose point it stands: `limiter` is `limiter.memory` and the others.
+    """
+    given = _given(parts, words, said)
+    named, file = given.pop("parts") or usual, given.pop("file", None)
+    given["sheet"] = json.loads(file.read_text()) if file and file.exists() else {}
+    begun, lines = time(), list[Line]()
     with tempfile.TemporaryDirectory(prefix="clickcurve-bench-") as folder:
         try:
-            for name in names:
+            for name in (name for word in named for name in _named(parts, word)):
                 print(f"measuring {name} ...", flush=True)
-                place = Path(folder) / name
+                place = Path(folder) / name.replace(".", "-")
                 place.mkdir(exist_ok=True)
                 with ExitStack() as closing:
-                    options = Options(**given, folder=place, closing=closing)
-                    lines.extend(measure(parts[name](options), options.rounds))
+                    options = Options(place, closing=closing, **given)
+                    for line in measure(parts[name](options), options.rounds):
+                        lines.append(line)
+                        if file:
+                            file.write_text(json.dumps(options.sheet, indent=1) + "\n")
         finally:
             print(f"\n{machine()}, {time() - begun:.0f} s, medians of {given['rounds']} rounds\n\n{render(lines)}")
 
 
-def add_parts(asked: ArgumentParser, parts: Collection[str]) -> None:
-    """Adds the argument `parts`: any number of these, none if the command has none.
-
-    `choices` is not used: Python 3.11 checks the list that no words make against them.
-    """
-
-    def part(text: str) -> str:
-        if text not in parts:
-            raise ArgumentTypeError(f"{text!r} is none of {', '.join(parts)}")
-        return text
-
-    what = f"what to measure, of {', '.join(parts)}; everything if none is named"
-    asked.add_argument("parts", nargs="*", type=part, metavar="PART", help=what)
-
-
-def together(parts: Mapping[str, Part]) -> Part:
-    """Returns these parts as one."""
-
-    def all_of(options: Options) -> Iterable[Measure | Line]:
-        for part in parts.values():
-            yield from part(options)
-
-    return all_of
+def _given(parts: Mapping[str, Part], words: Sequence[str] | None, said: str | None) -> dict[str, Any]:
+    """Returns the parts, the file of the sheet, and the options that the command line names."""
+    asked = ArgumentParser(description=said, formatter_class=RawDescriptionHelpFormatter, argument_default=SUPPRESS)
+    asked.add_argument("parts", nargs="*", metavar="PART", help=f"what to measure, of {', '.join(parts)}")
+    asked.add_argument("--rounds", type=int, default=5, help="rounds of each measurement; the table has medians")
+    asked.add_argument("--seconds", type=float, help="seconds of each round over HTTP")
+    asked.add_argument("--scale", type=float, help="of the sizes of what is measured in one process")
+    asked.add_argument("--links", type=int, nargs="+", help="how many links; growth takes several numbers")
+    asked.add_argument("--hits", type=int, help="of these links, over HTTP")
+    asked.add_argument("--hits-per-s", type=float, nargs="+", help="rates of scale.size")
+    asked.add_argument("--every", type=int, help="breakdown_file: each so many-th link by popularity")
+    asked.add_argument("--peers", nargs="+", help="the stores that are compared; all if none is named")
+    asked.add_argument("--docs", type=Path, help="where render puts pages")
+    asked.add_argument("--sheet", dest="file", type=Path, help="of figures, which growth, peers and scale add to")
+    given = vars(asked.parse_args(words))
+    for word in given.setdefault("parts", []):
+        if not _named(parts, word):
+            asked.error(f"{word!r} is none of {', '.join(parts)}")
+    return given
 
 
-def circumstances() -> dict[str, Any]:
-    """Returns the day, the machine, Python's version and the load now: what a sheet of figures says of its run."""
-    processors, _, python = machine().rpartition(", Python ")
-    load = round(float(Path("/proc/loadavg").read_text().split()[0]), 1)
-    return {"day": datetime.now(UTC).date().isoformat(), "machine": processors, "python": python, "load": load}
+def _named(parts: Mapping[str, Part], word: str) -> list[str]:
+    return [name for name in parts if name == word or name.startswith(f"{word}.")]
 
 
 def machine() -> str:

@@ -1,6 +1,6 @@
-"""Reading 100,000 links over HTTP: quiet, and while a flush of 30,000 keys runs; also the size of what is stored.
+"""Reading 100,000 links over HTTP: quiet, and while a flush of 30,000 keys runs; the size of what is stored; the page.
 
-`reads` asks for totals and curves, `breakdowns` for attributes of hits.
+`reads` asks for totals and curves, `breakdowns` for attributes of hits, `page` for the page as browsers do.
 """
 
 from __future__ import annotations
@@ -8,25 +8,25 @@ from __future__ import annotations
 import gc
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
 from pathlib import Path
 from statistics import median
-from time import sleep, time
+from time import perf_counter, sleep, time
+
+import httpx
 
 from bench import servers
 from bench.command import Options
-from bench.connection import Connection, Sample, request
 from bench.ingest import JSON, NDJSON
-from bench.measure import Line, Percentiles, in_turn, spread
-from bench.visitors import Visitors
-from bench.workload import Workload, batch
-from bench.wrk import Requests, drive
+from bench.load import RATE, Connection, Sample, by_path, drive, request
+from bench.measure import Beside, Figures, Line, Percentiles, ready
+from bench.workload import ATTRIBUTES, Visitors, Workload, batch
 from clickcurve.buckets.ladder import DAY_S
-from testing.client import Clickcurve
+from testing.client import Clickcurve, http_client
 from testing.server import RunningServer
 
 QUERIES = {
@@ -41,32 +41,35 @@ FILE_AIM_MB = 7.0
 BY = {"by ref, life": "by/ref", "by country, 30 d": "by/country?last=30d"}
 ONCE = "by ref, life, 2,000 links once"  # what was asked before makes no difference: popular or not does
 BY_AIM = "p50 < 1.0 p99 < 3.0 ms"
-ATTRIBUTES = ("ref", "country", "ua", "source")
 HITS_EACH, DAYS = 5, 60  # of a link with attributes, on average; popular ones have most of them
 FLUSH_KEYS = 30_000
 FLUSH_WITHIN_S, LOADED_WITHIN_S = 60, 600  # an interval of 15 seconds, and the flush; a whole workload
 POST = "POST /v1/hits/{key}"
 
 
-def reads(options: Options) -> Iterator[Line]:
+def reads(options: Options) -> Iterator[Beside | Line]:
     """The size of the file; p50 and p99 of each query at one connection, quiet and beside flushes."""
     folder, workload, rounds = options.folder, options.workload(), min(options.rounds, 3)
     yield loaded(folder / "data", workload)
     with servers.clickcurve(folder / "data") as server:
         for what, requests in queries_of(folder, workload).items():
-            (runs,) = in_turn(rounds, partial(drive, server.url, requests, 1, options.seconds))
-            within = f"p99 within {spread([run.took.p99_ms for run in runs])}"
-            compared = f"{median(run.per_s for run in runs):,.0f} /s, {within}"
-            yield Line(f"{what}, c1, quiet", str(Percentiles.middle(run.took for run in runs)), compared, AIM)
+            ask = partial(asked, server.url, requests, options.seconds)
+            yield Beside(f"{what}, c1, quiet", {"": ask}, {"": AIM}, rounds)
         yield from _beside_flushes(server, workload, rounds, _send_plain, QUERIES)
 
 
-def queries_of(folder: Path, workload: Workload) -> dict[str, Requests]:
+def asked(url: str, requests: Path, seconds: float) -> Figures:
+    """Asks one after the other for so long; returns how long it took."""
+    run = drive(url, requests, 1, seconds)
+    return {**run.took.figures(), RATE: run.per_s}
+
+
+def queries_of(folder: Path, workload: Workload) -> dict[str, Path]:
     """Returns the requests of each query, keys by popularity."""
     keys, named = workload.draw(5_000, seed=2), {}
     for what, query in QUERIES.items():
         paths = (f"/v1/links/{key}/{query}" for key in keys)
-        named[what] = Requests.paths("GET", folder / f"{what.replace(' ', '-')}.txt", paths)
+        named[what] = by_path("GET", folder / f"{what.replace(' ', '-')}.txt", paths)
     return named
 
 
@@ -83,7 +86,7 @@ def loaded(data: Path, workload: Workload) -> Line:
     return Line(what, f"{size_mb:.2f} MB", compared, f"<= {FILE_AIM_MB:.0f} MB")
 
 
-def breakdowns(options: Options) -> Iterator[Line]:
+def breakdowns(options: Options) -> Iterator[Beside | Line]:
     """Loads what visitors of popular links say, asks for it, and flushes more of it."""
     workload, rounds, send = options.workload(), min(options.rounds, 3), partial(_send_attributes, Visitors())
     with servers.clickcurve(options.folder / "data") as server, Clickcurve(server.url) as client:
@@ -134,8 +137,7 @@ def _send_plain(client: Clickcurve, keys: list[str], at: int) -> None:
 def _send_attributes(visitors: Visitors, client: Clickcurve, keys: list[str], at: int) -> None:
     for start in range(0, len(keys), 5_000):
         some = keys[start : start + 5_000]
-        hits = zip(visitors.hits(len(some), ATTRIBUTES, at), some, strict=True)
-        post(client, json.dumps([hit | {"key": key, "ts": at} for hit, key in hits]).encode(), JSON)
+        post(client, json.dumps(visitors.hits(len(some), ATTRIBUTES, at, some)).encode(), JSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ def _beside_flushes(
     rounds: int,
     send: Callable[[Clickcurve, list[str], int], None],
     queries: Mapping[str, str],
-) -> Iterator[Line]:
+) -> Iterator[Beside | Line]:
     """Has FLUSH_KEYS keys sent and flushed, round by round; meanwhile asks for hits and queries in turn."""
     flushes, samples, turns = list[Flush](), list[Sample](), list[tuple[str, bytes]]()
     for key in workload.draw(4_000, seed=3):
@@ -184,18 +186,57 @@ def _beside_flushes(
             gc.enable()
     took_s, rows = median(flush.took_s for flush in flushes), flushes[0].rows
     yield Line(f"flush of {rows:,} rows", f"{took_s:.2f} s", f"{rows / took_s:,.0f} rows/s, next to requests at c1")
-    yield from (_compared_with_quiet(kind, flushes, samples) for kind in (POST, *queries))
+    for kind in (POST, *queries):
+        parted: dict[str, list[float]] = {"outside flushes": [], "during a flush": []}
+        for sample in samples:
+            if sample.kind == kind:
+                is_during = any(flush.holds(sample.at) for flush in flushes)
+                parted["during a flush" if is_during else "outside flushes"].append(sample.took_ms)
+        if min(map(len, parted.values())) < 20:
+            raise RuntimeError(f"requests outside flushes and during them: {[*map(len, parted.values())]}")
+        figures = {when: Percentiles.of(took_ms).figures() for when, took_ms in parted.items()}
+        aims = {"during a flush": f"p99 < {FLUSH_AIM:.0f} times"} if kind == POST else {}
+        yield Beside(f"{kind}, c1", {when: ready(each) for when, each in figures.items()}, aims, rounds=1)
 
 
-def _compared_with_quiet(kind: str, flushes: Sequence[Flush], samples: Sequence[Sample]) -> Line:
-    """Returns the percentiles of the requests of a kind during these flushes, beside those outside of them."""
-    parted: dict[bool, list[float]] = {True: [], False: []}
-    for sample in samples:
-        if sample.kind == kind:
-            parted[any(flush.holds(sample.at) for flush in flushes)].append(sample.took_ms)
-    if min(map(len, parted.values())) < 20:
-        raise RuntimeError(f"only {len(parted[True])} requests fell into flushes, {len(parted[False])} beside them")
-    during, quiet = Percentiles.of(parted[True]), Percentiles.of(parted[False])
-    beside = f"{during.p99_ms / quiet.p99_ms:.1f} times the p99 outside flushes ({quiet})"
-    aim = f"p99 < {FLUSH_AIM:.0f} times" if kind == POST else ""
-    return Line(f"{kind}, c1, during a flush", str(during), beside, aim)
+# --- the page ---------------------------------------------------------------------------------------------------------
+AIM_MS, AIM_KB = 1_000, 20
+_FILES = ("/static/page.css", "/static/page.js", "/static/icon.svg")
+_SKEW = 0.5  # flat enough that of a million links and twice as many hits the last link has a hit
+_RANKED = 'table class="links"'
+_BY_CHANGE = "/links?last=30d&sort=change"
+
+
+def page(options: Options) -> Iterator[Line]:
+    """The first views that must rank links, then each kind of page; on a server that was just started."""
+    workload, data = replace(options.workload(), skew=_SKEW), options.folder / "data"
+    loaded(data, workload)
+    with servers.clickcurve(data) as server, http_client(server.url) as http:
+        for what, path in {"all links": "/", "links by change": _BY_CHANGE}.items():
+            begun = perf_counter()
+            first_ms = _ms(answer := http.get(path))
+            while _RANKED not in answer.text:
+                answer = http.get(path).raise_for_status()
+            ranked = f"ranked after {perf_counter() - begun:.1f} s"
+            yield Line(f"page of {what}, first", f"{first_ms:.0f} ms", ranked, f"< {AIM_MS:,} ms")
+        link = f"/links/{workload.draw(1, seed=3)[0]}"
+        views = {
+            "all links": "/",
+            "links by change": _BY_CHANGE,
+            "search": "/links?q=a",
+            "a link": link,
+            "a link, 48 h": f"{link}?last=48h",
+        }
+        files = sum(_sent(http.get(path)) for path in _FILES)
+        for what, path in views.items():
+            found = [http.get(path) for _ in range(20 * min(options.rounds, 3))]
+            sent = f"{(_sent(found[-1]) + files) / 1_000:.1f} kB with style and script"
+            yield Line(f"page of {what}, c1", f"{median(map(_ms, found)):.1f} ms", sent, f"< {AIM_KB} kB")
+
+
+def _ms(answer: httpx.Response) -> float:
+    return answer.raise_for_status().elapsed.total_seconds() * 1_000
+
+
+def _sent(answer: httpx.Response) -> int:
+    return int(answer.headers["content-length"])

@@ -23,23 +23,14 @@ UVICORN = (
 
 # Those of the start: a process that is pinned already sees only its own, and would put a server on the load's.
 CORES = sorted(os.sched_getaffinity(0))
+LOAD, SERVED = 0, 1
 
 
 @contextmanager
-def second_core() -> Iterator[None]:
-    """Puts processes that are started inside on the second core, and later ones on the first; no-op on one core."""
-    if len(CORES) > 1:
-        os.sched_setaffinity(0, {CORES[1]})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, {CORES[0]} if len(CORES) > 1 else CORES)
-
-
-@contextmanager
-def any_core() -> Iterator[None]:
-    """Undoes `second_core` at the end."""
+def on_core(number: int) -> Iterator[None]:
+    """Runs what is started inside on the first core or the second; no-op on one core."""
     before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {CORES[number]} if len(CORES) > 1 else CORES)
     try:
         yield
     finally:
@@ -50,8 +41,8 @@ def any_core() -> Iterator[None]:
 def clickcurve(data: Path, settings: Mapping[str, str] | None = None, pinned: bool = False) -> Iterator[RunningServer]:
     """Runs Clickcurve with one worker; pinned = on the second core, the load on the first."""
     server = RunningServer(data, settings=settings)
-    with any_core():
-        with second_core() if pinned else nullcontext():
+    with on_core(LOAD) if pinned else nullcontext():
+        with on_core(SERVED) if pinned else nullcontext():
             server.launch()
         try:
             server.wait_ready()
@@ -110,8 +101,8 @@ def bare(body: str, media: str, log: Path) -> Iterator[tuple[str, int]]:
     url = f"http://127.0.0.1:{port}"
     start = command("bench.bare:app", "--port", str(port), *UVICORN, module="uvicorn")
     started = Started(start, log, lambda: answers(url), {"BARE_BODY": body, "BARE_TYPE": media})
-    with any_core():
-        with second_core():
+    with on_core(LOAD):
+        with on_core(SERVED):
             started.start()
         try:
             yield url, started.pid
@@ -146,3 +137,8 @@ def rss_mb(pids: Sequence[int]) -> float:
     """Returns the resident memory of these processes."""
     pages = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
     return sum(pages) * 4_096 / 1e6
+
+
+def on_disk(file: Path) -> int:
+    """Returns the bytes of the blocks of a file: some are as long as they may become, with nothing in them."""
+    return file.stat().st_blocks * 512

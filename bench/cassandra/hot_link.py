@@ -7,38 +7,38 @@ import gc
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from itertools import cycle
-from random import Random
 from statistics import median
 from time import perf_counter, process_time, time
 from typing import Any
 
 from bench.cassandra.node import make_keyspace
 from bench.command import Options
-from bench.measure import Line, Percentiles, in_turn, spread
-from bench.micro.inside import queries_over
+from bench.inside import queries_over
+from bench.measure import Beside, Figures, Line, Percentiles
+from bench.rows import steady
 from clickcurve.buckets.codec import decode, encode
-from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S, fold_day
+from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S
 from clickcurve.buckets.row import Delta, apply
 from clickcurve.keys import link_subject
 from ingest.batch import Batch
 from ingest.owner import Owner
 from query.reader import MergedLinks, stored
-from storage.contract import Store, StoredLink, StoredRow
+from storage.contract import StoredLink, StoredRow
 from storage.from_uri import open_store
 from testing.cassandra.node import Node
 from testing.owner_process import OwnerProcess, TrackedDisk
 
 OWNERS = 10
-HOT, QUIET = "hot", "single"  # counted by all owners, and by the first alone; rows of both are full
+QUIET, HOT = "single", "hot"  # counted by the first owner alone, and by all; rows of both are full
 FLUSHES = 10  # of each link in a round
-READS = 200
+READS = 200  # of a round
 QUERIES = {"lifetime": b"", "curve 24 h": b"last=24h", "curve 30 d": b"last=30d", "curve 12 mo": b"last=12mo"}
 SUMMED = {"24 h": 1, "30 d": 30, "12 mo": 360}  # spans, in days
 
 
-def hot_link(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
+def hot_link(nodes: Sequence[Node], options: Options) -> Iterator[Beside | Line]:
     """The costs of both links, in turn."""
-    now, rounds = int(time()) // 60 * 60, min(options.rounds, 3)
+    now = int(time()) // 60 * 60
     store = open_store(make_keyspace(nodes, "hot_link"), CLICKS)
     options.closing.callback(store.close)
     run = options.closing.enter_context(asyncio.Runner()).run
@@ -46,51 +46,40 @@ def hot_link(nodes: Sequence[Node], options: Options) -> Iterator[Line]:
     processes = [OwnerProcess(folder, store, lambda: now, alone=False, disk=TrackedDisk()) for folder in folders]
     owners = [process.owner for process in processes]
     run(_fill(owners, now))
-    hot, quiet = run(_rows_of(store))
-    hot_bytes, quiet_bytes = ([len(row.data) for row in link.rows] for link in (hot, quiet))
-    if (len(hot_bytes), len(quiet_bytes)) != (OWNERS, 1):
-        raise RuntimeError(f"rows of {hot_bytes} and {quiet_bytes} bytes, not those of {OWNERS} owners and of one")
-    what = f"link counted by {OWNERS} owners, 1,000 hits a minute each for 500 days"
-    yield Line(what, f"{sum(hot_bytes):,} B", f"by 1 owner {sum(quiet_bytes):,} B")
-    turns = [lambda: run(_flushes_ms(owners, HOT, now)), lambda: run(_flushes_ms(owners[:1], QUIET, now))]
-    hot_ms, quiet_ms = in_turn(rounds, *turns)
-    beside = f"{median(hot_ms) / median(quiet_ms):.1f} times 1 owner's {median(quiet_ms):.1f} ms"
-    apart = f"rounds within {spread(hot_ms)}"
-    yield Line(f"a hit and a flush of {OWNERS} owners at once", f"{median(hot_ms):.1f} ms", f"{beside}, {apart}")
+    links = {QUIET: "1 owner", HOT: f"{OWNERS} owners"}
+    for key, what in links.items():
+        sizes = [len(row.data) for row in run(store.rows(key)).rows]
+        if len(sizes) != (OWNERS if key == HOT else 1):
+            raise RuntimeError(f"rows of {sizes} bytes, not those of {what}")
+        yield Line(f"link counted by {what}, 1,000 hits a minute each for 500 days", f"{sum(sizes):,} B")
+    counting = {QUIET: owners[:1], HOT: owners}
+    flushes = {what: partial(_flushes, run, counting[key], key, now) for key, what in links.items()}
+    yield Beside("a hit and a flush of all owners at once", flushes, rounds=min(options.rounds, 3))
     queries = queries_over(store.rows, store, now)
-    for what, query in QUERIES.items():
-        ask = queries.total if what == "lifetime" else queries.curve
-        of_hot, of_quiet = in_turn(rounds, *(partial(_reads_ms, run, ask, key, query) for key in (HOT, QUIET)))
-        took, beside_it = (Percentiles.of([ms for turn in of for ms in turn]) for of in (of_hot, of_quiet))
-        compared = f"{took.p50_ms / beside_it.p50_ms:.1f} times 1 owner's ({beside_it})"
-        apart = f"rounds within {spread([median(turn) for turn in of_hot])}"
-        yield Line(f"{what} of {OWNERS} rows, in process", str(took), f"{compared}, {apart}")
-    hot, quiet = run(_rows_of(store))
-    yield from (_sum_line(what, days, hot, quiet, now) for what, days in SUMMED.items())
+    for name, query in QUERIES.items():
+        ask = queries.total if name == "lifetime" else queries.curve
+        reads = {what: partial(_reads, run, ask, key, query) for key, what in links.items()}
+        yield Beside(f"{name}, in process", reads, rounds=min(options.rounds, 3))
+    hot, quiet = (run(store.rows(key)) for key in (HOT, QUIET))
+    for span, days in SUMMED.items():
+        sums = _sums(hot, quiet, now, since=now - days * DAY_S)
+        turns = {what: partial(_processor, sum_up) for what, sum_up in sums.items()}
+        yield Beside(f"{span} summed", turns, {f"{OWNERS} rows, one has flushed": "<= 2 times"})
     for owner in owners:
         run(owner.close())
 
 
 async def _fill(owners: Sequence[Owner], now: int) -> None:
     """Counts about 1,000 hits a minute for 500 days in each row."""
-    chance = Random(1)
-    people: dict[int, dict[str, int]] = {}
-    at, day = now - 500 * DAY_S, fold_day(now)
-    while at < now:
-        start, at = CLICKS.kept(at, day)
-        count = max(1, round(chance.gauss(1_000, 32) * (at - start) / 60))
-        people[start] = {HOT: count, QUIET: count}
+    links = [HOT, QUIET]
+    counts = steady(1_000, 500, now)
     for owner in owners:
-        await owner.accept(Batch(people=people))
+        await owner.accept(Batch(people={start: dict.fromkeys(links, count) for start, count in counts.items()}))
         await owner.flush()
-        people = {start: {HOT: counts[HOT]} for start, counts in people.items()}
+        links = [HOT]
 
 
-async def _rows_of(store: Store) -> list[StoredLink]:
-    return [await store.rows(key) for key in (HOT, QUIET)]
-
-
-async def _flushes_ms(owners: Sequence[Owner], key: str, now: int) -> float:
+def _flushes(run: Callable[..., Any], owners: Sequence[Owner], key: str, now: int) -> Figures:
     """Has these owners count a hit and flush it, at once, as machines of their own would; returns the mean time.
 
     All run in this process, so a time is that of ten only as far as the cores allow.
@@ -100,15 +89,16 @@ async def _flushes_ms(owners: Sequence[Owner], key: str, now: int) -> float:
         await owner.accept(Batch(people={now: {key: 1}}))
         await owner.flush()
 
+    async def count_all() -> None:
+        for _ in range(FLUSHES):
+            await asyncio.gather(*map(count, owners))
+
     begun = perf_counter()
-    for _ in range(FLUSHES):
-        await asyncio.gather(*map(count, owners))
-    return (perf_counter() - begun) * 1000 / FLUSHES
+    run(count_all())
+    return {"{} ms": (perf_counter() - begun) * 1000 / FLUSHES}
 
 
-def _reads_ms(
-    run: Callable[[Coroutine[Any, Any, list[float]]], list[float]], ask: Callable[..., Any], key: str, query: bytes
-) -> list[float]:
+def _reads(run: Callable[..., Any], ask: Callable[..., Coroutine[Any, Any, Any]], key: str, query: bytes) -> Figures:
     async def reads() -> list[float]:
         took_ms = []
         for _ in range(READS):
@@ -120,22 +110,22 @@ def _reads_ms(
     gc.disable()
     took_ms = run(reads())
     gc.enable()
-    return took_ms
+    return Percentiles.of(took_ms).figures()
 
 
-def _sum_line(what: str, days: int, hot: StoredLink, quiet: StoredLink, now: int) -> Line:
-    """Returns processor times of a read's sum of the rows: all new, one changed since the last read, none changed."""
-    since, same, merged = now - days * DAY_S, MergedLinks(), MergedLinks()
-    later = [StoredLink(0, (*hot.rows[:-1], _with_a_hit(hot.rows[-1], now - MINUTE_S * age))) for age in range(2)]
-    turns = cycle(later)
-    anew = partial(stored, now=now, ladder=CLICKS, since=since, bots=False)
-    one_ms, changed_ms = _processor_ms(
-        lambda: anew(quiet), lambda: merged.stored(HOT, next(turns), now, CLICKS, since, False)
+def _sums(hot: StoredLink, quiet: StoredLink, now: int, since: int) -> dict[str, Callable[[], object]]:
+    """Returns what sums up rows as reads do."""
+    same, merged = MergedLinks(), MergedLinks()
+    later = cycle(
+        [StoredLink(0, (*hot.rows[:-1], _with_a_hit(hot.rows[-1], now - MINUTE_S * age))) for age in range(2)]
     )
-    first_ms, same_ms = _processor_ms(lambda: anew(hot), lambda: same.stored(HOT, hot, now, CLICKS, since, False))
-    compared = f"{changed_ms / one_ms:.1f} times 1 owner's {one_ms:.2f} ms; first read {first_ms:.2f} ms,"
-    compared = f"{compared} {first_ms / one_ms:.0f} times; unchanged {same_ms:.3f} ms"
-    return Line(f"{OWNERS} rows of {what} summed, one has flushed", f"{changed_ms:.2f} ms", compared, "<= 2 times")
+    anew = partial(stored, now=now, ladder=CLICKS, since=since, bots=False)
+    return {
+        "1 owner's row": lambda: anew(quiet),
+        f"{OWNERS} rows, one has flushed": lambda: merged.stored(HOT, next(later), now, CLICKS, since, False),
+        f"{OWNERS} rows, first read": lambda: anew(hot),
+        f"{OWNERS} rows, unchanged": lambda: same.stored(HOT, hot, now, CLICKS, since, False),
+    }
 
 
 def _with_a_hit(row: StoredRow, at: int) -> StoredRow:
@@ -144,15 +134,13 @@ def _with_a_hit(row: StoredRow, at: int) -> StoredRow:
     return StoredRow(row.owner, data)
 
 
-def _processor_ms(*calls: Callable[[], object]) -> list[float]:
-    """Returns the medians of each, in turn."""
-
-    def timed(call: Callable[[], object]) -> float:
-        begun = process_time()
-        call()
-        return (process_time() - begun) * 1000
-
+def _processor(sum_up: Callable[[], object]) -> Figures:
+    """Returns the median of many times."""
+    spent_ms = []
     gc.disable()
-    spent = in_turn(READS, *(partial(timed, call) for call in calls))
+    for _ in range(READS):
+        begun = process_time()
+        sum_up()
+        spent_ms.append((process_time() - begun) * 1000)
     gc.enable()
-    return [median(times) for times in spent]
+    return {"{} ms of processor time": median(spent_ms)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from bench.command import Options, Part
-from bench.measure import Line
+from bench.measure import Beside, Line
 from testing.cassandra.node import Node
 from testing.cassandra.prepare import prepare
 from testing.cassandra.ring import place_one, place_three, running
@@ -17,13 +17,13 @@ from testing.cassandra.tables import make_tables
 POOLS = {"concurrent_writes": "128", "native_transport_max_threads": "128"}
 
 
-def on_nodes(count: int, measured: Callable[[Sequence[Node], Options], Iterable[Line]]) -> Part:
+def on_nodes(count: int, measured: Callable[[Sequence[Node], Options], Iterable[Beside | Line]]) -> Part:
     """Returns a part on a cluster of one node or three: commit logs synced every 5 ms, pools that set no result.
 
     The part raises Missing without Java.
     """
 
-    def part(options: Options) -> Iterator[Line]:
+    def part(options: Options) -> Iterator[Beside | Line]:
         prepare()
         folder = options.folder / "nodes"
         places = [place_one(folder, "group")] if count == 1 else place_three(folder)

@@ -6,37 +6,40 @@ store's row cache, so what is read again is what that did not hold.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from random import Random
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bench.command import Options
+from bench.inside import Owned
 from bench.measure import Line
-from bench.workload import zipf
+from bench.workload import Workload
 from clickcurve.buckets.ladder import HOUR_S
 from ingest.batch import Batch
 from storage.cassandra.cql import Rows, Statement, StatementKind, Values, Work
 from storage.cassandra.statements import BEGIN, CREATE_OWNER, NOW_MS, OWNER, SAVE, STATEMENTS
 from storage.cassandra.store import CassandraStore
 from testing.cassandra.counted import Counted
-from testing.owner_process import OwnerProcess, TrackedDisk
 
 LINKS, HITS_PER_S = 100_000, 2_000
 SKEW = 1.0
-SEED = 11
 NOON = 1_790_000_000 // 86_400 * 86_400 + 43_200
 
 
 def writes(options: Options) -> Iterator[Line]:
     """Statements a hit, with a flush every 15 seconds and every 60."""
     links, hits_per_s = options.of(LINKS), options.of(HITS_PER_S)
+    workload = Workload(links, hits_per_s * HOUR_S, 1, NOON, SKEW)
     for flush_s in (15, 60):
         counted = Counted(_Owners())  # type: ignore[arg-type]
         store = CassandraStore(counted)
-        asyncio.run(_hour(store, options.folder / f"writes-{flush_s}", flush_s, _traffic(links, hits_per_s, flush_s)))
+        owned = Owned(options.folder / str(flush_s), store, NOON, alone=False)
+        for number in range(HOUR_S // flush_s):
+            drawn = Counter(workload.draw(hits_per_s * flush_s, seed=number))
+            owned.take(Batch({owned.now // 60 * 60: dict(drawn)}))
+            owned.flush()
+            owned.now += flush_s
+        owned.run(owned.owner.close())
         hits, sent = hits_per_s * HOUR_S, counted.sent
         kinds = (StatementKind.WRITE, StatementKind.CONDITION)
         written = sum(sent[name] for name, each in STATEMENTS.items() if each.kind in kinds)
@@ -47,24 +50,6 @@ def writes(options: Options) -> Iterator[Line]:
         cache_mb = store.measures()["row_cache_bytes"] / 1e6
         read = (sum(sent.values()) - written) / hits
         yield Line(f"... reads a hit, from an empty cache of {cache_mb:.0f} MB", f"{read:.3f}")
-
-
-def _traffic(links: int, hits_per_s: int, flush_s: int) -> Iterator[Mapping[str, int]]:
-    """Yields the hits of each flush of an hour, by link."""
-    chance, sums = Random(SEED), zipf(links, SKEW)
-    keys = [f"w{rank:05d}" for rank in range(links)]
-    for _ in range(HOUR_S // flush_s):
-        yield Counter(chance.choices(keys, cum_weights=sums, k=hits_per_s * flush_s))
-
-
-async def _hour(store: CassandraStore, folder: Path, flush_s: int, traffic: Iterator[Mapping[str, int]]) -> None:
-    now = NOON
-    owner = OwnerProcess(folder, store, lambda: float(now), alone=False, disk=TrackedDisk()).owner
-    for hits in traffic:
-        await owner.accept(Batch(people={now // 60 * 60: dict(hits)}))
-        await owner.flush()
-        now += flush_s
-    await owner.close()
 
 
 class _Owners:

@@ -12,11 +12,9 @@ from itertools import accumulate, chain
 from pathlib import Path
 
 from bench.command import Options
+from bench.inside import Owned, read, reader_of
 from bench.measure import Line
-from bench.micro.attributes import reader_of
-from bench.micro.inside import OwnedFile, read
-from bench.visitors import HOSTS, LANGUAGES, Visitors, drawn, values
-from bench.workload import zipf
+from bench.workload import ATTRIBUTES, HOSTS, LANGUAGES, Visitors, age_s, drawn, values, zipf
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta, fold_breakdown, greatest_values
 from clickcurve.buckets.breakdowns.parts import Parts, apply_parts, decode_parts
@@ -34,7 +32,7 @@ DAYS, END, BATCH = 400, 1_767_268_800, 1_000
 def link(hits: int, dimensions: Sequence[str], seed: int, now: int = NOW, mark: int = 1_200) -> Parts:
     """Returns a link's breakdown after so many hits of 400 days."""
     chance, day = random.Random(seed), fold_day(now)
-    times = [now - 60 - int(400 * DAY_S * chance.random() ** 1.35) for _ in range(hits)]
+    times = [now - 60 - age_s(chance) for _ in range(hits)]
     said: dict[str, dict[int, Counter[str]]] = {name: {} for name in dimensions}
     for name in dimensions:
         for t, value in zip(times, values(name, hits, chance), strict=True):
@@ -83,7 +81,7 @@ def _kept_line(what: str, parts: Parts, counted: dict[int, Counter[str]], start:
 
 def _referrers(hits: int) -> Hits:
     chance = random.Random(5)
-    times = sorted(NOW - 60 - int(400 * DAY_S * chance.random() ** 1.35) for _ in range(hits))
+    times = sorted(NOW - 60 - age_s(chance) for _ in range(hits))
     return zip(times, values("ref", hits, random.Random(6)), strict=True)
 
 
@@ -106,17 +104,17 @@ def breakdown_file(options: Options) -> Iterator[Line]:
     whole. Bytes after a checkpoint, without the journal. Times of flushes are processor time.
     """
     for width in (0, 3, 5, 7):
-        file, reader = OwnedFile(options.folder / str(width), END - (DAYS + 1) * DAY_S), reader_of(*DIMENSIONS[:width])
-        met, spent_s = {ALL_LINKS}, 0.0
+        data, reader = options.folder / str(width), reader_of(*DIMENSIONS[:width])
+        file, met, spent_s = Owned.of_file(data, END - (DAYS + 1) * DAY_S), {ALL_LINKS}, 0.0
         for now, hits in chain(_days_of_hits(options), [(END + DAY_S, [])]):
             file.now = now
             for start in range(0, len(hits), BATCH):
                 file.take(read(json.dumps(hits[start : start + BATCH]).encode(), now, reader))
             met.update(str(hit["key"]) for hit in hits)
-            spent_s += file.flush({*met, *(map(breakdown_of, met) if width else ())} if now > END else ())[0]
+            spent_s += file.flush({*met, *(map(breakdown_of, met) if width else ())} if now > END else ()).processor_s
         file.close()
-        links, size = len(met) - 1, sum(each.stat().st_size for each in file.data.glob("clickcurve.db*"))
-        rows, together = _breakdown_bytes(file.data / "clickcurve.db")
+        links, size = len(met) - 1, sum(each.stat().st_size for each in data.glob("clickcurve.db*"))
+        rows, together = _breakdown_bytes(data / "clickcurve.db")
         of_rows = f"breakdown rows {rows / links:.0f} B a link, {together:,} B of all together"
         compared = f"{size / links:.0f} B of {links:,} links; {of_rows}; flushes {spent_s:.0f} s"
         yield Line(f"{width} dimensions, a year", f"{size / 1e6:.2f} MB", compared)
@@ -140,7 +138,7 @@ def _days_of_hits(options: Options) -> Iterator[tuple[int, list[dict[str, object
     edges = [round(hits * (1 - ((days - day) / days) ** (1 / 1.35))) for day in range(days + 1)]
     for day in range(days):
         now = END - (days - 1 - day) * DAY_S
-        some = visitors.hits(edges[day + 1] - edges[day], ("ref", "country", "ua", "source"), now)
+        some = visitors.hits(edges[day + 1] - edges[day], ATTRIBUTES, now)
         for hit, language in zip(some, drawn(chance, LANGUAGES, 1.2, len(some)), strict=True):
             link = chance.choices(kept, cum_weights=popular)[0]
             hit |= {"key": f"k{link * 7_919 % links:05d}", "ts": now - 1 - chance.randrange(DAY_S), "lang": language}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from statistics import median
 from time import process_time
 
 from bench.command import Options
-from bench.measure import Line, Measure, in_turn, ready, spread, times
-from bench.micro.attributes import reader_of
-from bench.micro.inside import OwnedFile, read
+from bench.inside import Owned, read, reader_of
+from bench.measure import Beside, Figures, Line, Measure, ready
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.disavow import disavow
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S
@@ -29,9 +27,9 @@ SPAM = "spam.example"
 AGES_S = (0, *(n * 3 * HOUR_S for n in range(1, 12)), *(n * 2 * DAY_S for n in range(1, 20)))
 
 
-def corrections(options: Options) -> Iterator[Line | Measure]:
+def corrections(options: Options) -> Iterator[Beside | Line | Measure]:
     """Reads rows and breakdowns of links in turn, by readers that know no rule, others', one of all, and theirs."""
-    file = OwnedFile(options.folder / "data", NOW)
+    file = Owned.of_file(options.folder / "data", NOW)
     options.closing.callback(file.close)
     plain, spammed = ([f"{name}{n}" for n in range(options.of(LINKS))] for name in ("plain", "spammed"))
     yield _fill(file, plain, spammed)
@@ -44,17 +42,14 @@ def corrections(options: Options) -> Iterator[Line | Measure]:
         "a rule of all links, a third called": (CorrectedRows([everything]), spammed),
     }
     for what in ("total", "by ref"):
-        turns = [partial(_timed, file, _readers(file, rows)[what], keys) for rows, keys in cases.values()]
-        found = in_turn(options.rounds, *turns)
-        for name, took in zip(cases, found, strict=True):
-            ratio = "" if took is found[0] else f"{times(took, found[0]):.2f} times, in turn; "
-            yield Line(f"{what}: {name}", f"{median(took):.1f} us", f"{ratio}rounds within {spread(took)}")
+        readers = {name: (_readers(file, rows)[what], keys) for name, (rows, keys) in cases.items()}
+        yield Beside(what, {name: partial(_timed, file, *each) for name, each in readers.items()})
     # What tells a flush, or a look every two seconds, that no value was erased since the last one.
     known, what = KnownWords(ErasureBook(file.store)), "a look at a note that says that nothing was erased"
     yield Measure(what, ready(known), lambda known: known.read(lambda: float(NOW)), "us")
 
 
-def _readers(file: OwnedFile, rows: CorrectedRows) -> dict[str, Callable[[str], Awaitable[object]]]:
+def _readers(file: Owned, rows: CorrectedRows) -> dict[str, Callable[[str], Awaitable[object]]]:
     """Returns what reads a link's row, and its breakdown."""
     owner, stored, corrected = file.owner, file.store, rows.__contains__
     reader = Reader(stored.rows, owner.pending, owner.revisit, stored.ladder, is_corrected=corrected)
@@ -63,8 +58,8 @@ def _readers(file: OwnedFile, rows: CorrectedRows) -> dict[str, Callable[[str], 
     return {"total": lambda key: reader.row(key, NOW), "by ref": lambda key: divided.read(key, NOW, ("ref",))}
 
 
-def _timed(file: OwnedFile, read_one: Callable[[str], Awaitable[object]], keys: list[str]) -> float:
-    """Returns the microseconds of processor time of one reading."""
+def _timed(file: Owned, read_one: Callable[[str], Awaitable[object]], keys: list[str]) -> Figures:
+    """Returns the processor time of one reading."""
 
     async def read_all() -> None:
         for key in keys:
@@ -72,10 +67,10 @@ def _timed(file: OwnedFile, read_one: Callable[[str], Awaitable[object]], keys: 
 
     began = process_time()
     file.run(read_all())
-    return (process_time() - began) / len(keys) * 1e6
+    return {"{} us": (process_time() - began) / len(keys) * 1e6}
 
 
-def _fill(file: OwnedFile, plain: list[str], spammed: list[str]) -> Line:
+def _fill(file: Owned, plain: list[str], spammed: list[str]) -> Line:
     """Counts hits of three referrers in hours, days and weeks, and calls those of one referrer of some links."""
     reader, store = reader_of("ref"), file.store
     for age_s in AGES_S:

@@ -16,14 +16,14 @@ from time import perf_counter, process_time
 from typing import Any
 
 from bench.command import Options
-from bench.limiter.contenders import Rates, limiter_at, place_of
+from bench.inside import queries_over, read, reader_of
+from bench.limiter import Rates, limiter_at, place_of
 from bench.measure import Measure, ready
 from bench.micro import breakdown
-from bench.micro.attributes import ALL, DIMENSIONS, NOW, plain_bodies, reader_of
+from bench.micro.attributes import NOW, plain_bodies
 from bench.micro.growth import filled, key_of, moments
-from bench.micro.inside import queries_over, read
-from bench.micro.rows import row_of, steady
-from bench.visitors import Visitors
+from bench.rows import row_of, steady
+from bench.workload import ATTRIBUTES, DIMENSIONS, Visitors
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.columns import ColumnTier
@@ -35,7 +35,6 @@ from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backends.connections.redis_socket import RedisSocket
 from clickcurve.limiter.backends.forms import blocking
 from clickcurve.limiter.limiter import Limiter
-from ingest.batch import Batch
 from ingest.imports.access_log import AccessLog
 from ingest.reading.body import WAYS
 from storage.contract import StoredLink, StoredRow
@@ -112,38 +111,36 @@ def _decisions(options: Options, places: Sequence[str], timer: Callable[[], floa
             limiter.hit("e", features)
 
     for name, where, strategies, rates, stands, way in LIMITER:
-        apart = name == "RedisSocket"  # a connection is one for good
         for strategy in strategies if where in places else ():
             with place_of(where) as place:
                 what = f"{name}, {strategy}" if where == "memory" else f"{name}, {strategy}, {where}"
                 limiter, slow = partial(limiter_at, place, rates, strategy), (f"clickcurve.limiter.{stands}", way)
-                yield Measure(what, limiter, decide, "us a decision", many, timer=timer, slow=slow, apart=apart)
+                yield Measure(what, limiter, decide, "us a decision", many, timer=timer, slow=slow)
 
 
 # --- hits and queries -------------------------------------------------------------------------------------------------
 def _of_hits(options: Options) -> Iterator[Measure]:
     hits, links = options.of(1_000), options.of(10_000)
-    of, read_all = f"batches of {hits:,}", partial(_read_all, Visitors().bodies(20, hits, ALL, NOW))
-    columns = ("ingest.reading.request_sums.IN_COLUMNS", 10**9)
-    memos = ("ingest.attributes.memo.Memo.__missing__", lambda memo, key: memo._of(key))
-    make_reader, per = partial(reader_of, *DIMENSIONS), 20 * hits
-    yield Measure(f"columns of hits, {of}", make_reader, read_all, "us a hit", per, slow=columns)
-    yield Measure(f"memos of texts, {of}", make_reader, read_all, "us a hit", per, slow=memos, apart=True)
-    plain, json_hits = partial(_read_all, plain_bodies(hits, 20)), ("ingest.reading.body.WAYS", WAYS[2:])
-    yield Measure(f"plain hits, {of}", reader_of, plain, "us a hit", per, slow=json_hits)
-    lines, alone = (
-        options.of(20_000),
-        ("ingest.imports.access_log._PLAIN_LINE", re.compile("^.*()()()()()()()()$", re.MULTILINE)),
+    plain, said = plain_bodies(hits, 20), Visitors().bodies(20, hits, ATTRIBUTES, NOW)
+    of_all = partial(reader_of, *DIMENSIONS)
+    ways: Sequence[tuple[str, Any, list[bytes], str, Any]] = (
+        ("columns of hits", of_all, said, "reading.request_sums.IN_COLUMNS", 10**9),
+        ("memos of texts", of_all, said, "attributes.memo.Memo.__missing__", lambda memo, key: memo._of(key)),
+        ("plain hits", reader_of, plain, "reading.body.WAYS", WAYS[2:]),
     )
+    for what, make_reader, bodies, stands, way in ways:
+        read_all, slow = partial(_read_all, bodies), (f"ingest.{stands}", way)
+        yield Measure(f"{what}, batches of {hits:,}", make_reader, read_all, "us a hit", 20 * hits, slow=slow)
+    lines = options.of(20_000)
     log = "".join(map(_log_line, Visitors().hits(lines, ("ref", "ip", "ua"), NOW))).encode()
-    yield Measure(
-        f"{lines:,} lines of a log", _log_reader, lambda reader: reader.read(log), "us a line", lines, slow=alone
-    )
+    read_log = lambda reader: reader.read(log)  # noqa: E731
+    alone = ("ingest.imports.access_log._PLAIN_LINE", re.compile("^.*()()()()()()()()$", re.MULTILINE))
+    yield Measure(f"{lines:,} lines of a log", _log_reader, read_log, "us a line", lines, slow=alone)
     file = filled(options.folder / "data", links, moments(100), NOW, alike=True)
     options.closing.callback(file.close)
-    take = partial(file.take, Batch({NOW - NOW % 60: {key_of(number, links): 1 for number in range(links)}}))
+    take, flush = partial(file.take_each, [key_of(number, links) for number in range(links)]), lambda _: file.flush()
     what, lazily = f"lazy rows, flush of {links:,} links", ("clickcurve.buckets.codec.decode_lazily", decode)
-    yield Measure(what, take, file.flush, "us a row", links, slow=lazily, fresh=True)
+    yield Measure(what, take, flush, "us a row", links, slow=lazily, fresh=True)
 
 
 def _read_all(bodies: list[bytes], reader: Any) -> None:
@@ -173,7 +170,7 @@ def _of_queries(options: Options) -> Iterator[Measure]:
     make = partial(queries_over, rows, MemoryStore(CLICKS), CURVES_NOW)
     for what, query in (("24 h", b"last=24h"), ("30 d", b"last=30d")):
         call, anew = partial(_ask_curves, asked, query), ("query.curve._CACHED_POINTS", 0)
-        yield Measure(f"kept grids, curve of {what}", make, call, "us", asked, slow=anew, apart=True)
+        yield Measure(f"kept grids, curve of {what}", make, call, "us", asked, slow=anew)
     parts = breakdown.link(options.of(7_800), ("ref", "country"), seed=7_800)
     by_bucket = ("clickcurve.buckets.breakdowns.closed_part.ColumnTier", lambda *columns: dict(ColumnTier(*columns)))
     for what, since in (("life", 0), ("30 d", (breakdown.DAY - 30) * DAY_S)):

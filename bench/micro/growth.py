@@ -5,26 +5,37 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time, time
+from typing import Any
 from unittest.mock import patch
 
 from bench.command import Options
+from bench.inside import Owned, saved_row
+from bench.load import Connection, request
 from bench.measure import Line, Percentiles
-from bench.micro.inside import OwnedFile, saved_row
-from bench.micro.rows import row_of
+from bench.rows import row_of
+from bench.servers import on_disk, rss_mb
+from bench.workload import age_s
 from clickcurve.buckets.ladder import DAY_S, MINUTE_S, fold_day
-from ingest.batch import Batch
 from query.lists.listed_rows import LINK
 from query.lists.listing import Listing
 from query.parameters import parse_parameters
 from retention.run import STEP_ROWS
 from storage.contract import SavedRow, StoredLink
 from storage.sqlite.rankings import SqliteRanked
+from testing.server import RunningServer
 
+SIZES, MOMENTS, FLUSHED = (1_000, 10_000, 100_000, 1_000_000), 5, 10_000
 FOLDED_ROWS = 200_000
+GROWN = (
+    "flush {flush_us:.1f} us a row",
+    "{flush_wall_us:.1f} by the wall; fold {fold_us:.1f} us, {fold_wall_us:.1f} by the wall",
+    "{bytes_a_link:.1f} B a link, made in {filled_s:.0f} s",
+    "start {start_s:.2f} s; curve p50 {p50:.2f} p99 {p99:.2f} ms; {rss_mb:.0f} MB",
+)
 Minutes = Callable[[int, int], dict[int, int]]  # the hits of a link by minute, from its number and now
 NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
 FLUSH_ROWS = 30_000
@@ -37,31 +48,56 @@ def key_of(number: int, links: int) -> str:
     return f"{number * (2**32 // links):08x}"
 
 
-# --- flushes and folds ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Grown:
-    """Microseconds of processor and wall time for a row: of each flush, and of the fold of a day later."""
-
-    flush_us: list[tuple[float, float]]
-    fold_us: tuple[float, float]
-    made_s: float
-
-
+# --- flushes, folds, curves -------------------------------------------------------------------------------------------
 def growth(options: Options) -> Iterator[Line]:
-    """A flush and a fold among few links and many, each with three minutes of hits."""
-    for links in options.links or [options.of(50_000), options.of(1_000_000)]:
+    """A flush, a fold, a start and curves among few links and many, for the sheet too. All links are alike.
+
+    Times for a row are of the processor, and by the wall.
+    """
+    sizes = options.sheet["sizes"] = list[dict[str, Any]]()
+    for links in options.links or map(options.of, SIZES):
         data = options.folder / str(links)
-        grown = grow(data, links, three_minutes, 20_000, options.rounds)
-        processor, wall = (median(each) for each in zip(*grown.flush_us, strict=True))
-        fold = f"fold {grown.fold_us[0]:.1f} us, {grown.fold_us[1]:.1f} by the wall"
-        size = (data / "clickcurve.db").stat().st_size / links
-        compared = f"{wall:.1f} by the wall; {fold}; {size:.1f} B a link; made in {grown.made_s:.0f} s"
-        yield Line(f"{links:,} links", f"flush {processor:.1f} us a row", compared)
+        stored, served = _stored(data, links, options.rounds), _served(data, links, options.rounds, options.seconds)
+        sizes.append({"links": links, **stored, **served})
+        options.sheet["growth"] = options.circumstances()
+        middle = {name: median(each) if isinstance(each, list) else each for name, each in sizes[-1].items()}
+        flush, fold, *more = (text.format(**middle) for text in GROWN)
+        yield Line(f"{links:,} links", flush, "; ".join((fold, *more)))
 
 
-def three_minutes(_: int, now: int) -> dict[int, int]:
-    """Three minutes of hits, the same for each link."""
-    return {now // MINUTE_S * MINUTE_S - MINUTE_S * ago: 1 + ago for ago in range(3)}
+def _stored(data: Path, links: int, rounds: int) -> dict[str, Any]:
+    """Fills the file of a data folder two days ago; flushes a hit of some links, each round; folds the next day."""
+    begun, chance = perf_counter(), random.Random(5)
+    file = filled(data, links, moments(MOMENTS), int(time()) - 2 * DAY_S)
+    filled_s, some, rows = perf_counter() - begun, min(FLUSHED, links), min(FOLDED_ROWS, links)
+    flushes = [_flush_us(file, chance.sample(range(links), some), links) for _ in range(rounds)]
+    file.now += 2 * DAY_S
+    steps = (min(STEP_ROWS, rows - first) for first in range(0, rows, STEP_ROWS))  # as a pass over quiet rows does
+    folds = [file.flush(file.owner.due(fold_day(file.now), None, step)) for step in steps]
+    file.close()
+    flush_us, flush_wall_us = map(list, zip(*flushes, strict=True))
+    fold_us, fold_wall_us = (sum(each) / rows * 1e6 for each in zip(*folds, strict=True))
+    of_flush = {"flush_us": flush_us, "flush_wall_us": flush_wall_us}
+    size = sum(map(on_disk, data.glob("clickcurve.db*")))
+    of_fold = {"fold_us": fold_us, "fold_wall_us": fold_wall_us}
+    return {"filled_s": filled_s, "bytes_a_link": size / links, **of_flush, **of_fold}
+
+
+def _served(data: Path, links: int, rounds: int, seconds: float) -> dict[str, Any]:
+    """Starts a server on this data folder and asks for curves of 30 days, each round; links are drawn evenly."""
+    chance, start_s, took, rss = random.Random(3), [], [], 0.0
+    for _ in range(rounds):
+        begun = perf_counter()
+        with RunningServer(data) as server, closing(Connection(server.port)) as connection:
+            ready, took_ms = perf_counter(), []
+            while perf_counter() < ready + seconds:
+                key = key_of(chance.randrange(links), links)
+                took_ms.append(connection.time("curve", request("GET", f"/v1/links/{key}/curve?last=30d")).took_ms)
+            start_s.append(ready - begun)
+            took.append(Percentiles.of(took_ms))
+            rss = rss_mb([server.pid])
+    p50, p99 = map(list, zip(*took, strict=True))
+    return {"start_s": start_s, "p50": p50, "p99": p99, "rss_mb": rss}
 
 
 def moments(count: int) -> Minutes:
@@ -69,30 +105,15 @@ def moments(count: int) -> Minutes:
 
     def minutes(number: int, now: int) -> dict[int, int]:
         chance = random.Random(number)
-        ages = [int(400 * DAY_S * chance.random() ** 1.35) for _ in range(count)]
+        ages = [age_s(chance) for _ in range(count)]
         return {(now - age) // 3_600 * 3_600: 1 + chance.randrange(3) for age in ages}
 
     return minutes
 
 
-def grow(data: Path, links: int, minutes: Minutes, flushed: int, rounds: int) -> Grown:
-    """Fills the file of a data folder two days ago; flushes a hit of some links, each round; folds the next day."""
-    begun, chance = perf_counter(), random.Random(5)
-    file = filled(data, links, minutes, int(time()) - 2 * DAY_S, alike=minutes is three_minutes)
-    made_s, some, rows = perf_counter() - begun, min(flushed, links), min(FOLDED_ROWS, links)
-    flushes = [_flush_us(file, chance.sample(range(links), some), links) for _ in range(rounds)]
-    file.now += 2 * DAY_S
-    processor, wall = process_time(), perf_counter()
-    for first in range(0, rows, STEP_ROWS):  # as a pass over quiet rows does
-        file.flush(file.owner.due(fold_day(file.now), None, min(STEP_ROWS, rows - first)))
-    fold_us = (process_time() - processor) / rows * 1e6, (perf_counter() - wall) / rows * 1e6
-    file.close()
-    return Grown(flushes, fold_us, made_s)
-
-
-def filled(data: Path, links: int, minutes: Minutes, now: int, alike: bool = False) -> OwnedFile:
+def filled(data: Path, links: int, minutes: Minutes, now: int, alike: bool = False) -> Owned:
     """Returns a file with a row for each link, saved in the order of keys; `alike`: all have the first one's."""
-    file = OwnedFile(data, now)
+    file = Owned.of_file(data, now)
 
     def rows(mark: int) -> Iterator[tuple[str, SavedRow]]:
         for number in range(links):
@@ -104,9 +125,9 @@ def filled(data: Path, links: int, minutes: Minutes, now: int, alike: bool = Fal
     return file
 
 
-def _flush_us(file: OwnedFile, numbers: Sequence[int], links: int) -> tuple[float, float]:
+def _flush_us(file: Owned, numbers: Sequence[int], links: int) -> tuple[float, float]:
     """Flushes a hit of each of these links; returns microseconds for a row, of the processor and by the wall."""
-    file.take(Batch({file.now // MINUTE_S * MINUTE_S: {key_of(number, links): 1 for number in numbers}}))
+    file.take_each(key_of(number, links) for number in numbers)
     processor_s, wall_s = file.flush()
     return processor_s / len(numbers) * 1e6, wall_s / len(numbers) * 1e6
 
@@ -134,7 +155,7 @@ def ranking(options: Options) -> Iterator[Line]:
             yield Line(question, str(Percentiles.of(wall_ms)), of_processor)
 
 
-def _ask(file: OwnedFile, question: str) -> tuple[float, float, int]:
+def _ask(file: Owned, question: str) -> tuple[float, float, int]:
     """Returns the milliseconds of one ranking, by the wall and of the processor, and how many links it read."""
     links_of, read = SqliteRanked.links, 0
 

@@ -8,15 +8,14 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from statistics import median
 from time import perf_counter, sleep
 
 from bench.command import Options
-from bench.measure import Line, in_turn
+from bench.measure import Beside, Figures, Line
 from bench.servers import processor_s
 from testing.server import ROOT, RunningServer, plain_environment
 
-AIM_MB, AIM_PERCENT = 60, 0.5
+AIM = "<= 60 MB, 0.5 % of a core"
 # Each with all before it, in a process of its own.
 STEPS = {
     "Python, uvloop, httptools, uvicorn": "uvloop, httptools, uvicorn",
@@ -27,16 +26,8 @@ STEPS = {
 }
 
 
-def resting(options: Options) -> Iterator[Line]:
-    """New servers on empty folders; below, how much of their memory is there after some imports alone."""
-    data = options.folder / "data"
-    (rests,) = in_turn(options.rounds, partial(_rest, data, 5 * options.scale))
-    rss_mb, pss_mb, percent, start_s, start_processor_s = (median(each) for each in zip(*rests, strict=True))
-    shared = f"{pss_mb:.1f} MB with shared pages divided"
-    yield Line("resting server, memory", f"{rss_mb:.1f} MB", shared, f"<= {AIM_MB} MB")
-    yield Line("resting server, processor", f"{percent:.2f} % of a core", "", f"<= {AIM_PERCENT} %")
-    start = f"{start_processor_s:.2f} s of processor time"
-    yield Line("start until the first answer", f"{start_s:.2f} s", start)
+def resting(options: Options) -> Iterator[Beside | Line]:
+    """How much of a server's memory is there after some imports alone; then new servers on empty folders."""
     before, imported = 0.0, list[str]()
     for what, modules in STEPS.items():
         imported.append(modules)
@@ -44,17 +35,14 @@ def resting(options: Options) -> Iterator[Line]:
         environment = plain_environment()
         done = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, env=environment, text=True)
         now = _memory_mb(done.strip())["Rss"]
-        yield Line(f"... {what}", f"{now:.1f} MB", f"{now - before:+.1f} MB")
+        yield Line(what, f"{now:.1f} MB", f"{now - before:+.1f} MB")
         before = now
-    yield Line("... its routes, store, threads", f"{rss_mb:.1f} MB", f"{rss_mb - before:+.1f} MB")
+    rest = partial(_rest, options.folder / "data", 5 * options.scale, before)
+    yield Beside("resting server", {"": rest}, {"": AIM})
 
 
-def _rest(data: Path, rest_s: float) -> tuple[float, ...]:
-    """Starts a server and lets it rest.
-
-    Returns megabytes, all pages and these with shared ones divided; percent of a core while it rested; seconds from the
-    command to its first answer, by the wall and of the processor.
-    """
+def _rest(data: Path, rest_s: float, imported_mb: float) -> Figures:
+    """Starts a server and lets it rest."""
     server, begun = RunningServer(data), perf_counter()
     server.launch()
     try:
@@ -63,7 +51,14 @@ def _rest(data: Path, rest_s: float) -> tuple[float, ...]:
         sleep(rest_s)
         percent = 100 * (processor_s(server.pid) - start_processor_s) / rest_s
         memory = _memory_mb(Path(f"/proc/{server.pid}/smaps_rollup").read_text())
-        return memory["Rss"], memory["Pss"], percent, start_s, start_processor_s
+        return {
+            "{} MB": memory["Rss"],
+            "{} MB of it routes, store, threads": memory["Rss"] - imported_mb,
+            "{} MB with shared pages divided": memory["Pss"],
+            "{} % of a core": percent,
+            "first answer after {} s": start_s,
+            "and {} s of processor time": start_processor_s,
+        }
     finally:
         server.stop()
         shutil.rmtree(data)

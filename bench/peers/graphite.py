@@ -12,16 +12,14 @@ from contextlib import suppress
 from functools import partial
 from itertools import cycle, takewhile
 from pathlib import Path
-from time import perf_counter, time
+from time import perf_counter
 
 from bench.peers import engines
 from bench.peers.hits import Question
-from bench.peers.in_process import ENVIRONMENT, InProcess
-from bench.peers.peer import Peer, debian_version
+from bench.peers.peer import ENVIRONMENT, InProcess, Peer, debian_version
 from bench.servers import Started
 from testing.server import free_port
 
-LAST = "last"
 _PLACES = "STORAGE_DIR CONF_DIR LOG_DIR PID_DIR"
 _SETTINGS = """
     USER= LINE_RECEIVER_INTERFACE=127.0.0.1 PICKLE_RECEIVER_INTERFACE=127.0.0.1 CACHE_QUERY_INTERFACE=127.0.0.1
@@ -63,23 +61,14 @@ class Graphite(InProcess):
     def size(self) -> int:
         return sum(file.stat().st_size for file in (self.folder / "whisper").glob("*.wsp"))
 
-    def singles(self, keys: Sequence[str], seconds: float) -> float:
-        return self._sent([[key] for key in keys], seconds)
-
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
-        return self._sent(keys, seconds, at)
-
-    def _sent(self, batches: Sequence[Sequence[str]], seconds: float, at: int | None = None) -> float:
-        """Hits a second until carbon's memory has the last one, which is asked for by carbon's own door."""
-        now = int(time()) if at is None else at
-        texts = [
-            "".join(f"{key} 1 {now - index % 240}\n" for index, key in enumerate(some)).encode() for some in batches
-        ]
+    def rate(self, batches: Sequence[Sequence[str]], at: int, seconds: float) -> float:
+        """Until carbon's memory has the last one, which is asked for by carbon's own door."""
+        texts = ["".join(f"{key} 1 {at - index % 240}\n" for index, key in enumerate(some)) for some in batches]
         begun = perf_counter()
         with socket.create_connection(("127.0.0.1", self._lines)) as lines:
-            sent = _send_on(lines, texts, seconds) * len(batches[0])
-            marker = f"{LAST}{sent}"
-            lines.sendall(f"{marker} 1 {now}\n".encode())
+            sent = _send_on(lines, [text.encode() for text in texts], seconds) * len(batches[0])
+            marker = f"last{sent}"
+            lines.sendall(f"{marker} 1 {at}\n".encode())
             while not (self._in_memory(marker) or self._written(marker)):
                 pass
         return sent / (perf_counter() - begun)
@@ -142,25 +131,20 @@ class Statsd(Peer):
         """The sum of its counters of links."""
         return sum(map(int, re.findall(r"['\"]?k\d+['\"]?: (\d+)", self._counters())))
 
-    def singles(self, keys: Sequence[str], seconds: float) -> float:
-        return self._sent([f"{key}:1|c".encode() for key in keys], seconds)
+    def rate(self, batches: Sequence[Sequence[str]], at: int, seconds: float) -> float:
+        """Of hits that it counted, of those sent as fast as it goes; the others are lost.
 
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
-        """Packets hold 40 hits: some 500 bytes, which every network lets through whole."""
+        Packets hold 40 hits at most: some 500 bytes, which every network lets through whole.
+        """
         del at
-        flat = [key for some in keys for key in some]
-        packets = ("\n".join(f"{key}:1|c" for key in flat[start : start + 40]) for start in range(0, len(flat), 40))
-        return self._sent([packet.encode() for packet in packets], seconds)
-
-    def _sent(self, packets: Sequence[bytes], seconds: float) -> float:
-        """Hits a second that it counted, of those sent as fast as it goes; the others are lost."""
-        before = self.counted() or 0
-        begun = perf_counter()
+        keys = [f"{key}:1|c" for some in batches for key in some]
+        each = min(40, len(batches[0]))
+        packets = ["\n".join(keys[start : start + each]).encode() for start in range(0, len(keys), each)]
+        before, begun = self.counted() or 0, perf_counter()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
             out.connect(("127.0.0.1", self.port))
             _send_on(out, packets, seconds)
-        counted = (self.counted() or 0) - before
-        return counted / (perf_counter() - begun)
+        return ((self.counted() or 0) - before) / (perf_counter() - begun)
 
     def add(self, key: str, ts: int) -> None:
         del ts

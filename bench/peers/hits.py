@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
@@ -65,15 +66,15 @@ class Truth:
     """Hits of the links that are compared, by time; of all links the sums of life and of seven days."""
 
     hits: dict[str, list[tuple[int, int]]]
-    life: Mapping[str, int]
-    week: Mapping[str, int]
+    life: dict[str, int] = field(default_factory=dict)
+    week: dict[str, int] = field(default_factory=dict)
 
     def top(self, of_week: bool) -> list[tuple[str, int]]:
         counts = self.week if of_week else self.life
         return sorted(counts.items(), key=lambda link: (-link[1], link[0]))[:TOP]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Feed:
     """Files of one workload: raw hits as NDJSON bodies and as one CSV `key,ts`; `summed` has `key,ts,count`, sorted.
 
@@ -85,7 +86,17 @@ class Feed:
     raw: Path
     summed: Path
     links: Path
-    truth: Truth = field(repr=False)
+
+    @cached_property
+    def truth(self) -> Truth:
+        truth, (since, until) = Truth({key: [] for key in compared_keys(self.workload)}), week(self.workload)
+        for key, hits in self.by_link():
+            truth.life[key] = sum(count for _, count in hits)
+            if recent := sum(count for ts, count in hits if since <= ts < until):
+                truth.week[key] = recent
+            if key in truth.hits:
+                truth.hits[key] = hits
+        return truth
 
     @property
     def files(self) -> dict[str, str]:
@@ -114,7 +125,7 @@ def prepare(folder: Path, workload: Workload) -> Feed:
             counts.update(lines.splitlines())
     summed.write_bytes(b"".join(b"%b,%d\n" % (line, counts[line]) for line in sorted(counts)))
     links.write_text("\n".join(map(workload.key, range(workload.links))))
-    return Feed(workload, tuple(bodies), raw, summed, links, _truth(counts, workload))
+    return Feed(workload, tuple(bodies), raw, summed, links)
 
 
 def compared_keys(workload: Workload) -> list[str]:
@@ -122,19 +133,3 @@ def compared_keys(workload: Workload) -> list[str]:
     popular = workload.distinct(min(POPULAR, workload.links), seed=7)
     quiet = [workload.key(workload.links - 1 - rank) for rank in range(min(QUIET, workload.links))]
     return list(dict.fromkeys([*popular, *quiet]))
-
-
-def _truth(counts: Mapping[bytes, int], workload: Workload) -> Truth:
-    hits: dict[str, list[tuple[int, int]]] = {key: [] for key in compared_keys(workload)}
-    life: defaultdict[str, int] = defaultdict(int)
-    recent: defaultdict[str, int] = defaultdict(int)
-    since, until = week(workload)
-    for line, count in counts.items():
-        name, _, at = line.partition(b",")
-        key, ts = name.decode(), int(at)
-        life[key] += count
-        if since <= ts < until:
-            recent[key] += count
-        if key in hits:
-            hits[key].append((ts, count))
-    return Truth(hits, life, recent)

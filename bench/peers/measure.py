@@ -1,12 +1,7 @@
-"""What is measured of peers: rates in turn, then each one's store, its answers, and what a kill leaves of it.
-
-And what a link costs Clickcurve as links become many, which are alike whatever their number: bytes, a flush, a start, a
-curve.
-"""
+"""What is measured of peers: rates in turn, then each one's store, its answers, and what a kill leaves of it."""
 
 from __future__ import annotations
 
-import random
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,15 +10,14 @@ from pathlib import Path
 from time import perf_counter, sleep, time
 from typing import Any, TypeVar
 
-from bench.measure import in_turn
-from bench.micro.growth import grow, key_of, moments
-from bench.peers.hits import Feed, Question, compared_keys, questions, week
-from bench.peers.over_http import HttpPeer
-from bench.peers.peer import Peer, on_disk
-from bench.servers import any_core, rss_mb, second_core
+from bench.command import Options
+from bench.measure import Line, in_turn
+from bench.peers.graphite import Graphite, Statsd
+from bench.peers.hits import Feed, Question, compared_keys, prepare, questions, week
+from bench.peers.over_http import HttpPeer, Influx, OwnPeer, Victoria
+from bench.peers.peer import ClickHouse, DuckDb, Peer, SqliteHours, SqliteRows
+from bench.servers import LOAD, SERVED, on_core, rss_mb
 from bench.workload import Workload
-from bench.wrk import Requests, drive
-from testing.server import RunningServer
 
 P = TypeVar("P", bound=Peer)
 Figures = dict[str, Any]
@@ -31,8 +25,6 @@ BATCHES = ((1_000, 20), (100_000, 4))  # hits of a body, different bodies
 KILLS = 3
 SEEN_WITHIN_S = 30.0
 SLOW_MS = 3_000  # a list of the top that takes so long is asked for once
-# Of growth: numbers of links, each one's moments with hits, links of a flush.
-SIZES, MOMENTS, FLUSHED = (1_000, 10_000, 100_000, 1_000_000), 5, 10_000
 
 
 @contextmanager
@@ -45,36 +37,42 @@ def running(peer: P) -> Iterator[P]:
         peer.stop()
 
 
-def rates(folder: Path, kinds: Sequence[type[Peer]], workload: Workload, rounds: int, seconds: float) -> Figures:
+def rates_in_turn(
+    folder: Path, kinds: Sequence[type[Peer]], workload: Workload, rounds: int, seconds: float
+) -> Figures:
     """Returns hits a second of each peer by its name, from empty folders; in each round all have their turn alone."""
     now = int(time()) // 60 * 60
-    keys = workload.draw(20_000, seed=1)
+    singles = _singles(workload)
     bodies = {size: [workload.draw(size, seed=10 + n) for n in range(files)] for size, files in BATCHES}
 
-    def turn(peer: Peer) -> tuple[float, ...]:
+    def turn(peer: Peer) -> list[float]:
         peer.pause(stopped=False)
         try:
-            return peer.singles(keys, seconds), *(peer.batches(some, now, seconds) for some in bodies.values())
+            return [peer.rate(some, now, seconds) for some in (singles, *bodies.values())]
         finally:
             peer.pause(stopped=True)
 
     found: Figures = {}
     with ExitStack() as stack:
-        stack.enter_context(any_core())
+        stack.enter_context(on_core(LOAD))
         peers = []
         for number, kind in enumerate(kinds):
-            with second_core():
+            with on_core(SERVED):
                 peers.append(stack.enter_context(running(kind(folder / f"rates-{number}"))))
             found[kind.name] = peers[-1].doors()
         for peer in peers:
             peer.pause(stopped=True)
             stack.callback(peer.pause, stopped=False)
         for name, runs in zip(found, in_turn(rounds, *(partial(turn, peer) for peer in peers)), strict=True):
-            singles, *batches = map(list, zip(*runs, strict=True))
-            found[name] |= {"singles": singles, "batches": dict(zip(map(str, bodies), batches, strict=True))}
+            one_by_one, *batches = map(list, zip(*runs, strict=True))
+            found[name] |= {"singles": one_by_one, "batches": dict(zip(map(str, bodies), batches, strict=True))}
     for kind in kinds:
         found[kind.name]["counted"] = singles_counted(folder / f"counted-{kind.__name__}", kind, workload)
     return found
+
+
+def _singles(workload: Workload) -> list[list[str]]:
+    return [[key] for key in workload.draw(20_000, seed=1)]
 
 
 def singles_counted(folder: Path, kind: type[Peer], workload: Workload) -> tuple[int, int] | None:
@@ -85,7 +83,7 @@ def singles_counted(folder: Path, kind: type[Peer], workload: Workload) -> tuple
     if not issubclass(kind, HttpPeer):
         return None
     with running(kind(folder)) as peer:
-        peer.singles(workload.draw(20_000, seed=1), 1)
+        peer.rate(_singles(workload), int(time()) // 60 * 60, 1)
         until = perf_counter() + SEEN_WITHIN_S
         while (counted := peer.counted() or 0) < peer.sent and perf_counter() < until:
             sleep(0.2)
@@ -199,30 +197,41 @@ def _new(workload: Workload, number: int) -> str:
     return f"k{workload.links * 10 + number}"
 
 
-# --- Clickcurve alone, as links become many ---------------------------------------------------------------------------
-def growth(folder: Path, links: int, rounds: int, seconds: float) -> Figures:
-    """Fills a store with so many links, flushes some of them again, starts a server on it and asks it for curves."""
-    data = folder / "data"
-    data.mkdir(parents=True)
-    grown = grow(data, links, moments(MOMENTS), FLUSHED, rounds)
-    size = sum(map(on_disk, data.glob("clickcurve.db*")))
-    chance, starts, took = random.Random(3), [], []
-    keys = [key_of(chance.randrange(links), links) for _ in range(20_000)]
-    curves = Requests.paths("GET", folder / "paths.txt", (f"/v1/links/{key}/curve?last=30d" for key in keys))
-    for _ in range(rounds):
-        begun = perf_counter()
-        with RunningServer(data) as server:
-            starts.append(perf_counter() - begun)
-            took.append(drive(server.url, curves, 1, seconds).took)
-            rss = rss_mb([server.pid])
-    shutil.rmtree(folder)
-    return {
-        "links": links,
-        "filled_s": grown.made_s,
-        "bytes_a_link": size / links,
-        "flush_us": [processor for processor, _ in grown.flush_us],
-        "start_s": starts,
-        "p50": [each.p50_ms for each in took],
-        "p99": [each.p99_ms for each in took],
-        "rss_mb": rss,
-    }
+# --- the parts of the command -----------------------------------------------------------------------------------------
+PEERS: dict[str, type[Peer]] = {
+    "clickcurve": OwnPeer,
+    "victoria-metrics": Victoria,
+    "influxdb": Influx,
+    "clickhouse": ClickHouse,
+    "duckdb": DuckDb,
+    "sqlite-rows": SqliteRows,
+    "sqlite-hours": SqliteHours,
+    "graphite": Graphite,
+    "statsd": Statsd,
+}
+
+
+def rates(options: Options) -> Iterator[Line]:
+    """Hits a second of all, in turn."""
+    kinds, workload = [PEERS[name] for name in options.peers or PEERS], options.workload()
+    found = rates_in_turn(options.folder, kinds, workload, options.rounds, options.seconds)
+    yield from _noted(options, "rates", found)
+
+
+def stores(options: Options) -> Iterator[Line]:
+    """The whole workload in each: load, bytes, answers, latencies, memory, and what becomes of hits."""
+    feed = prepare(options.folder / "feed", options.workload())
+    for name in options.peers or PEERS:
+        place, kind = options.folder / name, PEERS[name]
+        found = store(place, kind, feed, options.rounds, options.seconds)
+        shutil.rmtree(place)
+        yield from _noted(options, "stores", {kind.name: found})
+
+
+def _noted(options: Options, part: str, found: Figures) -> Iterator[Line]:
+    """Notes the figures of peers in the sheet, and how the part was run; yields what it has noted."""
+    peers = options.sheet.setdefault("peers", {})
+    for name, figures in found.items():
+        peers.setdefault(name, {}).update(figures)
+    options.sheet[part] = options.circumstances()
+    yield Line(f"{part}: {', '.join(found)}", f"{options.sheet[part]['took_s']} s")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from itertools import cycle, islice
@@ -19,19 +19,19 @@ from typing import Any
 from urllib.parse import quote
 
 from bench.ingest import NDJSON
+from bench.load import by_body, by_path, drive, request, written
 from bench.measure import Percentiles
 from bench.peers.hits import MONDAY_S, TOP, WEEK_S, Feed, Question
 from bench.peers.peer import Peer, debian_version
 from bench.reads import post, wait_flushed
 from bench.servers import Started, answers
 from bench.workload import batch
-from bench.wrk import Requests, drive
 from testing.client import Clickcurve, http_client
 from testing.server import command, free_port
 
 WRITERS, BATCH_WRITERS = 32, 4
 LARGE = 100_000  # hits of a batch
-LOAD_LINES = 10_000
+Sample = tuple[int, int]  # a moment in ms, and the hits of a link then
 
 
 class HttpPeer(Peer):
@@ -59,8 +59,8 @@ class HttpPeer(Peer):
         """Returns the answer's counts, one a step."""
 
     @abstractmethod
-    def single_requests(self, file: Path, keys: Sequence[str]) -> Requests:
-        """Returns requests of one hit each."""
+    def single(self, key: str) -> bytes:
+        """Returns the request of one hit now."""
 
     @abstractmethod
     def batch_body(self, keys: Sequence[str], at: int) -> str: ...
@@ -72,45 +72,35 @@ class HttpPeer(Peer):
     def get(self, path: str) -> Any:
         return self.http.get(path).raise_for_status().json()
 
-    def post(self, path: str, body: str | bytes, media: str | None = None) -> None:
-        headers = {"Content-Type": media} if media else None
-        self.http.post(path, content=body, headers=headers).raise_for_status()
-
-    def post_each(self, path: str, bodies: Iterable[str]) -> float:
-        """Posts these one after the other; returns the seconds without the making of bodies."""
-        took = 0.0
-        for body in bodies:
-            begun = perf_counter()
-            self.post(path, body)
-            took += perf_counter() - begun
-        return took
+    def post(self, body: str) -> None:
+        """Posts a batch."""
+        path, media = self.batch_door
+        self.http.post(path, content=body, headers={"Content-Type": media}).raise_for_status()
 
     def ask(self, question: Question, key: str) -> list[int] | None:
         return self.counts(question, self.get(self.path(question, key)))
 
     def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Percentiles:
         paths = (self.path(question, key) for key in keys)
-        return drive(self.url, Requests.paths("GET", self._file("paths"), paths), 1, seconds).took
+        return drive(self.url, by_path("GET", self._file("paths"), paths), 1, seconds).took
 
-    def singles(self, keys: Sequence[str], seconds: float) -> float:
-        run = drive(self.url, self.single_requests(self._file("singles"), keys), WRITERS, max(2, seconds))
-        self.sent = run.requests
-        return run.per_s
-
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
-        path, media = self.batch_door
-        bodies = [self.batch_body(some, at) for some in keys]
-        size = len(keys[0])
+    def rate(self, batches: Sequence[Sequence[str]], at: int, seconds: float) -> float:
+        size, (path, media) = len(batches[0]), self.batch_door
+        if size == 1:
+            singles = written(self._file("singles"), (self.single(key) for (key,) in batches))
+            run = drive(self.url, singles, WRITERS, max(2, seconds))
+            self.sent = run.requests
+            return run.per_s
+        bodies = [self.batch_body(keys, at) for keys in batches]
         for body in bodies:  # a link's first hit costs some of them much more than the next
-            self.post(path, body, media)
+            self.post(body)
         if size >= LARGE:
-            return size * self._posted(path, media, [body.encode() for body in bodies], seconds)
-        requests = Requests.bodies(path, media, self._file("batch"), bodies)
-        return drive(self.url, requests, BATCH_WRITERS, seconds).per_s * size
+            return size * self._posted([body.encode() for body in bodies], seconds)
+        return size * drive(self.url, by_body(path, media, self._file("batch"), bodies), BATCH_WRITERS, seconds).per_s
 
-    def _posted(self, path: str, media: str, bodies: Sequence[bytes], seconds: float) -> float:
+    def _posted(self, bodies: Sequence[bytes], seconds: float) -> float:
         """Returns bodies a second until each that was begun is answered: wrk counts whole answers, which are few."""
-        turns, begun = cycle(bodies), perf_counter()
+        turns, begun, (path, media) = cycle(bodies), perf_counter(), self.batch_door
 
         def post_on(_: int) -> int:
             answered = 0
@@ -181,25 +171,59 @@ class OwnPeer(HttpPeer):
         return [(link["key"], link["count"]) for link in self.get(f"/v1/links?sort=hits&limit={TOP}{last}")["links"]]
 
     def add(self, key: str, ts: int) -> None:
-        self.post("/v1/hits", json.dumps({"key": key, "ts": ts}))
+        self.post(*batch([key], ts))
 
-    def single_requests(self, file: Path, keys: Sequence[str]) -> Requests:
-        return Requests.paths("POST", file, (f"/v1/hits/{key}" for key in keys))
+    def single(self, key: str) -> bytes:
+        return request("POST", f"/v1/hits/{key}")
 
     def batch_body(self, keys: Sequence[str], at: int) -> str:
-        return "\n".join(batch(list(keys), at))
+        return "\n".join(batch(keys, at))
 
     def counted(self) -> int:
         return int(self.get("/v1/total")["total"])
 
 
-class Victoria(HttpPeer):
+class Samples(HttpPeer):
+    """A database of samples, which takes lines of them."""
+
+    lines_at_once: int
+
+    @abstractmethod
+    def lines(self, key: str, samples: Sequence[Sample]) -> Iterator[str]:
+        """Yields the lines that say how many hits a link had at some moments."""
+
+    def add(self, key: str, ts: int) -> None:
+        self.post("".join(self.lines(key, [(ts * 1_000, 1)])))
+
+    def batch_body(self, keys: Sequence[str], at: int) -> str:
+        """No two hits of a link have the same moment."""
+        moments: dict[str, list[Sample]] = {}
+        for index, key in enumerate(keys):
+            moments.setdefault(key, []).append(((at - index % 240) * 1_000 + index // 240 % 999, 1))
+        return "".join(line for key, samples in moments.items() for line in self.lines(key, samples))
+
+    def load(self, feed: Feed) -> float:
+        """The seconds are those of answers, without the making of bodies."""
+        lines, took_s = self._all_lines(feed), 0.0
+        while body := "".join(islice(lines, self.lines_at_once)):
+            begun = perf_counter()
+            self.post(body)
+            took_s += perf_counter() - begun
+        return took_s
+
+    def _all_lines(self, feed: Feed) -> Iterator[str]:
+        for key, hits in feed.by_link():
+            yield from self.lines(key, [(ts * 1_000, count) for ts, count in hits])
+
+
+class Victoria(Samples):
     """VictoriaMetrics, single node. A window of its is open at its start: moments are stored 1 ms later."""
 
     name = "VictoriaMetrics"
     synced = "not synced: what was answered is in memory for some seconds"
     sends = "summed by link and bucket, JSON lines of its own import"
     batch_door = ("/api/v1/import", "application/json")
+    lines_at_once = 1_000
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -210,9 +234,10 @@ class Victoria(HttpPeer):
     def version(self) -> str:
         return debian_version("victoria-metrics")
 
-    def load(self, feed: Feed) -> float:
-        lines = (_series(key, [(ts * 1_000 + 1, count) for ts, count in hits]) for key, hits in feed.by_link())
-        return self.post_each("/api/v1/import", _chunks(lines, LOAD_LINES // 10))
+    def lines(self, key: str, samples: Sequence[Sample]) -> Iterator[str]:
+        moments, counts = [at + 1 for at, _ in samples], [count for _, count in samples]
+        series = {"metric": {"__name__": "hits", "key": key}, "values": counts, "timestamps": moments}
+        yield json.dumps(series, separators=(",", ":")) + "\n"
 
     def settle(self) -> None:
         """Merged; one that is told to end during a forced merge breaks down and loses what it has loaded."""
@@ -242,30 +267,25 @@ class Victoria(HttpPeer):
         values = series[0]["values"] if series else []
         return question.counts((int(at) - question.step_s, int(value)) for at, value in values)
 
+    def _query(self, asked: str, at: int) -> list[Any]:
+        found: list[Any] = self.get(f"/api/v1/query?query={quote(asked)}&time={at}")["data"]["result"]
+        return found
+
     def top(self, since: int, until: int) -> list[tuple[str, int]]:
-        asked = quote(f"topk({TOP},sum_over_time(hits[{until - since}s]))")
-        found = self.get(f"/api/v1/query?query={asked}&time={until}")["data"]["result"]
+        found = self._query(f"topk({TOP},sum_over_time(hits[{until - since}s]))", until)
         return [(each["metric"]["key"], int(each["value"][1])) for each in found]
 
-    def add(self, key: str, ts: int) -> None:
-        self.post("/api/v1/import", _series(key, [(ts * 1_000 + 1, 1)]))
-
-    def single_requests(self, file: Path, keys: Sequence[str]) -> Requests:
-        lines = (f'hits{{key="{key}"}} 1' for key in keys)
-        return Requests.bodies("/api/v1/import/prometheus", "text/plain", file, lines)
-
-    def batch_body(self, keys: Sequence[str], at: int) -> str:
-        return "".join(_series(key, [(moment, 1) for moment in moments]) for key, moments in grouped(keys, at))
+    def single(self, key: str) -> bytes:
+        return request("POST", "/api/v1/import/prometheus", f'hits{{key="{key}"}} 1', "text/plain")
 
     def counted(self) -> int | None:
         """All of today. A question without a time is one of the last whole second; one of years knew new links late."""
         self.get_text("/internal/force_flush")
-        asked = quote("sum(sum_over_time(hits[1d]))")
-        found = self.get(f"/api/v1/query?query={asked}&time={int(time()) + 10}")["data"]["result"]
+        found = self._query("sum(sum_over_time(hits[1d]))", int(time()) + 10)
         return int(found[0]["value"][1]) if found else 0
 
 
-class Influx(HttpPeer):
+class Influx(Samples):
     """InfluxDB 1.x. It syncs its log before it answers, as it comes."""
 
     name = "InfluxDB"
@@ -273,6 +293,7 @@ class Influx(HttpPeer):
     sends = "summed by link and bucket, line protocol, 10,000 lines a batch"
     batch_door = ("/write?db=c&precision=ms", "text/plain")
     alive = "/ping"
+    lines_at_once = 10_000
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -289,9 +310,8 @@ class Influx(HttpPeer):
         database = {"q": 'CREATE DATABASE c WITH SHARD DURATION 26w NAME "all"'}
         self.http.post("/query", params=database).raise_for_status()
 
-    def load(self, feed: Feed) -> float:
-        lines = (f"hits,key={key} n={count}i {ts}\n" for key, hits in feed.by_link() for ts, count in hits)
-        return self.post_each("/write?db=c&precision=s", _chunks(lines, LOAD_LINES))
+    def lines(self, key: str, samples: Sequence[Sample]) -> Iterator[str]:
+        return (f"hits,key={key} n={count}i {at}\n" for at, count in samples)
 
     def _select(self, asked: str) -> str:
         return f"/query?db=c&epoch=s&q={quote(asked)}"
@@ -315,18 +335,19 @@ class Influx(HttpPeer):
         rows = _rows(self.get(self._select(f'SELECT top(s,"key",{TOP}) FROM ({sums})')))
         return [(key, count) for _, count, key in rows]
 
-    def add(self, key: str, ts: int) -> None:
-        self.post("/write?db=c&precision=s", f"hits,key={key} n=1i {ts}")
-
-    def single_requests(self, file: Path, keys: Sequence[str]) -> Requests:
-        return Requests.bodies("/write?db=c", "text/plain", file, (f"hits,key={key} n=1i" for key in keys))
-
-    def batch_body(self, keys: Sequence[str], at: int) -> str:
-        return "".join(f"hits,key={key} n=1i {each}\n" for key, moments in grouped(keys, at) for each in moments)
+    def single(self, key: str) -> bytes:
+        return request("POST", "/write?db=c", f"hits,key={key} n=1i", "text/plain")
 
     def counted(self) -> int | None:
         rows = _rows(self.get(self._select("SELECT sum(n) FROM hits")))
         return int(rows[0][1]) if rows else 0
+
+
+def _rows(answer: Any) -> list[Any]:
+    result = answer["results"][0]
+    if "error" in result:
+        raise RuntimeError(json.dumps(result))
+    return result["series"][0]["values"] if "series" in result else []
 
 
 _INFLUX = {
@@ -342,30 +363,3 @@ _INFLUX = {
     "CONTINUOUS_QUERIES_ENABLED": "false",
     "LOGGING_LEVEL": "error",
 }
-
-
-def _series(key: str, samples: Sequence[tuple[int, int]]) -> str:
-    moments, counts = [at for at, _ in samples], [count for _, count in samples]
-    series = {"metric": {"__name__": "hits", "key": key}, "values": counts, "timestamps": moments}
-    return json.dumps(series, separators=(",", ":")) + "\n"
-
-
-def _chunks(lines: Iterable[str], size: int) -> Iterable[str]:
-    lines = iter(lines)
-    while some := "".join(islice(lines, size)):
-        yield some
-
-
-def _rows(answer: Any) -> list[Any]:
-    result = answer["results"][0]
-    if "error" in result:
-        raise RuntimeError(json.dumps(result))
-    return result["series"][0]["values"] if "series" in result else []
-
-
-def grouped(keys: Sequence[str], at: int) -> Iterable[tuple[str, list[int]]]:
-    """Returns the moments in ms of the hits of a batch, by key, no two of a key alike."""
-    moments: dict[str, list[int]] = {}
-    for index, key in enumerate(keys):
-        moments.setdefault(key, []).append((at - index % 240) * 1_000 + 1 + index // 240 % 999)
-    return moments.items()

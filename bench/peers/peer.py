@@ -1,26 +1,30 @@
-"""What the bench asks of a peer, and what it says of each."""
+"""What the bench asks of a peer, and peers that are libraries: in processes and an environment of their own."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from multiprocessing.connection import Client
 from pathlib import Path
+from typing import Any
 
 from bench.measure import Percentiles
-from bench.peers.hits import Feed, Question
-from bench.servers import Started
-from testing.server import free_port
+from bench.peers import engines
+from bench.peers.hits import TOP, Feed, Question
+from bench.servers import Started, on_disk
+from testing.server import ROOT, free_port
 
 
 class Peer(ABC):
     """A store that counts hits: `programs` in a folder of its own, started in this order.
 
     `writes` and `reads` say by which door; `synced`: whether an answered hit is on the disk. An answer is a list of
-    counts, one a step; None: the peer does not keep what is asked. Rates are hits a second.
+    counts, one a step; None: the peer does not keep what is asked.
     """
 
     name: str
@@ -49,12 +53,8 @@ class Peer(ABC):
         """Adds one hit, acknowledged as well as the peer can."""
 
     @abstractmethod
-    def singles(self, keys: Sequence[str], seconds: float) -> float:
-        """Returns hits a second, one in a request."""
-
-    @abstractmethod
-    def batches(self, keys: Sequence[Sequence[str]], at: int, seconds: float) -> float:
-        """Returns hits a second in batches, each of these keys, in the minutes before `at`."""
+    def rate(self, batches: Sequence[Sequence[str]], at: int, seconds: float) -> float:
+        """Returns hits a second in batches, each of these keys, in the minutes before `at`; a batch may be one hit."""
 
     def counted(self) -> int | None:
         """Returns all hits of all links; None: it cannot say."""
@@ -66,7 +66,8 @@ class Peer(ABC):
 
     def settle(self) -> None:
         """Brings what was loaded into the form in which it stays."""
-        self.restart()
+        self.stop()
+        self.start()
 
     def top(self, since: int, until: int) -> list[tuple[str, int]]:
         raise NotImplementedError
@@ -91,10 +92,6 @@ class Peer(ABC):
     def kill(self) -> None:
         self.stop(signal.SIGKILL)
 
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
     @property
     def pids(self) -> list[int]:
         return [program.pid for program in self.programs]
@@ -110,12 +107,95 @@ class Peer(ABC):
         return {"version": self.version(), **said}
 
 
-def on_disk(file: Path) -> int:
-    """Returns the bytes of the blocks of a file: some are as long as they may become, with nothing in them."""
-    return file.stat().st_blocks * 512
-
-
 def debian_version(package: str) -> str:
     """Returns the version of an installed Debian package."""
     asked = ["dpkg-query", "-W", "-f", "${Version}", package]
     return subprocess.run(asked, capture_output=True, text=True, check=False).stdout or "of unknown version"
+
+
+ENVIRONMENT = ROOT / ".venv" / "peers"
+
+
+class InProcess(Peer):
+    """One of `engines`, which says what it is called and how it is loaded."""
+
+    writes = reads = "in process"
+    engine: type[engines.Engine]
+
+    def __init_subclass__(cls) -> None:
+        cls.name, cls.synced, cls.sends = cls.engine.name, cls.engine.synced, cls.engine.sends
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        python = str(ENVIRONMENT / "bin" / "python") if self.engine.package else sys.executable
+        arguments = ("-m", "bench.peers.engines", self.engine.__name__, str(folder), str(self.port))
+        self.programs = [Started([python, *arguments], self.log, self._connects)]
+
+    def _connects(self) -> bool:
+        with suppress(ConnectionRefusedError):
+            self._engine = self.connected.enter_context(Client(("127.0.0.1", self.port)))
+            return True
+        return False
+
+    def _repeat(self, verb: str, turns: Sequence[Sequence[object]], seconds: float = 0) -> tuple[Any, list[float]]:
+        """Has the engine do it as `engines.repeat` does."""
+        try:
+            self._engine.send((verb, turns, seconds))
+            answer: tuple[Any, list[float]] = self._engine.recv()
+            return answer
+        except EOFError:
+            raise RuntimeError(f"{self.name} ended:\n{self.log.read_text(errors='replace')[-2_000:]}") from None
+
+    def tell(self, verb: str, *arguments: object) -> Any:
+        """Has the engine do it once; returns its answer."""
+        return self._repeat(verb, [arguments])[0]
+
+    def version(self) -> str:
+        return str(self.tell("version"))
+
+    def load(self, feed: Feed) -> float:
+        return sum(self._repeat("load", [(feed.files,)])[1]) / 1_000
+
+    def settle(self) -> None:
+        self.tell("settle")
+        super().settle()
+
+    def ask(self, question: Question, key: str) -> Any:
+        return self.tell("counts", key, question.start, question.end, question.step_s)
+
+    def top(self, since: int, until: int) -> Any:
+        return self.tell("top", since, until, TOP)
+
+    def latency(self, question: Question, keys: Sequence[str], seconds: float) -> Percentiles:
+        turns = [(key, question.start, question.end, question.step_s) for key in keys]
+        return Percentiles.of(self._repeat("counts", turns, seconds)[1])
+
+    def add(self, key: str, ts: int) -> None:
+        self.tell("add", key, ts)
+
+    def counted(self) -> Any:
+        return self.tell("counted")
+
+    def rate(self, batches: Sequence[Sequence[str]], at: int, seconds: float) -> float:
+        size = len(batches[0])
+        turns: list[tuple[object, ...]] = [(keys, [at - index % 240 for index in range(size)]) for keys in batches]
+        if size == 1:
+            turns = [(key, at) for (key,) in batches]
+        _, took_ms = self._repeat("add" if size == 1 else "add_many", turns, seconds)
+        return size * len(took_ms) / sum(took_ms) * 1_000
+
+
+class SqliteRows(InProcess):
+    engine = engines.Rows
+
+
+class SqliteHours(InProcess):
+    engine = engines.Hours
+
+
+class DuckDb(InProcess):
+    engine = engines.Duck
+
+
+class ClickHouse(InProcess):
+    engine = engines.ClickHouse

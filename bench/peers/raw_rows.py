@@ -1,27 +1,23 @@
-"""Sets counts beside raw rows: bytes and times of the same hits here and in ClickHouse, one row a hit.
-
-python -m bench.peers.raw_rows 2000000 (after `make peers-programs`, or with chdb in .venv/peers)
-"""
+"""Counts beside raw rows: bytes and milliseconds of the same hits here and in ClickHouse, one row a hit."""
 
 from __future__ import annotations
 
 import csv
 import json
 import random
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter, time
 
-from bench.peers.in_process import ClickHouse
+from bench.command import Options
+from bench.measure import Line
 from bench.peers.measure import running
 from bench.peers.over_http import OwnPeer
+from bench.peers.peer import ClickHouse
 from bench.reads import post
-from bench.visitors import values
-from bench.workload import zipf
+from bench.workload import age_s, values, zipf
 from clickcurve.buckets.ladder import DAY_S
 from testing.client import Clickcurve
 
@@ -55,7 +51,7 @@ Row = tuple[str, int, str, str, str]
 def rows(hits: int) -> list[Row]:
     """Draws hits of 400 days, oldest first: key, time, ref, country, device."""
     chance = random.Random(11)
-    times = sorted(NOW - 60 - int(400 * DAY_S * chance.random() ** 1.35) for _ in range(hits))
+    times = sorted(NOW - 60 - age_s(chance) for _ in range(hits))
     links = chance.choices(range(LINKS), cum_weights=zipf(LINKS, 1.0), k=hits)
     said = [values(name, hits, random.Random(seed)) for seed, name in enumerate(DIMENSIONS)]
     return [(f"l{link}", t, *words) for link, t, *words in zip(links, times, *said, strict=True)]
@@ -114,16 +110,13 @@ def _median_ms(ask: Callable[[str], object], questions: Sequence[str]) -> float:
     return median(took_ms)
 
 
-def main(hits: int) -> None:
-    drawn = rows(hits)
+def raw_rows(options: Options) -> Iterator[Line]:
+    """The same hits here as counts, and there one row each. Raises RuntimeError unless both have all."""
+    hits = rows(options.hits)
     keys = [f"l{link}" for link in range(ASKED)]
-    with tempfile.TemporaryDirectory() as folder:
-        ours, theirs = counts(Path(folder), drawn, keys), raw(Path(folder), drawn, keys)
-    if not ours["rows"] == theirs["rows"] == hits:
-        raise AssertionError(f"{ours['rows']} and {theirs['rows']} of {hits} hits are there")
+    ours, theirs = counts(options.folder, hits, keys), raw(options.folder, hits, keys)
+    if not ours["rows"] == theirs["rows"] == options.hits:
+        raise RuntimeError(f"{ours['rows']} and {theirs['rows']} of {options.hits} hits are there")
     for name, figure in theirs.items():
-        print(f"{name:28} {ours.get(name, float('nan')):>16,.2f} {figure:>16,.2f}")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000)
+        mine = f"{ours[name]:,.2f}" if name in ours else "cannot"
+        yield Line(f"{options.hits:,} hits: {name}", mine, f"raw rows {figure:,.2f}")

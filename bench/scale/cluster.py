@@ -1,4 +1,4 @@
-"""What the traffic takes of a cluster, by plain multiplication of unit costs, and the page that says so.
+"""What a great traffic takes of a cluster, by plain multiplication of unit costs, and the page that says so.
 
 A simulation sends one owner's share of the traffic through the product's own flush, into a store that only counts. A
 share is every Nth link of the whole, so that all shares together are the traffic. The store keeps rows as long as the
@@ -7,28 +7,141 @@ store for Cassandra would (its own cache of rows); a row that was never written 
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate
+from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
+from math import exp, expm1, log, log10
 from pathlib import Path
 from random import Random
-from time import process_time, time
-from typing import Any
+from time import time
+from typing import Any, TypeVar
 
-from bench.measure import markdown
-from bench.scale.traffic import Share, Traffic, row
-from clickcurve.buckets.ladder import DAY_S, HOUR_S
+from bench.command import Options
+from bench.inside import Owned
+from bench.measure import Line, markdown
+from bench.rows import row_of
+from clickcurve.buckets.codec import encode
+from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, fold_day
 from clickcurve.keys import link_of
 from ingest.batch import Batch
 from storage.cassandra.row_cache import CachedRow, RowCache
 from storage.cassandra.store import CACHE_BYTES
 from storage.contract import Held, OwnRow, SavedRow, Source
 from storage.memory_store import MemoryStore
-from testing.owner_process import OwnerProcess, TrackedDisk
+
+T = TypeVar("T")
+EXACT_RANKS = 1_000  # the rest in groups of ranks whose rates are within a twentieth
+DAYS = 400
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """`links` links with `hits_per_s` in all, the one of rank r with a part of 1 / r ** skew."""
+
+    links: int
+    hits_per_s: float
+    skew: float = 1.0
+
+    @cached_property
+    def _groups(self) -> list[tuple[int, float]]:
+        """(number of links, weight of each)."""
+        groups = [(1, rank**-self.skew) for rank in range(1, min(EXACT_RANKS, self.links) + 1)]
+        first = EXACT_RANKS + 1
+        while first <= self.links:
+            after = min(int(first * 1.05) + 1, self.links + 1)
+            groups.append((after - first, _mean(first, after, self.skew)))
+            first = after
+        return groups
+
+    @cached_property
+    def _whole(self) -> float:
+        return sum(number * weight for number, weight in self._groups)
+
+    def rates(self) -> Iterator[tuple[int, float]]:
+        """(number of links, hits a second of each), the most popular first."""
+        for number, weight in self._groups:
+            yield number, weight * self.hits_per_s / self._whole
+
+    def rate(self, rank: int) -> float:
+        """Hits a second of the link of this rank, 1 the first."""
+        return float(rank**-self.skew * self.hits_per_s / self._whole)
+
+    def rows_per_s(self, flush_s: float) -> float:
+        """Rows that flushes write: links with a hit at least within the interval."""
+        return sum(number * -expm1(-rate * flush_s) for number, rate in self.rates()) / flush_s
+
+    def row_bytes(self, now: int) -> float:
+        """Mean bytes of a row, by rows that are made and encoded for rates along the whole range."""
+        return sum(number * _between(_lengths(now), log(rate)) for number, rate in self.rates()) / self.links
+
+
+class Share:
+    """Every `part`-th link of the traffic, so that it has no more of the most popular link than its due.
+
+    rates: hits a second of its links; hits_per_s: of all of them.
+    """
+
+    def __init__(self, traffic: Traffic, part: int) -> None:
+        self.part = part
+        self.rates = [traffic.rate(max(1, rank)) for rank in range(part // 2, traffic.links + 1, part)]
+        self.hits_per_s = sum(self.rates)
+
+    def by_kind(self, steps: int, make: Callable[[float], T]) -> list[T]:
+        """Returns what is made for each link's rate, once for all of about the same: so many kinds a power of ten."""
+        kinds = [round(log10(rate) * steps) for rate in self.rates]
+        made = {kind: make(10 ** (kind / steps)) for kind in dict.fromkeys(kinds)}
+        return [made[kind] for kind in kinds]
+
+
+@lru_cache(1)
+def _lengths(now: int) -> list[tuple[float, int]]:
+    """Returns logarithms of rates, and the bytes of a row of each."""
+    chance = Random(1)
+    steps = [10 ** (power / 3) for power in range(-24, 17)]
+    return [(log(rate), len(row(rate, now, chance))) for rate in steps]
+
+
+def row(rate: float, now: int, chance: Random, mark: int = 1) -> bytes:
+    """The row of a link with so many hits a second for 400 days, whole numbers of hits by chance."""
+    day = fold_day(now)
+    hits: dict[int, int] = {}
+    at = now - DAYS * DAY_S
+    while at < now:
+        start, end = CLICKS.kept(at, day)
+        if count := _poisson(rate * (min(end, now) - at), chance):
+            hits[start] = count
+        at = end
+    return encode(row_of(hits, day=day, mark=mark))
+
+
+def _poisson(mean: float, chance: Random) -> int:
+    if mean > 50:
+        return max(0, round(chance.gauss(mean, mean**0.5)))
+    limit, product, count = exp(-mean), chance.random(), 0
+    while product > limit:
+        product *= chance.random()
+        count += 1
+    return count
+
+
+def _mean(first: int, after: int, skew: float) -> float:
+    """The mean weight of ranks from `first` to before `after`, by the integral around them."""
+    low, high = first - 0.5, after - 0.5
+    whole = log(high / low) if skew == 1 else (high ** (1 - skew) - low ** (1 - skew)) / (1 - skew)
+    return whole / (after - first)
+
+
+def _between(points: list[tuple[float, int]], x: float) -> float:
+    """Returns what lies at x on the line through these points, level before the first and behind the last."""
+    for (left, low), (right, high) in pairwise(points):
+        if x <= right:
+            return low + (high - low) * max(0.0, x - left) / (right - left)
+    return points[-1][1]
+
 
 STEPS = 6  # kinds of rows in each power of ten of rates
 FILLED_S, LEAST = 180, 3  # seconds of flushes that fill the store's memory, and least flushes; as many are counted
@@ -128,12 +241,14 @@ def _compared(figures: Figures, traffic: Traffic) -> Iterator[Sequence[str]]:
 
 
 # --- the simulation ---------------------------------------------------------------------------------------------------
-def simulate(figures: Figures) -> Figures:
-    """Returns the mean row and the flushes of the sheet's traffic, for each of its intervals."""
+def simulate(options: Options) -> Iterator[Line]:
+    """Notes in the sheet the mean row and the flushes of its traffic, for each of its intervals."""
+    figures = options.sheet
     traffic = Traffic(figures["links"], figures["hits_per_s"], figures["skew"])
-    share, every = Share(traffic, figures["part"]), [each["flush_s"] for each in figures["shares"]]
-    shares = [{"flush_s": flush_s, **asdict(asyncio.run(simulated(share, flush_s)))} for flush_s in every]
-    return {"row_bytes": traffic.row_bytes(int(time())), "shares": shares}
+    share, figures["row_bytes"] = Share(traffic, figures["part"]), traffic.row_bytes(int(time()))
+    for each in figures["shares"]:
+        each |= asdict(simulated(share, each["flush_s"]))
+        yield Line(f"a flush every {each['flush_s']} s", f"{each['written'] / each['flushes']:,.0f} rows")
 
 
 @dataclass(slots=True)
@@ -178,7 +293,7 @@ class CountingStore(MemoryStore):
             self._cache.put(held.owner, key, CachedRow(saved.whole, 0))
 
 
-async def simulated(share: Share, flush_s: int) -> Seen:
+def simulated(share: Share, flush_s: int) -> Seen:
     """Returns what the store sees of the measured flushes, after some that fill its memory."""
     moment = int(time()) // DAY_S * DAY_S + 12 * HOUR_S
     links, sums = [str(number) for number in range(len(share.rates))], [*accumulate(share.rates)]
@@ -186,8 +301,7 @@ async def simulated(share: Share, flush_s: int) -> Seen:
     rows = dict(zip(links, share.by_kind(STEPS, lambda rate: row(rate, moment, of_rows)), strict=True))
     store = CountingStore(rows, CACHE_BYTES * OWNERS // share.part)
     with tempfile.TemporaryDirectory(prefix="clickcurve-scale-") as folder:
-        place = Path(folder) / "journal"
-        owner = OwnerProcess(place, store, lambda: moment, alone=True, disk=TrackedDisk()).owner
+        owned = Owned(Path(folder) / "journal", store, moment)
         gc.collect()
         gc.freeze()
         filled = max(LEAST, FILLED_S // flush_s)
@@ -195,12 +309,10 @@ async def simulated(share: Share, flush_s: int) -> Seen:
             if number == filled:
                 store.seen = Seen()
             hits = Counter(chance.choices(links, cum_weights=sums, k=round(share.hits_per_s * flush_s)))
-            await owner.accept(Batch(people={moment // 60 * 60: dict(hits)}))
-            begun = process_time()
-            await owner.flush()
-            store.seen.cpu_s += process_time() - begun
+            owned.take(Batch(people={owned.now // 60 * 60: dict(hits)}))
+            store.seen.cpu_s += owned.flush().processor_s
             store.seen.hits += hits.total()
             store.seen.flushes += 1
-            moment += flush_s
-        await owner.close()
+            owned.now += flush_s
+        owned.close()
     return store.seen

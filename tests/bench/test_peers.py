@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
+from bench.command import Options
 from bench.peers import measure
 from bench.peers.hits import Feed, Question, prepare, questions
-from bench.peers.in_process import SqliteHours, SqliteRows
 from bench.peers.over_http import OwnPeer
-from bench.peers.peer import Peer
-from bench.peers.plots import plots
-from bench.peers.report import render
+from bench.peers.peer import Peer, SqliteHours, SqliteRows
+from bench.peers.report import plots, render
 from bench.workload import Workload
 from testing.server import ROOT
 
 END = int(time()) // 3_600 * 3_600  # Clickcurve keeps minutes of today
 FIGURES = ROOT / "bench" / "peers" / "figures.json"
+AGAIN = "python -m bench render.performance --sheet bench/peers/figures.json"
 
 
 @pytest.fixture(scope="module")
@@ -86,16 +86,16 @@ def test_wrong_answers_are_reported_with_their_number_and_size(feed: Feed, tmp_p
 
 
 def test_rates_are_of_all_rounds_in_turn(feed: Feed, tmp_path: Path) -> None:
-    found = measure.rates(tmp_path, [SqliteRows, SqliteHours], feed.workload, rounds=2, seconds=0.01)
+    found = measure.rates_in_turn(tmp_path, [SqliteRows, SqliteHours], feed.workload, rounds=2, seconds=0.01)
     for kind in (SqliteRows, SqliteHours):
         assert all(rate > 0 for rate in found[kind.name]["singles"])
         assert [len(found[kind.name]["singles"]), *map(len, found[kind.name]["batches"].values())] == [2, 2, 2]
 
 
 def test_the_page_and_its_plots_are_made_of_the_figures(tmp_path: Path) -> None:
-    for made in render(json.loads(FIGURES.read_text()), tmp_path):
-        kept = ROOT / "docs" / made.relative_to(tmp_path)
-        assert made.read_bytes() == kept.read_bytes(), f"{kept.name}: python -m bench.peers render {FIGURES.name} docs/"
+    for made in render(Options(tmp_path, sheet=json.loads(FIGURES.read_text()), docs=tmp_path)):
+        kept = ROOT / "docs" / made.what
+        assert (tmp_path / made.what).read_bytes() == kept.read_bytes(), f"{kept.name}: {AGAIN}"
 
 
 def test_the_greater_figure_has_the_longer_bar() -> None:

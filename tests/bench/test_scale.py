@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from dataclasses import replace
@@ -13,12 +12,11 @@ from typing import Any
 
 import pytest
 
+from bench.__main__ import PARTS
+from bench.command import run
 from bench.scale import one_machine
-from bench.scale.__main__ import main
-from bench.scale.cluster import first_full, needed, page, simulated
-from bench.scale.one_machine import Cell, measured
-from bench.scale.sizing import MOST_SHARE, sized, sizing_page, with_workers
-from bench.scale.traffic import Share, Traffic, row
+from bench.scale.cluster import Share, Traffic, first_full, needed, page, row, simulated
+from bench.scale.one_machine import MOST_SHARE, Cell, measured, sized, sizing_page, with_workers
 from clickcurve.buckets.codec import decode
 from testing.server import ROOT
 
@@ -45,7 +43,7 @@ def test_rates_of_groups_are_those_of_each_link(links: int, skew: float) -> None
 def test_the_products_flush_writes_as_many_rows_as_the_formula_says() -> None:
     traffic = Traffic(20_000, 200.0)
     share = Share(traffic, 4)
-    seen = asyncio.run(simulated(share, 60))
+    seen = simulated(share, 60)
     assert seen.hits == seen.flushes * round(share.hits_per_s * 60)
     expected = traffic.rows_per_s(60) * 60 / share.part
     assert seen.written / seen.flushes - 1 == pytest.approx(expected, rel=0.1)  # 1: the row of all links
@@ -82,7 +80,7 @@ def test_the_simulation_of_the_page_agrees_with_the_formula() -> None:
 def test_the_pages_are_made_of_the_figures() -> None:
     for name, made in (("scale.md", page(figures())), ("sizing.md", sizing_page(figures()["sizing"]))):
         kept = (ROOT / "docs" / name).read_text()
-        assert made == kept, f"{name}: python -m bench.scale render bench/scale/figures.json docs/"
+        assert made == kept, f"{name}: python -m bench render.scale --sheet bench/scale/figures.json"
 
 
 def test_the_sizing_page_has_a_row_for_each_traffic() -> None:
@@ -96,10 +94,10 @@ def test_a_simulation_is_written_into_the_sheet(tmp_path: Path) -> None:
     sheet = tmp_path / "figures.json"
     small = figures() | {"links": 2_000, "hits_per_s": 20.0, "part": 20}
     sheet.write_text(json.dumps(small | {"shares": small["shares"][1:2]}))
-    main(["simulate", str(sheet)])
+    run(PARTS, ["scale.simulate", "--sheet", str(sheet)])
     (share,) = json.loads(sheet.read_text())["shares"]
     assert share["flush_s"] == 60 and share["hits"] > 0 and share["written"] > 0 and share["cpu_s"] > 0
-    main(["render", str(sheet), str(tmp_path)])
+    run(PARTS, ["render.scale", "--sheet", str(sheet), "--docs", str(tmp_path)])
     assert "2,000 links get 20 hits a second" in (tmp_path / "scale.md").read_text()
 
 
@@ -136,7 +134,7 @@ def test_one_machine_is_measured_into_the_sheet(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(one_machine, "FLUSH_S", 2)  # of which six are waited for
     sheet = tmp_path / "figures.json"
     sheet.write_text(json.dumps(figures()))
-    main(["size", str(sheet), "--links", "300", "--hits", "100", "--seconds", "1"])
+    run(PARTS, ["scale.size", "--sheet", str(sheet), "--links", "300", "--hits-per-s", "100", "--seconds", "1"])
     sizing = json.loads(sheet.read_text())["sizing"]
     assert [cell["attributes"] for cell in sizing["cells"]] == [False, True]
     assert [0 < server["share"] < 1 for server in sizing["servers"]] == [True, True]

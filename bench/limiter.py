@@ -1,17 +1,21 @@
-"""The limiters that are measured side by side: Clickcurve's, and three libraries, each set up as its manual says.
+"""The limiter next to three libraries, each set up as its manual says: decisions a second, and bytes a caller.
 
-Grouped by what they guarantee; what admits up to twice the limit in a sliding window is not measured as one. Each makes
-of a place (where it keeps its counts) and a list of rates a function that decides one hit of a key.
+Grouped by what they guarantee; what admits up to twice the limit in a sliding window is not measured as one. One
+thread, 10,000 keys. In each round all of a group have their turn, and so has the bare operation that any must do.
 """
 
 from __future__ import annotations
 
+import gc
+import random
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from time import time, time_ns
+from itertools import cycle
+from time import perf_counter, process_time, time, time_ns
 from typing import Any, TypeAlias
 
 import limits
@@ -23,6 +27,9 @@ from limits.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter, R
 from pymemcache.client.base import Client
 from throttled.rate_limiter import per_duration
 
+from bench.command import Options
+from bench.measure import Beside, Figures
+from clickcurve.buckets.ladder import DAY_S
 from clickcurve.limiter.backends.memcached import MemcachedBackend
 from clickcurve.limiter.backends.memory import MemoryBackend
 from clickcurve.limiter.backends.redis import RedisBackend
@@ -47,6 +54,7 @@ class Place:
     address: str = ""
     client: Any = None
     closing: ExitStack = field(default_factory=ExitStack)  # of what is made there
+    moments: Iterator[float] | None = None  # of hits, as far as a library can be told; None: now
 
 
 @contextmanager
@@ -80,7 +88,9 @@ def limiter_at(place: Place, rates: Rates, strategy: str) -> Limiter:
 
 
 def ours(strategy: str, place: Place, rates: Rates) -> Hit:
-    hit = limiter_at(place, rates, strategy).hit
+    hit, moments = limiter_at(place, rates, strategy).hit, place.moments
+    if moments is not None:
+        return lambda key: hit("e", {"ip": key}, now=next(moments)).allowed
     return lambda key: hit("e", {"ip": key}).allowed
 
 
@@ -150,18 +160,20 @@ def _all_of(hits: Sequence[Hit]) -> Hit:
 
 # --- which are measured together --------------------------------------------------------------------------------------
 OURS = "Clickcurve"
-STRATEGIES = {"fixed window": "fixed", "exact sliding window": "tiered", "token bucket": "token_bucket"}
-OTHERS: Mapping[str, Mapping[str, Make]] = {
+CONTENDERS: Mapping[str, Mapping[str, Make]] = {
     "fixed window": {
+        OURS: partial(ours, "fixed"),
         "limits": partial(of_limits, FixedWindowRateLimiter),
         "throttled-py": partial(of_throttled, "fixed_window"),
         "PyrateLimiter": partial(of_pyrate, "fixed"),
     },
     "exact sliding window": {
+        OURS: partial(ours, "tiered"),
         "limits": partial(of_limits, MovingWindowRateLimiter),
         "PyrateLimiter": partial(of_pyrate, "sliding"),
     },
     "token bucket": {
+        OURS: partial(ours, "token_bucket"),
         "throttled-py": partial(of_throttled, "token_bucket"),
         "throttled-py GCRA": partial(of_throttled, "gcra"),
         "PyrateLimiter": partial(of_pyrate, "bucket"),
@@ -171,8 +183,119 @@ OTHERS: Mapping[str, Mapping[str, Make]] = {
 
 def contenders(place: Place, guarantee: str) -> Mapping[str, Make]:
     """Those that keep this guarantee there, ours first."""
-    others = OTHERS[guarantee]
-    if place.name == "memcached":
-        # The others have no memcached at all, and limits has only its windows of the clock there.
-        others = {"limits": others["limits"]} if guarantee == "fixed window" else {}
-    return {OURS: partial(ours, STRATEGIES[guarantee]), **others}
+    if place.name != "memcached":
+        return CONTENDERS[guarantee]
+    # The others have no memcached at all, and limits has only its windows of the clock there.
+    there = (OURS, "limits") if guarantee == "fixed window" else (OURS,)
+    return {library: CONTENDERS[guarantee][library] for library in there}
+
+
+# --- decisions a second -----------------------------------------------------------------------------------------------
+KEYS, AT_ONCE = 10_000, 100
+# No hit of a run is refused: what a decision costs that admits.
+CASES: Mapping[str, Rates] = {
+    "100/d": [(100, DAY_S)],
+    "70,000/d": [(70_000, DAY_S)],
+    "4 limits, 100/d": [(70, 1), (80, 60), (90, 3_600), (100, DAY_S)],
+    "4 limits, 70,000/d": [(5_000, 1), (20_000, 60), (50_000, 3_600), (70_000, DAY_S)],
+}
+
+
+def decisions(name: str, options: Options) -> Iterator[Beside]:
+    """In process by the processor's time, of which others on the machine take nothing; on servers by the clock.
+
+    Every key has been seen before. A turn takes a twentieth of `--seconds`.
+    """
+    timer = process_time if name == "memory" else perf_counter
+    some = options.of(KEYS)
+    keys = list(map(str, random.Random(1).sample(range(some), some)))
+    for guarantee in CONTENDERS:
+        for case, rates in CASES.items():
+            with place_of(name) as place:
+                what, operation = _bare(place, keys)
+                hits = {library: make(place, rates) for library, make in contenders(place, guarantee).items()}
+                hits[what] = operation
+                for hit in hits.values():
+                    if not all([hit(key) for key in keys]):  # noqa: C419  each is hit
+                        raise RuntimeError("a first hit was refused")
+                gc.collect()
+                for_s = options.seconds / 20
+                turns = {library: partial(_decide, hit, cycle(keys), for_s, timer) for library, hit in hits.items()}
+                yield Beside(f"{name}, {guarantee}, {case}", turns)
+
+
+def _bare(place: Place, keys: Sequence[str]) -> tuple[str, Hit]:
+    """What any limiter there must do at least: its name, and the operation."""
+    if place.name == "memory":
+        counts: dict[str, int] = {}
+
+        def increment(key: str) -> bool:
+            counts[key] = counts.get(key, 0) + 1
+            return True
+
+        return "a dict increment", increment
+    if place.name == "redis":
+        return "INCRBY by redis-py", lambda key: bool(place.client.incrby("bare:" + key, 1))
+    place.client.set_many({f"bare:{key}": "0" for key in keys}, noreply=False)
+    return "incr by pymemcache", lambda key: place.client.incr("bare:" + key, 1) is not None
+
+
+def _decide(hit: Hit, keys: Iterator[str], seconds: float, timer: Callable[[], float]) -> Figures:
+    """Decisions a second. None of them may be refused: that is another measurement."""
+    decided = refused = 0
+    begun = now = timer()
+    while now < begun + seconds:
+        refused += [hit(next(keys)) for _ in range(AT_ONCE)].count(False)
+        decided += AT_ONCE
+        now = timer()
+    if refused:
+        raise RuntimeError(f"{refused} hits were refused that were to be admitted")
+    return {"{} /s": decided / (now - begun)}
+
+
+# --- bytes a caller ---------------------------------------------------------------------------------------------------
+def bytes_per_key(options: Options) -> Iterator[Beside]:
+    """Of Python's memory, or as a server says it; 200 keys, of the largest limit one."""
+    for name in ("memory", "redis", "memcached"):
+        for guarantee in CONTENDERS:
+            cases = {"100/d": 200, "70,000/d": 1}
+            if (name, guarantee) != ("memory", "exact sliding window"):
+                del cases["70,000/d"]  # it does not depend on the limit, and over a network it takes long
+            for case, keys in cases.items():
+                with place_of(name) as place:
+                    turns = {
+                        library: partial(_per_key, place, CASES[case], make, options.of(keys))
+                        for library, make in contenders(place, guarantee).items()
+                    }
+                    yield Beside(f"{name}, {guarantee}, {case} used up", turns, rounds=1)
+
+
+def _per_key(place: Place, rates: Rates, make: Make, keys: int) -> Figures:
+    """Has callers use their limit up. Hits of Clickcurve are spread over the day, which takes the most buckets.
+
+    The others keep as much in any case.
+    """
+    limit, midnight = rates[-1][0], int(time()) // DAY_S * DAY_S
+    moments = cycle([midnight + n * DAY_S / limit for n in range(limit)])
+    hit = make(replace(place, moments=moments), rates)
+
+    def use_up(key: str) -> None:
+        for _ in range(limit):
+            hit(key)
+
+    use_up("first")  # scripts, pools and tables that are not a key's
+    if place.client is None:
+        tracemalloc.start()
+    before = _used(place)
+    for n in range(keys):
+        use_up(f"key{n}")
+    gc.collect()
+    size = _used(place) - before
+    tracemalloc.stop()
+    return {"{} B a key": size / keys}
+
+
+def _used(place: Place) -> int:
+    if place.name == "redis":
+        return sum(place.client.memory_usage(name, samples=0) for name in place.client.scan_iter(count=1_000))
+    return int(place.client.stats()[b"bytes"]) if place.client else tracemalloc.get_traced_memory()[0]

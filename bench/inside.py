@@ -1,4 +1,4 @@
-"""What measurements in process call of the program: a body is read into a batch, an owner flushes into a file."""
+"""What measurements in process call of the program: a body is read into a batch, an owner flushes into its store."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import NamedTuple, Self
 
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S
 from clickcurve.buckets.row import Row, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
+from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
+from ingest.attributes.referrer import ReferrerReader
 from ingest.batch import Batch
 from ingest.hit import Moment
 from ingest.reading.body import Media, read_hits
@@ -31,10 +34,15 @@ JUDGE = bot_judge()
 ROWS_PER_SAVE = 20_000
 
 
-def read(body: bytes, now: int, reader: ProfileReader = NO_DIMENSIONS, media: Media = Media.json) -> Batch:
+def reader_of(*dimensions: str, salts: dict[int, bytes] | None = None) -> ProfileReader:
+    """A reader of these dimensions; with salts it counts visitors too."""
+    return ProfileReader(dimensions, country_reader("builtin"), ReferrerReader(), salts=salts or {})
+
+
+def read(body: bytes, now: int, reader: ProfileReader = NO_DIMENSIONS) -> Batch:
     """Decodes, checks and sums the hits of a body, as a request does."""
     sums = RequestSums(Moment(now, now - DAY_S, now + 300), reader=reader)
-    for some in read_hits(body, media):
+    for some in read_hits(body, Media.json):
         sums.add(some, JUDGE)
     batch = sums.batch()
     if batch is None:
@@ -42,35 +50,55 @@ def read(body: bytes, now: int, reader: ProfileReader = NO_DIMENSIONS, media: Me
     return batch
 
 
-class OwnedFile:
-    """The file of a data folder behind its owner, as a server has both, and their clock, which is moved by hand."""
+class Spent(NamedTuple):
+    """Seconds of the processor and by the wall."""
 
-    def __init__(self, data: Path, now: int) -> None:
-        data.mkdir(parents=True, exist_ok=True)
-        self.data, self.now, self._runner = data, now, asyncio.Runner()
-        self.store = SqliteStore(data / "clickcurve.db", CLICKS)
-        disk, journal = TrackedDisk(), journal_folder(data, 1)
-        self.owner = OwnerProcess(journal, self.store, lambda: self.now, alone=True, disk=disk).owner
+    processor_s: float
+    wall_s: float
+
+
+class Owned:
+    """An owner and its store, as a server has both, and their clock, which is moved by hand."""
+
+    def __init__(self, journal: Path, store: Store, now: int, alone: bool = True) -> None:
+        self.store, self.now, self._runner = store, now, asyncio.Runner()
         self.run = self._runner.run
+        self.owner = OwnerProcess(journal, store, lambda: self.now, alone, TrackedDisk()).owner
+
+    @classmethod
+    def of_file(cls, data: Path, now: int) -> Self:
+        """Returns the owner of the file of a data folder."""
+        data.mkdir(parents=True, exist_ok=True)
+        return cls(journal_folder(data, 1), SqliteStore(data / "clickcurve.db", CLICKS), now)
 
     def take(self, *batches: Batch) -> None:
         """Has the owner count these."""
         for batch in batches:
             self.run(self.owner.accept(batch))
 
-    def flush(self, revisit: Iterable[str] | None = None) -> tuple[float, float]:
-        """Flushes what was counted, and folds these rows; returns the seconds of the processor and by the wall."""
-        self.owner.revisit(revisit or ())
+    def take_each(self, keys: Iterable[str]) -> None:
+        """Has the owner count a hit of each of these links."""
+        self.take(Batch({self.now // MINUTE_S * MINUTE_S: dict.fromkeys(keys, 1)}))
+
+    def flush(self, revisit: Iterable[str] = ()) -> Spent:
+        """Flushes what was counted, and folds these rows."""
+        self.owner.revisit(revisit)
         processor, wall = process_time(), perf_counter()
         self.run(self.owner.flush())
-        return process_time() - processor, perf_counter() - wall
+        return Spent(process_time() - processor, perf_counter() - wall)
 
     def fill(self, key: str, rows: Callable[[int], Iterable[tuple[str, SavedRow]]]) -> None:
-        """Saves rows in this order without a flush, given the mark that they have; `key`: of one of them."""
-        self.take(Batch({self.now // MINUTE_S * MINUTE_S: {key: 1}}))
+        """Saves rows by their stored keys, in this order, without a flush, given the mark that they have.
+
+        key: of one of them.
+        """
+        self.take_each([key])
         self.flush()
         (record,) = self.store.owners()
-        save_rows(self.store, Held(record.owner, record.epoch, record.holder), record.begun, rows(record.begun))
+        left = iter(rows(record.begun))
+        with self.store.saving(Held(record.owner, record.epoch, record.holder), record.begun) as save:
+            while some := dict(islice(left, ROWS_PER_SAVE)):
+                save(some)
 
     def close(self) -> None:
         self.run(self.owner.close())
@@ -81,14 +109,6 @@ class OwnedFile:
 def saved_row(row: Row) -> SavedRow:
     """Returns a link's row as its owner would save it."""
     return SavedRow(encode(row), next_due(row, CLICKS), upper_bounds=upper_bounds_of(row, CLICKS))
-
-
-def save_rows(store: Store, held: Held, flush: int, rows: Iterable[tuple[str, SavedRow]]) -> None:
-    """Saves rows by their stored keys, in this order, without a flush."""
-    left = iter(rows)
-    with store.saving(held, flush) as save:
-        while some := dict(islice(left, ROWS_PER_SAVE)):
-            save(some)
 
 
 def queries_over(rows: Callable[[str], Awaitable[StoredLink]], store: Store, now: int) -> Queries:

@@ -15,14 +15,8 @@ DAY = 10_229  # 1998-01-03: a fold day on which a row can hold the most buckets 
 NOW = (DAY + 1) * DAY_S + 3_599
 LAST_MINUTE = NOW // 60 * 60
 MARK = 1_200_000
-# What `make bench` prints of these rows, with the aims; `full` has a bucket wherever the ladder can have one.
-TYPICAL = {
-    "empty": "",
-    "one hit a week for a year": "< 200 B",
-    "one hit a minute for a day": "",
-    "a hit in every third minute for 500 days": "",
-    "full: about 1,000 hits a minute for 500 days": "< 8,192 B",
-}
+# `full` has a bucket wherever the ladder can have one.
+AIMS = {"one hit a week for a year": "< 200 B", "full: about 1,000 hits a minute for 500 days": "< 8,192 B"}
 
 
 def row_of(people: Mapping[int, int], bots: Mapping[int, int] | None = None, day: int = DAY, mark: int = MARK) -> Row:
@@ -42,17 +36,18 @@ def steady(per_minute: int, days: int, now: int = NOW) -> dict[int, int]:
 
 
 def typical_rows(_: Options) -> Iterator[Line]:
-    """Prints the bytes of rows of one owner."""
-    rows = _rows()
-    yield from (Line(f"row: {name}", f"{len(encode(rows[name])):,} B", "", aim) for name, aim in TYPICAL.items())
+    """Each row's bytes."""
+    yield from (
+        Line(f"row: {name}", f"{len(encode(row)):,} B", "", AIMS.get(name, "")) for name, row in _rows().items()
+    )
 
 
-def row_codec(_: Options) -> Iterator[Measure]:
+def row_codec(options: Options) -> Iterator[Line | Measure]:
     """Each row's bytes and times; `flush`: from bytes to bytes with one hit more."""
+    yield from typical_rows(options)
     delta = Delta({LAST_MINUTE: 1}, {})
     for name, row in _rows().items():
         data = encode(row)
-        yield Measure(f"{name}: bytes", ready(data), len, "B")
         yield Measure(f"{name}: encode", ready(row), encode, "us")
         yield Measure(f"{name}: decode", ready(data), decode, "us")
         flush = lambda data: encode(apply(decode_lazily(data), delta, MARK + 1, DAY, 0, CLICKS))  # noqa: E731
