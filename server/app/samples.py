@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from clickcurve.visible import visible
@@ -13,9 +13,7 @@ from server.http.problems import Problems
 from server.metrics import Sample
 from server.process.schedule import JobStatus
 from server.tokens.gate import Gate
-from server.version import program_version
 
-Samples = Iterable[Sample]
 DAMAGED_ROWS = 20  # that are named; all are counted
 
 
@@ -64,11 +62,6 @@ def of_owner(
     yield Sample("clickcurve_flush_stuck", flush_state == "stuck")
 
 
-def of_store(measures: Mapping[str, float]) -> Iterator[Sample]:
-    for name, value in measures.items():
-        yield Sample(f"clickcurve_{name}", value)
-
-
 def of_jobs(jobs: Mapping[str, JobStatus]) -> Iterator[Sample]:
     for name, job in jobs.items():
         yield Sample("clickcurve_job_runs_total", job.runs, (name,))
@@ -91,8 +84,3 @@ def of_requests(problems: Problems, gate: Gate, answers: Counter[int], incomplet
 def of_connections(refused: Counter[str]) -> Iterator[Sample]:
     for reason in ("full", "address", "unreadable", "headers", "head", "body", "drained", "answer"):
         yield Sample("clickcurve_refused_connections_total", refused[reason], (reason,))
-
-
-def of_build() -> Callable[[], Iterator[Sample]]:
-    running = program_version()
-    return lambda: iter([Sample("clickcurve_build_info", 1, (running,))])

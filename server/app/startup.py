@@ -113,16 +113,6 @@ def _keep_secret(settings: Settings, store: Store) -> None:
 
 
 async def _begin_on_disk(settings: Settings, slots: Slots) -> Worker:
-    number, journal = take_journal(settings)  # before it waits for the store: others adopt what nobody holds
-    try:
-        store = _open_store(settings, "hits are accepted")
-    except BaseException:
-        journal.close()
-        raise
-    return await _begin(settings, number, journal, store, slots)
-
-
-async def _begin(settings: Settings, number: int, journal: DiskJournal, store: Store, slots: Slots) -> Worker:
     """Makes a worker with a journal, and flushes that before the first request, if the store answers.
 
     So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
@@ -130,6 +120,12 @@ async def _begin(settings: Settings, number: int, journal: DiskJournal, store: S
     what is accepted from now on is certainly not counted yet, and must not lie in a journal that may be quarantined
     later. Then the store has just failed to answer, and is not asked again.
     """
+    number, journal = take_journal(settings)  # before it waits for the store: others adopt what nobody holds
+    try:
+        store = _open_store(settings, "hits are accepted")
+    except BaseException:
+        journal.close()
+        raise
     store_answers = True
     while True:
         if torn_bytes := journal.recovered.torn_bytes:

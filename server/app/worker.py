@@ -47,6 +47,7 @@ from server.settings.table import Settings
 from server.tokens.audit import AuditLog
 from server.tokens.known_tokens import KnownTokens
 from server.tokens.token_book import TokenBook
+from server.version import program_version
 from server.workers.orphaned_journals import OrphanedJournals
 from server.workers.peers import Peers
 from server.workers.pending import PendingHits
@@ -134,6 +135,7 @@ class Worker:
         number = own.number
         self.name = data_folder.journal_folder(settings.data, number).name
         self.draining = self.stopping = False
+        self._version = program_version()
         self.attributes = Attributes(settings, store, clock.now)
         self.fold = jobs.DailyFold(today)
         self.orphaned = [*self._orphaned()]
@@ -157,7 +159,7 @@ class Worker:
         self.counters = IngestCounters()
         self.answers: Counter[int] = Counter()  # to requests without hits, by status
         self.metrics = Metrics(
-            self.name, self._samples(), data_folder.samples_folder(settings.data) if settings.workers > 1 else None
+            self.name, [self._samples], data_folder.samples_folder(settings.data) if settings.workers > 1 else None
         )
         self.corrections = Corrections.of(self.owner, store, self.attributes.bounded, clock.now)
         self.queries = self._queries()
@@ -230,28 +232,27 @@ class Worker:
         missed = cluster.presence.missed_in_a_row
         return {"epoch": owner.epoch, "adopting": adopting, "rounds_missed": missed}
 
-    def _samples(self) -> list[Callable[[], samples.Samples]]:
-        """Returns what each part says on /metrics."""
-        settings, store = self.settings, self.store
-        journal_limit_bytes = settings.journal_mib * MIB if self.own.cluster is None else None
-        return [
-            lambda: samples.of_ingest(self.counters),
-            lambda: samples.of_owner(
-                self.pending.status, journal_limit_bytes, self.readiness.flush_state(), settings.flush_s
-            ),
-            lambda: samples.of_store(store.measures()),
-            lambda: samples.of_jobs(self.schedule.status),
-            lambda: samples.of_requests(self.problems, self.tokens.gate, self.answers, self.peers.incomplete_answers),
-            lambda: samples.of_connections(self.connections_refused),
-            self.limiter.samples,
-            lambda: iter([Sample("clickcurve_folded_rows_total", self.fold.folded)]),
-            lambda: iter([Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)]),
-            lambda: iter([Sample("clickcurve_quarantined_journals", self._quarantined())]),
-            lambda: iter(()) if self.own.cluster is None else self.own.cluster.samples(),
-            lambda: self.background.samples(),
-            samples.of_build(),
-            process_samples,
-        ]
+    def _samples(self) -> Iterator[Sample]:
+        """Yields what each part says on /metrics."""
+        settings, cluster = self.settings, self.own.cluster
+        journal_limit_bytes = settings.journal_mib * MIB if cluster is None else None
+        yield from samples.of_ingest(self.counters)
+        yield from samples.of_owner(
+            self.pending.status, journal_limit_bytes, self.readiness.flush_state(), settings.flush_s
+        )
+        yield from (Sample(f"clickcurve_{name}", value) for name, value in self.store.measures().items())
+        yield from samples.of_jobs(self.schedule.status)
+        yield from samples.of_requests(self.problems, self.tokens.gate, self.answers, self.peers.incomplete_answers)
+        yield from samples.of_connections(self.connections_refused)
+        yield from self.limiter.samples()
+        yield Sample("clickcurve_folded_rows_total", self.fold.folded)
+        yield Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)
+        yield Sample("clickcurve_quarantined_journals", self._quarantined())
+        if cluster is not None:
+            yield from cluster.samples()
+        yield from self.background.samples()
+        yield Sample("clickcurve_build_info", 1, (self._version,))
+        yield from process_samples()
 
     def _limit_history(self) -> LimitHistory:
         """Makes a history that hears every decision of the limiter, and knows its events and names of callers."""

@@ -76,10 +76,8 @@ class DailyFold:
 
     async def visit(self, owner: Owner) -> None:
         day = self._fold_day()
-        if day != self._done_day and await self._pass(owner, day):
-            self._done_day = day
-
-    async def _pass(self, owner: Owner, day: int) -> bool:
+        if day == self._done_day:
+            return
         rows = 0
         for visit in (run_pass, revisit_breakdowns):
             report = await visit(owner, day)
@@ -88,7 +86,7 @@ class DailyFold:
             if report.stopped is not None:
                 raise StoreUnavailable(f"the retention pass stopped after {rows} rows: {report.stopped}")
         log.info("fold", extra={"owner": owner.status.owner, "fold_day": day, "rows": rows})
-        return True
+        self._done_day = day
 
 
 def job_table(

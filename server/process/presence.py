@@ -30,7 +30,7 @@ class Presence:
         self.round_ended: Callable[[], object] = lambda: None
         self._store = store
         self._beat = 0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._round_over = asyncio.Event()  # a new one for each round
         self._going: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "beats")  # of its own: a beat waits for no other call
 
@@ -50,9 +50,7 @@ class Presence:
 
     async def next_round(self) -> None:
         """Waits until the next round has ended."""
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(ended)
-        await ended
+        await self._round_over.wait()
 
     async def _go_on(self) -> None:
         began = clock.monotonic()
@@ -66,10 +64,8 @@ class Presence:
             except Exception:  # without beats the process would be taken for dead
                 self._missed()
                 log.exception("round failed")
-            waiting, self._waiting = self._waiting, []
-            for ended in waiting:
-                if not ended.done():
-                    ended.set_result(None)
+            self._round_over.set()
+            self._round_over = asyncio.Event()
 
     async def _round(self) -> None:
         self._beat += 1

@@ -66,26 +66,22 @@ class Schedule:
         self._scheduler.start()
         for job in self.jobs.values():
             if job.at_start:
-                self._begin(job)
+                self.begin(job.name)
 
     async def due(self, name: str) -> None:
         """Begins a run now, as at a due time."""
         job = self.jobs[name]
-        self.status[job.name].lag_s = (self._clock() - job.since_s) % job.period_s
-        self._begin(job)
+        self.status[name].lag_s = (self._clock() - job.since_s) % job.period_s
+        self.begin(name)
 
     def begin(self, name: str) -> None:
-        """Begins a run now, before it is due, unless one is going."""
-        self._begin(self.jobs[name])
-
-    def _begin(self, job: Job) -> None:
-        """Starts a run unless one is going. It is a task of our own, since the scheduler would cut it off at a stop."""
+        """Begins a run unless one is going. It is a task of our own, since the scheduler would cut it off at a stop."""
         if self._stopping:
             return
-        if job.name in self._under_way:
-            self.status[job.name].skipped += 1
+        if name in self._under_way:
+            self.status[name].skipped += 1
             return
-        self._under_way[job.name] = asyncio.get_running_loop().create_task(self.run(job), name=job.name)
+        self._under_way[name] = asyncio.get_running_loop().create_task(self.run(self.jobs[name]), name=name)
 
     async def run(self, job: Job) -> None:
         """Runs a job once and measures it. Logs what it raises, so that the next due time finds the job alive."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
@@ -61,11 +62,12 @@ def list_owners(settings: Settings) -> Result:
     now = int(clock.now())
     with reading(settings) as (store, _):
         records = store.owners()
-    return Result(_owner_lines(records, now), [_owner_json(record, now) for record in records])
+    owners = [_owner_json(record, now) for record in records]
+    return Result(_owner_lines(owners), owners)
 
 
-def _owner_lines(records: Iterable[OwnerRecord], now: int) -> Iterator[str]:
-    rows = [COLUMNS, *(tuple(map(visible, _cells(record, now))) for record in records)]
+def _owner_lines(owners: Iterable[dict[str, Any]]) -> Iterator[str]:
+    rows = [COLUMNS, *(tuple(map(visible, _cells(owner))) for owner in owners)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -139,48 +141,30 @@ def _consequences(record: OwnerRecord, in_mid_flush: bool) -> Iterator[str]:
     )
 
 
-def _cells(record: OwnerRecord, now: int) -> tuple[str, ...]:
-    host, folder = _host_and_folder(record.place)
-    lag = _lag(now - record.begun_at) if record.state == OPEN else "-"
-    flush = str(_flush(record)) if record.begun else "-"
-    if record.begun and record.begun // FLUSHES_PER_EPOCH != record.epoch:
-        flush = f"{flush} of {record.begun // FLUSHES_PER_EPOCH}"
-    return (
-        str(record.owner),
-        record.state,
-        str(record.epoch),
-        flush,
-        _iso_utc(record.begun_at),
-        lag,
-        host or "-",
-        folder or "-",
-        name_in(record) or "-",
-    )
+def _cells(owner: dict[str, Any]) -> tuple[str, ...]:
+    """Returns the cells of a line about an owner, from what `_owner_json` says of it."""
+    flush = str(owner["flush"]) if owner["flush"] or owner["flush_epoch"] else "-"
+    if flush != "-" and owner["flush_epoch"] != owner["epoch"]:
+        flush = f"{flush} of {owner['flush_epoch']}"
+    lag = "-" if owner["lag_s"] is None else _lag(owner["lag_s"])
+    ids = str(owner["owner"]), owner["state"], str(owner["epoch"])
+    return *ids, flush, owner["begun_at"], lag, *(owner[name] or "-" for name in ("host", "folder", "journal"))
 
 
-def _owner_json(record: OwnerRecord, now: int) -> dict[str, object]:
-    host, folder = _host_and_folder(record.place)
+def _owner_json(record: OwnerRecord, now: int) -> dict[str, Any]:
+    host, separator, folder = record.place.partition(":")
     return {
         "owner": record.owner,
         "state": record.state,
         "epoch": record.epoch,
-        "flush": _flush(record),
+        "flush": record.begun % FLUSHES_PER_EPOCH,
         "flush_epoch": record.begun // FLUSHES_PER_EPOCH,
         "begun_at": _iso_utc(record.begun_at),
         "lag_s": max(0, now - record.begun_at) if record.state == OPEN else None,
-        "host": host,
-        "folder": folder,
+        "host": host if separator else "",
+        "folder": folder if separator else record.place,
         "journal": name_in(record),
     }
-
-
-def _flush(record: OwnerRecord) -> int:
-    return record.begun % FLUSHES_PER_EPOCH
-
-
-def _host_and_folder(place: str) -> tuple[str, str]:
-    host, separator, folder = place.partition(":")
-    return (host, folder) if separator else ("", place)
 
 
 def _iso_utc(t: int) -> str:
