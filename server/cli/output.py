@@ -106,7 +106,9 @@ def on_screen() -> bool:
 
 
 def progress(sentence: str) -> None:
-    """Shows how far a command is, in one line that the next call replaces; "" removes it. Only for `on_screen`."""
+    """Shows how far a command is, in one line that the next call replaces; "" removes it. Only on a screen."""
+    if not on_screen():
+        return
     columns = shutil.get_terminal_size().columns
     click.echo("\r\033[K" + visible(sentence)[: columns - 1], err=True, nl=False)
 
@@ -140,8 +142,7 @@ class ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._is_shown:
-            progress("")
+        progress("")
 
 
 def progress_text(

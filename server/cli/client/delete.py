@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -14,15 +14,6 @@ from server.cli.output import ProgressLine, Result, on_screen, reports
 
 LISTED = 1_000  # links of one page
 DELETED = 1_000  # links of one request: fractions of a second
-
-
-class _UnderPrefix(NamedTuple):
-    """What is there to be deleted. first, last: keys of links, empty where there are none."""
-
-    links: int
-    hits: int
-    first: str
-    last: str
 
 
 @reports("delete")
@@ -71,32 +62,34 @@ def _delete_link(server: NamedServer, key: str, dry_run: bool, yes: bool) -> Res
 
 
 def _delete_several(server: NamedServer, prefix: str | None, group: str | None, dry_run: bool, yes: bool) -> Result:
-    named: dict[str, Any] = ({} if prefix is None else {"prefix": prefix}) | ({} if group is None else {"group": group})
-    listed: _UnderPrefix | None = None
-    in_group: int | None = None
+    named = {name: value for name, value in (("prefix", prefix), ("group", group)) if value is not None}
+    numbers: dict[str, Any] = {}
     if dry_run or not yes or on_screen():
-        listed = None if prefix is None else _under_prefix(server, prefix)
-        in_group = None if group is None else server.ask(group_path(group, "total"), {"bots": "include"})["total"]
-        what = _what_is_there(listed, prefix, in_group, group)
-        numbers = ({} if listed is None else {"links": listed.links, "hits": listed.hits}) | (
-            {} if in_group is None else {"group_hits": in_group}
-        )
+        parts = []
+        if prefix is not None:
+            links, hits, ends = _under_prefix(server, prefix)
+            numbers |= {"links": links, "hits": hits}
+            parts.append(f"{_links(links, prefix)}{ends} with {hits:,} hits")
+        if group is not None:
+            numbers["group_hits"] = in_group = server.ask(group_path(group, "total"), {"bots": "include"})["total"]
+            parts.append(f"the group {visible(group)} with {in_group:,} hits")
+        what = " and ".join(parts)
         if dry_run:
             return Result([f"{what} would be deleted"], [{**named, **numbers, "deleted": False}])
         if not yes and not _is_confirmed(what):
             return Result(["nothing was deleted"], [{**named, "deleted": False}])
-    lines, numbers = [], {}
+    lines, deleted = [], {}
     if prefix is not None:
-        numbers["links"] = deleted = _delete_links(server, prefix, None if listed is None else listed.links)
-        lines.append(f"{_links(deleted, prefix)} {'is' if deleted == 1 else 'are'} deleted")
+        deleted["links"] = many = _delete_links(server, prefix, numbers.get("links"))
+        lines.append(f"{_links(many, prefix)} {'is' if many == 1 else 'are'} deleted")
     if group is not None:
         server.delete(group_path(group))
         lines.append(f"the group {visible(group)} is deleted")
-    return Result(lines, [{**named, **numbers, "deleted": True}])
+    return Result(lines, [{**named, **deleted, "deleted": True}])
 
 
-def _under_prefix(server: NamedServer, prefix: str) -> _UnderPrefix:
-    """Returns what there is under a prefix, page by page."""
+def _under_prefix(server: NamedServer, prefix: str) -> tuple[int, int, str]:
+    """Counts links and hits under a prefix, page by page. Returns both, and the first and last link as text."""
     links, hits, first, after = 0, 0, "", None
     with ProgressLine("counting", "links") as line:
         while True:
@@ -109,7 +102,7 @@ def _under_prefix(server: NamedServer, prefix: str) -> _UnderPrefix:
             last, after = page["links"][-1]["key"] if page["links"] else after or "", page["after"]
             line.show(links, None)
             if after is None:
-                return _UnderPrefix(links, hits, first, last)
+                return links, hits, f" ({visible(first)} to {visible(last)})" if links else ""
 
 
 def _delete_links(server: NamedServer, prefix: str, expected: int | None) -> int:
@@ -121,16 +114,6 @@ def _delete_links(server: NamedServer, prefix: str, expected: int | None) -> int
             deleted, more = deleted + answer["deleted"], answer["more"]
             line.show(deleted, None if expected is None else max(expected, deleted))
     return deleted
-
-
-def _what_is_there(listed: _UnderPrefix | None, prefix: str | None, in_group: int | None, group: str | None) -> str:
-    parts = []
-    if listed is not None:
-        ends = f" ({visible(listed.first)} to {visible(listed.last)})" if listed.links else ""
-        parts.append(f"{_links(listed.links, prefix or '')}{ends} with {listed.hits:,} hits")
-    if in_group is not None:
-        parts.append(f"the group {visible(group or '')} with {in_group:,} hits")
-    return " and ".join(parts)
 
 
 def _links(many: int, prefix: str) -> str:

@@ -225,8 +225,7 @@ async def _import(
             return all_fine
 
     def say_stopping() -> None:
-        if on_screen():
-            progress("")
+        progress("")
         note("stopping: what was read is being stored; Ctrl-C once more stops at once")
 
     try:
@@ -319,8 +318,7 @@ async def _showing_sums(file: Path, summary: ImportSummary) -> AsyncIterator[Non
         yield
     finally:
         showing.cancel()
-        if on_screen():
-            progress("")
+        progress("")
 
 
 def follow_line(file: Path, summary: ImportSummary) -> str:

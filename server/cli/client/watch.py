@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -37,34 +37,22 @@ def watch_command(server: NamedServer, every: int, times: int | None, **flags: A
       clickcurve watch --last 7d --limit 30 --every 10
     """
     query = {**flags, "last": flags["last"] or "60m"}
-    first = _look(server, query)
-    with live_screen() as in_place, suppress(KeyboardInterrupt):
-        _watch(server, query, first, every, times, in_place)
-
-
-def _watch(
-    server: NamedServer,
-    query: Mapping[str, Any],
-    first: dict[str, Any],
-    every: int,
-    times: int | None,
-    in_place: Callable[[list[str]], None] | None,
-) -> None:
-    """Looks again and again. A server that does not answer is said in the first line, and asked again."""
-    answer, trouble, looks = first, "", 0
-    while True:
-        if in_place is None:
-            show(Result([*_lines_of(answer, trouble), ""], [{**answer, "trouble": trouble or None}]))
-        else:
-            in_place(_lines_of(answer, trouble))
-        looks += 1
-        if looks == times:
-            return
-        clock.pause(every)
-        try:
-            answer, trouble = _look(server, query), ""
-        except Failed as error:
-            trouble = error.format_message()
+    answer, trouble, looks = _look(server, query), "", 0
+    with live_screen() as draw_in_place, suppress(KeyboardInterrupt):
+        while True:
+            lines = _lines_of(answer, trouble)
+            if draw_in_place is None:
+                show(Result([*lines, ""], [{**answer, "trouble": trouble or None}]))
+            else:
+                draw_in_place(lines)
+            looks += 1
+            if looks == times:
+                return
+            clock.pause(every)
+            try:
+                answer, trouble = _look(server, query), ""
+            except Failed as error:  # said in the first lines, and asked again
+                trouble = error.format_message()
 
 
 def _look(server: NamedServer, query: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from ingest.claim_table import Action, Claimant, Holds, choose_number, what_it_holds
 from server import clock, data_folder
 from server.cli.options import with_settings
-from server.cli.output import ProgressLine, Result, on_screen, progress, reports
+from server.cli.output import ProgressLine, Result, progress, reports
 from server.cli.store.inspect import require_database
 from server.process.journals import open_journal
 from server.settings.table import Settings
@@ -73,9 +73,8 @@ class FlushWait:
             self._written_at = now
         if now - self._written_at > QUIET_S or now - self._since > LONGEST_S:
             return False
-        if on_screen():
-            owners = ", ".join(str(owner) for owner, _ in flushes)
-            progress(f"waiting for the flush of owner {owners}, {now - self._since:.0f} s")
+        owners = ", ".join(str(owner) for owner, _ in flushes)
+        progress(f"waiting for the flush of owner {owners}, {now - self._since:.0f} s")
         self._pause(LOOK_S)
         return True
 
