@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from clickcurve.buckets.errors import JournalHeld, SettingInvalid
+from ingest.journal.disk import Disk
 
 JOURNAL = "journal-"
 QUARANTINED = "set-aside-"
@@ -51,12 +52,8 @@ def take_worker_number(data: Path, workers: int) -> int:
     For workers without a journal in the folder. Raises JournalHeld.
     """
     for number in range(1, workers + 1):
-        lock = os.open(data / f"worker-{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-        else:
+        with suppress(BlockingIOError):
+            Disk().lock(data / f"worker-{number}.lock")
             return number
     raise JournalHeld(f"all {workers} workers of {data} are running")
 

@@ -29,7 +29,7 @@ from query.parameters import LIMIT_CURVE
 from query.queries import Limits, Queries
 from server.clock import monotonic
 from server.http.docs_page import docs_values
-from server.http.page_session import cookie_of
+from server.http.gateway import cookie_of
 from server.http.shares import MAX_DAYS, Shares
 from server.metrics import Metrics
 from server.tokens.audit import NOBODY, AuditLog

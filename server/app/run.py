@@ -19,8 +19,7 @@ from server.app.application import create_app
 from server.app.shutdown import Signals, StoppedEarly, drain
 from server.app.startup import running
 from server.app.worker import Worker
-from server.http.address_connections import AddressConnections
-from server.http.connection import LAST_ANSWERS_S
+from server.http.connection import LAST_ANSWERS_S, AddressConnections
 from server.http.fast_path import FastPath, fast_connection_class
 from server.http.host_and_origin_guard import answering_pages
 from server.logs import log

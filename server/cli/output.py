@@ -119,9 +119,9 @@ class ProgressLine:
     name: what is worked on. unit: what is counted, in the plural.
     """
 
-    def __init__(self, name: str, unit: str, now: Callable[[], float] = clock.monotonic) -> None:
-        self._name, self._unit, self._now = name, unit, now
-        self._begun_at = now()
+    def __init__(self, name: str, unit: str) -> None:
+        self._name, self._unit = name, unit
+        self._begun_at = clock.monotonic()
         self._shown_at = self._begun_at - EVERY_S
         self._first: int | None = None  # what was done before: an import goes on where it stopped
         self._is_shown = on_screen()
@@ -132,7 +132,7 @@ class ProgressLine:
             return
         if self._first is None:
             self._first = done
-        now = self._now()
+        now = clock.monotonic()
         if now - self._shown_at >= EVERY_S:
             self._shown_at = now
             units = done if count is None else count

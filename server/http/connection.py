@@ -25,9 +25,10 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from clickcurve.asgi import FIELDS
-from server.http.address_connections import AddressConnections
+from clickcurve.limiter.http.address import Addresses
 from server.http.request_head import RequestRefused, check_cookies, check_head, check_length, refusal, too_long
-from server.settings.table import HEAD_S, SLOWEST_BYTES_S
+from server.settings.table import ADDRESS_CONNECTIONS, HEAD_S, SLOWEST_BYTES_S
+from server.settings.values import is_loopback
 
 CONNECTIONS = 10_000  # of a worker at once
 HEADER_BYTES = 64 * 1024  # request line and headers
@@ -49,6 +50,42 @@ _UNREADABLE = RequestRefused(400, "what came cannot be read as a request")
 _BYTES_ACKED = struct.Struct("=Q")
 _AT_BYTES_ACKED = 120  # in the kernel's struct tcp_info
 Fields: TypeAlias = Mapping[bytes, bytes]  # of a head: by name, in lower case
+
+
+class AddressConnections:
+    """The open connections of a worker by address, so that none takes the place of all others: `most` of each, or 0.
+
+    A proxy of one's own, and every program of this machine, speaks for many: they are not counted. Nothing is known of
+    whom a proxy speaks for until a request came, and by then the connection is there; so it has to bound its clients.
+    """
+
+    def __init__(self, addresses: Addresses, most: int = ADDRESS_CONNECTIONS) -> None:
+        self._addresses = addresses
+        self._most = most
+        self._open: Counter[str] = Counter()
+
+    def name(self, client: tuple[str, int] | None) -> str | None:
+        """Returns the name that a client counts by, its network if IPv6; None if it is not counted."""
+        if not self._most or client is None or self._addresses.trusts(client[0]):
+            return None
+        name = self._addresses.name(client[0])  # of ::ffff:127.0.0.1 it is 127.0.0.1
+        return None if is_loopback(name) or is_loopback(client[0]) else name
+
+    def enter(self, name: str | None) -> bool:
+        """Counts a connection, unless its address has as many as it may."""
+        if name is None:
+            return True
+        if self._open[name] >= self._most:
+            return False
+        self._open[name] += 1
+        return True
+
+    def leave(self, name: str | None) -> None:
+        """Takes a connection back that was counted."""
+        if name is not None:
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
 
 
 class Wait(NamedTuple):

@@ -28,8 +28,7 @@ from clickcurve.asgi import Answer, Application, Headers, Scope
 from clickcurve.buckets.errors import JournalUnknown
 from ingest.hit import Hit
 from ingest.reading.hit_endpoint import COUNTED, NOT_PLAIN, is_short_json
-from server.http.address_connections import AddressConnections
-from server.http.connection import Connection, Fields, Wait, connection_class
+from server.http.connection import AddressConnections, Connection, Fields, Wait, connection_class
 from server.http.gateway import PREFIX_BYTES, FastRoute, Gateway
 
 ADMITTED = 256  # pairs of token and host that are remembered, of each kind of request

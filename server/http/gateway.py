@@ -13,14 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from starlette.responses import RedirectResponse, Response
+
 from clickcurve.access import ALL_ACCESS, Access, access, begin_access
 from clickcurve.asgi import FIELDS, SAFE, Answer, Application, Message, Receive, Scope, Send, close_unanswered
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, NotAllowed, NotAuthenticated
 from clickcurve.limiter.http.admission import WRITES
 from clickcurve.limiter.http.middleware import send_refusal
+from dashboard.page.login_routes import COOKIE, login_address
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.host_and_origin_guard import HostAndOriginGuard
-from server.http.page_session import cookie_of, is_page, to_login
 from server.http.problems import REFUSED, Problems
 from server.limiter.limiter import ServerLimiter
 from server.tokens.gate import Gate
@@ -29,6 +31,10 @@ from server.workers.unreachable import naming_noted
 
 LIMIT = b"/v1/limit/"
 PREFIX_BYTES = 8  # of a path, by which the fast routes are told apart
+_COOKIE = COOKIE.encode()
+_is_token = re.compile(rb"[A-Za-z0-9_-]{1,256}").fullmatch
+_PAGES = frozenset({b"/", b"/links", b"/links.csv", b"/limits", b"/system", b"/node"})
+_PAGES_BELOW = (b"/links/", b"/groups/")
 
 
 class FastRoute:
@@ -142,8 +148,8 @@ class Gateway:
 
     async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         response = self.problems.answer(error)
-        if isinstance(error, NotAuthenticated | NotAllowed) and is_page(scope):
-            response = to_login(scope)
+        if isinstance(error, NotAuthenticated | NotAllowed) and _is_page(scope):
+            response = _to_login(scope)
         if scope["method"] != "GET":
             response.headers["Connection"] = "close"  # its body is not read
         self.answers[response.status_code] += 1
@@ -213,3 +219,29 @@ def _has_body(scope: Scope) -> bool:
     """Returns whether the request has a body. Unread, it must not be taken for the next request."""
     headers = dict(scope["headers"])
     return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+
+
+# --- readers of the page: signed in by a cookie that holds a token, or sent to the form that asks for one -------------
+def _is_page(scope: Scope) -> bool:
+    """Returns whether a request is for a page that a person looks at."""
+    path = scope["raw_path"]
+    return scope["method"] == "GET" and (path in _PAGES or path.startswith(_PAGES_BELOW))
+
+
+def cookie_of(scope: Scope) -> bytes | None:
+    """Returns the token of the page's cookie as an Authorization header has it; None without such a cookie.
+
+    Read by hand: a token has no character that a cookie quotes, and the library's reader takes quadratic time for some.
+    """
+    token = None
+    for sent in (value for name, value in scope["headers"] if name == b"cookie"):
+        for pair in sent.split(b";"):
+            name, _, value = pair.partition(b"=")
+            if name.strip() == _COOKIE and _is_token(value.strip()):
+                token = value.strip()
+    return None if token is None else b"Bearer " + token
+
+
+def _to_login(scope: Scope) -> Response:
+    """Returns the way to the form that asks for a token, and back."""
+    return RedirectResponse(login_address(scope["raw_path"], scope["query_string"]), 303)

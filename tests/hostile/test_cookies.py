@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.page.login_routes import COOKIE
-from server.http.page_session import cookie_of
+from server.http.gateway import cookie_of
 from server.http.request_head import COOKIE_BYTES
 from tests.hostile.loop_watch import WatchedServer
 

@@ -42,7 +42,7 @@ from server.compat.hit_sender import HitSender
 from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
 from server.compat.statsd import LineRefused, StatsdReceiver, hit_of_line
-from server.http.page_session import cookie_of
+from server.http.gateway import cookie_of
 from server.metrics import known_versions
 from tests.hostile.growth import MOST_GROWTH, Growth, measured
 from tests.hostile.test_parsers import PARSERS

@@ -20,8 +20,7 @@ from clickcurve.limiter.http.address import addresses
 from ingest.reading.body_budget import BodyBudget
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.receipt import ONE_COUNTED
-from server.http.address_connections import AddressConnections
-from server.http.connection import Connection
+from server.http.connection import AddressConnections, Connection
 from server.http.fast_path import FastPath, fast_connection_class
 from server.http.gateway import Gateway
 from server.http.problems import Problems

@@ -12,8 +12,7 @@ import uvicorn
 
 from clickcurve.limiter.http.address import addresses
 from ingest.reading.hit_endpoint import HitRoutes
-from server.http.address_connections import AddressConnections
-from server.http.connection import Connection, connection_class
+from server.http.connection import AddressConnections, Connection, connection_class
 from server.http.fast_path import FastPath, fast_connection_class
 from server.http.gateway import FastRoute, Gateway
 from server.http.problems import Problems

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 from clickcurve.limiter.http.address import addresses
-from server.http.address_connections import AddressConnections
+from server.http.connection import AddressConnections
 from server.http.fast_path import FastPath, fast_connection_class
 from server.http.gateway import Gateway
 

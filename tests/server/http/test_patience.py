@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from clickcurve.limiter.http.address import addresses
-from server.http.address_connections import AddressConnections
+from server.http.connection import AddressConnections
 from tests.server.http.test_connection import Scope, listening, until_closed
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
