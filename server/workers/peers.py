@@ -19,7 +19,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
@@ -122,21 +122,15 @@ class Waiter:
         self.answered(())
 
 
-class About(NamedTuple):
-    """A stored key, and what a worker says about it to another: that its hits are wanted, or that it was erased."""
-
-    key: str
-    is_erased: bool
-
-
 class Peer:
     """Another worker, and the questions to it. `name` is its journal's, `path` that of its socket."""
 
     def __init__(self, name: str, path: str) -> None:
         self._name = name
         self._path = path
-        self._next: dict[About, list[Waiter]] = {}  # for the next question
-        self._asked: dict[About, list[Waiter]] = {}  # the question under way
+        self._wanted: dict[str, list[Waiter]] = {}  # for the next question
+        self._erased: dict[str, list[Waiter]] = {}
+        self._asked: tuple[dict[str, list[Waiter]], dict[str, list[Waiter]]] = {}, {}  # the question under way
         self._known: dict[str, list[AnyPending]] = {}  # its last answers, where they held something
         self._late = False
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -147,14 +141,14 @@ class Peer:
         if self._late:
             waiter.missed(self._name, self._known.get(key, ()))
             return
-        self._next.setdefault(About(key, False), []).append(waiter)
+        self._wanted.setdefault(key, []).append(waiter)
         self._begin()
 
     def tell_erased(self, key: str, waiter: Waiter) -> None:
         """Tells the worker that a stored key was erased; a late one is told when it answers again."""
         for stored_key in (key, breakdown_of(key), *([ALL_GROUPS] if group_of(key) is not None else [])):
             self._known.pop(stored_key, None)
-        waiters = self._next.setdefault(About(key, True), [])
+        waiters = self._erased.setdefault(key, [])
         if self._late:
             waiter.missed(self._name, ())
         else:
@@ -169,13 +163,13 @@ class Peer:
     async def _ask_all(self) -> None:
         """Asks one question after the other while there is something to ask."""
         try:
-            while self._next:
+            while self._wanted or self._erased:
                 streams = await self._connected()
                 if streams is None:  # not there: it was not started yet, or has died
-                    self._miss(self._next)
-                    self._next = {}  # of erased keys, the flush that its start begins with hears from the store
+                    self._miss_wanted()
+                    self._erased = {}  # the flush that its start begins with hears of it from the store
                     return
-                self._asked, self._next = self._next, {}
+                self._asked, self._wanted, self._erased = (self._wanted, self._erased), {}, {}
                 await self._ask_once(*streams)
         finally:
             self._exchange = None
@@ -193,24 +187,24 @@ class Peer:
 
     async def _ask_once(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Asks the question under way and hands its answer on. One that is late is given up, but still awaited."""
-        wanted = [about.key for about in self._asked if not about.is_erased]
+        wanted, erased = self._asked
         timer = asyncio.get_running_loop().call_later(WAIT_S, self._give_up)
         try:
-            write_message(writer, Wanted(wanted, [about.key for about in self._asked if about.is_erased]))
+            write_message(writer, Wanted(list(wanted), list(erased)))
             answers = ANSWERS.decode(await read_message(reader))
         except (OSError, EOFError):
             self._disconnect()
-            self._miss(self._asked)
+            self._miss_asked()
             return
         finally:
             timer.cancel()
             self._late = False
-        for key, answer in zip(wanted, answers, strict=True):
-            self._answer(key, self._asked[About(key, False)], answer)
-        for about, waiters in self._asked.items():
-            if about.is_erased:
-                for waiter in waiters:
-                    waiter.answered(())
+        wanted, erased = self._asked
+        for (key, waiters), answer in zip(wanted.items(), answers, strict=True):
+            self._answer(key, waiters, answer)
+        for waiters in erased.values():
+            for waiter in waiters:
+                waiter.answered(())
 
     def _answer(self, key: str, waiters: list[Waiter], answer: KeyAnswer) -> None:
         last_answer = self._known.pop(key, [])
@@ -238,18 +232,29 @@ class Peer:
                 del self._known[next(iter(self._known))]
 
     def _give_up(self) -> None:
-        """Answers all that wait without this worker, until its own answer comes; tells of erasures all the same."""
+        """Answers all that wait without this worker, until its own answer comes."""
         self._late = True
-        self._miss(self._asked)
-        self._miss(self._next)
-        self._asked = {about: [] for about in self._asked}
-        self._next = {about: [] for about in self._next if about.is_erased}
+        wanted, erased = self._asked
+        self._miss_asked()
+        self._asked = {key: [] for key in wanted}, {key: [] for key in erased}
+        self._miss_wanted()
 
-    def _miss(self, asked: dict[About, list[Waiter]]) -> None:
-        for about, waiters in asked.items():
-            last_answer = () if about.is_erased else self._known.get(about.key, ())
+    def _miss_asked(self) -> None:
+        self._miss(*self._asked)
+
+    def _miss_wanted(self) -> None:
+        """Gives up what was not asked yet, but tells of the erasures all the same."""
+        wanted, self._wanted = self._wanted, {}
+        self._miss(wanted, self._erased)
+        self._erased = {key: [] for key in self._erased}
+
+    def _miss(self, wanted: dict[str, list[Waiter]], erased: dict[str, list[Waiter]]) -> None:
+        for key, waiters in wanted.items():
             for waiter in waiters:
-                waiter.missed(self._name, last_answer)
+                waiter.missed(self._name, self._known.get(key, ()))
+        for waiters in erased.values():
+            for waiter in waiters:
+                waiter.missed(self._name, ())
 
     def close(self) -> list[asyncio.Task[None]]:
         """Asks nothing any more and closes the connection; returns what ends by that."""
