@@ -45,7 +45,7 @@ def graphite_routes(reader: SeriesReader) -> APIRouter:
     @router.api_route("/render", methods=_BOTH, summary="The series of targets, as JSON or CSV")
     async def render(request: Request) -> Response:
         form = await read_form(request)
-        span = _asked_span(form, reader.now())
+        span = _asked_span(form, reader.queries.now())
         texts = form.all("target")
         if len(texts) > MOST_TARGETS:
             raise ParameterInvalid(f"{len(texts)} targets, {MOST_TARGETS} at most", field="target")
@@ -141,16 +141,17 @@ def _with_resolution(reader: SeriesReader, series: CountSeries) -> dict[str, Any
     series_object = _series_object(series)
     if series.tier is None:
         return series_object
-    width_s = reader.tier_width_s(series.tier, series.starts[0])
+    ladder = reader.queries.ladder
+    start, end = ladder.bucket(series.tier, series.starts[0])
     step_s = STEPS[series.step].average_s
     resolution = {
         "schema-name": CLICKS,
-        "schema-retentions": reader.ladder_text,
+        "schema-retentions": str(ladder),
         "archive-read": series.tier,
-        "archive-interval": width_s,
+        "archive-interval": end - start,
         "aggnum-norm": 1,
         "consolidator-normfetch": "SumConsolidator",
-        "aggnum-rc": max(1, step_s // width_s),
+        "aggnum-rc": max(1, step_s // (end - start)),
         "consolidator-rc": "SumConsolidator",
         "count": 1,
     }

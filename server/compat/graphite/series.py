@@ -66,19 +66,8 @@ class SeriesReader:
     """Reads series for names and patterns. breakdowns: None for a server without breakdowns."""
 
     def __init__(self, queries: Queries, breakdowns: BreakdownQueries | None) -> None:
-        self._queries = queries
+        self.queries = queries
         self._breakdowns = breakdowns
-
-    def now(self) -> int:
-        return self._queries.now()
-
-    @property
-    def ladder_text(self) -> str:
-        return str(self._queries.ladder)
-
-    def tier_width_s(self, tier: int, t: int) -> int:
-        start, end = self._queries.ladder.bucket(tier, t)
-        return end - start
 
     async def read(self, path: str, span: AskedSpan) -> list[CountSeries]:
         """Returns the series that a name or pattern means. One that nobody ever hit is there and has no values."""
@@ -95,7 +84,7 @@ class SeriesReader:
         """Returns the series of names with their stored keys."""
         window = await self._window(span)
         return [
-            self._series(name, await self._queries.curve_in(stored, window), span.most_points)
+            self._series(name, await self.queries.curve_in(stored, window), span.most_points)
             for name, stored in subjects
         ]
 
@@ -162,29 +151,29 @@ class SeriesReader:
         """Returns the n links with the most hits; None for a path that does not mean all links."""
         if path != f"{CLICKS}.*":
             return None
-        links = await greatest_links(self._queries, span.start, span.end, min(n, MAX_TOP))
+        links = await greatest_links(self.queries, span.start, span.end, min(n, MAX_TOP))
         return await self._counts([(f"{CLICKS}.{node_name(key)}", link_key(key)) for key, _ in links], span)
 
     async def keys(self, kind: str, pattern: NodePattern, most: int) -> tuple[list[str], bool]:
         """Returns the first links or groups that a node means, in their order, and whether there may be more."""
         if pattern.is_plain:
             return [node_text(pattern.text)], False
-        return await matching_keys(self._queries, pattern.matches, most, pattern.prefix, kind == GROUPS)
+        return await matching_keys(self.queries, pattern.matches, most, pattern.prefix, kind == GROUPS)
 
     async def _window(self, span: AskedSpan, coarser: Ladder | None = None) -> Window:
         """Returns the range with the finest step that all of it has, in this ladder too, and that fits.
 
         A step is found by an estimate of its points; whether these are too many shows once they are made.
         """
-        day, least = fold_day(self._queries.now()), span.least
+        day, least = fold_day(self.queries.now()), span.least
         while True:
-            for ladder in (self._queries.ladder, coarser):
+            for ladder in (self.queries.ladder, coarser):
                 if ladder is not None:
                     least = fitting_step(span.start, span.end, span.zone, ladder, day, span.most_points, least)
             assert least is not None
             window = Window(span.start, span.end, least, span.zone)
             longer = [step for step in STEPS.values() if step.average_s > least.average_s]
-            points = await self._queries.points_in(window)
+            points = await self.queries.points_in(window)
             await spend(POINTS, _OF_GRID * points)
             if not longer or points <= span.most_points:
                 return window
@@ -195,12 +184,12 @@ class SeriesReader:
         series = self._series_of(name, curve.grid, curve.counts, curve.first, most_points)
         if not series.starts:
             return series
-        return replace(series, tier=self._queries.ladder.tier_of(series.starts[0], curve.grid.fold_day))
+        return replace(series, tier=self.queries.ladder.tier_of(series.starts[0], curve.grid.fold_day))
 
     def _series_of(
         self, name: str, grid: Grid, counts: Sequence[int], first: int | None, most_points: int
     ) -> CountSeries:
-        now, edges = self.now(), grid.edges
+        now, edges = self.queries.now(), grid.edges
         starts = edges[:-1]
         values: list[float | None] = [
             count if start <= now and first is not None and end > first else None
