@@ -172,7 +172,7 @@ class _HitClient:
         if self._spool is not None:
             self._spool.forget()
             self._spool = None
-        self._post.forget()
+        self._post.close()  # here alone: the server hears nothing
 
     def _begin_in_child(self) -> None:
         with self._beginning:
@@ -183,9 +183,6 @@ class _HitClient:
                     log.error("hits of this process are in memory only: %s", error)
                     spool = None
                 self._begin(spool)
-
-    def _flush(self, timeout_s: float) -> bool:
-        return self._outbox.flush(timeout_s)
 
     def _close(self, timeout_s: float) -> bool:
         """Sends what is left, for so long; what a spool file has stays there, all else is dropped and logged."""
@@ -212,7 +209,7 @@ class Client(_HitClient):
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
         """Waits until all that was reported before is delivered or dropped; False if that took longer."""
-        return self._flush(timeout_s)
+        return self._outbox.flush(timeout_s)
 
     def close(self, timeout_s: float = CLOSE_S) -> bool:
         """Sends what is left, for so long at most, and ends. Returns whether nothing was left over."""
@@ -230,7 +227,7 @@ class AsyncClient(_HitClient):
 
     async def flush(self, timeout_s: float = FLUSH_S) -> bool:
         """Waits until all that was reported before is delivered or dropped; False if that took longer."""
-        return await asyncio.to_thread(self._flush, timeout_s)
+        return await asyncio.to_thread(self._outbox.flush, timeout_s)
 
     async def close(self, timeout_s: float = CLOSE_S) -> bool:
         """Sends what is left, for so long at most, and ends. Returns whether nothing was left over."""

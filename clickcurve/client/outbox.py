@@ -240,8 +240,8 @@ class Outbox:
             for condition in (self._to_send, self._to_write, self._settled):
                 condition.notify_all()
 
-    def abandon(self, reason: str) -> int:
-        """Drops all that was not answered, and returns how many hits that were."""
+    def abandon(self, reason: str) -> None:
+        """Drops all that was not answered."""
         with self._lock:
             left = sum(batch.hits for batch in self._closed)
             self._closed.clear()
@@ -249,7 +249,6 @@ class Outbox:
             self._bytes = 0
             self.dropped[reason] += left
             self._settled.notify_all()
-            return left
 
     def _close_batch(self) -> None:
         if self._open:

@@ -25,7 +25,7 @@ CERTAIN = frozenset({429, 503})
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What became of a try. done: it is answered, with so many hits taken and so many refused; else it is tried again.
+    """What became of a try. done: it is answered, with so many hits taken; else it is tried again.
 
     certain: nothing of it was counted. pause_s: what the server asks to wait.
     """
@@ -33,7 +33,6 @@ class Tried:
     done: bool
     why: str = ""
     taken: int = 0
-    refused: int = 0
     certain: bool = True
     pause_s: float | None = None
 
@@ -81,7 +80,7 @@ class HitsPost:
             except (
                 OSError,
                 UnicodeError,
-            ) as error:  # a host that no name may be, such as one with two dots, is the latter
+            ) as error:  # the latter: a host that no name may be, such as one with two dots
                 return Tried(False, f"no connection: {error}")
         try:
             self._connection.request("POST", self._path, body, {**self._headers, "Idempotency-Key": id_})
@@ -107,9 +106,8 @@ class HitsPost:
         status = answer.status
         receipt = _receipt_in(text) if status in (200, 422) else None
         if receipt is not None:
-            refused = receipt["refused"]
-            why = f"refused: {_reasons(receipt)}" if refused else ""
-            return Tried(True, why, receipt["counted"] + receipt["duplicate"], refused)
+            why = f"refused: {_reasons(receipt)}" if receipt["refused"] else ""
+            return Tried(True, why, receipt["counted"] + receipt["duplicate"])
         why = f"status {status}: {text[:200].decode('utf-8', 'replace')}"
         if status in NEVER:
             return Tried(True, why)
@@ -131,10 +129,6 @@ class HitsPost:
         if sock is not None:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-
-    def forget(self) -> None:
-        """Closes the parent's connection here, in its child, without a word to the server."""
-        self.close()
 
     def close(self) -> None:
         if self._connection is not None:

@@ -24,7 +24,6 @@ limiter          the same verbs, for threads
 wait_queue       queues of callers that wait until their hit fits
 http/            middleware, a FastAPI dependency, the decision service, headers, addresses
 replay           what rules would have done with lines of the past
-history          what was asked and admitted, minute by minute, until it is taken to be kept
 
 No clock but the default of a parameter, and no input or output but a backend's own.
 """

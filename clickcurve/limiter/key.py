@@ -79,7 +79,7 @@ class KeyMaker:
                 self._check_unicode(choice.names, features)
             if len(key) <= MAX_KEY_CHARS:
                 return key
-            return f"{tag}#{_digest(key)}"
+            return f"{tag}#{blake2b(key.encode(), digest_size=32).hexdigest()}"
         wanted = " or ".join(" and ".join(choice.names) for choice in self.choices)
         raise ParameterInvalid(
             f"the event {self.event} needs {wanted}", field=self.choices[0].first, rule="text that is not empty"
@@ -155,7 +155,3 @@ def memcached_key(key: str) -> str:
     if len(key) <= MAX_MEMCACHED_CHARS and _PLAIN.fullmatch(key):
         return key
     return "#" + urlsafe_b64encode(blake2b(key.encode(), digest_size=18).digest()).decode()
-
-
-def _digest(key: str) -> str:
-    return blake2b(key.encode(), digest_size=32).hexdigest()

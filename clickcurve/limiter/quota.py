@@ -62,6 +62,8 @@ def deciding(quotas: Sequence[Quota]) -> Quota:
     if len(quotas) == 1:
         return quotas[0]
     refusals = [quota for quota in quotas if not quota.fits]
+    if len(refusals) == 1:
+        return refusals[0]
     return max(refusals, key=by_wait) if refusals else min(quotas, key=by_room)
 
 

@@ -46,12 +46,8 @@ def leaving(rule: Rule, reach: Reach, tick: int) -> int:
 def inside(rule: Rule, reach: Reach, tick: int) -> list[Run]:
     """Returns the cover of the buckets that are wholly inside the window, up to the end of the newest."""
     start = leaving(rule, reach, tick) + reach.edge
-    return cover(start, bucket_start(tick, reach.edge) + reach.edge, _widths(rule, reach))
-
-
-def _widths(rule: Rule, reach: Reach) -> tuple[int, ...]:
-    widths = rule.widths
-    return widths if reach.edge == widths[0] else widths[1:]
+    widths = rule.widths if reach.edge == rule.widths[0] else rule.widths[1:]
+    return cover(start, bucket_start(tick, reach.edge) + reach.edge, widths)
 
 
 def life_s(rule: Rule, width: int) -> int:
@@ -80,13 +76,17 @@ def weigh_rates(rule: Rule, counted: Sequence[Counted], latest: int, at_us: int,
     latest: the tick of the latest hit; an earlier time is taken for it.
     """
     tick = max(at_us // rule.tick_us, latest)
+    if len(counted) == 1:
+        return weigh_rate(rule, rule.reaches[0], counted[0], latest, tick, at_us, cost, taking)
     left = [reach.limit - used for reach, (used, _, _) in zip(rule.reaches, counted, strict=True)]
     least = min(left)
     if least > (cost if taking else cost - 1):
         n = left.index(least)
         return weigh_rate(rule, rule.reaches[n], counted[n], latest, tick, at_us, cost, taking)
-    pairs = zip(rule.reaches, counted, strict=True)
-    return deciding([weigh_rate(rule, reach, each, latest, tick, at_us, cost, taking) for reach, each in pairs])
+    quotas = []
+    for reach, each in zip(rule.reaches, counted, strict=True):
+        quotas.append(weigh_rate(rule, reach, each, latest, tick, at_us, cost, taking))
+    return deciding(quotas)
 
 
 def weigh_rate(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha1
 from itertools import count
@@ -20,10 +20,11 @@ from typing import NamedTuple, TypeAlias
 from clickcurve.limiter.backend import Question, Settled
 from clickcurve.limiter.backends.bucket_series import Series
 from clickcurve.limiter.backends.meter import UNBOUNDED, Meter
-from clickcurve.limiter.backends.meters import Opened, Tokens, Windows
-from clickcurve.limiter.quota import Quota
+from clickcurve.limiter.backends.meters import Opened, Windows
+from clickcurve.limiter.quota import Quota, new
 from clickcurve.limiter.rule import Reach, Rule
 from clickcurve.limiter.sliding_window import FINE_KEPT_S, Counted, life_s, weigh_rates
+from clickcurve.limiter.token_bucket import weigh_levels
 from clickcurve.times import SECOND_US
 
 PREFIX = "clickcurve:limit:"
@@ -34,9 +35,10 @@ MAX_PLANS = 1_000
 
 _FOLDER = Path(__file__).parent / "scripts"
 _KINDS = {"tiered": 1, "fixed": 2, "per_second": 2, "single_counter": 3, "list": 4, "token_bucket": 5}
+_WINDOWS = 2
 _FINE = 6  # `tiered` in buckets finer than a second
 _JOINED = 2  # beside 1 for shadow: fits only together with the part before it
-_FILES = {1: "tiered", 2: "windows", 3: "opened", 4: "opened", 5: "tokens", _FINE: "tiered"}
+_FILES = {1: "tiered", 2: "windows", 3: "opened", 4: "opened", 5: "tokens"}
 _QUESTION = Struct(">qIBBqq")
 _SETTLEMENT = Struct(">qq")
 # Sums wrap there; only differences mean something.
@@ -44,7 +46,7 @@ WRAP = 1 << 32
 # A series' head (life, latest tick, sum before its first bucket) and its buckets; the second pair is of fine ones.
 _SERIES = (Struct(">qII"), Struct(">II")), (Struct(">qqI"), Struct(">qI"))
 
-Facts: TypeAlias = Sequence[int]
+Facts: TypeAlias = list[int]
 
 
 class Script:
@@ -75,17 +77,7 @@ def _bulk_strings(*words: bytes) -> bytes:
     return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
 
 
-@cache
-def _decide(files: tuple[str, ...]) -> Script:
-    """Returns the script that decides about rules of these files."""
-    return Script(*files, "decide")
-
-
-def _deciding(parts: Iterable[KeyPart]) -> Script:
-    kinds = {_FINE if part.is_fine else _KINDS[part.rule.strategy] for part in parts}
-    return _decide(tuple(sorted({_FILES[kind] for kind in kinds})))
-
-
+_script = cache(Script)
 SETTLE = Script(*sorted(set(_FILES.values())), "settle")
 
 
@@ -168,16 +160,18 @@ class ScriptCodec:
         plan = self.plan(question.rules)
         numbers, more = (answer, ()) if isinstance(answer, bytes) else (answer[0], answer[1:])
         assert isinstance(numbers, bytes)
-        facts = plan.facts.unpack(numbers)
+        facts = list(plan.facts.unpack(numbers))
         taken, at_us = bool(facts[0]), facts[1]
         cost = question.cost
-        spans = plan.spans
-        quotas = [_quota(rule, facts[spans[n]], at_us, cost, taken) for n, rule in enumerate(plan.rules)]
-        if more:
-            kept = iter(more)
-            for n, rule in enumerate(plan.rules):
-                of_rule = [next(kept) for _ in plan.parts[n]]
-                quotas[n] = _explained(rule, facts[spans[n]], at_us, quotas[n], of_rule)
+        if len(plan.rules) == 1 and not more:
+            return [_quota(plan.rules[0], facts[2:], at_us, cost, taken)]
+        kept = iter(more)
+        quotas = []
+        for rule, parts, span in zip(plan.rules, plan.parts, plan.spans, strict=True):
+            quota = _quota(rule, facts[span], at_us, cost, taken)
+            if more:
+                quota = _explained(rule, facts[span], at_us, quota, [next(kept) for _ in parts])
+            quotas.append(quota)
         return quotas
 
     def encode_settlement(self, reservation: str, keep: int | None, at_us: int | None) -> bytes:
@@ -217,7 +211,7 @@ def _plan(rules: tuple[Rule, ...]) -> Plan:
     lasts_us = max(rule.keep_s for rule in rules) * SECOND_US
     encoded = [_encode_part(part, n > 0) for each in parts for n, part in enumerate(each)]
     packed = pack(">B", len(encoded)) + b"".join(encoded)
-    script = _deciding(part for each in parts for part in each)
+    script = _script(*sorted({_FILES[_KINDS[rule.strategy]] for rule in rules}), "decide")
     # The one place of what a plan says about one key; a % in it stands for itself.
     argument = b"$%d\r\n%%b%b\r\n" % (_QUESTION.size + len(packed), packed.replace(b"%", b"%%"))
     called = b"*5\r\n%b$1\r\n1\r\n$%%d\r\n%%b\r\n%b" % (script.called, argument)
@@ -254,31 +248,30 @@ def _facts_format(part: KeyPart) -> str:
         return ("q" if part.is_fine else "I") + len(part.reaches) * ("IIq" if part.is_fine else "III")
     if rule.strategy == "token_bucket":
         return len(rule.flows) * "q" + "q"
-    return len(rule.rates) * "II" if _KINDS[rule.strategy] == 2 else "qq"
+    return len(rule.rates) * "II" if _KINDS[rule.strategy] == _WINDOWS else "qq"
 
 
 # --- quotas made of the facts -------------------------------------------------------------------------------------
 def _quota(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quota:
     """Returns a rule's quota, after a hit of this cost if that is taken."""
     if rule.strategy == "tiered":
-        latest, counted = _in_ticks(rule, facts)
-        return weigh_rates(rule, counted, latest, at_us, cost, taking)
+        return weigh_rates(rule, *_in_ticks(rule, facts), at_us, cost, taking)
+    if rule.strategy == "token_bucket":  # the drops under each rate, and the microsecond as of which
+        return weigh_levels(rule.flows, facts[:-1], facts[-1], at_us, cost, taking)
     return _meter(rule, facts).weigh(rule, at_us, cost, taking)
 
 
 def _meter(rule: Rule, facts: Facts) -> Meter:
-    """Makes the meter of the facts, of any rule but a `tiered` one."""
-    if rule.strategy == "token_bucket":  # the drops under each rate, and the microsecond as of which
-        return Tokens.of(rule, list(facts[:-1]), facts[-1], 0, None)
-    if rule.strategy in ("fixed", "per_second"):  # under each rate the second at which its window ends, and its count
-        return Windows.of(rule, list(facts[::2]), list(facts[1::2]))
+    """Makes the meter of windows of the clock, or of one that a hit opened."""
+    if _KINDS[rule.strategy] == _WINDOWS:  # under each rate the second at which its window ends, and its count
+        return Windows.of(rule, facts[::2], facts[1::2])
     meter = Opened(rule, facts[0], UNBOUNDED)  # the microsecond at which the window opened, or opens now, and its count
     meter.count = facts[1]
     return meter
 
 
-def _in_ticks(rule: Rule, facts: Facts) -> tuple[int, list[Counted]]:
-    """Returns the tick of the latest hit, and what counts under each rate, of the facts about a `tiered` rule.
+def _in_ticks(rule: Rule, facts: Facts) -> tuple[list[Counted], int]:
+    """Returns what counts under each rate, and the tick of the latest hit, of the facts about a `tiered` rule.
 
     Those of each part: the tick of the latest hit; then under each rate `Counted`. Starts and ticks are the part's.
     """
@@ -288,20 +281,20 @@ def _in_ticks(rule: Rule, facts: Facts) -> tuple[int, list[Counted]]:
         scale = rule.ticks_s // part.ticks_s
         latest = max(latest, facts[at] * scale)
         end = at + 1 + 3 * len(part.reaches)
-        counted += [Counted(facts[n], facts[n + 1], facts[n + 2] * scale) for n in range(at + 1, end, 3)]
+        counted += [new(Counted, (facts[n], facts[n + 1], facts[n + 2] * scale)) for n in range(at + 1, end, 3)]
         at = end
-    return latest, counted
+    return counted, latest
 
 
 def _explained(rule: Rule, facts: Facts, at_us: int, quota: Quota, kept: Sequence[object]) -> Quota:
     """Adds pieces and callers to a quota. kept: what the script sent after the facts, for each part."""
-    meter: Meter
+    if rule.strategy == "token_bucket":
+        return quota
     if rule.strategy == "tiered":
         parts = zip(parts_of(rule), kept, strict=True)
         part, series = next(pair for pair in parts if quota.window_s in [reach.window_s for reach in pair[0].reaches])
-        meter = _series(part, series, _in_ticks(rule, facts)[0])
-    else:
-        meter = _meter(rule, facts)
+        return _series(part, series, _in_ticks(rule, facts)[1]).explained(rule, at_us, quota)
+    meter = _meter(rule, facts)
     if isinstance(meter, Opened):
         meter.count = quota.at_most
         named = kept[0] if isinstance(kept[0], list) else []

@@ -63,7 +63,12 @@ class Addresses:
         An IPv6 address counts as its network, an IPv4-mapped one as IPv4.
         """
         address = _parsed(text)
-        return text if address is None else self._named(address)
+        if address is None:
+            return text
+        if isinstance(address, IPv4Address) or self.ipv6_prefix == 128:
+            return str(address)
+        host_bits = 128 - self.ipv6_prefix
+        return f"{IPv6Address(int(address) >> host_bits << host_bits)}/{self.ipv6_prefix}"
 
     def client(self, scope: Mapping[str, Any], header: str = "") -> str:
         """Returns the caller of an ASGI request, never empty. All callers over an untrusted local socket are one.
@@ -94,12 +99,6 @@ class Addresses:
         if address is None:
             return self.trusts_local_socket and text in (LOCAL_SOCKET, LOCAL_SOCKET + ":")
         return any(address in network for network in self.trusted)
-
-    def _named(self, address: Address) -> str:
-        if isinstance(address, IPv4Address) or self.ipv6_prefix == 128:
-            return str(address)
-        host_bits = 128 - self.ipv6_prefix
-        return f"{IPv6Address(int(address) >> host_bits << host_bits)}/{self.ipv6_prefix}"
 
 
 def addresses(trusted: str, ipv6_prefix: int = IPV6_PREFIX, header: str = HEADERS[0]) -> Addresses:

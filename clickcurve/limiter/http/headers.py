@@ -72,7 +72,11 @@ def fields(dialect: str, decision: Decision, rules: Sequence[Rule], now: float |
         if dialect.startswith("ietf"):
             shown = _draft(decision, rules, now)
         elif dialect != "none":
-            shown = _widespread(decision)
+            shown = [
+                ("X-RateLimit-Limit", str(decision.limit)),
+                ("X-RateLimit-Remaining", str(decision.remaining)),
+                ("X-RateLimit-Reset", str(decision.more_at)),
+            ]
             if dialect == "github":
                 shown.append(("X-RateLimit-Used", str(max(0, decision.limit - decision.remaining))))
                 shown.append(("X-RateLimit-Resource", decision.rule.event))
@@ -91,7 +95,9 @@ def http_refusal(
         content = json.dumps(body, separators=(",", ":")).encode()
     else:
         media, title = MEDIA_TYPE, "rate limit exceeded"
-        more = {} if decision.fallback or not dialect.startswith("ietf") else _violated(decision)
+        more: dict[str, Any] = {}
+        if dialect.startswith("ietf") and not decision.fallback:
+            more = {"type": QUOTA_EXCEEDED, "violated-policies": [_policy(decision.rule, decision.rate)]}
         content = problem_body(decision.rule.status, title, detail, rule=decision.rule.name, **more)
     shown = fields(dialect, decision, rules, now)
     shown += [("Cache-Control", "no-store"), ("Content-Type", media), ("Content-Length", str(len(content)))]
@@ -110,15 +116,7 @@ def sentence(decision: Decision) -> str:
     return f"API rate limit exceeded for {event}: {rate.limit} in {rate.window_s} s{at_once}, {left}"
 
 
-# --- dialects ---------------------------------------------------------------------------------------------------------
-def _widespread(decision: Decision) -> Fields:
-    return [
-        ("X-RateLimit-Limit", str(decision.limit)),
-        ("X-RateLimit-Remaining", str(decision.remaining)),
-        ("X-RateLimit-Reset", str(decision.more_at)),
-    ]
-
-
+# --- the dialect of the drafts ----------------------------------------------------------------------------------------
 def _draft(decision: Decision, rules: Sequence[Rule], now: float | None) -> Fields:
     policies = [
         f'"{_policy(rule, rate)}";q={reach.limit};w={reach.window_s}'
@@ -137,11 +135,6 @@ def _draft(decision: Decision, rules: Sequence[Rule], now: float | None) -> Fiel
 def _policy(rule: Rule, rate: Rate) -> str:
     """Returns a policy's name, of the characters that a rule's name and its rates may have."""
     return rule.name if len(rule.rates) == 1 else f"{rule.name} {rate}"
-
-
-def _violated(decision: Decision) -> dict[str, Any]:
-    """Returns what the draft adds to the problem document of a refusal."""
-    return {"type": QUOTA_EXCEEDED, "violated-policies": [_policy(decision.rule, decision.rate)]}
 
 
 def _within_s(decision: Decision, now: float | None) -> int | None:

@@ -8,10 +8,10 @@ import pytest
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import caller_key, limit_key
-from clickcurve.limiter.history import DecisionSums, asked_in, digest_of, parse_caller
 from clickcurve.limiter.key import identity_of
 from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rule import parse_rules
+from server.limiter.history import DecisionSums, asked_in, digest_of, parse_caller
 
 START = 1_772_000_040
 ASKED, ADMITTED = limit_key("login", "asked"), limit_key("login", "admitted")
