@@ -70,10 +70,7 @@ def counts_along(row: Row, grid: Grid, bots: Bots, ladder: Ladder) -> tuple[list
     if row.disavowed is not None:
         known = total(row, window.start, window.end, bots, ladder)
         return counts, Span(points, known.at_least, known.at_most)
-    if not counts or (grid.edges[0], grid.edges[-1]) == (window.start, window.end):
-        return counts, Span(points, points, points)
-    ends = {ladder.kept(t, grid.fold_day) for t in (window.start, window.end - 1)}
-    cut = [(bucket, between(row, bucket, bots)[0]) for bucket in ends]
+    cut = [(bucket, between(row, bucket, bots)[0]) for bucket in grid.cut]
     return counts, bounded(points, cut, row, window.start, window.end)
 
 

@@ -40,13 +40,15 @@ _AVERAGE_S = {"week": 505_000, "month": 2_629_746}
 class Grid:
     """The points of one window: point i is [edges[i], edges[i + 1]).
 
-    `wide` says of each point whether it is wider than its step, because no finer buckets are kept.
+    `wide` says of each point whether it is wider than its step, because no finer buckets are kept. `cut`: the kept
+    buckets of which the requested range holds only a part: none, one or two.
     """
 
     window: Window
     fold_day: int
     edges: tuple[int, ...]
     wide: tuple[bool, ...] = ()
+    cut: tuple[Bucket, ...] = ()
 
     def open_from(self, now: int) -> int:
         """Returns the index of the first point that ends after now."""
@@ -92,7 +94,9 @@ def make_grid(window: Window, ladder: Ladder, fold_day: int) -> Grid:
     edges = _edges(window, window.step, ladder, fold_day)
     if len(edges) > MAX_POINTS + 1:
         raise _too_many(window, ladder, fold_day)
-    return Grid(window, fold_day, edges, _wide_points(window, edges, ladder, fold_day))
+    ends = {ladder.kept(t, fold_day) for t in (window.start, window.end - 1)}
+    cut = tuple(bucket for bucket in ends if bucket[0] < window.start or bucket[1] > window.end)
+    return Grid(window, fold_day, edges, _wide_points(window, edges, ladder, fold_day), cut)
 
 
 def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers import CurveAnswer, PointAnswer
-from dashboard.page.periods import days_shown, in_address, length_of
+from dashboard.page.periods import in_address, length_of
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import WEEKDAYS, is_midnight, range_words, wall, with_commas
 from dashboard.pictures.curve_picture import (
@@ -55,8 +55,8 @@ class PointRow:
 class Chart:
     """svg is markup that is safe; rows are empty where there are too many. earlier, later and out are views.
 
-    every_s: the length of each point, 0 where they are not equally long. kept_whole: what to say in place of the
-    picture where the range is inside one kept bucket.
+    every_s: the length of each point, 0 where they are not equally long. first_day, last_day: those of which the range
+    has a part. kept_whole: what to say in place of the picture where the range is inside one kept bucket.
     """
 
     svg: str
@@ -89,7 +89,6 @@ def make_chart(
     beside: a curve that shares the scale; earlier: one of another range, drawn as a line over the bars.
     """
     zone = ZoneInfo(curve.tz)
-    first_day, last_day = days_shown(curve.start, curve.end, zone)
     few = curve.points if len(curve.points) <= MOST_ROWS else []
     previous, later, out = _neighbours(curve, view, now)
     notes = [legend_of(curve, bars_of(curve, WIDTH))]
@@ -107,8 +106,8 @@ def make_chart(
         earlier=previous,
         later=later,
         out=out,
-        first_day=first_day,
-        last_day=last_day,
+        first_day=wall(curve.start, zone).date(),
+        last_day=wall(max(curve.start, curve.end - 1), zone).date(),
         kept_whole=_kept_whole(curve),
     )
 

@@ -111,11 +111,6 @@ def in_address(start: int, end: int, zone: ZoneInfo) -> dict[str, str]:
     return {"start": str(start), "end": str(end)}
 
 
-def days_shown(start: int, end: int, zone: ZoneInfo) -> tuple[date, date]:
-    """Returns the first and the last day of which a range has a part."""
-    return wall(start, zone).date(), wall(max(start, end - 1), zone).date()
-
-
 def day_written(text: str, zone: ZoneInfo) -> int | None:
     """Returns when a day begins that is written as `2026-01-31` or `20260131`; None for any other text."""
     written = _WRITTEN_DAY.fullmatch(text)

@@ -39,13 +39,13 @@ _MOST_LINES = 8
 _MOST_PLACES = 120  # of a line over the bars
 _HEADROOM = 18  # pixels above the highest line, for its label
 
-# The seconds of a usual step, the shortest and the longest: a point of such a length is one step high.
-_STEPS: Mapping[str, tuple[int, int, int]] = {
-    "1d": (DAY_S, 22 * HOUR_S, 26 * HOUR_S),
-    "1w": (7 * DAY_S, 7 * DAY_S - 2 * HOUR_S, 7 * DAY_S + 2 * HOUR_S),
-    "1mo": (2_629_746, 28 * DAY_S - 2 * HOUR_S, 31 * DAY_S + 2 * HOUR_S),
-    "3mo": (7_889_238, 89 * DAY_S, 93 * DAY_S),
-    "1y": (31_556_952, 364 * DAY_S, 367 * DAY_S),
+# The seconds of the shortest step and the longest: a point of such a length is one step high.
+_STEPS: Mapping[str, tuple[int, int]] = {
+    "1d": (22 * HOUR_S, 26 * HOUR_S),
+    "1w": (7 * DAY_S - 2 * HOUR_S, 7 * DAY_S + 2 * HOUR_S),
+    "1mo": (28 * DAY_S - 2 * HOUR_S, 31 * DAY_S + 2 * HOUR_S),
+    "3mo": (89 * DAY_S, 93 * DAY_S),
+    "1y": (364 * DAY_S, 367 * DAY_S),
 }
 _UNITS = {"m": ("minute", 60), "h": ("hour", HOUR_S), "d": ("day", DAY_S), "w": ("week", 7 * DAY_S)}
 _UNITS |= {"mo": ("month", 2_629_746), "y": ("year", 31_556_952)}
@@ -143,7 +143,7 @@ def _bar(points: Sequence[PointAnswer], curve: CurveAnswer, unit_s: int) -> Bar:
 
 def _steps(width_s: int, step: str, unit_s: int) -> float:
     """Returns how many steps long a point is. A month is one, of whatever length."""
-    _, shortest_s, longest_s = _STEPS.get(step, (0, unit_s, unit_s))
+    shortest_s, longest_s = _STEPS.get(step, (unit_s, unit_s))
     return 1.0 if shortest_s <= width_s <= longest_s else width_s / unit_s
 
 
@@ -151,8 +151,6 @@ def step_s(curve: CurveAnswer) -> int:
     """Returns the seconds of a usual step of a curve; of `native` the length of its shortest point."""
     if curve.step == "native":
         return min((point.end - point.start for point in curve.points), default=60)
-    if curve.step in _STEPS:
-        return _STEPS[curve.step][0]
     number, (_, unit_s) = _length(curve.step)
     return number * unit_s
 

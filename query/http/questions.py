@@ -81,7 +81,7 @@ class Questions:
             }
             if not visitors:
                 off["visitors"] = _switched_off("counts no visitors", _VISITORS_OFF)
-        for path, subject in ((openapi.LINK, _link), (openapi.GROUP, _group), (openapi.ALL_LINKS, _all)):
+        for path, subject in ((openapi.LINK, _link), (openapi.GROUP, _group), (openapi.ALL_LINKS, lambda raw: ALL)):
             for what in _OF_SUBJECTS:
                 if path is openapi.ALL_LINKS and what in _NOT_OF_ALL:
                     continue
@@ -155,7 +155,3 @@ def _link(raw: bytes) -> Subject:
 
 def _group(raw: bytes) -> Subject:
     return group_subject(group_in_path(raw, ParameterInvalid))
-
-
-def _all(raw: bytes) -> Subject:
-    return ALL
