@@ -124,12 +124,12 @@ def _decisions(options: Options, places: Sequence[str], timer: Callable[[], floa
 def _of_hits(options: Options) -> Iterator[Measure]:
     hits, links = options.of(1_000), options.of(10_000)
     of, read_all = f"batches of {hits:,}", partial(_read_all, Visitors().bodies(20, hits, ALL, NOW))
-    columns = ("ingest.reading.request_sums.IN_COLUMNS", 10**9)
+    columns = ("ingest.reading.judge.IN_COLUMNS", 10**9)
     memos = ("ingest.attributes.memo.Memo.__missing__", lambda memo, key: memo._of(key))
     make_reader, per = partial(reader_of, *DIMENSIONS), 20 * hits
     yield Measure(f"columns of hits, {of}", make_reader, read_all, "us a hit", per, slow=columns)
     yield Measure(f"memos of texts, {of}", make_reader, read_all, "us a hit", per, slow=memos, apart=True)
-    plain, json_hits = partial(_read_all, plain_bodies(hits, 20)), ("ingest.reading.body.WAYS", WAYS[2:])
+    plain, json_hits = partial(_read_all, plain_bodies(hits, 20)), ("ingest.reading.body.WAYS", WAYS[-1:])
     yield Measure(f"plain hits, {of}", reader_of, plain, "us a hit", per, slow=json_hits)
     lines, alone = (
         options.of(20_000),

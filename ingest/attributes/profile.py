@@ -215,7 +215,7 @@ class ProfileReader:
         except TypeError:  # an object or a list where a text should be
             return self._made((self._country_of_address(ip), self._site_of(ref), self._agent_of(ua), *others))
 
-    def judged(self, agents: Sequence[str | None], is_bot: Callable[[str], bool]) -> list[JudgedAgent]:
+    def judged_agents(self, agents: Sequence[str | None], is_bot: Callable[[str], bool]) -> list[JudgedAgent]:
         """Returns what agents say, all looked up by C: few of them are different."""
         self._judge_by(is_bot)
         return list(map(self._judged.__getitem__, agents))

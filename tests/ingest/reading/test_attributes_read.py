@@ -17,7 +17,6 @@ from ingest.attributes.agent import AgentReader
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, Profile, ProfileReader
 from ingest.attributes.referrer import ReferrerReader
-from ingest.attributes.visitor import visitor_hash, who_of
 from ingest.batch import (
     AttributeCounts,
     Batch,
@@ -31,6 +30,7 @@ from ingest.reading.body import Media
 from ingest.reading.bots import bot_namer
 from ingest.reading.counters import IngestCounters
 from ingest.reading.json_array import PIECE_BYTES
+from ingest.reading.judge import visitor_hash, who_of
 from ingest.reading.request_sums import RequestSums
 from tests.ingest.http_kit import DAY, MOMENT, NOW, Client, law, people_of, summed
 
