@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.times import YEARS
-from ingest.attributes.numbered_profiles import NumberedProfiles
-from ingest.attributes.profile import Profile
+from ingest.attributes.profile import NumberedProfiles, Profile
 from ingest.batch import (
     AttributeCounts,
     Batch,

@@ -34,11 +34,9 @@ from ingest.batch import Batch
 from ingest.hit import ID_RULE, NO_TIME, Hit, JsonHit, Judge, Moment, PlainHit, is_id, minute_start
 from ingest.hit_sums import batch_of_hits
 from ingest.reading.body import Media, media_of, read_hits, read_one
-from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody, Step
-from ingest.reading.content_encoding import coding_of, too_large
-from ingest.reading.counters import IngestCounters
+from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody, Step, coding_of, too_large
 from ingest.reading.judge import HitJudge
-from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
+from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, IngestCounters, Item, Receipt
 from ingest.reading.request_sums import RequestSums
 
 HITS = b"/v1/hits"

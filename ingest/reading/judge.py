@@ -29,14 +29,15 @@ from clickcurve.times import YEARS, iso_seconds
 from ingest.attributes.bot_rules import NO_RULE
 from ingest.attributes.country import address_of
 from ingest.attributes.dimensions import BOT
-from ingest.attributes.numbered_profiles import ProfileKind, ProfileRow
 from ingest.attributes.profile import (
     NO_DIMENSIONS,
     AttributeFields,
     HitColumns,
     JudgedAgent,
     Profile,
+    ProfileKind,
     ProfileReader,
+    ProfileRow,
     pairs_of,
 )
 from ingest.hit import (
@@ -60,8 +61,7 @@ from ingest.hit import (
     sent_id,
     time_of,
 )
-from ingest.reading.counters import class_of_rule
-from ingest.reading.receipt import RECEIPT_ITEMS, Refusals
+from ingest.reading.receipt import RECEIPT_ITEMS, Refusals, class_of_rule
 
 HOSTS_KEPT = 1_024  # whose groups are remembered
 # New agents that are judged in one step, in characters: 2 us each with all dimensions, and four bodies take turns.

@@ -18,9 +18,8 @@ from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Hit, Judge, Moment, RawHits, sent_id
 from ingest.hit_sums import HitSums, PastValues
-from ingest.reading.counters import IngestCounters
 from ingest.reading.judge import HitJudge, id_within, json_of
-from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt
+from ingest.reading.receipt import RECEIPT_ITEMS, IngestCounters, Item, Receipt
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000

@@ -19,8 +19,8 @@ from ingest.imports.routes import import_routes
 from ingest.owner import Owner
 from ingest.reading.body_budget import BodyBudget
 from ingest.reading.bots import bot_judge
-from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
+from ingest.reading.receipt import IngestCounters
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.why import ChangeQueries

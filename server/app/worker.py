@@ -15,7 +15,7 @@ from ingest.journal.contract import Journal
 from ingest.journal.disk_journal import DiskJournal
 from ingest.journal.segment_format import NEW
 from ingest.owner import Owner
-from ingest.reading.counters import IngestCounters
+from ingest.reading.receipt import IngestCounters
 from ingest.stamps import Slots, Stamps
 from server import clock, data_folder
 from server.app import application, samples
