@@ -199,14 +199,24 @@ class Rule(NamedTuple):
     refuse: Callable[[object, Moment], object]
 
 
-def first_broken(raw: JsonHit, moment: Moment) -> Rule | None:
-    """Returns the first of RULES that the fields of a hit break; None: they keep to all."""
-    if raw.key is None:
-        return RULES[0]
+def second_by_rules(raw: JsonHit, moment: Moment, explains: bool = True) -> int:
+    """Returns the second of a hit whose fields keep to RULES; raises HitRejected for the first that does not.
+
+    explains: False for an error that says no more than the field, and FUTURE_RULE if that is what is broken.
+    """
+    broken = RULES[0] if raw.key is None else None
     for value, rule in zip(_ruled(raw), RULES, strict=True):
         if value is not None and not rule[1](value, moment):
-            return rule
-    return None
+            broken = broken or rule
+            break
+    if broken is not None:
+        if explains:
+            broken.refuse(getattr(raw, broken.field), moment)
+        is_ahead = broken.field == "ts" and _is_future(raw.ts, moment)
+        raise HitRejected("", field=broken.field, rule=FUTURE_RULE if is_ahead else None)
+    second = moment.now if raw.ts is None else second_of(raw.ts)
+    assert second is not None
+    return second
 
 
 def second_of(value: object) -> int | None:
@@ -266,8 +276,7 @@ def _not_a_time(value: object) -> str:
     return "ts is neither a readable number nor a string"
 
 
-def is_future(value: object, moment: Moment) -> bool:
-    """Tells whether a value is a time that is only too far ahead: a wrong clock."""
+def _is_future(value: object, moment: Moment) -> bool:
     second = second_of(value)
     return second is not None and second > moment.latest and not _smaller_unit(second)
 

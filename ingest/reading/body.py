@@ -8,9 +8,9 @@ exactly, token by token. So is one of many tiny values: to decode 70,000 zeros a
 How long a value may be, and how many tokens are walked in all, is bounded: a string of 63 MB took half a second in one
 step, and 63 MB of brackets, packed into 16 kB, took 12 seconds in many.
 
-Each piece is tried in three ways (`WAYS`): plain hits, of key, ts and count within bounds; these among fields that
-mean nothing here; hits with all fields. What none can decode is read one by one. Whichever way a hit is read, it
-means the same.
+Each piece is tried in four ways (`WAYS`): plain hits, of key and ts within bounds; those with a count; these among
+fields that mean nothing here; hits with all fields. What none can decode is read one by one. Whichever way a hit is
+read, it means the same.
 
 `read_hits` is a generator whose steps take at most about a millisecond, so that its caller can let others run between
 them. It looks at bytes and types only: whether a hit is good, its rules decide (`ingest/hit.py`).

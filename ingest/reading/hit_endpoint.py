@@ -5,7 +5,7 @@ every path that `serves` says yes to; all methods of those paths are answered he
 object with nothing but a key, goes to the owner without a batch and is answered with constant bytes. Most of those do
 not even come here: connections answer them without ASGI, by `single` and `COUNTED` alone (`server/http/fast_path.py`).
 
-All others take one way: the bytes of a body become hits as read (`body.py`), these are judged (`ingest/hit.py`) and
+All others take one way: the bytes of a body become hits as read (`body.py`), these are judged (`judge.py`) and
 summed (`request_sums.py`), the sums become a batch for the owner, and its answer makes the receipt (`receipt.py`).
 """
 

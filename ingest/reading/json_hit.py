@@ -37,7 +37,7 @@ _VISIBLE = re.compile(r"[!-~]+")
 # What a decoder raises for bytes that it cannot take, whatever the reason; the next way of reading finds the reason.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # JSON hits in a step, of 1 to 5 us each; agents that are new are learned in steps of their own.
-STEP_HITS = 256
+STEP_HITS = 240
 _HEAD_BYTES = 1024  # that show which fields the hits of a piece have; the shape that follows from them proves it
 _SHAPES = 256  # that are remembered: to make one takes 0.2 ms
 _NAMES: Final = frozenset(name.encode() for name in JsonHit.__struct_fields__)
@@ -61,7 +61,7 @@ class Decoders(NamedTuple):
 
 
 class Way(NamedTuple):
-    """Decodes pieces into hits of one shape. `hand_on` wraps some of them, at most step_hits.
+    """Decodes pieces into hits of one shape. `hand_on` wraps some of them, about step_hits.
 
     narrows: a piece is first read by the fields of its first hits. That takes a third less time, its columns half.
     """
@@ -122,10 +122,12 @@ def decoded_steps(ways: Sequence[Way], form: Form, piece: bytes) -> Iterator[Raw
 
 
 def _steps(way: Way, hits: Sequence[Struct]) -> Iterator[RawHits]:
-    if way.step_hits is None or len(hits) <= way.step_hits:
+    """Returns hits in steps of one size, about step_hits: a small rest costs nearly as much as a step."""
+    steps = 1 if way.step_hits is None else max(1, round(len(hits) / way.step_hits))
+    if steps == 1:
         return iter((way.hand_on(hits),))
-    starts = range(0, len(hits), way.step_hits)
-    return (way.hand_on(hits[start : start + way.step_hits]) for start in starts)
+    size = -(-len(hits) // steps)
+    return (way.hand_on(hits[start : start + size]) for start in range(0, len(hits), size))
 
 
 def one_a_line(piece: bytes, values: int) -> bool:

@@ -1,7 +1,5 @@
 """Judges hits as read, by the rules of `ingest/hit.py` and of attributes: one by one, or many at once in columns.
 
-The good ones come out.
-
 A visitor is known by the name that the shortener gives, else by address and agent. Only a hash of that leaves this
 file, under a salt of its UTC day: the same visitor has other hashes on another day and at another link, and none can be
 computed again once the salt is deleted. What names a visitor is never repeated: errors are answered and logged.
@@ -34,14 +32,12 @@ from ingest.attributes.profile import (
     AttributeFields,
     HitColumns,
     JudgedAgent,
-    Profile,
     ProfileKind,
     ProfileReader,
     ProfileRow,
     pairs_of,
 )
 from ingest.hit import (
-    FUTURE,
     NO_COUNT,
     NO_TIME,
     EventId,
@@ -52,16 +48,14 @@ from ingest.hit import (
     NoHit,
     PlainHit,
     RawHits,
-    first_broken,
-    is_future,
     is_id,
     minute_start,
     refused_count,
-    second_of,
+    second_by_rules,
     sent_id,
     time_of,
 )
-from ingest.reading.receipt import RECEIPT_ITEMS, Refusals, class_of_rule
+from ingest.reading.receipt import RECEIPT_ITEMS, Refusals
 
 HOSTS_KEPT = 1_024  # whose groups are remembered
 # New agents that are judged in one step, in characters: 2 us each with all dimensions, and four bodies take turns.
@@ -136,7 +130,7 @@ class HitJudge:
 
     def judged(self, raw: RawHits, first: int, is_bot: Judge) -> Judged:
         """Returns the good ones of some hits. first: the index of the first of them; is_bot judges an agent."""
-        hits = raw.json or list(map(json_of, raw.plain))
+        hits = [json_of(hit) for hit in raw.plain] if raw.plain else raw.json
         if len(hits) >= IN_COLUMNS:
             columns = columns_of(hits)
             seconds = self._seconds(columns)
@@ -281,11 +275,10 @@ class HitJudge:
                 continue
             # One with a time was decoded as a whole: nothing but its id, and what its token forbids, is left to judge.
             is_good = second is not None and (raw.id is None or is_id(raw.id)) and not self._allowed.prefix
-            if self.refusals.are_explained() and not is_good and (broken := self.broken(raw)) is not None:
-                self.refusals.count(class_of_rule(broken), refused_count(raw.count))
-                continue
             try:
-                hit = self._hit_at(raw, cast(int, second), is_bot) if is_good else self.hit_of(raw, is_bot)
+                if not is_good:
+                    second = self._second(raw, not self.refusals.are_explained())
+                hit = self._hit_at(raw, cast(int, second), is_bot)
             except HitRejected as error:
                 self.refusals.note(error, refused_count(raw.count), index)
                 continue
@@ -299,31 +292,22 @@ class HitJudge:
             if getattr(hit, name) is not None:
                 ignored[name] = ignored.get(name, 0) + 1
 
-    def broken(self, raw: JsonHit) -> str | None:
-        """Returns the field for which `hit_of` would refuse one, FUTURE for its time; None for a good one."""
-        broken = first_broken(raw, self.moment)
-        if broken is not None:
-            return FUTURE if broken.field == "ts" and is_future(raw.ts, self.moment) else broken.field
-        outside = self._outside(raw)
-        if outside is not None:
-            return outside.field
-        try:
-            self._profile(raw)
-        except HitRejected as error:
-            return error.field
-        return None
-
     def hit_of(self, raw: JsonHit, is_bot: Judge) -> Hit:
         """Returns the hit that was meant; raises HitRejected for the first rule that is broken."""
-        broken = first_broken(raw, self.moment)
-        if broken is not None:
-            broken.refuse(getattr(raw, broken.field), self.moment)
-        outside = self._outside(raw)
-        if outside is not None:
-            raise outside
-        second = self.moment.now if raw.ts is None else second_of(raw.ts)
-        assert second is not None
-        return self._hit_at(raw, second, is_bot)
+        return self._hit_at(raw, self._second(raw), is_bot)
+
+    def _second(self, raw: JsonHit, explains: bool = True) -> int:
+        """Returns the second of a hit that keeps to RULES, and that its token may write; raises HitRejected."""
+        second = second_by_rules(raw, self.moment, explains)
+        allowed = self._allowed
+        if allowed.prefix:
+            if not allowed.covers(raw.key):
+                raise self.outside(raw.key)
+            for name in raw.groups or ():
+                if name in allowed.others:
+                    detail = "the group is that of another prefix"
+                    raise HitRejected(detail, field="groups", value=name, rule="no group of another prefix")
+        return second
 
     def _hit_at(self, raw: JsonHit, second: int, is_bot: Judge) -> Hit:
         """Returns a hit of this second whose fields keep to RULES; raises HitRejected for a bad attribute."""
@@ -331,7 +315,10 @@ class HitJudge:
         if bot is None:
             bot = ua is not None and is_bot(ua)
         minute, groups = minute_start(second), self.groups_of(raw.key, raw.groups or ())
-        profile = self._profile(raw)
+        fields = _attributes(raw)
+        if raw.utm is not None or raw.tags is not None:
+            fields = (*fields[:-2], pairs_of(raw.utm), pairs_of(raw.tags))
+        profile = None if fields == _NO_ATTRIBUTES else reader.profile(fields)
         id_ = id_within(raw.id, self._allowed)
         if raw.bot is None and not bot and reader.bot_rules.fields:
             rule = reader.bot_rules.rule(raw.ip, raw.ref, ua)  # of attributes that have been checked
@@ -344,32 +331,10 @@ class HitJudge:
         visitors = tuple([visitor_hash(salt, each, who) for each in (raw.key, *groups)])
         return Hit(raw.key, minute, raw.count or 1, id_, False, reader.with_known_visitor(profile), visitors, groups)
 
-    def _outside(self, raw: JsonHit) -> HitRejected | None:
-        """Returns why a token with a prefix may not write this hit, whose fields are good; None: it may."""
-        allowed = self._allowed
-        if not allowed.prefix:
-            return None
-        if not allowed.covers(raw.key):
-            return self.outside(raw.key)
-        for name in raw.groups or ():
-            if name in allowed.others:
-                detail = "the group is that of another prefix"
-                return HitRejected(detail, field="groups", value=name, rule="no group of another prefix")
-        return None
-
     def outside(self, key: str) -> HitRejected:
         """Returns the refusal of a hit with this key, which the token may not touch."""
         detail = "key is outside the token's prefix"
         return HitRejected(detail, field="key", value=key, rule=self._allowed.key_rule)
-
-    def _profile(self, raw: JsonHit) -> Profile | None:
-        """Returns the profile of a person's hit; raises HitRejected for the first attribute that breaks a rule."""
-        fields = _attributes(raw)
-        if fields == _NO_ATTRIBUTES:
-            return None
-        if raw.utm is not None or raw.tags is not None:
-            fields = (*fields[:-2], pairs_of(raw.utm), pairs_of(raw.tags))
-        return self._reader.profile(fields)
 
     def groups_of(self, key: str, named: Sequence[str] = ()) -> tuple[str, ...]:
         """Returns the stored keys of the groups that a hit counts in, each once.

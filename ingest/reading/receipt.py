@@ -70,12 +70,8 @@ ONE_COUNTED = Receipt(counted=1, duplicate=0, late=0, refused=0, items=()).encod
 
 
 def refusal_class(error: HitRejected) -> str:
-    return class_of_rule(FUTURE if error.rule == FUTURE_RULE else error.field)
-
-
-def class_of_rule(broken: str | None) -> str:
-    """Returns the class of a rule that `broken_rule` names; of a part of an object the object's."""
-    whole = broken.partition(".")[0] if broken else ""
+    """Returns the class that a refused hit counts in: its field, of a part of an object that of the object."""
+    whole = FUTURE if error.rule == FUTURE_RULE else (error.field or "").partition(".")[0]
     return whole if whole in REFUSAL_CLASSES else "event"
 
 
