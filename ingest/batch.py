@@ -14,8 +14,7 @@ from typing import cast
 
 import msgspec
 
-from ingest.attributes.numbered_profiles import ProfileKind, ProfileRow, profile_of_row
-from ingest.attributes.profile import Profile
+from ingest.attributes.profile import Profile, ProfileKind, ProfileRow, profile_of_row
 
 Counts = dict[int, dict[str, int]]  # minute start -> link (or stored key) -> count
 # Whose they were: start of a UTC day -> link -> a hash for each hit of a known visitor, of that day and link alone

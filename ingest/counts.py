@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
-from ingest.attributes.numbered_profiles import NumberedProfiles, ProfileRow, texts_of
+from ingest.attributes.profile import NumberedProfiles, ProfileRow, texts_of
 from ingest.batch import AttributeCounts, BatchAttributes, Counts, HourProfiles
 
 K = TypeVar("K")

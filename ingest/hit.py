@@ -3,9 +3,9 @@
 Rules. `key`: 1 to 1,024 bytes of UTF-8 without lone surrogates, kept as given. `ts`: epoch seconds (floored) or ISO
 8601, not below 0, at most 300 s ahead; 13 digits are milliseconds and refused rather than guessed. `count`: an
 integer from 1 to 1,000,000,000, not a boolean, not 1.0. `id`: 1 to 128 visible ASCII characters. `bot` beats `ua`
-and the rules for bots; with neither it is a person. The other fields say who and from where; their rules are in
-`ingest/attributes/`. `null` in a field that may be left out is the same as leaving it out. Fields with other names are
-ignored.
+and the rules for bots; with neither it is a person. The other fields say who and from where; most of their rules are in
+`ingest/attributes/`, and `ingest/reading/judge.py` judges by all. `null` in a field that may be left out is the same as
+leaving it out. Fields with other names are ignored.
 
 The functions take values as JSON gave them and raise `HitRejected` with field, value and rule. JSON that no field can
 hold (an object, a list, a number without end) may be given as its bytes.
@@ -14,39 +14,29 @@ hold (an object, a list, a number without end) may be given as its bytes.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from hashlib import blake2b
 from operator import attrgetter
 from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta, Struct
 
-from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import HitRejected
-from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
-from clickcurve.hosts import host_in_key
-from clickcurve.keys import GROUP_BYTES, KEY_BYTES, group_key, is_key, require_key
+from clickcurve.buckets.ladder import HOUR_S, MINUTE_S
+from clickcurve.keys import GROUP_BYTES, KEY_BYTES, is_key, require_key
 from clickcurve.times import YEAR_RULE, YEARS, iso_seconds, year_hint
-from ingest.attributes.bot_rules import NO_RULE
-from ingest.attributes.profile import NO_DIMENSIONS, AttributeFields, Profile, ProfileReader, pairs_of
-from ingest.attributes.visitor import (
-    GROUP_PATTERN,
-    GROUPS,
-    VISITOR_PATTERN,
-    are_groups,
-    is_visitor,
-    require_groups,
-    require_visitor,
-    visitor_hash,
-    who_of,
-)
+from ingest.attributes.profile import Profile
+from ingest.attributes.text import text_of
 
 COUNT_MAX = 1_000_000_000
 ID_CHARACTERS = 128
 FUTURE_S = 300
-HOSTS_KEPT = 1_024  # whose groups are remembered
+GROUPS = 4  # that one hit names
+VISITOR_PATTERN = r"^[!-~]{1,128}\Z"
+# Names that certainly are good; others may be, and are looked at one by one.
+GROUP_PATTERN = r"^([ -~]{1,64}|[^\x00-\x1f\x7f-\x9f]{1,16})\Z"
+_VISITOR = re.compile(VISITOR_PATTERN)
 
 TS_RULE = "epoch seconds as a number, or ISO 8601 as a string"
 TS_FLOOR_RULE = "not before 1970-01-01T00:00:00Z"
@@ -56,6 +46,8 @@ COUNT_RULE = f"an integer from 1 to {COUNT_MAX:,}"
 ID_RULE = f"1 to {ID_CHARACTERS} visible ASCII characters"
 UA_RULE = "a string"
 BOT_RULE = "true or false"
+VISITOR_RULE = "1 to 128 visible ASCII characters"
+GROUPS_RULE = f"a list of at most {GROUPS} names of 1 to {GROUP_BYTES} bytes"
 FUTURE = "future"  # what breaks FUTURE_RULE is told apart from other times: a wrong clock
 HIT_RULE = "a JSON object with a key"
 
@@ -160,7 +152,7 @@ class Moment:
 
 
 class Hit(Struct, frozen=True, gc=False):
-    """One visit, or `count` visits, to a link. Valid by construction through `hit_of`; `minute` is a minute's start."""
+    """One visit, or `count` visits, to a link, as `HitJudge` makes it; `minute` is a minute's start."""
 
     key: str
     minute: int
@@ -168,7 +160,7 @@ class Hit(Struct, frozen=True, gc=False):
     id: str | None
     bot: bool
     profile: Profile | None = None  # its value in each dimension
-    visitors: tuple[tuple[str, int], ...] = ()  # its visitor's hash for the link, and for each group by its stored key
+    visitors: tuple[int, ...] = ()  # its visitor's hash for the link, and for each of the groups; none if unknown
     groups: tuple[str, ...] = ()  # the stored keys of the groups that it counts in
 
     @property
@@ -177,122 +169,9 @@ class Hit(Struct, frozen=True, gc=False):
         return "" if self.id is None else sent_id(self.id)
 
 
-def hit_of(
-    raw: JsonHit, moment: Moment, is_bot: Judge, reader: ProfileReader = NO_DIMENSIONS, allowed: Access = ALL_ACCESS
-) -> Hit:
-    """Returns the hit that was meant; raises HitRejected for the first rule that is broken.
-
-    allowed: the keys that its token may touch; under a prefix it counts in the group of the prefix too.
-    """
-    broken = _first_broken(raw, moment)
-    if broken is not None:
-        broken.refuse(getattr(raw, broken.field), moment)
-    outside = outside_prefix(raw, allowed)
-    if outside is not None:
-        raise outside
-    second = moment.now if raw.ts is None else second_of(raw.ts)
-    assert second is not None
-    return hit_at(raw, second, is_bot, reader, allowed)
-
-
-def hit_at(
-    raw: JsonHit, second: int, is_bot: Judge, reader: ProfileReader = NO_DIMENSIONS, allowed: Access = ALL_ACCESS
-) -> Hit:
-    """Returns a hit of this second whose fields keep to RULES; raises HitRejected for a bad attribute."""
-    ua, bot, rule = raw.ua, raw.bot, NO_RULE
-    if bot is None:
-        bot = ua is not None and is_bot(ua)
-    minute, groups = minute_start(second), groups_of(raw.key, raw.groups or (), allowed, reader)
-    profile = profile_of(raw, reader)
-    id_ = id_within(raw.id, allowed)
-    if raw.bot is None and not bot and reader.bot_rules.fields:
-        rule = reader.bot_rules.rule(raw.ip, raw.ref, ua)  # of attributes that have been checked
-    if bot or rule:
-        return Hit(raw.key, minute, raw.count or 1, id_, True, reader.bot(ua, rule), (), groups)
-    visitors = hashes_of_visitor(raw, minute, groups, reader)
-    if visitors:
-        profile = reader.with_known_visitor(profile)
-    return Hit(raw.key, minute, raw.count or 1, id_, False, profile, visitors, groups)
-
-
-def outside_prefix(raw: JsonHit, allowed: Access) -> HitRejected | None:
-    """Returns why a token with a prefix may not write this hit, whose fields are good; None: it may."""
-    if not allowed.prefix:
-        return None
-    if not allowed.covers(raw.key):
-        detail = "key is outside the token's prefix"
-        return HitRejected(detail, field="key", value=raw.key, rule=allowed.key_rule)
-    for name in raw.groups or ():
-        if name in allowed.others:
-            detail = "the group is that of another prefix"
-            return HitRejected(detail, field="groups", value=name, rule="no group of another prefix")
-    return None
-
-
-def id_within(id_: str | None, allowed: Access) -> str | None:
-    """Returns the id that a hit counts under: those of a prefix are apart, so that none is met by a stranger's."""
-    if id_ is None or not allowed.prefix:
-        return id_
-    digest = blake2b(allowed.prefix.encode(), digest_size=8).hexdigest()
-    return EventId.of(f"{digest} {id_}", sent_id(id_))
-
-
 def sent_id(id_: str) -> str:
     """Returns an id as the client sent it."""
     return id_.sent if isinstance(id_, EventId) else id_
-
-
-def groups_of(
-    key: str, named: Sequence[str], allowed: Access = ALL_ACCESS, reader: ProfileReader = NO_DIMENSIONS
-) -> tuple[str, ...]:
-    """Returns the stored keys of the groups that a hit counts in, each once.
-
-    They are those it names, its token's, and its host's where the settings say so and a group can have this name.
-    """
-    if not (named or allowed.prefix or reader.group_by_host):
-        return ()
-    groups = list(map(group_key, named))
-    if allowed.prefix:
-        groups.append(allowed.group_row)
-    if reader.group_by_host and (of_host := group_of_host(key)):
-        groups.append(of_host)
-    return tuple(dict.fromkeys(groups))
-
-
-def group_of_host(key: str) -> str:
-    """Returns the stored key of the group of a key's host; "" if a group cannot have its name."""
-    return _group_of_host(host_in_key(key))
-
-
-@lru_cache(HOSTS_KEPT)
-def _group_of_host(host: str) -> str:
-    return group_key(host) if host.isprintable() and 0 < len(host.encode()) <= GROUP_BYTES else ""
-
-
-def is_grouped(allowed: Access, reader: ProfileReader) -> bool:
-    """Returns whether hits that name no groups count in some all the same."""
-    return bool(allowed.prefix) or reader.group_by_host
-
-
-def hashes_of_visitor(
-    raw: JsonHit, minute: int, groups: Sequence[str], reader: ProfileReader
-) -> tuple[tuple[str, int], ...]:
-    """Returns the hashes of a hit's visitor, by link and groups; () if it says too little, or none count."""
-    salt = None if reader.salts is None else reader.salts.get(minute - minute % DAY_S)
-    who = None if salt is None else who_of(raw.visitor, raw.ip, raw.ua)
-    if salt is None or not who:
-        return ()
-    return tuple([(each, visitor_hash(salt, each, who)) for each in (raw.key, *groups)])
-
-
-def profile_of(raw: JsonHit, reader: ProfileReader) -> Profile | None:
-    """Returns the profile of a person's hit; raises HitRejected for the first attribute that breaks a rule."""
-    fields = _attributes(raw)
-    if fields == _NO_ATTRIBUTES:
-        return None
-    if raw.utm is not None or raw.tags is not None:
-        fields = (*fields[:-2], pairs_of(raw.utm), pairs_of(raw.tags))
-    return reader.profile(fields)
 
 
 def minute_start(ts: int) -> int:
@@ -320,30 +199,24 @@ class Rule(NamedTuple):
     refuse: Callable[[object, Moment], object]
 
 
-def broken_rule(
-    raw: JsonHit, moment: Moment, reader: ProfileReader = NO_DIMENSIONS, allowed: Access = ALL_ACCESS
-) -> str | None:
-    """Returns the field for which `hit_of` would refuse a hit, FUTURE for its time; None for a good one."""
-    broken = _first_broken(raw, moment)
-    if broken is not None:
-        return FUTURE if broken.field == "ts" and _is_future(raw.ts, moment) else broken.field
-    outside = outside_prefix(raw, allowed)
-    if outside is not None:
-        return outside.field
-    try:
-        profile_of(raw, reader)
-    except HitRejected as error:
-        return error.field
-    return None
+def second_by_rules(raw: JsonHit, moment: Moment, explains: bool = True) -> int:
+    """Returns the second of a hit whose fields keep to RULES; raises HitRejected for the first that does not.
 
-
-def _first_broken(raw: JsonHit, moment: Moment) -> Rule | None:
-    if raw.key is None:
-        return RULES[0]
+    explains: False for an error that says no more than the field, and FUTURE_RULE if that is what is broken.
+    """
+    broken = RULES[0] if raw.key is None else None
     for value, rule in zip(_ruled(raw), RULES, strict=True):
         if value is not None and not rule[1](value, moment):
-            return rule
-    return None
+            broken = broken or rule
+            break
+    if broken is not None:
+        if explains:
+            broken.refuse(getattr(raw, broken.field), moment)
+        is_ahead = broken.field == "ts" and _is_future(raw.ts, moment)
+        raise HitRejected("", field=broken.field, rule=FUTURE_RULE if is_ahead else None)
+    second = moment.now if raw.ts is None else second_of(raw.ts)
+    assert second is not None
+    return second
 
 
 def second_of(value: object) -> int | None:
@@ -450,6 +323,36 @@ def _refuse_bot(value: object, _: Moment) -> None:
     raise HitRejected("bot must be true or false", field="bot", value=value, rule=BOT_RULE)
 
 
+def is_visitor(value: object, _: Moment | None = None) -> bool:
+    """Tells whether a value can be the field `visitor` of a hit."""
+    return isinstance(value, str) and _VISITOR.search(value) is not None
+
+
+def _refuse_visitor(value: object, _: Moment) -> None:
+    raise HitRejected("visitor is not a valid text", field="visitor", value=None, rule=VISITOR_RULE)
+
+
+def _require_groups(value: object, _: Moment | None = None) -> None:
+    if not isinstance(value, list) or len(value) > GROUPS:
+        raise HitRejected("groups is not a valid list", field="groups", value=value, rule=GROUPS_RULE)
+    for name in value:
+        require_group(name, "groups", GROUPS_RULE)
+
+
+def _are_groups(value: object, _: Moment) -> bool:
+    try:
+        _require_groups(value)
+    except HitRejected:
+        return False
+    return True
+
+
+def require_group(name: object, field: str, rule: str) -> None:
+    """Raises HitRejected unless a value of this field is a name of a group."""
+    if not text_of(name, field, rule, GROUP_BYTES):
+        raise HitRejected("a group's name is empty", field=field, value="", rule=rule)
+
+
 # In the order in which they are tested. The attributes that are not here are checked by the reader of profiles, next.
 RULES: Final = (
     Rule("key", lambda value, _: is_key(value), lambda value, _: require_key(value, HitRejected)),
@@ -458,10 +361,8 @@ RULES: Final = (
     Rule("id", is_id, refuse_id),
     Rule("ua", lambda value, _: isinstance(value, str), _refuse_ua),
     Rule("bot", lambda value, _: isinstance(value, bool), _refuse_bot),
-    Rule("visitor", lambda value, _: is_visitor(value), lambda value, _: require_visitor(value)),
-    Rule("groups", lambda value, _: are_groups(value), lambda value, _: require_groups(value)),
+    Rule("visitor", is_visitor, _refuse_visitor),
+    Rule("groups", _are_groups, _require_groups),
 )
 # Many fields at once, in C.
 _ruled: Callable[[JsonHit], tuple[object, ...]] = attrgetter(*(rule.field for rule in RULES))
-_attributes: Callable[[JsonHit], tuple[object, ...]] = attrgetter(*AttributeFields._fields)
-_NO_ATTRIBUTES = (None,) * len(AttributeFields._fields)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, compress, repeat
-from operator import and_, or_
-from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.times import YEARS
-from ingest.attributes.dimensions import BOT
-from ingest.attributes.numbered_profiles import NumberedProfiles, ProfileRow
-from ingest.attributes.profile import HitColumns, JudgedAgent, Profile, ProfileReader
-from ingest.attributes.visitor import visitor_hash, who_of
+from ingest.attributes.profile import NumberedProfiles, Profile
 from ingest.batch import (
     AttributeCounts,
     Batch,
@@ -29,32 +23,29 @@ from ingest.batch import (
     encode_batch,
     encode_singles,
 )
-from ingest.hit import NO_TIME, Hit, Judge, Moment, PlainHit, hour_start, minute_start
+from ingest.hit import NO_TIME, Hit, Moment, PlainHit, hour_start, minute_start
 from ingest.journal.group_commit import Group
+from ingest.reading.judge import GoodHits
 
 _AFTER_YEARS = YEARS.stop + MINUTE_S  # the minute before holds seconds that may be years
 COUNTED_BY_C = 24  # hits of one minute from which on a Counter is faster: the dictionary that C adds to
 # Dimension, start of an hour, value, count: what is known of a past.
 PastValues = Iterable[tuple[str, int, str, int]]
 
-_NO_ATTRIBUTES = frozenset(("key", "ts", "count", "id", "groups"))
-
 _no_visitors: Callable[[], defaultdict[str, list[int]]] = partial(defaultdict, list)
 
 
-def count_hits(
-    by_minute: Counts, keys: Sequence[str], times: Sequence[int], counts: Iterable[int] | None = None
-) -> None:
-    """Adds hits by the minute of their times; counts: None where each is 1."""
+def count_hits(by_minute: Counts, keys: Sequence[str], times: Sequence[int], counts: Collection[int] = ()) -> None:
+    """Adds hits by the minute of their times; counts: none where each is 1."""
     start = end = 0
     cell: dict[str, int] = {}
-    if counts is None and len(times) >= COUNTED_BY_C:
+    if not counts and len(times) >= COUNTED_BY_C:
         start = minute_start(times[0])
         if start <= times[-1] < start + MINUTE_S and start <= min(times) and max(times) < start + MINUTE_S:
             _counter_of(by_minute, start).update(keys)
             return
         start = 0
-    for key, t, count in zip(keys, times, repeat(1) if counts is None else counts, strict=False):
+    for key, t, count in zip(keys, times, counts or repeat(1), strict=False):
         if not start <= t < end:
             start = t - t % MINUTE_S
             end = start + MINUTE_S
@@ -87,13 +78,13 @@ class KeyedSums:
     def __bool__(self) -> bool:
         return bool(self.people or self.bots or self.hours)
 
-    def add(self, key: str, hit: Hit, visitors: Sequence[tuple[str, int]]) -> None:
-        """Adds a hit to this key; visitors: of the hit's those of this key, one or none."""
+    def add(self, key: str, hit: Hit, visitors: Sequence[int] = ()) -> None:
+        """Adds a hit to this key; visitors: the hash of the hit's visitor for it, one or none."""
         cell = (self.bots if hit.bot else self.people)[hit.minute]
         cell[key] = cell.get(key, 0) + hit.count
         if hit.profile is not None:
             self.add_profile(hour_start(hit.minute), key, hit.profile, hit.count)
-            for _, visitor in visitors:
+            for visitor in visitors:
                 self.visitors[hit.minute - hit.minute % DAY_S][key].append(visitor)
 
     def add_profile(self, hour: int, key: str, profile: Profile, count: int) -> None:
@@ -105,11 +96,25 @@ class KeyedSums:
         else:
             of_hour.extend([key], [number], [count])
 
-    def add_rows(
-        self, keys: Sequence[str], times: Sequence[int], rows: Iterable[ProfileRow], counts: Sequence[int]
-    ) -> None:
-        """Adds the attributes of hits, as rows of profiles; counts: none where each is 1."""
-        numbers = list(map(self.profiles.numbers.__getitem__, rows))
+    def add_columns(self, hits: GoodHits) -> None:
+        """Adds many hits."""
+        keys, times, counts = hits.keys, hits.times, hits.counts
+        if not hits.are_bots:
+            count_hits(self.people, keys, times, counts)
+        else:
+            are_people = [not bot for bot in hits.are_bots]
+            for chosen, by_minute in ((are_people, self.people), (hits.are_bots, self.bots)):
+                count_hits(by_minute, *_chosen(chosen, keys, times, counts))
+        for key, t, visitor in zip(keys, times, hits.visitors, strict=False):
+            if visitor is not None:
+                self.visitors[t - t % DAY_S][key].append(visitor)
+        if not hits.kinds:
+            return
+        rows = hits.rows
+        if hits.has_profile:
+            keys, times, counts = _chosen(hits.has_profile, keys, times, counts)
+            rows = list(compress(rows, hits.has_profile))
+        numbers = self.profiles.numbers_of(hits.kinds, rows)
         hours = {min(times) // HOUR_S, max(times) // HOUR_S} if times else ()
         if len(hours) == 1:
             self.hours[hours.pop() * HOUR_S].extend(keys, numbers, counts)
@@ -120,64 +125,6 @@ class KeyedSums:
         for hour, places in of_hour.items():
             some_keys, some_numbers = [keys[place] for place in places], [numbers[place] for place in places]
             self.hours[hour].extend(some_keys, some_numbers, [counts[place] for place in places] if counts else ())
-
-    def add_columns(self, hits: HitColumns, times: Sequence[int], reader: ProfileReader, is_bot: Judge) -> None:
-        """Adds hits of these times without ids and groups; raises HitRejected, and adds none, if one breaks a rule."""
-        # Of a thousand hits from an access log most combinations of attributes are new to their batch, half are new to
-        # the server. So nothing is kept by combination: each field is looked up by itself, and a row of what was found
-        # gets its number in C. With an object for each combination a hit took three times as long.
-        keys, counts = hits["key"], [count or 1 for count in hits.get("count", ())]
-        if hits.keys() <= _NO_ATTRIBUTES:
-            count_hits(self.people, keys, times, counts or None)
-            return
-        agents = reader.judged(column_of(hits, "ua"), is_bot)
-        columns, has_profile = reader.value_columns(hits, agents)
-        are_bots, names = _judged(hits, agents, reader)
-        if True not in are_bots:
-            count_hits(self.people, keys, times, counts or None)
-        else:
-            are_people = [not bot for bot in are_bots]
-            for chosen, by_minute in ((are_people, self.people), (are_bots, self.bots)):
-                some_keys, some_times, some_counts = _chosen(chosen, keys, times, counts)
-                count_hits(by_minute, some_keys, some_times, some_counts or None)
-        if not (reader.dimensions or reader.wants_bots):
-            return
-        profiles = self.profiles
-        kinds = [profiles.kind(reader.dimensions, False)] * len(times)
-        # A day without a salt counts no visitors: of an old log no hit is looked at.
-        if any(min(times) < day + DAY_S and day <= max(times) for day in reader.salts or ()):
-            assert reader.salts is not None
-            visitor_known = self._add_visitors(reader.salts, hits, times, are_bots)
-            both = profiles.kind(reader.dimensions, False), profiles.kind(reader.dimensions, True)
-            kinds = [both[one] for one in visitor_known]
-            has_profile = None if has_profile is None else list(map(or_, has_profile, visitor_known))
-        rows: Sequence[ProfileRow] = list(zip(kinds, *columns, strict=True))
-        if True in are_bots and reader.wants_bots:
-            kind = profiles.kind((BOT,), False)
-            of_bots = [(kind, name) for name in names]
-            rows = [of if bot else row for row, of, bot in zip(rows, of_bots, are_bots, strict=True)]
-            has_profile = None if has_profile is None else list(map(or_, has_profile, are_bots))
-        elif True in are_bots:
-            has_profile = are_people if has_profile is None else list(map(and_, has_profile, are_people))
-        if has_profile is None:
-            self.add_rows(keys, times, rows, counts)
-        else:
-            keys, times, counts = _chosen(has_profile, keys, times, counts)
-            self.add_rows(keys, times, compress(rows, has_profile), counts)
-
-    def _add_visitors(
-        self, salts: Mapping[int, bytes], hits: HitColumns, times: Sequence[int], are_bots: Sequence[bool]
-    ) -> list[bool]:
-        """Adds the visitors of people's hits; returns whose are known."""
-        visitor_known = []
-        fields_of_hits = zip(*(column_of(hits, name) for name in ("visitor", "ip", "ua")), strict=True)
-        for key, t, bot, fields in zip(hits["key"], times, are_bots, fields_of_hits, strict=True):
-            day = t - t % DAY_S
-            salt, who = salts.get(day), None if bot else who_of(*fields)
-            visitor_known.append(bool(salt and who))
-            if salt and who:
-                self.visitors[day][key].append(visitor_hash(salt, key, who))
-        return visitor_known
 
     def add_past(self, key: str, people: Mapping[int, int], bots: Mapping[int, int], values: PastValues) -> None:
         """Adds a link's history: minute start -> count, and the values of its breakdown."""
@@ -207,38 +154,6 @@ class KeyedSums:
     def group_counts(self) -> GroupCounts:
         """Returns all of it, where the keys are those of groups."""
         return GroupCounts(self.people, self.bots, self.attributes())
-
-
-def columns_of(hits: Sequence[Struct]) -> HitColumns:
-    """Returns the columns of some hits of one shape, one at least."""
-    nothing = (None,) * len(hits)
-    columns = zip(hits[0].__struct_fields__, zip(*map(astuple, hits), strict=True), strict=True)
-    return {name: column for name, column in columns if column != nothing}
-
-
-def column_of(hits: HitColumns, name: str) -> Sequence[Any]:
-    """Returns a field of all hits, None for each that lacks it."""
-    return hits[name] if name in hits else (None,) * len(hits["key"])
-
-
-def where(hits: HitColumns, chosen: Sequence[bool]) -> HitColumns:
-    """Returns the columns of the chosen hits alone."""
-    return {name: tuple(compress(column, chosen)) for name, column in hits.items()}
-
-
-def _judged(hits: HitColumns, agents: Sequence[JudgedAgent], reader: ProfileReader) -> tuple[list[bool], list[str]]:
-    """Returns which hits are bots', and the names of those bots."""
-    are_bots, names = [agent.is_bot for agent in agents], [agent.name for agent in agents]
-    if not reader.bot_rules.fields.isdisjoint(hits):
-        # A rule names what it takes; the bots that agents tell keep the names that they have.
-        rules = reader.bot_rules.rules_of(*(column_of(hits, name) for name in ("ip", "ref", "ua")))
-        names = [name if bot else rule or name for name, bot, rule in zip(names, are_bots, rules, strict=True)]
-        are_bots = [bot or bool(rule) for bot, rule in zip(are_bots, rules, strict=True)]
-    if "bot" in hits:
-        said = hits["bot"]
-        names = [name if sent is None else agent.name for name, sent, agent in zip(names, said, agents, strict=True)]
-        are_bots = [judged if sent is None else sent for judged, sent in zip(are_bots, said, strict=True)]
-    return are_bots, names
 
 
 def _chosen(
@@ -277,7 +192,7 @@ class HitSums:
         """Adds hits of people; returns those whose time no hit may have, which are left out."""
         # Short, for most hits pass here: the decoder has checked them, but for the time, which is looked at with a new
         # minute. The minute that the last tolerated second lies in ends there: later hits of it are judged again.
-        limit, refused = moment.latest + 1, list[PlainHit]()
+        limit, refused, has_count = moment.latest + 1, list[PlainHit](), "count" in hits[0].__struct_fields__
         minute = start = end = 0
         keys, people = self.keys, self.links.people
         append = list[str]().append
@@ -299,12 +214,12 @@ class HitSums:
                     else:
                         end = limit
                 append, cell = keys[minute].append, None
-            if not hit.count:  # NO_COUNT
+            if has_count and hit.count:
+                if cell is None:
+                    cell = people[minute]
+                cell[hit.key] = cell.get(hit.key, 0) + hit.count
+            else:
                 append(hit.key)
-                continue
-            if cell is None:
-                cell = people[minute]
-            cell[hit.key] = cell.get(hit.key, 0) + hit.count
         return refused
 
     def sum_keys(self) -> None:

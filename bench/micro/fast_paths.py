@@ -124,9 +124,9 @@ def _of_hits(options: Options) -> Iterator[Measure]:
     plain, said = plain_bodies(hits, 20), Visitors().bodies(20, hits, ATTRIBUTES, NOW)
     of_all = partial(reader_of, *DIMENSIONS)
     ways: Sequence[tuple[str, Any, list[bytes], str, Any]] = (
-        ("columns of hits", of_all, said, "reading.request_sums.IN_COLUMNS", 10**9),
+        ("columns of hits", of_all, said, "reading.judge.IN_COLUMNS", 10**9),
         ("memos of texts", of_all, said, "attributes.memo.Memo.__missing__", lambda memo, key: memo._of(key)),
-        ("plain hits", reader_of, plain, "reading.body.WAYS", WAYS[2:]),
+        ("plain hits", reader_of, plain, "reading.body.WAYS", WAYS[-1:]),
     )
     for what, make_reader, bodies, stands, way in ways:
         read_all, slow = partial(_read_all, bodies), (f"ingest.{stands}", way)

@@ -3,12 +3,15 @@
 Hits of one link and hour with one profile are one number in the buffer and in the journal, however many dimensions
 there are: counted dimension by dimension, a batch would cost twice as much. What a profile is made of (addresses,
 agents, whole referrers) is forgotten as soon as it is made; the caches hold it in memory, bounded, and never on a disk.
+A batch and a buffer number their profiles, in the order in which they came: one integer for all attributes of a hit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain, count, islice
 from operator import attrgetter
 from sys import intern
 from threading import Lock
@@ -53,6 +56,57 @@ class Profile(NamedTuple):
     dimensions: tuple[str, ...]
     values: tuple[str, ...]
     known: bool = False
+
+
+ProfileKind: TypeAlias = tuple[tuple[str, ...], bool]  # the dimensions of a profile, and whether its visitor is known
+# The place of its kind among those of its batch or buffer, and its values.
+ProfileRow: TypeAlias = tuple[int, *tuple[str, ...]]
+
+
+class NumberedProfiles:
+    """The profiles that were met, each with its number.
+
+    `numbers` gives a row its number in C, a new one too: `map(numbers.__getitem__, zip(repeat(kind), *columns))`.
+    """
+
+    __slots__ = ("kinds", "numbers")
+
+    def __init__(self) -> None:
+        self.kinds: dict[ProfileKind, int] = {}
+        self.numbers: defaultdict[ProfileRow, int] = defaultdict(count().__next__)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def kind(self, dimensions: tuple[str, ...], visitor_known: bool) -> int:
+        """Returns the place of a kind; adds a new one."""
+        return self.kinds.setdefault((dimensions, visitor_known), len(self.kinds))
+
+    def number(self, profile: Profile) -> int:
+        """Returns the number of a profile; adds a new one."""
+        return self.numbers[self.kind(profile.dimensions, profile.known), *profile.values]
+
+    def numbers_of(self, kinds: Sequence[ProfileKind], rows: Sequence[ProfileRow]) -> list[int]:
+        """Returns the numbers here of rows whose kinds have other places; adds new ones."""
+        places = [self.kind(*kind) for kind in kinds]
+        if places != list(range(len(places))):
+            rows = [(places[place], *values) for place, *values in rows]
+        return list(map(self.numbers.__getitem__, rows))
+
+    def newest(self, many: int) -> list[ProfileRow]:
+        """Returns the rows that got the last of the numbers, in their order."""
+        return list(islice(reversed(self.numbers), many))[::-1]
+
+
+def texts_of(rows: Iterable[ProfileRow]) -> Iterable[int | str]:
+    """Returns all that rows hold, one after the other."""
+    return chain.from_iterable(rows)
+
+
+def profile_of_row(row: ProfileRow, kinds: Sequence[ProfileKind]) -> Profile:
+    place, *values = row
+    dimensions, visitor_known = kinds[place]
+    return Profile(dimensions, tuple(values), visitor_known)
 
 
 class AttributeFields(NamedTuple):
@@ -215,7 +269,7 @@ class ProfileReader:
         except TypeError:  # an object or a list where a text should be
             return self._made((self._country_of_address(ip), self._site_of(ref), self._agent_of(ua), *others))
 
-    def judged(self, agents: Sequence[str | None], is_bot: Callable[[str], bool]) -> list[JudgedAgent]:
+    def judged_agents(self, agents: Sequence[str | None], is_bot: Callable[[str], bool]) -> list[JudgedAgent]:
         """Returns what agents say, all looked up by C: few of them are different."""
         self._judge_by(is_bot)
         return list(map(self._judged.__getitem__, agents))

@@ -24,7 +24,7 @@ from clickcurve.keys import group_key, is_key
 from ingest.batch import SourceStep
 from ingest.hit import COUNT_MAX, HIT_RULE, JsonHit, NoHit, RawHits
 from ingest.imports.history_line import Wide, history_steps
-from ingest.reading.json_array import (
+from ingest.reading.body import (
     PIECE_BYTES,
     SLOW_VALUES,
     WINDOW_PIECES,

@@ -38,8 +38,7 @@ from clickcurve.keys import GROUP_RULE, require_key
 from clickcurve.times import iso_seconds
 from ingest.attributes.dimensions import BOT, DIMENSION_RULE, dimensions_of
 from ingest.attributes.text import VALUE_BYTES, cut, text_of
-from ingest.attributes.visitor import require_group
-from ingest.hit import Moment, minute_start, ts_of
+from ingest.hit import Moment, minute_start, require_group, ts_of
 
 MAX_COUNT = 10**15  # of one number in a line
 _STEP_BUCKETS = 512

@@ -26,9 +26,8 @@ from ingest.hit import Moment
 from ingest.imports.chunk import ChunkReader
 from ingest.imports.history_line import Wide
 from ingest.reading.body import Media, media_of
-from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody, Step
-from ingest.reading.content_encoding import coding_of
-from ingest.reading.counters import IngestCounters
+from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody, Step, coding_of
+from ingest.reading.receipt import IngestCounters
 from ingest.reading.request_sums import RequestSums
 from storage.contract import Source
 

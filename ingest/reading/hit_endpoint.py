@@ -5,7 +5,7 @@ every path that `serves` says yes to; all methods of those paths are answered he
 object with nothing but a key, goes to the owner without a batch and is answered with constant bytes. Most of those do
 not even come here: connections answer them without ASGI, by `single` and `COUNTED` alone (`server/http/fast_path.py`).
 
-All others take one way: the bytes of a body become hits as read (`body.py`), these are judged (`ingest/hit.py`) and
+All others take one way: the bytes of a body become hits as read (`body.py`), these are judged (`judge.py`) and
 summed (`request_sums.py`), the sums become a batch for the owner, and its answer makes the receipt (`receipt.py`).
 """
 
@@ -17,7 +17,7 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Protocol
 
-from clickcurve.access import ALL_ACCESS, Access, access
+from clickcurve.access import access
 from clickcurve.asgi import FIELDS, Answer, Message, Receive, Scope, Send, answer, close_unanswered
 from clickcurve.buckets.errors import (
     BodyUnreadable,
@@ -31,26 +31,13 @@ from clickcurve.problem import problem, problem_answer
 from clickcurve.waiting import in_thread
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
-from ingest.hit import (
-    ID_RULE,
-    NO_TIME,
-    Hit,
-    JsonHit,
-    Judge,
-    Moment,
-    PlainHit,
-    groups_of,
-    hit_of,
-    is_id,
-    minute_start,
-)
+from ingest.hit import ID_RULE, NO_TIME, Hit, JsonHit, Judge, Moment, PlainHit, is_id, minute_start
 from ingest.hit_sums import batch_of_hits
 from ingest.reading.body import Media, media_of, read_hits, read_one
-from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody, Step
-from ingest.reading.content_encoding import coding_of, too_large
-from ingest.reading.counters import IngestCounters
-from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, Item, Receipt
-from ingest.reading.request_sums import RequestSums, count_ignored
+from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody, Step, coding_of, too_large
+from ingest.reading.judge import HitJudge
+from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, IngestCounters, Item, Receipt
+from ingest.reading.request_sums import RequestSums
 
 HITS = b"/v1/hits"
 HIT = b"/v1/hits/"
@@ -126,7 +113,7 @@ class HitRoutes:
         self._reader = reader
         self._room = room if room is not None else BodyBudget(clock)
         self._receipt_items = receipt_items
-        self._now = Moment.at(clock(), minutes_since)
+        self._now = HitJudge(Moment.at(clock(), minutes_since), reader)
 
     @staticmethod
     def serves(raw_path: bytes) -> bool:
@@ -172,10 +159,11 @@ class HitRoutes:
             return self.intake.accept(batch_of_hits([hit]))
         return self.intake.accept_one(hit)
 
-    def now(self, key: str, allowed: Access = ALL_ACCESS) -> str | Hit:
-        """Returns one hit of a link now: its key, or a hit if it counts in groups."""
-        groups = groups_of(key, (), allowed, self._reader)
-        return Hit(key, minute_start(self._moment().now), 1, None, False, groups=groups) if groups else key
+    def now(self, key: str, judge: HitJudge | None = None) -> str | Hit:
+        """Returns one hit of a link now: its key, or a hit if it counts in groups; judge: None for one of any token."""
+        judge = judge or self._judge()
+        groups = judge.groups_of(key)
+        return Hit(key, minute_start(judge.moment.now), 1, None, False, groups=groups) if groups else key
 
     def single(self, body: bytes, with_id: bool = False) -> str | Hit | None:
         """Reads a body that is one hit which counts once: its key if that is all, else a hit; None for any other."""
@@ -188,23 +176,22 @@ class HitRoutes:
             return None
         if hit.ts == NO_TIME:
             return self.now(hit.key)
-        moment = self._moment()
-        if not moment.late_before <= hit.ts <= moment.latest:
+        judge = self._judge()
+        if not judge.moment.late_before <= hit.ts <= judge.moment.latest:
             return None
-        groups = groups_of(hit.key, (), reader=self._reader)
-        return Hit(hit.key, minute_start(hit.ts), 1, None, False, groups=groups)
+        return Hit(hit.key, minute_start(hit.ts), 1, None, False, groups=judge.groups_of(hit.key))
 
     def _valid(self, raw: JsonHit) -> Hit | None:
         if raw.ua is not None and self._reader.lacks_agents:
             return None  # the other way waits for them
-        moment = self._moment()
+        judge = self._judge()
         try:
-            hit = hit_of(raw, moment, self._is_bot, self._reader)
+            hit = judge.hit_of(raw, self._is_bot)
         except HitRejected:
             return None
-        if hit.count != 1 or hit.minute < moment.late_before:
+        if hit.count != 1 or hit.minute < judge.moment.late_before:
             return None
-        count_ignored(raw, self._reader, self.counters.ignored)
+        judge.note_ignored(raw, self.counters.ignored)
         return hit
 
     def _duplicate(self, ids: frozenset[str]) -> Answer:
@@ -214,10 +201,11 @@ class HitRoutes:
         self.counters.duplicate += 1
         return answer(200, Receipt(0, 1, 0, 0, (Item.duplicate(0, "id", id_),)).encode())
 
-    def _moment(self) -> Moment:
+    def _judge(self) -> HitJudge:
+        """Returns what judges hits of this second that are counted one by one, of tokens without a prefix."""
         now = self._clock()
-        if not self._now.now <= now < self._now.now + 1:
-            self._now = Moment.at(now, self._minutes_since)
+        if not self._now.moment.now <= now < self._now.moment.now + 1:
+            self._now = HitJudge(Moment.at(now, self._minutes_since), self._reader)
         return self._now
 
     # --- one request --------------------------------------------------------------------------------------------
@@ -276,7 +264,7 @@ class HitRoutes:
         except HitRejected as error:
             sums.refuse(error)
         else:
-            hit = self.now(allowed.own_key(key), allowed)
+            hit = self.now(allowed.own_key(key), sums.judge)
             if request.name is not None:
                 sums.add_hit(Hit(hit, minute_start(sums.moment.now), 1, None, False) if isinstance(hit, str) else hit)
             else:
@@ -314,7 +302,7 @@ class HitRoutes:
 
     def _sums(self, name: str | None) -> RequestSums:
         return RequestSums(
-            self._moment(), name, receipt_items=self._receipt_items, reader=self._reader, allowed=access()
+            self._judge().moment, name, receipt_items=self._receipt_items, reader=self._reader, allowed=access()
         )
 
     async def _settle(self, sums: RequestSums) -> Answer:

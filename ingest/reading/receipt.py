@@ -1,4 +1,4 @@
-"""The answer to a batch: what was counted, and item by item what was not.
+"""The answer to a batch: what was counted, and item by item what was not; and the same as numbers of the server.
 
     {"counted", "duplicate", "late", "refused", "items": [{"index", "status", "field", "value", "reason"}]}
 
@@ -9,15 +9,18 @@ order of the body, at most 1,000, then `items_omitted` says how many more there 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from clickcurve.buckets.errors import HitRejected, shown
-from ingest.reading.counters import refusal_class
+from ingest.hit import ATTRIBUTE_FIELDS, FUTURE, FUTURE_RULE
 
 RECEIPT_ITEMS = 1000
+# Why a hit is refused: the field to blame. A time that is only too far ahead (a wrong clock) has a class of its own.
+REFUSAL_CLASSES = ("key", "ts", "future", "count", "id", "ua", "bot", "hit", "event", *ATTRIBUTE_FIELDS)
 
 Shown = str | int | float | bool | None
 
@@ -66,6 +69,12 @@ class Receipt(msgspec.Struct, frozen=True):
 ONE_COUNTED = Receipt(counted=1, duplicate=0, late=0, refused=0, items=()).encode()
 
 
+def refusal_class(error: HitRejected) -> str:
+    """Returns the class that a refused hit counts in: its field, of a part of an object that of the object."""
+    whole = FUTURE if error.rule == FUTURE_RULE else (error.field or "").partition(".")[0]
+    return whole if whole in REFUSAL_CLASSES else "event"
+
+
 class Refusals:
     """The refused hits of a request: the first ones explained, all of them summed by class."""
 
@@ -93,3 +102,20 @@ class Refusals:
         """Counts hits of one class that get no explanation."""
         self.hits += hits
         self.sums[reason] = self.sums.get(reason, 0) + count
+
+
+@dataclass(slots=True)
+class IngestCounters:
+    """Numbers since the process began: sums of counts, as in receipts, unless another meaning is given."""
+
+    singles: int = 0  # requests answered as one counted hit
+    batches: int = 0  # all other requests that got a receipt
+    body_bytes: int = 0  # decoded bytes of those
+    counted: int = 0
+    duplicate: int = 0
+    late: int = 0
+    refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REFUSAL_CLASSES, 0))
+    ignored: dict[str, int] = field(default_factory=dict)  # hits with a field that no dimension uses
+    rejected: dict[int, int] = field(default_factory=dict)  # requests without a receipt, by status
+    unanswered: int = 0  # connections closed because the outcome is unknown
+    disconnected: int = 0  # clients that left in the middle of a body

@@ -1,4 +1,4 @@
-"""The hits of one request: judged and summed while they are read, then a batch for the owner and a receipt.
+"""The hits of one request, summed as they are judged; then a batch for the owner, and a receipt.
 
 Nothing of a request is published before its body has been read to the end, so a body that turns out to be unreadable
 has counted nothing.
@@ -6,43 +6,20 @@ has counted nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import compress, islice
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from operator import itemgetter
-from typing import cast
 
 from msgspec import UNSET
 
 from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
-from clickcurve.times import YEARS, iso_seconds
-from ingest.attributes.profile import NO_DIMENSIONS, HitColumns, ProfileReader
+from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
-from ingest.hit import (
-    NO_COUNT,
-    NO_TIME,
-    Hit,
-    JsonHit,
-    Judge,
-    Moment,
-    NoHit,
-    PlainHit,
-    RawHits,
-    broken_rule,
-    group_of_host,
-    groups_of,
-    hit_at,
-    hit_of,
-    id_within,
-    is_grouped,
-    is_id,
-    refused_count,
-    sent_id,
-    time_of,
-)
-from ingest.hit_sums import HitSums, PastValues, column_of, columns_of, where
-from ingest.reading.counters import IngestCounters, class_of_rule
-from ingest.reading.receipt import RECEIPT_ITEMS, Item, Receipt, Refusals
+from ingest.hit import Hit, Judge, Moment, RawHits, sent_id
+from ingest.hit_sums import HitSums, PastValues
+from ingest.reading.judge import HitJudge, id_within, json_of
+from ingest.reading.receipt import RECEIPT_ITEMS, IngestCounters, Item, Receipt
 
 # Hits with an id of their own in one request. Each costs a hundred times the memory of a hit without.
 IDENTIFIED_HITS = 100_000
@@ -57,11 +34,6 @@ KEPT_HITS = 100_000
 # day. Each takes 0.2 to 4 us on the event loop, in steps, and 100 to 500 bytes until its flush.
 DIFFERENT_COUNTS = 250_000
 _COUNTS_OF_A_HIT = 15  # of a person in four groups
-# New agents that are judged in one step, in characters: 2 us each with all dimensions, and four bodies take turns.
-AGENT_CHARACTERS_STEP = 2_048
-_AGENT_COST = 64  # characters that take as long as what each agent takes, however short
-# Hits from which on columns are faster: they cost 12 us and 0.9 a hit, one by one 1.5 and 2.9.
-IN_COLUMNS = 6
 
 
 class RequestSums:
@@ -81,51 +53,48 @@ class RequestSums:
         reader: ProfileReader = NO_DIMENSIONS,
         allowed: Access = ALL_ACCESS,
     ) -> None:
-        self.moment = moment
-        self._allowed = allowed
         name = id_within(name, allowed)
-        self.refusals = Refusals(receipt_items)
+        self.moment = moment
+        self.judge = HitJudge(moment, reader, allowed, receipt_items)
+        self.refusals = self.judge.refusals
+        self._allowed = allowed
         self._receipt_items = receipt_items
         self._name = name
         self._identified_hits = identified_hits
-        self._reader = reader
         self._sums = HitSums()
-        self._ignored: dict[str, int] = {}
         self._repeated: dict[int, Hit] = {}  # by index: later hits with an id that an earlier one of this request has
         self._ids: dict[str, int] = {} if name is None else {name: -1}  # the index of the first hit that has it
         self._hits = 0  # so far: the index of the next
         self._counted = 0  # hits and minutes of histories so far
         self._repeated_counts = 0  # told by hits that are not summed yet
         self._next_look = DIFFERENT_COUNTS // _COUNTS_OF_A_HIT  # at how many the different counts are looked at
-        self._learned = 0  # characters of new agents in this step
 
     # --- adding -------------------------------------------------------------------------------------------------
     def add_steps(self, raw: RawHits, is_bot: Judge) -> Iterator[None]:
         """Adds hits as `add` does; yields before that while it judges agents that are new, for others to run."""
-        hits = raw.json or [hit for hit in raw.odd if isinstance(hit, JsonHit)]
-        for agent in self._reader.learn_agents({hit.ua for hit in hits}, is_bot):
-            self._learned += len(agent) + _AGENT_COST
-            if self._learned >= AGENT_CHARACTERS_STEP:
-                self._learned = 0
-                yield
+        yield from self.judge.learn(raw, is_bot)
         self.add(raw, is_bot)
 
     def add(self, raw: RawHits, is_bot: Judge) -> None:
         """Adds the hits that are good and notes why the others are not; `is_bot` judges a user agent."""
-        if raw.plain and is_grouped(self._allowed, self._reader):
-            self._add_json(list(map(_json_of, raw.plain)), is_bot)
-        elif raw.plain:
-            self._add_plain(raw.plain, is_bot)
-        elif raw.json:
-            self._add_json(raw.json, is_bot)
-        for value in raw.odd:
-            self._add_one(value, is_bot, self._hits)
-            self._hits += 1
-        if raw.no_objects:
-            self.refusals.count("hit", raw.no_objects, raw.no_objects)
-            self._hits += raw.no_objects
+        first, more = self._hits, len(raw.plain) + len(raw.json) + len(raw.odd)
+        self._hits += more + raw.no_objects
+        if raw.plain and not self.judge.groups_all:
+            refused = self._sums.add_plain(raw.plain, self.moment)
+            places = map(raw.plain.index, refused)  # found by identity, in C
+            self.judge.one_by_one(((first + n, None, json_of(raw.plain[n])) for n in places), is_bot)
+            if self._hits > KEPT_HITS:
+                self._sums.sum_keys()
+        else:
+            judged = self.judge.judged(raw, first, is_bot)
+            if judged.links is not None:
+                self._sums.links.add_columns(judged.links)
+            for hits in judged.groups:
+                self._sums.groups.add_columns(hits)
+            for index, hit in judged.singles:
+                self._take(index, hit)
         self._check_values()
-        self._check_counts(len(raw.plain) + len(raw.json) + len(raw.odd))
+        self._check_counts(more)
 
     def _check_values(self) -> None:
         if self._hits > BODY_VALUES:
@@ -153,99 +122,6 @@ class RequestSums:
             )
             raise BodyTooLarge("too many different counts; send the hits in several requests", rule=rule)
         self._next_look += max((DIFFERENT_COUNTS - most) // _COUNTS_OF_A_HIT, self._counted // 16)
-
-    def _add_plain(self, hits: Sequence[PlainHit], is_bot: Judge) -> None:
-        for hit in self._sums.add_plain(hits, self.moment):
-            raw = JsonHit(hit.key, hit.ts, hit.count or None)
-            self._add_one(raw, is_bot, self._hits + hits.index(hit))  # found by identity, in C
-        self._hits += len(hits)
-        if self._hits > KEPT_HITS:
-            self._sums.sum_keys()
-
-    def _add_json(self, hits: Sequence[JsonHit], is_bot: Judge) -> None:
-        """Adds hits in columns. One by one where they are few, or have ids, groups, odd times or keys of others."""
-        places: Sequence[int] = range(len(hits))
-        seconds: Sequence[int | None] = (None,) * len(hits)
-        if len(hits) >= IN_COLUMNS:
-            columns = columns_of(hits)
-            seconds = self._seconds(column_of(columns, "ts"))
-            places = self._add_columns(columns, seconds, is_bot)
-        for place in places:
-            self._add_one(hits[place], is_bot, self._hits + place, seconds[place])
-        self._hits += len(hits)
-
-    def _add_columns(self, columns: HitColumns, seconds: Sequence[int | None], is_bot: Judge) -> Sequence[int]:
-        """Adds hits in columns; returns the places of those that are to be added one by one."""
-        places = range(len(seconds))
-        fit: Sequence[bool] = ()
-        if "id" in columns or "groups" in columns or None in seconds or self._allowed.prefix:
-            covers, ids, groups_of_hits = self._allowed.covers, column_of(columns, "id"), column_of(columns, "groups")
-            fit = [
-                not (second is None or id_ or groups) and covers(key)
-                for second, id_, groups, key in zip(seconds, ids, groups_of_hits, columns["key"], strict=True)
-            ]
-            if True not in fit:
-                return places
-            columns, seconds = where(columns, fit), list(compress(seconds, fit))
-        times = cast(Sequence[int], seconds)
-        try:
-            self._sums.links.add_columns(columns, times, self._reader, is_bot)
-        except HitRejected:
-            return places
-        self._add_to_groups(columns, times, is_bot)
-        for name in columns.keys() & self._reader.ignored:
-            column = columns[name]
-            self._ignored[name] = self._ignored.get(name, 0) + len(column) - column.count(None)
-        return [place for place in places if not fit[place]] if fit else []
-
-    def _add_to_groups(self, hits: HitColumns, times: Sequence[int], is_bot: Judge) -> None:
-        """Adds hits that keep to all rules to the groups of their token and of their hosts."""
-        own = self._allowed.group_row
-        if own:
-            in_own = {**hits, "key": [own] * len(times)}
-            self._sums.groups.add_columns(in_own, times, self._reader, is_bot)
-        if not self._reader.group_by_host:
-            return
-        groups = list(map(group_of_host, hits["key"]))
-        by_host: HitColumns = {**hits, "key": groups}
-        has_group = [bool(group) and group != own for group in groups]
-        if not all(has_group):
-            by_host, times = where(by_host, has_group), list(compress(times, has_group))
-        if times:
-            self._sums.groups.add_columns(by_host, times, self._reader, is_bot)
-
-    def _seconds(self, sent: Sequence[int | float | str | None]) -> Sequence[int | None]:
-        """Returns the seconds of some hits; None for a time that no hit may have."""
-        types, first, seconds = {*map(type, sent)}, YEARS.stop, cast(Sequence[int], sent)
-        if types == {str}:
-            read = list(map(iso_seconds, cast(Sequence[str], sent)))
-            types, first, seconds = {*map(type, read)}, 0, cast(Sequence[int], read)
-        if types == {int} and min(seconds) >= first and max(seconds) <= self.moment.latest:
-            return seconds
-        return [self.moment.now if ts is None else time_of(ts, self.moment) for ts in sent]
-
-    def _add_one(self, raw: JsonHit | NoHit, is_bot: Judge, index: int, second: int | None = None) -> None:
-        """Adds one hit, or notes why it is refused; second: its time, where all of it was decoded and this is good."""
-        if isinstance(raw, NoHit):
-            self.refusals.note(raw.error, refused_count(raw.count), index)
-            return
-        is_good = second is not None and (raw.id is None or is_id(raw.id)) and not self._allowed.prefix
-        if self.refusals.are_explained() and not is_good:
-            broken = broken_rule(raw, self.moment, self._reader, self._allowed)
-            if broken is not None:
-                self.refusals.count(class_of_rule(broken), refused_count(raw.count))
-                return
-        try:
-            hit = (
-                hit_at(raw, cast(int, second), is_bot, self._reader, self._allowed)
-                if is_good
-                else hit_of(raw, self.moment, is_bot, self._reader, self._allowed)
-            )
-        except HitRejected as error:
-            self.refusals.note(error, refused_count(raw.count), index)
-        else:
-            count_ignored(raw, self._reader, self._ignored)
-            self._take(index, hit)
 
     def add_hit(self, hit: Hit) -> None:
         """Adds one hit that is good."""
@@ -278,16 +154,14 @@ class RequestSums:
         It counts in the groups of its token and its host too, but for what has no dates. is_grouped: the group of its
         host has a history of its own, which a token with a prefix cannot bring.
         """
-        allowed = self._allowed
-        if not allowed.covers(key):
-            detail, total = "key is outside the token's prefix", sum(people.values()) + sum(bots.values()) + opening
-            error = HitRejected(detail, field="key", value=key, rule=allowed.key_rule)
-            self.refuse(error, max(1, total), "history")
+        if not self._allowed.covers(key):
+            total = sum(people.values()) + sum(bots.values()) + opening
+            self.refuse(self.judge.outside(key), max(1, total), "history")
             return
         values = list(values)
         self._sums.links.add_past(key, people, bots, values)
-        if allowed.prefix or not is_grouped:
-            for group in groups_of(key, (), allowed, self._reader):
+        if self._allowed.prefix or not is_grouped:
+            for group in self.judge.groups_of(key):
                 self._sums.groups.add_past(group, people, bots, values)
         if opening:
             self._sums.openings[key] = self._sums.openings.get(key, 0) + opening
@@ -368,7 +242,7 @@ class RequestSums:
         counters.late += receipt.late
         for reason, count in self.refusals.sums.items():
             counters.refused[reason] = counters.refused.get(reason, 0) + count
-        for name, count in self._ignored.items():
+        for name, count in self.judge.ignored.items():
             counters.ignored[name] = counters.ignored.get(name, 0) + count
 
     def _items(self, duplicates: dict[int, Hit], whole_again: bool) -> tuple[tuple[Item, ...], int]:
@@ -388,14 +262,3 @@ class RequestSums:
         items.sort(key=lambda item: item.index)
         shown = tuple(items[:limit])
         return shown, not_counted - len(shown)
-
-
-def count_ignored(hit: JsonHit, reader: ProfileReader, ignored: dict[str, int]) -> None:
-    """Counts each field of a hit that no dimension uses."""
-    for name in reader.ignored:
-        if getattr(hit, name) is not None:
-            ignored[name] = ignored.get(name, 0) + 1
-
-
-def _json_of(hit: PlainHit) -> JsonHit:
-    return JsonHit(hit.key, None if hit.ts == NO_TIME else hit.ts, None if hit.count == NO_COUNT else hit.count)

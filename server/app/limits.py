@@ -13,7 +13,7 @@ from clickcurve import keys
 from clickcurve.limiter.backends import memory
 from clickcurve.limiter.http import json_shapes
 from ingest import hit, owner
-from ingest.reading import body_budget, content_encoding, json_array, json_hit, receipt, request_sums
+from ingest.reading import body, body_budget, json_hit, receipt, request_sums
 from query import grid, parameters
 from server.app import run, shutdown, startup
 from server.corrections import rules
@@ -48,7 +48,7 @@ LIMITS: Mapping[str, Limit] = {
     ),
     "identified_hits": Limit(request_sums.IDENTIFIED_HITS, "hits with an id in a request", _REQUEST_REFUSED),
     "future_s": Limit(hit.FUTURE_S, "seconds ahead of now", _HIT_REFUSED),
-    "body_bytes": Limit(content_encoding.BODY_BYTES, "bytes, decompressed", _REQUEST_REFUSED),
+    "body_bytes": Limit(body_budget.BODY_BYTES, "bytes, decompressed", _REQUEST_REFUSED),
     "waiting_bytes": Limit(
         body_budget.WAITING_BYTES,
         "bytes of bodies at once, beyond the first 16 KiB of each",
@@ -60,11 +60,9 @@ LIMITS: Mapping[str, Limit] = {
     ),
     "refused_hits": Limit(request_sums.REFUSED_HITS, "refused hits in a request", _REQUEST_REFUSED),
     "walked_tokens": Limit(
-        json_array.WALKED_TOKENS, "strings, brackets and commas of values that are nested or no hits", _REQUEST_REFUSED
+        body.WALKED_TOKENS, "strings, brackets and commas of values that are nested or no hits", _REQUEST_REFUSED
     ),
-    "blank_bytes": Limit(
-        json_array.BLANK_BYTES, "bytes of white space before or after what a body holds", _REQUEST_REFUSED
-    ),
+    "blank_bytes": Limit(body.BLANK_BYTES, "bytes of white space before or after what a body holds", _REQUEST_REFUSED),
     "receipt_items": Limit(receipt.RECEIPT_ITEMS, "items in a receipt", "the rest is only counted, in items_omitted"),
     "ids_window_s": Limit(owner.ID_WINDOW_S, "seconds that an id is remembered", "a repeat counts again"),
     "points": Limit(

@@ -8,7 +8,7 @@ from itertools import islice
 
 from clickcurve.visible import visible
 from ingest.owner_status import OwnerStatus
-from ingest.reading.counters import IngestCounters
+from ingest.reading.receipt import IngestCounters
 from server.http.problems import Problems
 from server.metrics import Sample
 from server.process.schedule import JobStatus

@@ -18,8 +18,8 @@ from ingest.journal.segment_format import NEW
 from ingest.owner import Owner
 from ingest.reading.body_budget import BodyBudget
 from ingest.reading.bots import bot_judge
-from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
+from ingest.reading.receipt import IngestCounters
 from ingest.stamps import Slots, Stamps
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader

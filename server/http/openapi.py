@@ -19,7 +19,7 @@ from clickcurve.waiting import in_thread
 from ingest.attributes.campaign import UTM
 from ingest.attributes.profile import TAGS
 from ingest.hit import ID_CHARACTERS, JsonHit
-from ingest.reading.content_encoding import BODY_BYTES
+from ingest.reading.body_budget import BODY_BYTES
 from ingest.reading.receipt import Receipt
 from query.http.openapi import TEXT, Schema, path_parameter
 from query.http.openapi import schemas as answer_schemas

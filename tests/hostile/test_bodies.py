@@ -30,10 +30,11 @@ from ingest.imports.routes import import_routes
 from ingest.reading import request_sums
 from ingest.reading.body import Media, read_hits
 from ingest.reading.body_budget import FREE_BYTES, BodyBudget
-from ingest.reading.counters import IngestCounters
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.json_hit import HIT_BYTES
-from ingest.reading.request_sums import AGENT_CHARACTERS_STEP, BODY_VALUES, REFUSED_HITS, RequestSums
+from ingest.reading.judge import AGENT_CHARACTERS_STEP
+from ingest.reading.receipt import IngestCounters
+from ingest.reading.request_sums import BODY_VALUES, REFUSED_HITS, RequestSums
 from server.http.problems import Problems
 from storage.contract import Source
 from tests.ingest.http_kit import MOMENT, NOW, MemoryIntake, is_bot, minutes_since

@@ -33,8 +33,8 @@ from ingest.attributes.language import language_of
 from ingest.attributes.referrer import ReferrerReader
 from ingest.journal.segment_format import Malformed
 from ingest.reading.body import media_of
+from ingest.reading.body_budget import coding_of
 from ingest.reading.bots import bot_judge, bot_namer
-from ingest.reading.content_encoding import coding_of
 from query.http.content import accepts_csv
 from query.parameters import CURVE, parse_before, parse_parameters, parse_query
 from query.zones import zone

@@ -38,7 +38,7 @@ from ingest.journal.segment_format import (
     valid_frames,
 )
 from ingest.reading.body import Media
-from ingest.reading.content_encoding import decoded
+from ingest.reading.body_budget import decoded
 from ingest.reading.request_sums import RequestSums
 from server.settings.reading import read_settings
 from storage.cassandra.uri import parse

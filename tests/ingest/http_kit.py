@@ -16,11 +16,10 @@ from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, Counts
 from ingest.hit import Hit, Moment
 from ingest.hit_sums import batch_of_hits
-from ingest.reading.body import Media, read_hits
+from ingest.reading.body import PIECE_BYTES, Media, read_hits
 from ingest.reading.body_budget import BodyBudget
 from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
-from ingest.reading.json_array import PIECE_BYTES
 from ingest.reading.receipt import RECEIPT_ITEMS
 from ingest.reading.request_sums import RequestSums
 

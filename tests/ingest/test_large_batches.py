@@ -44,7 +44,7 @@ def attributes() -> Batch:
     sums = HitSums()
     for n in range(MANY):
         profile = Profile(("ref",), (f"host-{n}.example",), known=True)
-        sums.add(Hit("launch", MINUTE, 1, None, False, profile, (("launch", n),), (group_key("spring"),)))
+        sums.add(Hit("launch", MINUTE, 1, None, False, profile, (n,), (group_key("spring"),)))
     return sums.batch(None)
 
 

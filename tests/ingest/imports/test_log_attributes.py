@@ -8,11 +8,11 @@ from collections import Counter
 import msgspec
 import pytest
 
-from ingest.hit_sums import columns_of
 from ingest.imports.access_log import OF_LINES, AccessLog
 from ingest.imports.chunk import DatedHit
 from ingest.imports.importer import dated_hits
 from ingest.reading.bots import bot_judge
+from ingest.reading.judge import columns_of
 
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari"
 BOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"

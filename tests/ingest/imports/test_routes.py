@@ -31,7 +31,7 @@ from ingest.imports.importer import Importer
 from ingest.imports.routes import import_routes
 from ingest.imports.target import HttpTarget, ImportRefused, KeptOffset, Sender, Taken
 from ingest.reading.body_budget import BodyBudget
-from ingest.reading.counters import IngestCounters
+from ingest.reading.receipt import IngestCounters
 from server.http.problems import Problems
 from storage.contract import Source
 from testing.asgi import ask_app

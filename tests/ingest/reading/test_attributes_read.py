@@ -17,7 +17,6 @@ from ingest.attributes.agent import AgentReader
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, Profile, ProfileReader
 from ingest.attributes.referrer import ReferrerReader
-from ingest.attributes.visitor import visitor_hash, who_of
 from ingest.batch import (
     AttributeCounts,
     Batch,
@@ -27,10 +26,10 @@ from ingest.batch import (
     encode_batch,
 )
 from ingest.hit import ATTRIBUTE_FIELDS
-from ingest.reading.body import Media
+from ingest.reading.body import PIECE_BYTES, Media
 from ingest.reading.bots import bot_namer
-from ingest.reading.counters import IngestCounters
-from ingest.reading.json_array import PIECE_BYTES
+from ingest.reading.judge import visitor_hash, who_of
+from ingest.reading.receipt import IngestCounters
 from ingest.reading.request_sums import RequestSums
 from tests.ingest.http_kit import DAY, MOMENT, NOW, Client, law, people_of, summed
 

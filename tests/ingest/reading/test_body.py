@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable, MediaTypeUnsupported
-from ingest.reading.body import Media, media_of, read_hits
-from ingest.reading.json_array import PIECE_BYTES
+from ingest.reading.body import PIECE_BYTES, Media, media_of, read_hits
 from ingest.reading.json_hit import HIT_BYTES
 from ingest.reading.receipt import Receipt
 from ingest.reading.request_sums import RequestSums

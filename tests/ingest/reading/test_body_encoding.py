@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable, MediaTypeUnsupported
-from ingest.reading.content_encoding import MEMBERS, coding_of, decoded
+from ingest.reading.body_budget import MEMBERS, coding_of, decoded
 from tests.ingest.http_kit import law
 
 TEXT = b'{"key":"abc","ts":1767225600},' * 5000

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import BodyUnreadable
 from ingest.batch import Batch
-from ingest.reading.body import Media
-from ingest.reading.json_array import PIECE_BYTES
+from ingest.reading.body import PIECE_BYTES, Media
 from ingest.reading.receipt import Receipt
 from ingest.reading.request_sums import RequestSums
 from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, Client, law, people_of, summed

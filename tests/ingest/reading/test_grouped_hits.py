@@ -17,7 +17,7 @@ from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.attributes.referrer import ReferrerReader
 from ingest.batch import AttributeCounts, Counts
-from ingest.reading import request_sums
+from ingest.reading import judge
 from ingest.reading.body import Media
 from ingest.reading.bots import bot_namer
 from ingest.reading.request_sums import RequestSums
@@ -105,7 +105,7 @@ def whole(sums: RequestSums) -> object:
 def test_hits_in_columns_count_in_groups_as_one_by_one(reader: str, token: str, hits: list[dict[str, Any]]) -> None:
     found = []
     for in_columns in (1, 10**9):
-        with patch.object(request_sums, "IN_COLUMNS", in_columns):
+        with patch.object(judge, "IN_COLUMNS", in_columns):
             sums = RequestSums(MOMENT, reader=READERS[reader], allowed=TOKENS[token])
             found.append(whole(summed(json.dumps(hits).encode(), Media.json, sums)))
     assert found[0] == found[1]

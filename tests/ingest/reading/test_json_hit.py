@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from ingest.hit import JsonHit
-from ingest.hit_sums import columns_of
 from ingest.imports.chunk import DatedHit
 from ingest.reading.body import WAYS
 from ingest.reading.json_hit import Form, Way, decoded_steps
+from ingest.reading.judge import columns_of
 from tests.ingest.http_kit import law
 
 FIELDS: dict[str, Any] = {
