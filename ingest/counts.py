@@ -166,8 +166,7 @@ class MinuteCounts:
         for slot, by_key in self.slots.items():
             if key in by_key:
                 counts[slot] = counts.get(slot, 0) + by_key[key]
-        # A link may have many late minutes, and every question asks for them: only what was taken back leaves a zero.
-        return {slot: count for slot, count in counts.items() if count} if 0 in counts.values() else counts
+        return _without_zeros(counts)
 
     def by_key(self) -> Iterator[dict[str, int]]:
         """Yields the keys of now and their counts in tables of the caller's own, a key in several.
@@ -186,7 +185,7 @@ class MinuteCounts:
         drain(self.late, pause)
 
     def all_links(self) -> dict[int, int]:
-        return {slot: count for slot, count in self.sums.items() if count}
+        return _without_zeros(dict(self.sums))
 
     def pieces(self, size: int) -> Iterator[list[tuple[str, int, int]]]:
         """Yields all (key, slot, count) in lists of about `size`, so that a reader can pause in between."""
@@ -458,9 +457,17 @@ def of_key(counts: Mapping[int, Mapping[str, int]], key: str) -> dict[int, int]:
     return {slot: by_key[key] for slot, by_key in counts.items() if key in by_key}
 
 
+def _without_zeros(counts: dict[SlotT, int]) -> dict[SlotT, int]:
+    """Returns counts that are not 0: themselves if all are, since only what was taken back leaves a zero.
+
+    A link may have many late minutes, and every question asks for them: to copy 60,000 one by one takes up to 10 ms.
+    """
+    return {slot: count for slot, count in counts.items() if count} if 0 in counts.values() else counts
+
+
 def sum_of_slots(some: Mapping[SlotT, int], others: Mapping[SlotT, int], sign: int) -> dict[SlotT, int]:
     """Returns some plus others, with sign -1 minus them, without zeros."""
     added = dict(some)
     for slot, count in others.items():
         added[slot] = added.get(slot, 0) + sign * count
-    return {slot: count for slot, count in added.items() if count}
+    return _without_zeros(added)

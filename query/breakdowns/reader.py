@@ -122,6 +122,8 @@ class BreakdownReader:
         def merged() -> BreakdownRow:
             row = fold(with_pending(stored_counts.row, pending, stored_counts.marks, ladder), day, ladder)
             breakdown = self._merged(stored_parts, pending_parts, erased_at, day, only, hours_only, bounded)
+            pending.clear()  # to let go of 120,000 tables of values takes 20 ms: here, not on the event loop
+            pending_parts.clear()
             return BreakdownRow(row, breakdown, ladder, self.bounded, settled)
 
         hits = sum([sum(each.delta.people.values()) + sum(each.delta.bots.values()) for each in pending])

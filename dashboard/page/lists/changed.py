@@ -15,11 +15,10 @@ from clickcurve.keys import link_subject
 from dashboard.page.cards import Compared
 from dashboard.page.lists.rankings import RANKED
 from dashboard.page.view import PageView
-from dashboard.questions import Questions
+from dashboard.questions import AT_ONCE_TOTALS, Questions, asked_of_each
 
 RISEN, FALLEN = "change", "-change"  # orders of the table
 MANY_RANKED = 100  # of more links than RANKED: of an old range and a million flat links 200 are a walk over all
-_AT_ONCE = 100  # totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +84,8 @@ async def changed_links(
 
 async def totals_of(questions: Questions, keys: Sequence[str], query: bytes) -> dict[str, TotalAnswer]:
     """Asks for the total of each link."""
-    totals: dict[str, TotalAnswer] = {}
-    for first in range(0, len(keys), _AT_ONCE):
-        some = keys[first : first + _AT_ONCE]
-        answers = await asyncio.gather(*(questions.total(link_subject(key), query) for key in some))
-        totals.update(zip(some, answers, strict=True))
-        await asyncio.sleep(0)
-    return totals
+    answers = await asked_of_each(questions.total, list(map(link_subject, keys)), query, AT_ONCE_TOTALS)
+    return dict(zip(keys, answers, strict=True))
 
 
 async def _counts(
