@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 from bench.command import Options, Part
@@ -27,8 +28,9 @@ def on_nodes(count: int, measured: Callable[[Sequence[Node], Options], Iterable[
         prepare()
         folder = options.folder / "nodes"
         places = [place_one(folder, "group")] if count == 1 else place_three(folder)
-        with running([replace(place, settings=POOLS) for place in places]) as ring:
-            yield from measured(ring.nodes, options)
+        # What the part opens ends before the nodes: an owner that is closed tells its store.
+        with running([replace(place, settings=POOLS) for place in places]) as ring, ExitStack() as closing:
+            yield from measured(ring.nodes, replace(options, closing=closing))
 
     return part
 
