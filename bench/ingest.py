@@ -94,11 +94,11 @@ def counted(
 ) -> Figures:
     """Drives Clickcurve by requests of so many hits. Raises RuntimeError unless it counted what wrk saw answered.
 
-    The last ones may be cut off.
+    The last ones may be cut off. Some agents are those of bots, whose hits count too.
     """
-    before = client.total()["total"]
+    before = client.total(bots="include")["total"]
     run = drive(server.url, requests, connections, seconds, server.pid)
-    counted = client.total()["total"] - before
+    counted = client.total(bots="include")["total"] - before
     if not run.requests * hits <= counted <= (run.requests + 2 * connections) * hits:
         raise RuntimeError(f"{run.requests} requests of {hits} hits were answered, {counted} hits counted")
     return run.figures(hits or 1)
