@@ -319,18 +319,18 @@ def sizing_page(figures: Figures) -> str:
     kinds = [[cell for cell in cells if cell.attributes == said] for said in (False, True)]
     plain, said = (markdown(SIZED, (_line(cell, hits) for cell in kind)) for kind in kinds)
     ranges = {name: [_range([getattr(cell, name) for cell in kind]) for kind in kinds] for name in RANGES}
-    return PAGE.read_text().format(
-        **figures | ranges,
-        plain=plain,
-        said=said,
-        checked=markdown(CHECKED, _checked(figures["servers"], hits)),
-        days=DAYS,
-        most=LINKS,
-        most_cores=MOST_CORES,
-        most_disk=MOST_DISK_GB,
-        most_share=_percent(MOST_SHARE, 0),
-        most_workers=MOST_WORKERS,
-    )
+    shown = {
+        "plain": plain,
+        "said": said,
+        "checked": markdown(CHECKED, _checked(figures["servers"], hits)),
+        "days": DAYS,
+        "most": LINKS,
+        "most_cores": MOST_CORES,
+        "most_disk": MOST_DISK_GB,
+        "most_share": _percent(MOST_SHARE, 0),
+        "most_workers": MOST_WORKERS,
+    }
+    return PAGE.read_text().format(**figures | ranges | shown)
 
 
 def _range(values: Sequence[float]) -> str:
