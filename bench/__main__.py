@@ -18,6 +18,7 @@ from bench.micro import attributes, breakdown, corrections, fast_paths, growth, 
 from bench.peers import measure as peers
 from bench.peers import raw_rows, report
 from bench.scale import cluster, one_machine
+from server.app.run import COLLECTED
 
 PARTS: dict[str, Part] = {
     "rows": rows.typical_rows,
@@ -61,5 +62,5 @@ PARTS: dict[str, Part] = {
 USUAL = ("rows", "ingest", "workers", "page", "reads", "breakdowns", "limiter", "cassandra")
 
 if __name__ == "__main__":
-    gc.set_threshold(20_000, 20, 100)  # as the server sets it
+    gc.set_threshold(*COLLECTED)  # as in a server
     run(PARTS, usual=USUAL, said=__doc__)
