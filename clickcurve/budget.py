@@ -2,43 +2,41 @@
 
 A request of a few bytes can ask for hours of work: a thousand patterns, each of ten thousand keys. Each part of it is
 small, so a bound on each part bounds nothing. Whatever answers such a request counts what it does in one budget: beyond
-it the request is refused with a sentence that says what was too much. Every two milliseconds of work, by estimate, it
-lets the event loop go round once.
+it the request is refused with a sentence that says what was too much. Every two milliseconds of work it lets the event
+loop go round once: measured ones, as the same work takes one machine three times as long as another.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
 from clickcurve.buckets.errors import ParameterInvalid
 
-TURN_US = 2_000  # of work between two turns of others
+TURN_S = 0.002  # of work between two turns of others
 
 
 class Cost(NamedTuple):
-    """A kind of work. name: as the refusal says it; most: of one request; us: microseconds that one takes, about."""
+    """A kind of work. name: as the refusal says it; most: of one request."""
 
     name: str
     most: int
-    us: float
 
 
 # Some two seconds of a processor for each kind: far more than a dashboard asks for, and an end. A sum of 1,000 links
 # along 10,000 points may be asked for, and no more.
-ROWS = Cost("rows read", 5_000, 400)
-# A value's curve looks at each kept bucket of its dimension.
-VALUE_POINTS = Cost("points of values made", 1_000_000, 5)
-KEYS = Cost("keys looked at", 100_000, 1)
-POINTS = Cost("points made", 10_000_000, 0.2)
-SIGNS = Cost("characters of expressions", 500_000, 1)
-NAMES = Cost("names listed", 20_000, 5)
+ROWS = Cost("rows read", 5_000)  # of 400 us
+VALUE_POINTS = Cost("points of values made", 1_000_000)  # of 5 us: each kept bucket of the dimension is looked at
+KEYS = Cost("keys looked at", 100_000)  # of 1 us
+POINTS = Cost("points made", 10_000_000)  # of 0.2 us
+SIGNS = Cost("characters of expressions", 500_000)  # of 1 us
+NAMES = Cost("names listed", 20_000)  # of 5 us
 # One step: a byte of a text beside an instruction of the expression that it is matched with, where all of them are
-# followed at once; most expressions take a hundredth of it.
-MATCH_STEPS = Cost("steps of matching patterns", 500_000_000, 0.007)
+# followed at once (7 ns); most expressions take a hundredth of it.
+MATCH_STEPS = Cost("steps of matching patterns", 500_000_000)
 
 
 class RequestTooCostly(ParameterInvalid, title="too much for one request"):
@@ -46,11 +44,12 @@ class RequestTooCostly(ParameterInvalid, title="too much for one request"):
 
 
 class Budget:
-    """Counts the work of one request. For one task at a time."""
+    """Counts the work of one request. For one task at a time. clock: in seconds that never step back."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._spent: dict[str, int] = {}
-        self._since_turn_us = 0.0
+        self._clock = clock
+        self._turn_at_s = clock()
 
     def charge(self, cost: Cost, n: int = 1) -> None:
         """Counts work that is to be done next; raises RequestTooCostly if it is too much."""
@@ -59,16 +58,15 @@ class Budget:
             rule = f"at most {cost.most:,} {cost.name} in one request"
             raise RequestTooCostly(f"this request needs more than {cost.most:,} {cost.name}: ask for less", rule=rule)
         self._spent[cost.name] = spent
-        self._since_turn_us += n * cost.us
 
     async def spend(self, cost: Cost, n: int = 1) -> None:
         """Counts work that is to be done next, after a turn of others if there was much before it.
 
         Raises RequestTooCostly.
         """
-        if self._since_turn_us >= TURN_US:
-            self._since_turn_us = 0
+        if self._clock() - self._turn_at_s >= TURN_S:
             await asyncio.sleep(0)
+            self._turn_at_s = self._clock()
         self.charge(cost, n)
 
 
@@ -77,9 +75,9 @@ _BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
-def budgeted() -> Iterator[Budget]:
-    """Gives what is done within it, and the tasks that are started there, one budget."""
-    budget = Budget()
+def budgeted(clock: Callable[[], float]) -> Iterator[Budget]:
+    """Gives what is done within it, and the tasks that are started there, one budget; clock: as of `Budget`."""
+    budget = Budget(clock)
     token = _BUDGET.set(budget)
     try:
         yield budget

@@ -20,17 +20,19 @@ class QueryEndpoint:
     """Answers GET of the paths in the table of questions; other paths go to the application behind it.
 
     refuse turns an error into an application that answers it. Each request has a budget of its own, also those that go
-    on; other methods of a path in the table are 405, but those that the application behind has for it.
+    on; other methods of a path in the table are 405, but those that the application behind has for it. clock: in
+    seconds that never step back.
     """
 
     questions: Questions
     refuse: Callable[[Exception], Application]
     following: Application
+    clock: Callable[[], float]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers the request, or hands it on."""
         asked = self.questions.asked(scope) if scope["type"] == "http" else None
-        with budgeted():
+        with budgeted(self.clock):
             if asked is None or scope["method"] in asked.question.also:
                 await self.following(scope, receive, send)
                 return

@@ -89,7 +89,7 @@ def create_app(worker: Worker) -> Gateway:
     app.include_router(server_routes(worker.readiness, worker.metrics))
     questions = Questions(queries, breakdowns, worker.limit_history, attributes.visitors)
     describe(app, questions.paths())
-    reads_first: Application = QueryEndpoint(questions, problems.answer, made_safe(app))
+    reads_first: Application = QueryEndpoint(questions, problems.answer, made_safe(app), clock.monotonic)
     total = ask_total(queries)
     if worker.others is not None:
         reads_first, total = naming_unreachable(reads_first), asking_all(total)

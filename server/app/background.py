@@ -15,6 +15,7 @@ from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from query.breakdowns.queries import BreakdownQueries
 from query.queries import Queries
 from server.alerts.watching import make_watch, samples_of_alerts
+from server.clock import monotonic
 from server.compat.hit_sender import HitSender
 from server.compat.statsd import StatsdReceiver
 from server.logs import log
@@ -43,7 +44,7 @@ class BackgroundRequests:
         self._settings = settings
         self._is_first = number == 1
         self._watch, self._report = make_watch(settings, store, queries, breakdowns)
-        self._statsd = StatsdReceiver(HitSender(hits))
+        self._statsd = StatsdReceiver(HitSender(hits), monotonic)
         self._duties: dict[str, tuple[Duty, Callable[[], Awaitable[None]]]] = {}
         if settings.alerts:
             work = [f"{each.source} {each.url} {each.mail}" for each in settings.alerts]

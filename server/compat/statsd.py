@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from clickcurve.buckets.errors import ClickcurveError
@@ -21,7 +22,7 @@ from server.logs import log
 METRIC = "clicks"
 MOST_WAITING = 50_000  # lines between two handings over; packets with more are dropped, and counted
 PIECE_HITS = 200  # that are passed on at once
-LINES = Cost("lines", MOST_WAITING, 10)  # 10 us: to read one and to pass it on
+LINES = Cost("lines", MOST_WAITING)
 _TAGS = ("key", "ref", "country", "lang", "source", "ua", "visitor")
 
 
@@ -30,10 +31,14 @@ class LineRefused(Exception):
 
 
 class StatsdReceiver(asyncio.DatagramProtocol):
-    """Takes packets and hands their hits over. `lines`: how many lines were what, for /metrics."""
+    """Takes packets and hands their hits over. `lines`: how many lines were what, for /metrics.
 
-    def __init__(self, sender: HitSender) -> None:
+    clock: in seconds that never step back.
+    """
+
+    def __init__(self, sender: HitSender, clock: Callable[[], float]) -> None:
         self._sender = sender
+        self._clock = clock
         self._packets: list[bytes] = []
         self._waiting = 0  # lines of these
         self._transport: asyncio.BaseTransport | None = None
@@ -61,7 +66,7 @@ class StatsdReceiver(asyncio.DatagramProtocol):
         """Passes on what has come, in pieces, with turns of others. What is not taken is lost, and counted as that."""
         packets, self._packets, self._waiting = self._packets, [], 0
         hits: list[dict[str, Any]] = []
-        with budgeted():
+        with budgeted(self._clock):
             for line in (line for packet in packets for line in packet.split(b"\n") if line.strip()):
                 await spend(LINES)
                 try:

@@ -6,15 +6,19 @@ import asyncio
 
 import pytest
 
-from clickcurve.budget import TURN_US, Budget, Cost, RequestTooCostly, budgeted, spend
+from clickcurve.budget import TURN_S, Budget, Cost, RequestTooCostly, budgeted, spend
 from clickcurve.problem import error_body
 
-ROWS = Cost("rows read", 10, TURN_US / 2)
-POINTS = Cost("points made", 1_000_000, 1)
+ROWS = Cost("rows read", 10)
+POINTS = Cost("points made", 1_000_000)
+
+
+def at_rest() -> float:
+    return 0.0
 
 
 def test_each_kind_of_work_has_its_own_end() -> None:
-    budget = Budget()
+    budget = Budget(at_rest)
     budget.charge(ROWS, 10)
     budget.charge(POINTS, 999_999)
     with pytest.raises(RequestTooCostly) as refused:
@@ -27,14 +31,16 @@ def test_each_kind_of_work_has_its_own_end() -> None:
 
 
 def test_a_new_request_has_all_of_it() -> None:
-    Budget().charge(ROWS, 10)
-    Budget().charge(ROWS, 10)
+    Budget(at_rest).charge(ROWS, 10)
+    Budget(at_rest).charge(ROWS, 10)
 
 
-@pytest.mark.parametrize(("each", "times", "turns"), [(1, 10, 4), (TURN_US, 10, 9), (10, 1_000, 5), (1, 1_000, 0)])
-def test_others_run_in_proportion_to_the_work(each: int, times: int, turns: int) -> None:
-    cost = ROWS if (each, times) == (1, 10) else POINTS
-    others = 0
+@pytest.mark.parametrize(
+    ("each_s", "times", "turns"),
+    [(TURN_S / 2, 10, 4), (TURN_S, 10, 9), (TURN_S / 256, 1_024, 3), (TURN_S / 2048, 1_024, 0)],
+)
+def test_others_run_in_proportion_to_the_time_that_the_work_takes(each_s: float, times: int, turns: int) -> None:
+    others, now_s = 0, 0.0
 
     async def other() -> None:
         nonlocal others
@@ -43,20 +49,22 @@ def test_others_run_in_proportion_to_the_work(each: int, times: int, turns: int)
             others += 1
 
     async def story() -> int:
-        budget, task = Budget(), asyncio.create_task(other())
+        nonlocal now_s
+        budget, task = Budget(lambda: now_s), asyncio.create_task(other())
         await asyncio.sleep(0)
         begun = others
         for _ in range(times):
-            await budget.spend(cost, each)
+            await budget.spend(POINTS)
+            now_s += each_s
         task.cancel()
         return others - begun
 
-    assert asyncio.run(story()) == pytest.approx(turns, abs=1)
+    assert asyncio.run(story()) == pytest.approx(turns, abs=0)
 
 
 async def test_all_tasks_of_a_request_have_one_budget_and_another_request_has_its_own() -> None:
     async def request() -> int:
-        with budgeted():
+        with budgeted(at_rest):
             ended = await asyncio.gather(*(spend(ROWS) for _ in range(12)), return_exceptions=True)
         return sum(isinstance(each, RequestTooCostly) for each in ended)
 
@@ -64,6 +72,6 @@ async def test_all_tasks_of_a_request_have_one_budget_and_another_request_has_it
 
 
 async def test_what_no_request_asked_for_has_no_budget() -> None:
-    with budgeted():
+    with budgeted(at_rest):
         pass
     await spend(ROWS, 10**9)

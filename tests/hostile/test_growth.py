@@ -255,7 +255,7 @@ def refused_or_read(parse: Callable[[Any], object]) -> Callable[[Any], object]:
 
 
 def packet(text: str) -> None:
-    receiver = StatsdReceiver(HitSender(Client().routes))
+    receiver = StatsdReceiver(HitSender(Client().routes), lambda: 0.0)
     receiver.datagram_received(text.encode(), None)
     asyncio.run(receiver.hand_over())
 

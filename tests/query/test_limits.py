@@ -33,7 +33,9 @@ class Node:
             return refuse(error)
 
         app.add_exception_handler(ClickcurveError, on_error)
-        self.app = QueryEndpoint(Questions(self.nodes.queries, None, Limits("login", "quiet")), refuse, app)
+        self.app = QueryEndpoint(
+            Questions(self.nodes.queries, None, Limits("login", "quiet")), refuse, app, lambda: 0.0
+        )
 
     def decided(self, event: str, t: int, asked: int, admitted: int) -> None:
         for outcome, count in (("asked", asked), ("admitted", admitted)):

@@ -55,7 +55,7 @@ class Node:
 
         self.app.add_exception_handler(ClickcurveError, on_error)
         self.questions = Questions(nodes.queries, None, Limits())
-        self.endpoint = QueryEndpoint(self.questions, refuse, self.app)
+        self.endpoint = QueryEndpoint(self.questions, refuse, self.app, lambda: 0.0)
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         return ask_app(self.endpoint, method, path, **options)
@@ -279,7 +279,7 @@ def test_what_is_not_http_goes_to_the_next_application() -> None:
         seen.append(scope["type"])
 
     questions = Questions(QueriedNodes().queries, None, Limits())
-    call: Callable[..., Awaitable[None]] = QueryEndpoint(questions, refuse, following)
+    call: Callable[..., Awaitable[None]] = QueryEndpoint(questions, refuse, following, lambda: 0.0)
     asyncio.run(asyncio.wait_for(_wait(call({"type": "lifespan"}, None, None)), 5))
     assert seen == ["lifespan"]
 
@@ -353,7 +353,7 @@ def test_each_request_has_a_budget_of_its_own_and_its_rows_and_points_count(node
         left.append(used)
         await JSONResponse({})(scope, receive, send)
 
-    node.endpoint = QueryEndpoint(node.questions, refuse, following)
+    node.endpoint = QueryEndpoint(node.questions, refuse, following, lambda: 0.0)
     for _ in range(2):
         node.get("/elsewhere")
     assert left == [ROWS.most - 1] * 2

@@ -47,7 +47,7 @@ def node() -> QueryEndpoint:
         return refused(error)
 
     app.add_exception_handler(ClickcurveError, on_error)
-    return QueryEndpoint(Questions(nodes.queries, None, Limits()), refused, app)
+    return QueryEndpoint(Questions(nodes.queries, None, Limits()), refused, app, lambda: 0.0)
 
 
 def get(node: QueryEndpoint, path: str) -> httpx.Response:

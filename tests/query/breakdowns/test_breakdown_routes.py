@@ -49,7 +49,7 @@ class Served:
         problems.install(self.app)
         self.app.include_router(routes(nodes.queries, self._erase, unnoted))
         self.questions = Questions(nodes.queries, nodes.breakdowns, Limits(), visitors)
-        reads_first = QueryEndpoint(self.questions, problems.answer, made_safe(self.app))
+        reads_first = QueryEndpoint(self.questions, problems.answer, made_safe(self.app), lambda: 0.0)
         self.door = Gateway(gate_of(tokens), problems, cast(HitRoutes, NoHits()), reads_first)
 
     async def _erase(self, keys: Sequence[str]) -> None:

@@ -48,7 +48,7 @@ def test_another_line_is_refused(line: str) -> None:
 
 def test_packets_are_handed_over_together() -> None:
     client = Client()
-    receiver = StatsdReceiver(HitSender(client.routes))
+    receiver = StatsdReceiver(HitSender(client.routes), lambda: 0.0)
     receiver.datagram_received(b"clicks:1|c|#key:a\nclicks:2|c|#key:b\nnonsense\n\n", None)
     receiver.datagram_received(b"clicks:1|c|#key:a,country:nowhere", None)
     receiver.datagram_received(f"clicks:4|c|#key:a|T{NOW - 60}".encode(), None)
@@ -61,7 +61,7 @@ def test_packets_are_handed_over_together() -> None:
 
 def test_many_lines_are_handed_over_in_pieces() -> None:
     client = Client()
-    receiver = StatsdReceiver(HitSender(client.routes))
+    receiver = StatsdReceiver(HitSender(client.routes), lambda: 0.0)
     receiver.datagram_received(b"clicks:1|c|#key:a\r\n" * (2 * PIECE_HITS + 1), None)
     asyncio.run(receiver.hand_over())
     assert (client.intake.total, len(client.intake.batches)) == (2 * PIECE_HITS + 1, 3)
@@ -73,7 +73,7 @@ def test_too_many_are_dropped_and_what_the_journal_refuses_is_lost_and_both_are_
     monkeypatch.setattr(statsd, "MOST_WAITING", 2)
     client = Client()
     client.intake.failure = JournalFull("full")
-    receiver = StatsdReceiver(HitSender(client.routes))
+    receiver = StatsdReceiver(HitSender(client.routes), lambda: 0.0)
     receiver.datagram_received(b"clicks:1|c|#key:a\n" * 2, None)
     receiver.datagram_received(b"clicks:1|c|#key:a", None)
     asyncio.run(receiver.hand_over())

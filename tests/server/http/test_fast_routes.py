@@ -59,7 +59,9 @@ def framework(problems: Problems, workers: int = 1) -> tuple[Any, list[FastRoute
     service = DecisionService(limiter(rules), Addresses(), "x")
     app.include_router(limit_routes(service))
     queries = cast(Queries, Totals())
-    rest: Application = QueryEndpoint(Questions(queries, None, cast(Limits, None)), problems.answer, made_safe(app))
+    rest: Application = QueryEndpoint(
+        Questions(queries, None, cast(Limits, None)), problems.answer, made_safe(app), lambda: 0.0
+    )
     total_of = ask_total(queries)
     if workers > 1:
         rest, total_of = naming_unreachable(rest), asking_all(total_of)
