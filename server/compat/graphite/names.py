@@ -17,8 +17,7 @@ from server.compat.expressions import Expression
 CLICKS = "clicks"
 GROUPS = "groups"
 TOTAL = "total"  # all links together
-# Signs that stand for themselves; letters of other scripts do too, where they are printed.
-_PLAIN = "-_~/:@+!$#^"
+_ENCODED = re.compile(r"[^\w~/:@+!$#^-]")  # letters and figures of all scripts stand for themselves
 NOT_GIVEN = "%"  # the node of the value of hits that gave none: no other value is written so
 NAME_RULE = f"{CLICKS}.KEY, {GROUPS}.NAME or {TOTAL}, perhaps .DIMENSION.VALUE; a dot in a key is %2E"
 MOST_NAME = 8_192  # characters: a key of 1,024 bytes needs some 3,000 as a node, a value 300
@@ -30,15 +29,11 @@ _OF_CLASSES = re.compile(r"[\\\[\]^&~|]")
 
 def node_name(text: str) -> str:
     """Returns a key or value as a node of a name."""
-    return NOT_GIVEN if not text else "".join(sign if _is_plain(sign) else _percent_encoded(sign) for sign in text)
+    return _ENCODED.sub(_percent_encoded, text) if text else NOT_GIVEN
 
 
-def _is_plain(sign: str) -> bool:
-    return sign in _PLAIN or sign.isalnum()
-
-
-def _percent_encoded(sign: str) -> str:
-    return "%2E" if sign == "." else quote(sign, safe="", errors="surrogatepass")
+def _percent_encoded(match: re.Match[str]) -> str:
+    return "%2E" if match[0] == "." else quote(match[0], safe="", errors="surrogatepass")
 
 
 def node_text(node: str) -> str:

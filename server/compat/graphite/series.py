@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -121,6 +122,7 @@ class SeriesReader:
                 rule = f"at most {MOST_SERIES}"
                 raise ParameterInvalid(f"{path} stands for too many series", field="target", value=path, rule=rule)
             for curve in curves:
+                await spend(POINTS, len(curve.bounds))
                 certain = [bounds.at_least for bounds in curve.bounds]
                 named = f"{name}.{node}.{node_name(curve.value)}"
                 selected.append(self._series_of(named, curve.grid, certain, curve.first, span.most_points))
@@ -189,12 +191,12 @@ class SeriesReader:
     def _series_of(
         self, name: str, grid: Grid, counts: Sequence[int], first: int | None, most_points: int
     ) -> CountSeries:
-        now, edges = self.queries.now(), grid.edges
-        starts = edges[:-1]
-        values: list[float | None] = [
-            count if start <= now and first is not None and end > first else None
-            for start, end, count in zip(edges, edges[1:], counts, strict=False)
-        ]
+        starts = grid.edges[:-1]
+        ended = bisect_right(starts, self.queries.now())
+        begun = ended if first is None else min(max(0, bisect_right(grid.edges, first) - 1), ended)
+        values: list[float | None] = [None] * begun
+        values += counts[begun:ended]
+        values += [None] * (len(starts) - ended)
         if len(values) > most_points:  # the longest step is too short: neighbours are added up
             together = -(-len(values) // most_points)
             starts = starts[::together]
