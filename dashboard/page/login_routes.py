@@ -30,14 +30,14 @@ def login_routes(templates: Templates, check: Callable[[str], None], needed: Cal
     """
     router = APIRouter(route_class=page_route(templates))
 
-    def form(request: Request, following: str, refusal: str = "", status: int = 200) -> Response:
-        return html(request, templates, "login.html", status, next=following, refusal=refusal, shared=True)
+    async def form(request: Request, following: str, refusal: str = "", status: int = 200) -> Response:
+        return await html(request, templates, "login.html", status, next=following, refusal=refusal, shared=True)
 
     @router.get("/login", include_in_schema=False)
     async def ask(request: Request) -> Response:
         if not needed():
             return Response(status_code=303, headers={"Location": within("")})
-        return form(request, request.query_params.get("next", ""))
+        return await form(request, request.query_params.get("next", ""))
 
     @router.post("/login", include_in_schema=False)
     async def sign_in(request: Request) -> Response:
@@ -48,7 +48,7 @@ def login_routes(templates: Templates, check: Callable[[str], None], needed: Cal
         try:
             check(token)
         except ClickcurveError as error:
-            return form(request, following, error.detail, error.status)
+            return await form(request, following, error.detail, error.status)
         answer = Response(status_code=303, headers={"Location": within(following)})
         is_secure = request.headers.get("origin", "").startswith("https://") or request.url.scheme == "https"
         answer.set_cookie(COOKIE, token, max_age=KEPT_S, httponly=True, samesite="strict", secure=is_secure)

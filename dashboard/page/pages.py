@@ -14,11 +14,12 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import ALL, Subject, group_subject
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
+from clickcurve.waiting import in_thread
 from dashboard.page.audience.differences import Difference, difference_of, why_query
 from dashboard.page.audience.values import ValueTable, filter_of, filtered_curve, value_tables
 from dashboard.page.audience.visits import Visits, visits
 from dashboard.page.cards import Card, Compared, filtered_cards, hits_card, other_cards, period_before
-from dashboard.page.chart import LOW, Chart, fitting_step, in_path, make_chart
+from dashboard.page.chart import DRAWING, LOW, Chart, fitting_step, in_path, make_chart
 from dashboard.page.lists.names import Beside, domain_and_name, name_rows
 from dashboard.page.lists.rankings import RANKED, Rankings
 from dashboard.page.lists.table import BY_KEY, LinkTable
@@ -153,7 +154,7 @@ class Pages:
         """Returns a page of the table of all links."""
         shown = await self._shown(ALL, replace(view, by="", value=""), now)
         view, curve = shown.view, shown.curve
-        chart = await _drawn(partial(make_chart, curve, view, now))
+        chart = await in_thread(DRAWING, make_chart, curve, view, now)
         page = await self._table.page(view, shown.compared)
         rows = None
         if page.links is not None:
@@ -216,6 +217,9 @@ class Pages:
         bots = None
         if life.bots and view.bots in ("", "exclude") and not view.by:
             bots = await self.questions.curve(subject, view.with_bots("only").curve_query)
+        bots_chart = None
+        if bots is not None and bots.at_most:
+            bots_chart = await in_thread(DRAWING, make_chart, bots, view, now, LOW)
         return {
             "kind": kind,
             "name": visible(name),
@@ -228,7 +232,7 @@ class Pages:
             "first_hit": "" if life.first_hit is None else day_and_time(life.first_hit, zone),
             "last_hit": "" if life.last_hit is None else day_and_time(life.last_hit, zone),
             "known": bool(life.lifetime or life.bots),
-            "bots_chart": None if bots is None or not bots.at_most else make_chart(bots, view, now, LOW),
+            "bots_chart": bots_chart,
             **await self._common(shown, await self._audience(shown)),
         }
 
@@ -248,7 +252,7 @@ class Pages:
             "periods": offered_periods(shown.now, ZoneInfo(shown.curve.tz)),
             "filter": filter_of(shown.view),
             "hides_few": self.broken_down is not None and self.broken_down.hides_few,
-            "chart": await _drawn(partial(make_chart, shown.curve, shown.view, shown.now, earlier=earlier)),
+            "chart": await in_thread(DRAWING, make_chart, shown.curve, shown.view, shown.now, earlier=earlier),
             "audience": audience,
         }
 
@@ -316,7 +320,7 @@ class Pages:
         view, asked = await _view_and_curve(partial(curve_of, b"asked"), view, now)
         admitted = await curve_of(b"admitted", view.curve_query)
         charts = [
-            (word, make_chart(curve, view, now, LOW, "decision", beside=asked))
+            (word, await in_thread(DRAWING, make_chart, curve, view, now, LOW, "decision", beside=asked))
             for word, curve in (("asked", asked), ("admitted", admitted))
         ]
         return EventRow(
@@ -346,14 +350,6 @@ class Pages:
             "store": facts.store,
             "program": facts.version,
         }
-
-
-async def _drawn(draw: Callable[[], Chart]) -> Chart:
-    """Draws a chart in a turn of the event loop of its own: of 3,000 points it takes 8 to 16 ms."""
-    await asyncio.sleep(0)
-    chart = draw()
-    await asyncio.sleep(0)
-    return chart
 
 
 async def _view_and_curve(ask: AskCurve, view: PageView, now: int) -> tuple[PageView, CurveAnswer]:

@@ -116,7 +116,7 @@ def share_routes(
         name = request.scope["path"].rpartition("/")[2]
         answer = await pages.table_of(await subject(request), name, dimension, query)
         zone = ZoneInfo(dict(parse_qsl(query.decode("latin-1"))).get("tz", "UTC"))  # the question has judged it
-        return csv_file(request, answer, zone, zone)
+        return await csv_file(request, answer, zone, zone)
 
     for path in ("curve", "visitors", "why", "by/{dimension}", "by/{dimension}/curve"):
         router.add_api_route(f"/share/{{signed}}/{path}", table, include_in_schema=False)
@@ -132,7 +132,7 @@ def share_routes(
             "missing_s": missing_s(),
             "updated": updated_at(clock(), view),
         }
-        return html(request, templates, "one.html", **shown, **values)
+        return await html(request, templates, "one.html", **shown, **values)
 
     _add_form(router, templates, sharing, signed_in)
     return router
@@ -148,7 +148,7 @@ def _add_form(router: APIRouter, templates: Templates, sharing: Sharing, signed_
         kind, name = kind_of(subject), subject.name or ""
         may_see = not sharing.needs_token() or (request.method == "POST" and refusal is None)
         addresses = await sharing.addresses(kind, name) if may_see else []
-        return html(
+        return await html(
             request,
             templates,
             "share.html",

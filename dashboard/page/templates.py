@@ -10,7 +10,6 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from clickcurve.visible import visible
-from clickcurve.waiting import in_thread
 from dashboard.page.view import BOTS, STEPS
 from dashboard.pictures.shapes import DARK, LIGHT
 from dashboard.pictures.svg import styles
@@ -41,17 +40,6 @@ class Templates:
         self._environment.globals.update(version=sha256(joined).hexdigest()[:12], steps=STEPS, bots_choices=BOTS)
         # What most pages show, or do not: a page that differs says so.
         self._environment.globals.update(signed_in=False, shared=False, customer=False, missing_s=0, updated="")
-        self._compiled = False
-
-    async def compiled(self) -> None:
-        """Compiles the templates once, in a thread: it takes 80 ms, for which the event loop would stand still."""
-        if not self._compiled:
-            await in_thread("compiling the templates of pages", self._compile)
-            self._compiled = True
-
-    def _compile(self) -> None:
-        for name in self._environment.list_templates(["html"]):
-            self._environment.get_template(name)
 
     def render(self, template: str, /, **values: object) -> str:
         """Renders a template."""

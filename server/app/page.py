@@ -93,10 +93,9 @@ def include_page(
 
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
-        await templates.compiled()
-        document = await in_thread("writing the document", app.openapi)
-        values = docs_values(document, other_tools, str(request.base_url).rstrip("/"))
-        return html(request, templates, "docs.html", signed_in=signed_in(request.scope), **values)
+        address = str(request.base_url).rstrip("/")
+        values = await in_thread("reading the document", lambda: docs_values(app.openapi(), other_tools, address))
+        return await html(request, templates, "docs.html", signed_in=signed_in(request.scope), **values)
 
 
 @dataclass(eq=False)
@@ -146,8 +145,7 @@ def _answer_strays(app: FastAPI, templates: Templates) -> None:
         answer: Response = await as_problem(request, error)  # type: ignore[misc]  # ours are all async
         if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
             return answer
-        await templates.compiled()
-        return problem_page(templates, request, NotHere(f"There is no {visible(request.url.path)} here."))
+        return await problem_page(templates, request, NotHere(f"There is no {visible(request.url.path)} here."))
 
     app.add_exception_handler(404, on_stray)
 

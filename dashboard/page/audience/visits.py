@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from clickcurve.answers import CurveAnswer, PointAnswer, VisitorsAnswer
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.keys import Subject
+from clickcurve.waiting import in_thread
 from dashboard.page.changes import Count, about
-from dashboard.page.chart import LOW, Chart, make_chart
+from dashboard.page.chart import DRAWING, LOW, Chart, make_chart
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import with_commas
 from dashboard.pictures.curve_picture import step_s
@@ -31,7 +32,9 @@ async def visits(broken_down: BrokenDown, subject: Subject, view: PageView, axis
     """Asks for the visitors of the view's range. axis: the curve of the page, whose times their chart has too."""
     answer = await broken_down.questions.visitors(subject, view.total_query)
     days = visitor_curve(answer, axis, now)
-    chart = None if days is None else make_chart(days, view, now, LOW, "daily visitor")
+    chart = None
+    if days is not None:
+        chart = await in_thread(DRAWING, make_chart, days, view, now, LOW, "daily visitor")
     count = about(answer.at_least, answer.at_most)
     if answer.visitor_days is not None and not answer.exact:
         count = Count(f"about {with_commas(answer.visitor_days)}", f"estimated, standard error {answer.error}")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clickcurve.answers import KeyCount
 from clickcurve.visible import visible
+from clickcurve.waiting import in_thread
 from dashboard.page.audience.values import share_text
 from dashboard.page.changes import NO_CHANGE, Change, certain_change
-from dashboard.page.chart import in_path, spark
+from dashboard.page.chart import DRAWING, in_path, spark
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import with_commas
 from dashboard.questions import AT_ONCE_TOTALS, LINK, Questions, asked_of_each, link_or_group
 
-AT_ONCE_POINTS = 300
 AT_ONCE_CURVES = 4  # of 3,000 points each takes 1 to 3 ms of the event loop
 
 
@@ -85,11 +84,7 @@ async def name_rows(
     hits = [
         each.count if is_ranking or view.is_ever else curve.total for each, curve in zip(names, curves, strict=True)
     ]
-    sparks = []
-    for curve in curves:
-        sparks.append(spark(curve))
-        if len(curve.points) > AT_ONCE_POINTS:
-            await asyncio.sleep(0)  # thirty of 3,000 points hold the event loop for 20 ms
+    sparks = await in_thread(DRAWING, lambda: list(map(spark, curves)))
     most = max(hits, default=1) or 1
     return [
         NameRow(
