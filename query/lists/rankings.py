@@ -228,12 +228,13 @@ class Rankings:
                 break
         counts = dict(islice(ranking.counts.items(), limit))
         beyond = []
-        for key, several in pending.items():
-            stored = ranking.counts.get(key)
-            if stored is None and ranking.others_most:
-                beyond.append(key)
-            else:
-                counts[key] = counter.with_pending(stored or NOTHING_STORED, several)
+        async for some in in_steps(pending.items(), _READS):
+            for key, several in some:
+                stored = ranking.counts.get(key)
+                if stored is None and ranking.others_most:
+                    beyond.append(key)
+                else:
+                    counts[key] = counter.with_pending(stored or NOTHING_STORED, several)
         threshold = _threshold(self._best(counts, limit), limit)
         for at, key in enumerate(beyond):
             if ranking.others_most + counter.with_pending(NOTHING_STORED, pending[key]).hits >= threshold:
