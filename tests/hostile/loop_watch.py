@@ -27,9 +27,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple, Self
 
 from ingest.reading.receipt import ONE_COUNTED
@@ -44,24 +42,7 @@ HIT_EVERY_S = 0.02
 HITS_AFTER = 3  # the block that is watched: time for the event loop to note its last pause
 PAUSE_MAX_MS = 20.0
 HIT_P99_MAX_MS = 50.0
-COPIED = {60 * number: 1 for number in range(60_000)}
-COPIED_MS = 5.0  # of processor time for a copy of these, pair by pair: chosen; budgets grow where it takes longer
 HIT = b"POST /v1/hits/beside HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
-@cache
-def slowness() -> float:
-    """Returns how many times as long as budgets assume this machine takes for what needs much memory; 1 at the least.
-
-    Where new pages of memory are slow the copy took 6 to 15 ms; where they are not, it was not measured.
-    """
-    took_s = []
-    for _ in range(9):
-        begun_s = time.thread_time()
-        copied = {at: count for at, count in COPIED.items() if count}
-        took_s.append(time.thread_time() - begun_s)
-        del copied
-    return max(1.0, median(took_s) * 1000 / COPIED_MS)
 
 
 class QueueTime:
@@ -160,21 +141,16 @@ def read_pauses(file: Path, begun_s: float, ended_s: float, others: OtherThreads
     for pause_begun_s, pause_ended_s, pause_s, work_s in lines:
         if pause_ended_s >= begun_s and pause_begun_s <= ended_s:
             waited_s = 0.0 if others is None else others.longest_wait_s(pause_begun_s, pause_ended_s)
-            work_s = min(work_s, pause_s)  # it was measured from the beat before on, so perhaps 5 ms earlier
-            pauses.append(Pause(max(pause_s - waited_s, work_s) * 1000, work_s * 1000))
+            pauses.append(Pause(max(pause_s - waited_s, min(pause_s, work_s)) * 1000, work_s * 1000))
     return pauses
 
 
 @dataclass
 class Seen:
-    """What was seen during one `watch`: milliseconds of each hit, and each pause of at least NOTED_S.
-
-    slowness: budgets are so many times as long here.
-    """
+    """What was seen during one `watch`: milliseconds of each hit, and each pause of at least NOTED_S."""
 
     hits_ms: list[float] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
-    slowness: float = 1.0
 
     @property
     def hit_p99_ms(self) -> float:
@@ -188,8 +164,7 @@ class Seen:
     def __str__(self) -> str:
         return (
             f"{len(self.hits_ms)} hits, p99 {self.hit_p99_ms:.1f} ms, max {max(self.hits_ms):.1f} ms; "
-            f"longest pause of the loop {self.longest_pause}; longest piece of its work {self.longest_work_ms:.1f} ms; "
-            f"budgets are {self.slowness:.1f} times as long here"
+            f"longest pause of the loop {self.longest_pause}; longest piece of its work {self.longest_work_ms:.1f} ms"
         )
 
     @property
@@ -203,9 +178,9 @@ class Seen:
         work_max_ms: float = math.inf,
     ) -> None:
         """Raises AssertionError if the loop stood still, worked in one piece, or let a hit wait, longer than may be."""
-        assert self.longest_pause.ms <= pause_max_ms * self.slowness, str(self)
-        assert self.hit_p99_ms <= hit_p99_max_ms * self.slowness, str(self)
-        assert self.longest_work_ms <= work_max_ms * self.slowness, str(self)
+        assert self.longest_pause.ms <= pause_max_ms, str(self)
+        assert self.hit_p99_ms <= hit_p99_max_ms, str(self)
+        assert self.longest_work_ms <= work_max_ms, str(self)
 
 
 class WatchedServer(RunningServer):
@@ -219,7 +194,7 @@ class WatchedServer(RunningServer):
     @contextmanager
     def watch(self, headers: str = "") -> Iterator[Seen]:
         """Sends a hit every 20 ms over one connection until the block ends; `headers` are further header lines."""
-        seen, done, failures = Seen(slowness=slowness()), threading.Event(), []
+        seen, done, failures = Seen(), threading.Event(), []
         head = HIT[:-2] + headers.encode() + b"\r\n"
 
         def send() -> None:
