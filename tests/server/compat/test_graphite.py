@@ -192,6 +192,15 @@ def test_what_is_not_understood_is_refused_in_a_sentence(node: CompatNode, targe
     assert said in answer.json()["detail"]
 
 
+def test_a_sum_has_a_bound_of_times_at_which_its_series_may_begin(node: CompatNode) -> None:
+    shifted = [f"timeShift(clicks.spring,'{n}s')" for n in range(45)]  # of 1,200 minutes each
+    answer = node.post("/render", target=f"sumSeries({','.join(shifted)})", maxDataPoints="10000", **{"from": "-20h"})
+    assert (answer.status_code, answer.json()["rule"]) == (422, "at most 50,000 times")
+    (series,) = rendered(node, f"sumSeries({','.join(shifted[:40])})", maxDataPoints="10000", **{"from": "-20h"})
+    assert len(series["datapoints"]) == 40 * 1_201
+    assert summed(series) == 40 * 10
+
+
 @pytest.mark.parametrize(
     "target",
     [
