@@ -12,7 +12,7 @@ from clickcurve.answers import CurveAnswer, PointAnswer
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.ranges import Bots, Span, between, bounded, total
 from clickcurve.buckets.row import Row
-from clickcurve.waiting import in_thread, locked
+from clickcurve.waiting import computed, locked
 from query.cache import Cache
 from query.grid import Grid, estimate_points, make_grid
 from query.parameters import Window
@@ -95,5 +95,5 @@ class Grids:
             async with locked(self._making, "working out the points of long curves"):
                 if (kept := self._grids.get((window, fold_day))) is not None:
                     return kept  # another question was the same
-                made = await in_thread("working out the points of this curve", make_grid, window, ladder, fold_day)
+                made = await computed("working out the points of this curve", make_grid, window, ladder, fold_day)
         return self._grids.keep((window, fold_day), made, len(made.edges) + 10)

@@ -28,7 +28,7 @@ from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
 from clickcurve.budget import POINTS, ROWS, spend
 from clickcurve.keys import ALL_LINKS, corrected_key, group_of, is_moved, link_of, moved_key
-from clickcurve.waiting import in_thread, locked
+from clickcurve.waiting import computed, locked
 from storage.contract import StoredLink, StoredRow
 
 _MAX_REVISITED = 10_000
@@ -267,7 +267,7 @@ class Reader:
         if minutes <= AT_ONCE_MINUTES:
             return with_pending(without_pending.row, pending, without_pending.marks, self.ladder)
         async with locked(self._adding, "adding pending hits"):  # each thread more makes the event loop wait longer
-            return await in_thread(
+            return await computed(
                 "adding pending hits", with_pending, without_pending.row, pending, without_pending.marks, self.ladder
             )
 

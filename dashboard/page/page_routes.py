@@ -17,7 +17,7 @@ from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from clickcurve.csv_file import disposition
 from clickcurve.routes import RawPathRoute, raw_query, subject_in_path
-from clickcurve.waiting import in_thread
+from clickcurve.waiting import computed
 from dashboard.page.pages import Pages, Values
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
@@ -135,7 +135,7 @@ async def html(
         text = templates.render(template, root=root, base=base, **values)
         return _as_sent(request, text.encode(), "text/html; charset=utf-8", status=status)
 
-    return await in_thread("writing a page", written)
+    return await computed("writing a page", written)
 
 
 async def csv_file(request: Request, answer: Tabular, zone: ZoneInfo, times_in: ZoneInfo | None = None) -> Response:
@@ -144,7 +144,7 @@ async def csv_file(request: Request, answer: Tabular, zone: ZoneInfo, times_in: 
     def written() -> Response:
         return _as_sent(request, as_csv(answer, times_in), CSV, {"Content-Disposition": disposition(answer, zone)})
 
-    return await in_thread("writing a table", written)
+    return await computed("writing a table", written)
 
 
 def _as_sent(

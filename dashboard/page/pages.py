@@ -14,7 +14,7 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import ALL, Subject, group_subject
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
-from clickcurve.waiting import in_thread
+from clickcurve.waiting import computed
 from dashboard.page.audience.differences import Difference, difference_of, why_query
 from dashboard.page.audience.values import ValueTable, filter_of, filtered_curve, value_tables
 from dashboard.page.audience.visits import Visits, visits
@@ -154,7 +154,7 @@ class Pages:
         """Returns a page of the table of all links."""
         shown = await self._shown(ALL, replace(view, by="", value=""), now)
         view, curve = shown.view, shown.curve
-        chart = await in_thread(DRAWING, make_chart, curve, view, now)
+        chart = await computed(DRAWING, make_chart, curve, view, now)
         page = await self._table.page(view, shown.compared)
         rows = None
         if page.links is not None:
@@ -219,7 +219,7 @@ class Pages:
             bots = await self.questions.curve(subject, view.with_bots("only").curve_query)
         bots_chart = None
         if bots is not None and bots.at_most:
-            bots_chart = await in_thread(DRAWING, make_chart, bots, view, now, LOW)
+            bots_chart = await computed(DRAWING, make_chart, bots, view, now, LOW)
         return {
             "kind": kind,
             "name": visible(name),
@@ -252,7 +252,7 @@ class Pages:
             "periods": offered_periods(shown.now, ZoneInfo(shown.curve.tz)),
             "filter": filter_of(shown.view),
             "hides_few": self.broken_down is not None and self.broken_down.hides_few,
-            "chart": await in_thread(DRAWING, make_chart, shown.curve, shown.view, shown.now, earlier=earlier),
+            "chart": await computed(DRAWING, make_chart, shown.curve, shown.view, shown.now, earlier=earlier),
             "audience": audience,
         }
 
@@ -320,7 +320,7 @@ class Pages:
         view, asked = await _view_and_curve(partial(curve_of, b"asked"), view, now)
         admitted = await curve_of(b"admitted", view.curve_query)
         charts = [
-            (word, await in_thread(DRAWING, make_chart, curve, view, now, LOW, "decision", beside=asked))
+            (word, await computed(DRAWING, make_chart, curve, view, now, LOW, "decision", beside=asked))
             for word, curve in (("asked", asked), ("admitted", admitted))
         ]
         return EventRow(

@@ -14,7 +14,7 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.extras import extra_for
 from clickcurve.keys import Subject
 from clickcurve.routes import RawPathRoute, raw_query, subject_in_path
-from clickcurve.waiting import in_thread
+from clickcurve.waiting import computed
 from dashboard.pictures.badge import LABEL, badge_json, badge_svg
 from dashboard.pictures.curve_picture import draw_curve
 from dashboard.pictures.shapes import THEMES
@@ -51,7 +51,7 @@ def _add_routes(router: APIRouter, questions: Questions, kind: str, path: str, n
     async def curve_png(request: Request) -> Response:
         """Text and lines grow with the picture: twice the usual size is the usual picture for print."""
         look, answer = await _curve(questions, subject_in_path(request), raw_query(request))
-        return Response(await in_thread("drawing a picture", _curve_png, answer, look), media_type=PNG)
+        return Response(await computed("drawing a picture", _curve_png, answer, look), media_type=PNG)
 
     @router.get(f"{path}/badge.svg", **_picture(badge, SVG, of_badges))
     async def badge_picture(request: Request) -> Response:
@@ -73,7 +73,7 @@ async def svg_of_curve(questions: Questions, subject: Subject, query: bytes) -> 
     def draw() -> bytes:
         return svg_file(draw_curve(curve, look.width, look.height), look.theme)
 
-    body = draw() if len(curve.points) <= _AT_ONCE else await in_thread("drawing a picture", draw)
+    body = draw() if len(curve.points) <= _AT_ONCE else await computed("drawing a picture", draw)
     return _svg(body)
 
 

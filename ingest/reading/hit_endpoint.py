@@ -28,7 +28,7 @@ from clickcurve.buckets.errors import (
 )
 from clickcurve.keys import key_in_path
 from clickcurve.problem import problem, problem_answer
-from clickcurve.waiting import in_thread
+from clickcurve.waiting import computed
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
 from ingest.hit import ID_RULE, NO_TIME, Hit, JsonHit, Judge, Moment, PlainHit, is_id, minute_start
@@ -307,7 +307,7 @@ class HitRoutes:
 
     async def _settle(self, sums: RequestSums) -> Answer:
         await sums.charge()
-        batch = await in_thread("making a batch", sums.batch) if sums.has_many_ids() else sums.batch()
+        batch = await computed("making a batch", sums.batch) if sums.has_many_ids() else sums.batch()
         receipt: Receipt = sums.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
         sums.count_into(self.counters, receipt)
         return answer(receipt.status, receipt.encode())

@@ -13,7 +13,7 @@ from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.budget import VALUE_POINTS, spend
 from clickcurve.keys import Subject
-from clickcurve.waiting import in_thread, locked
+from clickcurve.waiting import computed, locked
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.unrecorded import BreakdownRow
 from query.breakdowns.values import ValueCurve, bounds_of_values, count_values, curve_of_value, list_visitors
@@ -114,7 +114,7 @@ class BreakdownQueries:
         if sum(len(counts.values) for tier in tiers for counts in tier.values()) <= AT_ONCE_VALUES:
             return call()
         async with locked(self._counting, "counting values"):  # each thread more makes the event loop wait longer
-            return await in_thread("counting values", call)
+            return await computed("counting values", call)
 
     @property
     def ladder(self) -> Ladder:
@@ -150,7 +150,7 @@ class BreakdownQueries:
         await spend(VALUE_POINTS, len(grid.edges))
         if len(grid.edges) <= AT_ONCE:
             return curve_of_value(row, dimension, value, grid, now)
-        return await asyncio.to_thread(curve_of_value, row, dimension, value, grid, now)
+        return await computed("counting a value", curve_of_value, row, dimension, value, grid, now)
 
     async def visitors(self, subject: Subject, query: bytes) -> VisitorsAnswer:
         """Returns the visitors of a link or a group by days, and their sum."""

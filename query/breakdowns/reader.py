@@ -38,7 +38,7 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Pending, fold
 from clickcurve.budget import ROWS, spend
 from clickcurve.keys import breakdown_of, counts_key, moved_key
-from clickcurve.waiting import in_thread, locked
+from clickcurve.waiting import computed, locked
 from query.breakdowns.unrecorded import BreakdownRow
 from query.reader import naming, stored, what_it_is, with_pending, without_disavowed
 from storage.contract import StoredLink
@@ -91,9 +91,9 @@ class BreakdownReader:
             called = await self._current(moved_key(stored_key), now, None, None, CORRECTIONS)
         row = await self._current(stored_key, now, only, start, self.bounded)
         if called is not None:
-            row = await in_thread("leaving out hits that are called bots", _corrected, row, called, self._widest)
+            row = await computed("leaving out hits that are called bots", _corrected, row, called, self._widest)
         if self.least:
-            shown = await in_thread("hiding values with few hits", hide_few, row.breakdown, self.least)
+            shown = await computed("hiding values with few hits", hide_few, row.breakdown, self.least)
             row = replace(row, breakdown=shown)
         return row
 
@@ -130,7 +130,7 @@ class BreakdownReader:
         if stored_parts.size() <= AT_ONCE_BYTES and hits <= AT_ONCE_HITS:
             return merged()
         async with locked(self._merging, "merging breakdowns"):  # each thread more makes the event loop wait longer
-            return await in_thread("merging a breakdown", merged)
+            return await computed("merging a breakdown", merged)
 
     def _are_hours_from(self, start: int, day: int, ladder: Ladder) -> bool:
         """Returns whether all buckets from the one that holds `start` on are of the breakdown's finest tier."""

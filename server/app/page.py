@@ -16,7 +16,7 @@ from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
-from clickcurve.waiting import in_thread
+from clickcurve.waiting import computed, in_thread
 from dashboard.page.login_routes import login_routes
 from dashboard.page.page_routes import html, page_routes, problem_page
 from dashboard.page.pages import NodeFacts, Pages
@@ -94,7 +94,7 @@ def include_page(
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
         address = str(request.base_url).rstrip("/")
-        values = await in_thread("reading the document", lambda: docs_values(app.openapi(), other_tools, address))
+        values = await computed("reading the document", lambda: docs_values(app.openapi(), other_tools, address))
         return await html(request, templates, "docs.html", signed_in=signed_in(request.scope), **values)
 
 

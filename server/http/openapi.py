@@ -15,7 +15,7 @@ from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 
 from clickcurve.keys import GROUP_BYTES, KEY_BYTES
-from clickcurve.waiting import in_thread
+from clickcurve.waiting import computed
 from ingest.attributes.campaign import UTM
 from ingest.attributes.profile import TAGS
 from ingest.hit import ID_CHARACTERS, JsonHit
@@ -219,7 +219,7 @@ def describe(app: FastAPI, questions: Mapping[str, Schema]) -> None:
 
     @app.get("/openapi.json", include_in_schema=False)
     async def written() -> Response:
-        return JSONResponse(await in_thread("writing the document", app.openapi))
+        return JSONResponse(await computed("writing the document", app.openapi))
 
 
 def _completed(document: Schema, questions: Mapping[str, Schema]) -> Schema:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from clickcurve import waiting
-from clickcurve.waiting import TookTooLong, in_thread, locked
+from clickcurve.waiting import TookTooLong, computed, in_thread, locked
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +37,18 @@ async def test_a_thread_that_does_not_end_refuses_its_question_and_gives_the_loc
     ended.set()
 
 
-async def test_what_a_thread_raises_comes_out() -> None:
+async def test_what_needs_a_processor_alone_is_done_while_threads_that_ask_a_store_hang() -> None:
+    ended = threading.Event()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    for _ in range(4):
+        with pytest.raises(TookTooLong):
+            await in_thread("asking", ended.wait)
+    assert await computed("adding", int, "11", base=2) == 3
+    ended.set()
+
+
+@pytest.mark.parametrize("in_thread", [in_thread, computed])
+async def test_what_a_thread_raises_comes_out(in_thread: Callable[..., Awaitable[object]]) -> None:
     def raises(error: Exception) -> None:
         raise error
 

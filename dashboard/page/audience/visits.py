@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from clickcurve.answers import CurveAnswer, PointAnswer, VisitorsAnswer
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.keys import Subject
-from clickcurve.waiting import in_thread
+from clickcurve.waiting import computed
 from dashboard.page.changes import Count, about
 from dashboard.page.chart import DRAWING, LOW, Chart, make_chart
 from dashboard.page.view import PageView
@@ -34,7 +34,7 @@ async def visits(broken_down: BrokenDown, subject: Subject, view: PageView, axis
     days = visitor_curve(answer, axis, now)
     chart = None
     if days is not None:
-        chart = await in_thread(DRAWING, make_chart, days, view, now, LOW, "daily visitor")
+        chart = await computed(DRAWING, make_chart, days, view, now, LOW, "daily visitor")
     count = about(answer.at_least, answer.at_most)
     if answer.visitor_days is not None and not answer.exact:
         count = Count(f"about {with_commas(answer.visitor_days)}", f"estimated, standard error {answer.error}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from clickcurve.answers import KeyCount
 from clickcurve.visible import visible
-from clickcurve.waiting import in_thread
+from clickcurve.waiting import computed
 from dashboard.page.audience.values import share_text
 from dashboard.page.changes import NO_CHANGE, Change, certain_change
 from dashboard.page.chart import DRAWING, in_path, spark
@@ -84,7 +84,7 @@ async def name_rows(
     hits = [
         each.count if is_ranking or view.is_ever else curve.total for each, curve in zip(names, curves, strict=True)
     ]
-    sparks = await in_thread(DRAWING, lambda: list(map(spark, curves)))
+    sparks = await computed(DRAWING, lambda: list(map(spark, curves)))
     most = max(hits, default=1) or 1
     return [
         NameRow(

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.budget import POINTS, spend
-from clickcurve.waiting import in_thread
+from clickcurve.waiting import computed
 from query.steps import STEPS
 from server.compat.expressions import Expression
 from server.compat.graphite.moments import length_s
@@ -156,7 +156,7 @@ async def _sum_series(evaluation: Evaluation, call: CallTarget, span: AskedSpan)
             sums[start] = before if value is None else value + (before or 0)
         if len(sums) > _MOST_SUMMED:
             raise _wrong(call, "its series begin at too many different times", f"at most {_MOST_SUMMED:,} times")
-    starts, values = await in_thread("adding series up", _in_order, sums)
+    starts, values = await computed("adding series up", _in_order, sums)
     paths = ",".join(dict.fromkeys(series.path for series in summed[:11]))
     path = paths if len(summed) <= 10 and len(paths) <= _MOST_NAME else summed[0].path
     tiers = [series.tier for series in summed if series.tier is not None]

@@ -15,7 +15,7 @@ from msgspec.json import encode
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.budget import NAMES, SIGNS, spend
 from clickcurve.routes import json_answer
-from clickcurve.waiting import in_thread
+from clickcurve.waiting import computed
 from query.steps import STEPS
 from query.zones import UTC_ZONE, zone
 from server.compat.forms import Form, read_form
@@ -109,9 +109,9 @@ def _asked_span(form: Form, now: int) -> AskedSpan:
 async def _written(reader: SeriesReader, form: Form, selected: Sequence[CountSeries]) -> Response:
     """Returns the answer, which is written in a thread: of the most points it takes 1 s."""
     if form.get("format") == "csv":
-        text = await in_thread("writing series", _series_csv, selected)
+        text = await computed("writing series", _series_csv, selected)
         return Response(text, headers={"content-type": "text/csv; charset=utf-8"})
-    body = await in_thread("writing series", _series_json, reader, selected, form.get("meta") == "true")
+    body = await computed("writing series", _series_json, reader, selected, form.get("meta") == "true")
     return Response(body, headers={"content-type": "application/json"})
 
 
