@@ -8,7 +8,9 @@ The slow way is put in its place by name, so both run in the same process, on th
 from __future__ import annotations
 
 import asyncio
+import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import cycle, islice
@@ -23,13 +25,17 @@ from bench.micro import breakdown
 from bench.micro.attributes import NOW, plain_bodies
 from bench.micro.growth import filled, key_of, moments
 from bench.rows import row_of, steady
-from bench.workload import ATTRIBUTES, DIMENSIONS, Visitors
+from bench.workload import ATTRIBUTES, DIMENSIONS, Visitors, values
 from clickcurve.buckets.breakdowns.answers import breakdown_total
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, landing
 from clickcurve.buckets.breakdowns.columns import ColumnTier
 from clickcurve.buckets.breakdowns.parts import decode_parts
+from clickcurve.buckets.breakdowns.pieces import hour_bytes, hour_with
+from clickcurve.buckets.candidates import DAYS, Cutoffs
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
+from clickcurve.buckets.row import Delta, Row, add, merge
+from clickcurve.buckets.upper_bounds import upper_bounds_of
 from clickcurve.keys import link_subject
 from clickcurve.limiter.async_limiter import AsyncLimiter
 from clickcurve.limiter.backends.connections.redis_socket import RedisSocket
@@ -37,11 +43,14 @@ from clickcurve.limiter.backends.forms import blocking
 from clickcurve.limiter.limiter import Limiter
 from ingest.imports.access_log import AccessLog
 from ingest.reading.body import WAYS
+from query.reader import MergedLinks
 from storage.contract import StoredLink, StoredRow
 from storage.memory_store import MemoryStore
 
 CURVES_NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
 WINDOWS, STRATEGIES = ("fixed", "tiered"), ("fixed", "tiered", "token_bucket")
+OWNERS = 16
+_SAID = ("ref", "country", "device")
 ONE, FOUR = [(70_000, DAY_S)], [(5_000, 1), (20_000, 60), (50_000, 3_600), (70_000, DAY_S)]
 
 
@@ -94,6 +103,7 @@ def fast_paths(options: Options) -> Iterator[Measure]:
     """Those of one process: the limiter in memory, readings of hits, flushes, queries."""
     yield from _decisions(options, ["memory"], process_time)
     yield from _of_hits(options)
+    yield from _of_rows(options)
     yield from _of_queries(options)
 
 
@@ -139,8 +149,12 @@ def _of_hits(options: Options) -> Iterator[Measure]:
     file = filled(options.folder / "data", links, moments(100), NOW, alike=True)
     options.closing.callback(file.close)
     take, flush = partial(file.take_each, [key_of(number, links) for number in range(links)]), lambda _: file.flush()
-    what, lazily = f"lazy rows, flush of {links:,} links", ("clickcurve.buckets.codec.decode_lazily", decode)
-    yield Measure(what, take, flush, "us a row", links, slow=lazily, fresh=True)
+    for name, stands, anew in (
+        ("lazy rows", "clickcurve.buckets.codec.decode_lazily", decode),
+        ("bounds after hits of today", "ingest.flushed_rows.upper_bounds_after", _bounds_anew),
+    ):
+        what = f"{name}, flush of {links:,} links"
+        yield Measure(what, take, flush, "us a row", links, slow=(stands, anew), fresh=True)
 
 
 def _read_all(bodies: list[bytes], reader: Any) -> None:
@@ -157,6 +171,39 @@ def _log_reader() -> AccessLog:
     reader = AccessLog(lambda agent: "bot" in agent)
     reader.use(("ip", "ref", "ua", "source"))
     return reader
+
+
+def _of_rows(options: Options) -> Iterator[Measure]:
+    """What a flush does with a row that is no candidate, and with an hour of values; a link of 16 owners, asked."""
+    many, day = options.of(1_000), fold_day(NOW)
+    rows = [row_of(moments(100)(number, NOW), day=day) for number in range(20)]
+    days = {row.last // DAY_S for row in rows if row.last is not None}
+    cutoffs = Cutoffs().raised(days, [(1_000_000, "")] * len(DAYS), day)
+    stands, slow = "clickcurve.buckets.candidates.Cutoffs.bounds_if_candidate", _candidate_by_all_bounds
+    call = lambda made: [made.bounds_if_candidate("k", row, CLICKS) for row in islice(cycle(rows), many)]  # noqa: E731
+    yield Measure("rows that are no candidates", ready(cutoffs), call, "us a row", many, slow=(stands, slow))
+    chance = random.Random(4)
+    said = {name: list(values(name, 15, chance)) for name in _SAID}
+    hour, more = ({name: Counter(said[name][part]) for name in _SAID} for part in (slice(12), slice(12, None)))
+    piece = hour_bytes({name: landing(counts) for name, counts in hour.items()})
+    add_hits = lambda piece: [hour_with(piece, more, 300) for _ in range(many)]  # noqa: E731
+    few = ("clickcurve.buckets.breakdowns.pieces._few_values_with", lambda *_: None)
+    yield Measure(f"an hour of {len(_SAID)} dimensions", ready(piece), add_hits, "us an hour", many, slow=few)
+    stored_rows = [StoredRow(owner, encode(row)) for owner, row in enumerate(rows[:OWNERS], 1)]
+    later = [StoredRow(1, encode(add(rows[0], Delta({NOW - NOW % 60: 1}, {}), CLICKS))), *stored_rows[1:]]
+    links = [StoredLink(0, tuple(each)) for each in (stored_rows, later)]
+    ask = lambda kept: [kept.stored("k", link, NOW, CLICKS, 0, True) for link in islice(cycle(links), many)]  # noqa: E731
+    anew = ("query.reader.merge_again", lambda whole, rows, changes: merge(rows, CLICKS))
+    yield Measure(f"a link of {OWNERS} owners", MergedLinks, ask, "us a question", many, slow=anew)
+
+
+def _bounds_anew(bounds: Any, before: Any, after: Row, delta: Any, ladder: Any) -> Any:
+    return upper_bounds_of(after, ladder)
+
+
+def _candidate_by_all_bounds(cutoffs: Any, key: str, row: Row, ladder: Any) -> Any:
+    bounds = upper_bounds_of(row, ladder)
+    return bounds if cutoffs.passed_by(bounds, key) else None
 
 
 def _of_queries(options: Options) -> Iterator[Measure]:
