@@ -219,7 +219,7 @@ def describe(app: FastAPI, questions: Mapping[str, Schema]) -> None:
 
     @app.get("/openapi.json", include_in_schema=False)
     async def written() -> Response:
-        return JSONResponse(await computed("writing the document", app.openapi))
+        return await computed("writing the document", lambda: JSONResponse(app.openapi()))
 
 
 def _completed(document: Schema, questions: Mapping[str, Schema]) -> Schema:
