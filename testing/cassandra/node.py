@@ -100,10 +100,10 @@ class Node:
         self.until(self._serves)
         return self
 
-    def until(self, happened: Callable[[], bool]) -> None:
+    def until(self, happened: Callable[[], bool], tries: int = TRIES) -> None:
         """Wait for something; waiting for the process to end paces the tries and shows its death. Raises NodeFailed."""
         assert self._process is not None, f"node {self.address} is not running"
-        wait_until(happened, self._process, self._failed, TRIES, TRY_EVERY_S)
+        wait_until(happened, self._process, self._failed, tries, TRY_EVERY_S)
 
     def until_it_ends(self) -> NoReturn:
         """Wait for as long as it runs. Raises NodeFailed when it has ended."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from testing.cassandra.node import DATA_CENTRE, Node, Place
+from testing.cassandra.node import DATA_CENTRE, TRIES, Node, NodeFailed, Place
 from testing.cassandra.question import Refused
 
 # A third of the token range each.
@@ -41,20 +41,40 @@ class Ring:
         self.wait_whole()
 
     def wait_whole(self) -> None:
-        """Wait until each node takes every other for alive and they agree about the schema. Raises NodeFailed."""
-        self.nodes[0].until(self.whole)
+        """Wait until each node takes every other for alive and they agree about the schema. Raises NodeFailed.
+
+        A node that has just started asks each other one whether it lives, once: if the machine is so busy that the
+        answer is late, it takes that one for dead for as long as both run (400 s seen). Such a node is started again.
+        """
+        try:
+            self.nodes[0].until(self.whole, TRIES // 3)
+        except NodeFailed:
+            blind = [node for node in self.nodes if not self._sees_all(node)]
+            if not all(node.running for node in self.nodes) or not blind:
+                raise
+            for node in blind:
+                node.kill()
+                node.start().wait_ready()
+            self.nodes[0].until(self.whole)
 
     def whole(self) -> bool:
         """Whether each node takes every other for alive and they agree about the schema."""
         try:
             seen = [len(node.ask("SELECT host_id FROM system.peers_v2", timeout_s=5)) for node in self.nodes]
             schemas = {str(node.ask("SELECT schema_version FROM system.local", timeout_s=5)) for node in self.nodes}
-            if len(self.nodes) > 1:
-                for node in self.nodes:
-                    node.ask(_OF_ALL, "ALL", timeout_s=5)
         except (OSError, Refused):
             return False
-        return seen == [len(self.nodes) - 1] * len(self.nodes) and len(schemas) == 1
+        agree = seen == [len(self.nodes) - 1] * len(self.nodes) and len(schemas) == 1
+        return agree and all(self._sees_all(node) for node in self.nodes)
+
+    def _sees_all(self, node: Node) -> bool:
+        """Whether a node takes every other for alive."""
+        if len(self.nodes) > 1:
+            try:
+                node.ask(_OF_ALL, "ALL", timeout_s=5)
+            except (OSError, Refused):
+                return False
+        return True
 
     def define(self, *statements: str) -> None:
         """Change the schema; returns when all nodes have it. Raises question.Refused and OSError."""

@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 from testing.cassandra.jars import version
 from testing.cassandra.node import Node, NodeFailed, Place
-from testing.cassandra.question import Refused
+from testing.cassandra.question import Refused, Row
 from testing.cassandra.ring import Ring, is_free, place_one, running
 from testing.server import ROOT
 
@@ -22,6 +24,7 @@ from testing.server import ROOT
 STARTS_ONE = """
 import os, sys
 from pathlib import Path
+from typing import Self
 from testing.lifeline import spawn
 print(spawn(["/bin/sleep", "600"], Path(sys.argv[1]), os.environ).pid, flush=True)
 input()
@@ -120,6 +123,50 @@ def test_what_is_started_does_not_outlive_a_killed_process(tmp_path: Path) -> No
         starter.send_signal(signal.SIGKILL)
         assert select.select([end], [], [], 10.0)[0] == [end]
         os.close(end)
+
+
+class PretendedNode(Node):
+    """No process: it answers as a node that takes another one for dead until it is started again."""
+
+    def __init__(self, blind: bool, schema: bytes = b"1") -> None:
+        super().__init__(Place(Path(), "127.0.0.1", 1, 2, 3))
+        self.blind, self.schema, self.starts = blind, schema, 0
+
+    @property
+    def running(self) -> bool:
+        return True
+
+    def ask(self, query: str, consistency: str = "ONE", timeout_s: float = 30.0) -> list[Row]:
+        if consistency == "ALL" and self.blind:
+            raise Refused("unavailable")
+        return [[self.schema]]
+
+    def until(self, happened: Callable[[], bool], tries: int = 1) -> None:
+        if not happened():
+            raise NodeFailed("waited for in vain")
+
+    def kill(self) -> None:
+        self.blind = False
+
+    def start(self) -> Self:
+        self.starts += 1
+        return self
+
+    def wait_ready(self) -> Self:
+        return self
+
+
+def test_a_node_that_takes_another_for_dead_is_started_again() -> None:
+    sees, blind = PretendedNode(False), PretendedNode(True)
+    Ring([sees, blind]).wait_whole()
+    assert (sees.starts, blind.starts) == (0, 1)
+
+
+def test_nodes_that_see_one_another_and_do_not_agree_are_not_started_again() -> None:
+    nodes = [PretendedNode(False), PretendedNode(False, b"2")]
+    with pytest.raises(NodeFailed):
+        Ring(nodes).wait_whole()
+    assert [node.starts for node in nodes] == [0, 0]
 
 
 def test_three_nodes_see_one_another_and_hold_everything_thrice(breakable_nodes: Ring, keyspace: str) -> None:
