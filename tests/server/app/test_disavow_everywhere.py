@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -18,6 +18,7 @@ DAY_S = 86_400
 SPAM, FINE = 41_113, 2_029
 BOTH = SPAM + FINE
 Answers = dict[str, str]
+RANKED = ("/?last=14d", "/links?last=14d")  # pages with a ranking
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +37,7 @@ def spammed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningS
 
 def pages(share: str) -> list[str]:
     return [
-        "/?last=14d",
-        "/links?last=14d",
+        *RANKED,
         "/links/a?last=14d",
         "/links/a",
         f"{share}?last=14d",
@@ -90,10 +90,20 @@ def answers(http: httpx.Client, share: str) -> Answers:
     """Every answer as text, without the times of day: pages say when they were made."""
     found = {}
     for path in questions(share):
-        answer = http.get(path)
-        assert answer.status_code == 200, (path, answer.text)
-        found[path] = re.sub(r"\d\d:\d\d(:\d\d)?", "", answer.text)
+        found[path] = text_at(http, path)
     return found
+
+
+def text_at(http: httpx.Client, path: str) -> str:
+    answer = http.get(path)
+    assert answer.status_code == 200, (path, answer.text)
+    return re.sub(r"\d\d:\d\d(:\d\d)?", "", answer.text)
+
+
+def wait_for_rankings(server: RunningServer, http: httpx.Client, is_new: Callable[[str, str], bool]) -> None:
+    """Waits until pages show new rankings: each serves for twenty times as long as it took, which may be seconds."""
+    for path in RANKED:
+        server.wait_until(lambda: is_new(path, text_at(http, path)))  # noqa: B023  # called at once
 
 
 def shows(text: str, count: int) -> bool:
@@ -106,6 +116,7 @@ def test_every_answer_follows_a_rule_and_its_undoing(spammed: tuple[RunningServe
         before = answers(http, share)
         rule: Any = http.post("/v1/links/a/disavow", json={"ref": "spam.example"}).raise_for_status().json()
         assert (rule["state"], rule["moved"]) == ("settled", SPAM)
+        wait_for_rankings(server, http, lambda path, text: text != before[path])
         under = answers(http, share)
         assert [path for path in before if under[path] == before[path]] == []
         for path, text in under.items():
@@ -117,6 +128,7 @@ def test_every_answer_follows_a_rule_and_its_undoing(spammed: tuple[RunningServe
         for path in ("/links/a?last=14d", share):
             assert f"{SPAM:,} bot hits not counted" in re.sub(r"<[^>]*>", "", under[path])
         http.delete(f"/v1/disavow/{rule['id']}").raise_for_status()
+        wait_for_rankings(server, http, lambda path, text: text == before[path])
         after = answers(http, share)
         assert [path for path in before if after[path] != before[path]] == []
 
