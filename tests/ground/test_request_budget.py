@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -60,6 +61,25 @@ def test_others_run_in_proportion_to_the_time_that_the_work_takes(each_s: float,
         return others - begun
 
     assert asyncio.run(story()) == pytest.approx(turns, abs=0)
+
+
+async def test_tasks_that_work_at_once_share_their_turns_too() -> None:
+    now_s, begun, turns = 0.0, 0, list[int]()
+    budget = Budget(lambda: now_s)
+
+    async def work() -> None:
+        nonlocal now_s, begun
+        await budget.spend(POINTS)
+        begun += 1
+        now_s += TURN_S / 2
+
+    async def other() -> None:
+        while begun < 30:
+            turns.append(begun)
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(work() for _ in range(30)), other())
+    assert max(after - before for before, after in pairwise(turns)) == 2
 
 
 async def test_all_tasks_of_a_request_have_one_budget_and_another_request_has_its_own() -> None:
