@@ -24,7 +24,6 @@ from testing.server import ROOT
 STARTS_ONE = """
 import os, sys
 from pathlib import Path
-from typing import Self
 from testing.lifeline import spawn
 print(spawn(["/bin/sleep", "600"], Path(sys.argv[1]), os.environ).pid, flush=True)
 input()

@@ -102,8 +102,7 @@ def text_at(http: httpx.Client, path: str) -> str:
 
 def wait_for_rankings(server: RunningServer, http: httpx.Client, is_new: Callable[[str, str], bool]) -> None:
     """Waits until pages show new rankings: each serves for twenty times as long as it took, which may be seconds."""
-    for path in RANKED:
-        server.wait_until(lambda: is_new(path, text_at(http, path)))  # noqa: B023  # called at once
+    server.wait_until(lambda: all(is_new(path, text_at(http, path)) for path in RANKED))
 
 
 def shows(text: str, count: int) -> bool:
