@@ -15,7 +15,7 @@ from clickcurve.keys import link_subject
 from dashboard.page.cards import Compared
 from dashboard.page.lists.rankings import RANKED
 from dashboard.page.view import PageView
-from dashboard.questions import AT_ONCE_TOTALS, Questions, asked_of_each
+from dashboard.questions import Questions, asked_of_each
 
 RISEN, FALLEN = "change", "-change"  # orders of the table
 MANY_RANKED = 100  # of more links than RANKED: of an old range and a million flat links 200 are a walk over all
@@ -84,7 +84,7 @@ async def changed_links(
 
 async def totals_of(questions: Questions, keys: Sequence[str], query: bytes) -> dict[str, TotalAnswer]:
     """Asks for the total of each link."""
-    answers = await asked_of_each(questions.total, list(map(link_subject, keys)), query, AT_ONCE_TOTALS)
+    answers = await asked_of_each(questions.total, list(map(link_subject, keys)), query)
     return dict(zip(keys, answers, strict=True))
 
 

@@ -13,9 +13,7 @@ from dashboard.page.changes import NO_CHANGE, Change, certain_change
 from dashboard.page.chart import DRAWING, in_path, spark
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import with_commas
-from dashboard.questions import AT_ONCE_TOTALS, LINK, Questions, asked_of_each, link_or_group
-
-AT_ONCE_CURVES = 4  # of 3,000 points each takes 1 to 3 ms of the event loop
+from dashboard.questions import LINK, Questions, asked_of_each, link_or_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +74,9 @@ async def name_rows(
     """
     view = replace(view, by="")
     subjects = [link_or_group(kind, each.key) for each in names]
-    curves = await asked_of_each(questions.curve, subjects, view.curve_query, AT_ONCE_CURVES)
+    curves = await asked_of_each(questions.curve, subjects, view.curve_query)
     if changes is None and beside.before is not None:
-        totals = await asked_of_each(questions.total, subjects, view.count_query(beside.before), AT_ONCE_TOTALS)
+        totals = await asked_of_each(questions.total, subjects, view.count_query(beside.before))
         counts = ((curve.at_least, curve.at_most) for curve in curves)
         changes = list(map(certain_change, ((each.at_least, each.at_most) for each in totals), counts))
     hits = [
