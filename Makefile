@@ -1,4 +1,4 @@
-# Clickcurve. `make install`, `make serve`, `make cassandra`, `make test`, `make test-all`, `make check`, `make bench`, `make wheel`, `make lock`.
+# Clickcurve. `make install`, `make serve`, `make cassandra`, `make test`, `make test-all`, `make test-long`, `make check`, `make bench`, `make wheel`, `make lock`.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,17 +7,21 @@ STAMP := $(VENV)/.installed
 PEERS_STAMP := .venv/peers/.installed
 # Programs that tests and benches run beside Python, and Debian's packages of them: testing/programs.py.
 PROGRAMS := $(BIN)/python -m testing.programs
+# Each process begins with a share of the tests, so that what a module shares is started once; whichever is ready takes
+# tests from the end of another's share.
+BESIDE := --numprocesses auto --dist worksteal
 SOURCES := clickcurve ingest storage query retention dashboard server testing tests bench examples
 ARGS ?=
 
-.PHONY: help install serve cassandra test test-all chaos check format bench bench-peers peers-programs wheel lock clean
+.PHONY: help install serve cassandra test test-all test-long chaos check format bench bench-peers peers-programs wheel lock clean
 
 help:
 	@echo "make install   .venv with the pinned dependencies and the program at $(BIN)/clickcurve"
 	@echo "make serve     the server on 127.0.0.1:8080 with its data in ./clickcurve-data   (ARGS='--port 9000')"
 	@echo "make cassandra a throw-away Cassandra to try the server on; Ctrl-C ends it and removes its data"
 	@echo "make test      the tests that need Python alone                                 (ARGS='tests/storage -x')"
-	@echo "make test-all  every test at full power, with real programs, which it installs where it may"
+	@echo "make test-all  every kind of test, with real programs, which it installs where it may"
+	@echo "make test-long every test: all seeds, kills, planted faults, and clients against stores, for an hour"
 	@echo "make chaos     fifty kills of one server; then two campaigns of faults on three Cassandra nodes, twelve minutes each, with reports"
 	@echo "make check     formatting, lint, types, layout"
 	@echo "make bench     the measurements, one table at the end"
@@ -46,11 +50,15 @@ cassandra: install
 	exec $(BIN)/python -m testing.cassandra
 
 test: install
-	$(BIN)/python -m tests $(ARGS)
+	$(BIN)/pytest $(BESIDE) $(ARGS)
 
 test-all: install
 	@$(PROGRAMS) tests
-	$(BIN)/python -m tests --all $(ARGS)
+	$(BIN)/pytest $(BESIDE) -m 'not long' $(ARGS)
+
+test-long: install
+	@$(PROGRAMS) tests
+	$(BIN)/pytest $(BESIDE) -m '' --hypothesis-profile long $(ARGS)
 
 check: install
 	$(BIN)/ruff format --check .
@@ -61,7 +69,7 @@ check: install
 
 chaos: install
 	@$(PROGRAMS) tests
-	CRASH_KILLS=50 $(BIN)/python -m pytest -q --all tests/crash/test_kill.py -k many_kills
+	CRASH_KILLS=50 $(BIN)/pytest -q -m '' tests/crash/test_kill.py -k many_kills
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 format: install

@@ -23,7 +23,7 @@ _PLACED = (
     " os.dup2(one, 3); os.dup2(two, 4); os.execvp(sys.argv[3], sys.argv[3:])"
 )
 _ANSWER_S = 30.0
-_TRIES = 600
+_TRIES = 6_000
 # Nothing is looked up or fetched by the browser itself: the machine may have no network.
 _FLAGS = [
     "--headless=new",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from testing.server import ROOT, TRIES, plain_environment, spawn, wait_until
+from testing.server import ROOT, STOP_WITHIN_S, TRIES, plain_environment, spawn, wait_until
 
 
 class Program:
@@ -33,7 +33,7 @@ class Program:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Tell it to end; its exit status."""
         self.tell(number)
-        return self._process.wait(20)
+        return self._process.wait(STOP_WITHIN_S)
 
     def kill(self) -> None:
         """kill -9 of the process and its children, if it still runs."""

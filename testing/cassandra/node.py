@@ -23,8 +23,8 @@ TEMPLATE = Path(__file__).parent / "cassandra.yaml"
 DATA_CENTRE = "datacenter1"  # as Cassandra calls its only one unless it is named
 READY_LINE = b"Starting listening for CQL clients on"
 TRY_EVERY_S = 0.1
-TRIES = 900
-END_WITHIN_S = 20.0
+TRIES = 6000  # ten minutes at least
+END_WITHIN_S = 300.0
 LAST_LINES = 80
 # How the commit log is synced: before each answer, before the answers of a few milliseconds, or some time after them.
 COMMITLOG_SYNC = {

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from testing.cassandra.node import DATA_CENTRE, TRIES, Node, NodeFailed, Place
+from testing.cassandra.node import DATA_CENTRE, Node, NodeFailed, Place
 from testing.cassandra.question import Refused
 
 # A third of the token range each.
 TOKENS = (-9223372036854775808, -3074457345618258603, 3074457345618258602)
 # Below the ports that the kernel gives to outgoing connections: a killed node must find its own free again.
 PORTS = range(18000, 32000)
+_SEEN_BY = 300  # tries of a tenth of a second, after which a node that sees not all is started again
 # A keyspace of Cassandra's own with three replicas: read from all of them, it shows that each node takes all for alive.
 _OF_ALL = "SELECT keyspace_name FROM system_distributed.view_build_status"
 
@@ -47,7 +48,7 @@ class Ring:
         answer is late, it takes that one for dead for as long as both run (400 s seen). Such a node is started again.
         """
         try:
-            self.nodes[0].until(self.whole, TRIES // 3)
+            self.nodes[0].until(self.whole, _SEEN_BY)
         except NodeFailed:
             blind = [node for node in self.nodes if not self._sees_all(node)]
             if not all(node.running for node in self.nodes) or not blind:

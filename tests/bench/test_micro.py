@@ -55,7 +55,7 @@ SMALL = {
 @pytest.mark.parametrize(
     "part",
     [
-        pytest.param(part, marks=[pytest.mark.needs("minutes")] if part in TAKE_MINUTES else [])
+        pytest.param(part, marks=[pytest.mark.slow] if part in TAKE_MINUTES else [])
         for part in sorted({name.removeprefix("micro.") for name in PARTS if name.startswith("micro.")} - NEED_PROGRAMS)
     ],
 )

@@ -48,7 +48,7 @@ def test_every_question_finds_hits_and_a_total_finds_all(feed: Feed) -> None:
 
 
 @pytest.mark.parametrize("kind", [OwnPeer, SqliteRows, SqliteHours])
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_store_that_counts_right_is_found_right(kind: type[Peer], feed: Feed, tmp_path: Path) -> None:
     asked = questions(feed.workload)
     with measure.running(kind(tmp_path / "peer")) as peer:

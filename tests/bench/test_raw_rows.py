@@ -18,7 +18,7 @@ def test_the_hits_are_the_same_each_time_and_on_both_sides() -> None:
     assert all(0 < t < END for _, t, *_ in drawn)
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_server_counts_all_of_them(tmp_path: Path) -> None:
     found = counts(tmp_path, rows(400), ["l0", "l1"])
     assert found["rows"] == 400 and found["bytes"] > 0

@@ -58,7 +58,8 @@ OF_MAKE_BENCH: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 
 
-@pytest.mark.needs("wrk", "minutes")
+@pytest.mark.slow
+@pytest.mark.needs("wrk")
 @pytest.mark.parametrize("words", OF_MAKE_BENCH, ids=lambda words: words[0])
 def test_a_part_of_make_bench_prints_its_figures(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     run(PARTS, words)
@@ -67,7 +68,8 @@ def test_a_part_of_make_bench_prints_its_figures(words: tuple[str, ...], capsys:
         assert re.search(figure, printed), printed
 
 
-@pytest.mark.needs("redis", "memcached", "minutes")
+@pytest.mark.slow
+@pytest.mark.needs("redis", "memcached")
 @pytest.mark.parametrize("place", ["memory", "redis", "memcached", "bytes"])
 def test_the_limiter_is_measured_beside_other_libraries(place: str) -> None:
     """In a process of its own: some libraries leave their sockets open."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, add
-from tests.selection import examples
+from tests.power import examples
 
 MINUTE_S = 60
 

@@ -17,7 +17,7 @@ from testing.cassandra.jars import cache
 from testing.program import running
 
 USUAL_PORT = 9042
-TRIES = 6000  # two minutes
+TRIES = 30_000  # ten minutes
 
 
 @pytest.fixture

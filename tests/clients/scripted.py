@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-WITHIN_S = 60.0
+WITHIN_S = 600.0
 
 
 @dataclass(frozen=True)

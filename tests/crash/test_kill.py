@@ -1,6 +1,6 @@
 """kill -9 under load: what was acknowledged is counted, to the hit, however often and whenever the server dies.
 
-With its journal on the disk it is killed a few times by `make test`, twenty times by `make test-all`, CRASH_KILLS=50
+With its journal on the disk it is killed a few times by `make test`, twenty times by `make test-long`, CRASH_KILLS=50
 times by `make chaos`. With its journal in the cluster each start waits 8 s until the one before it is taken for dead,
 so it is killed less often. CRASH_SEED=N plays a campaign again.
 """
@@ -26,7 +26,7 @@ from tests.audit.attributes import DIVIDED, Values, judge_words
 from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.audit.hit_source import HitSource
 from tests.crash.load import EVERY, Load, group_of_key
-from tests.selection import at
+from tests.power import at
 
 # A short interval, so that many deaths fall into a flush.
 SETTINGS = {"CLICKCURVE_FLUSH_S": "1", "CLICKCURVE_BREAKDOWN_DIMENSIONS": "ref,source"}
@@ -219,7 +219,7 @@ def test_every_acknowledged_hit_counts_once_through_many_kills(
     play(tmp_path, seed, KILLS, capsys)
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_every_acknowledged_hit_counts_once_with_the_database_elsewhere(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -227,14 +227,14 @@ def test_every_acknowledged_hit_counts_once_with_the_database_elsewhere(
     play(tmp_path, seed, 5, capsys, flags=("--store", f"sqlite:///{tmp_path}/elsewhere/counts.db"))
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_every_acknowledged_hit_counts_once_with_two_workers(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     play(tmp_path, seed, at(quick=3, full=6), capsys, workers=2)
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_every_acknowledged_hit_counts_once_where_siblings_adopt_what_dead_workers_held(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

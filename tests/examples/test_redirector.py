@@ -66,7 +66,7 @@ def test_every_visit_is_reported(serve: Serve, tmp_path: Path) -> None:
         assert client.total("launch", bots="only")["total"] == 4
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_visitors_do_not_notice_that_the_counter_is_away(serve: Serve, tmp_path: Path) -> None:
     port = free_port()
     with redirector(f"http://127.0.0.1:{port}", tmp_path) as (browser, program):
@@ -78,7 +78,7 @@ def test_visitors_do_not_notice_that_the_counter_is_away(serve: Serve, tmp_path:
             program.until(lambda: bool(client.total("launch")["total"] == 40))
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [2])
 def test_a_counter_that_is_killed_counts_every_visit_once(serve: Serve, tmp_path: Path, kills: int) -> None:
     server = serve()
@@ -93,7 +93,7 @@ def test_a_counter_that_is_killed_counts_every_visit_once(serve: Serve, tmp_path
             assert client.total("launch")["total"] == 100 * kills
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_what_cannot_be_reported_at_the_end_is_told(tmp_path: Path) -> None:
     with redirector(f"http://127.0.0.1:{free_port()}", tmp_path) as (browser, program):
         visit(browser, "/docs", 7)

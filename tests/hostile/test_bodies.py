@@ -37,6 +37,7 @@ from ingest.reading.receipt import IngestCounters
 from ingest.reading.request_sums import BODY_VALUES, REFUSED_HITS, RequestSums
 from server.http.problems import Problems
 from storage.contract import Source
+from tests.hostile.piece import piece_s
 from tests.ingest.http_kit import MOMENT, NOW, MemoryIntake, is_bot, minutes_since
 
 MIB = 1 << 20
@@ -104,7 +105,7 @@ def whole(*pieces: bytes) -> asyncio.Queue[bytes | None]:
 
 both = pytest.mark.parametrize("route", ["hits", "import"])
 # An import is cut and read by the same parsers.
-hits_first = pytest.mark.parametrize("route", ["hits", pytest.param("import", marks=pytest.mark.needs("minutes"))])
+hits_first = pytest.mark.parametrize("route", ["hits", pytest.param("import", marks=pytest.mark.slow)])
 
 BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "zeros in an array": (lambda: b"[" + b"0," * 80_000 + b"0]", JSON),
@@ -154,7 +155,7 @@ def test_a_small_packed_body_takes_little_memory_and_lets_others_run(route: str,
 
 
 @both
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_body_of_too_many_values_is_refused_with_413_that_says_how_many_fit(route: str) -> None:
     routes = BodyRoutes()
     body = b'{"key":"a","ts":%d}\n' % TODAY * (BODY_VALUES + 1)
@@ -348,7 +349,7 @@ def test_no_step_of_a_body_takes_long(route: str) -> None:
         begun = time.thread_time()
         with pytest.raises(BodyTooLarge):
             next(steps)
-        assert time.thread_time() - begun < 0.04
+        assert time.thread_time() - begun < 13 * piece_s()  # of 3 ms on a quiet core
 
 
 @hits_first

@@ -199,7 +199,7 @@ async def statuses(port: int, raw: bytes, bytewise: bool) -> list[int]:
         await asyncio.sleep(0)
     if not reading.done():
         writer.write_eof()
-    await asyncio.wait_for(reading, 10)
+    await asyncio.wait_for(reading, 600)
     writer.close()
     return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", found)]
 

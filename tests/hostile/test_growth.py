@@ -47,7 +47,7 @@ from server.metrics import known_versions
 from tests.hostile.growth import MOST_GROWTH, Growth, measured
 from tests.hostile.test_parsers import PARSERS
 from tests.ingest.http_kit import Client
-from tests.selection import at
+from tests.power import at
 from tests.server.compat.compat_node import HOUR, CompatNode
 
 # --- requests to other tools' routes ----------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """While a server answers one request that asks for as much as it may, or for more, hits are counted as always.
 
 Two thousand links, half of them with hits of six years, half with keys of a thousand letters. Each request is answered,
-mostly with 422, and meanwhile nothing holds the event loop for more than 20 ms and the p99 of a hit stays below 50 ms.
+mostly with 422, and meanwhile nothing holds the event loop for longer than 7 pieces of work (tests/hostile/piece.py),
+and the p99 of a hit stays below 17.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from testing.client import Clickcurve, http_client
 from testing.server import free_port
 from tests.hostile.loop_watch import Seen, WatchedServer
 
-pytestmark = pytest.mark.needs("minutes")
+pytestmark = pytest.mark.slow
 
 YEAR_S = 31_536_000
 FORM = "application/x-www-form-urlencoded"

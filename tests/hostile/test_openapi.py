@@ -31,7 +31,7 @@ from schemathesis.specs.openapi.schemas import OpenApiSchema
 from server.tokens.token import Scope
 from testing.server import ROOT, RunningServer
 from testing.tokens import add_token
-from tests.selection import at
+from tests.power import at
 
 INPUTS = int(os.environ.get("SCHEMA_INPUTS") or at(quick=2, full=15))
 SEED = int(os.environ.get("SCHEMA_SEED", "1"))

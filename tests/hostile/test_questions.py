@@ -11,15 +11,16 @@ import httpx
 import pytest
 
 from testing.client import http_client
-from tests.hostile.loop_watch import HIT_P99_MAX_MS, WatchedServer
+from tests.hostile.loop_watch import HIT_P99_MAX, WatchedServer
 
 DAY_S = 86_400
 VALUES = 30_000
 # What needs much work runs in a thread, which gives Python's lock back every 5 ms of its own time: on a machine that
 # others use, too, it may be without a processor while it has the lock. On the event loop these took 260 ms and more.
-PAUSE_MAX_MS = 60.0
-WORK_MAX_MS = 20.0  # of that, what the event loop's own thread may work in one piece
-PAGE_MAX_MS = 150.0  # a page asks some thirty such questions at once; it took 1,900 ms
+# All are pieces of work of 3 ms on a quiet core (tests/hostile/piece.py).
+PAUSE_MAX = 20
+WORK_MAX = 7  # of that, what the event loop's own thread may work before others have their turn
+PAGE_MAX = 50  # a page asks some thirty such questions at once; it took 1,900 ms
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_a_question_about_hits_that_are_not_flushed_holds_nobody_up(
 ) -> None:
     with server.watch() as seen:
         http.get(path).raise_for_status()
-    seen.check(PAUSE_MAX_MS, HIT_P99_MAX_MS, WORK_MAX_MS)
+    seen.check(PAUSE_MAX, HIT_P99_MAX, WORK_MAX)
 
 
 def test_the_page_of_a_link_whose_hits_are_not_flushed_holds_nobody_up(
@@ -74,7 +75,7 @@ def test_the_page_of_a_link_whose_hits_are_not_flushed_holds_nobody_up(
     http.get("/links/none").raise_for_status()  # templates are loaded once
     with server.watch() as seen:
         http.get("/links/k?from=0").raise_for_status()
-    seen.check(PAGE_MAX_MS, PAGE_MAX_MS, WORK_MAX_MS)
+    seen.check(PAGE_MAX, PAGE_MAX, WORK_MAX)
 
 
 @pytest.mark.parametrize("query", ["step=1m", "step=native&compare=year", "step=1m&sort=key"])
@@ -85,11 +86,11 @@ def test_the_table_of_links_along_many_points_holds_nobody_up(
     with server.watch() as seen:
         for _ in range(3):
             http.get(f"/links?{query}").raise_for_status()
-    seen.check(PAGE_MAX_MS, PAGE_MAX_MS, WORK_MAX_MS)
+    seen.check(PAGE_MAX, PAGE_MAX, WORK_MAX)
 
 
 def test_a_sum_of_a_thousand_links_holds_nobody_up(server: WatchedServer, http: httpx.Client) -> None:
     keys = [f"k{n}" for n in range(1_000)]
     with server.watch() as seen:
         http.post("/v1/sum?from=0&step=native", json={"keys": keys}).raise_for_status()
-    seen.check(PAUSE_MAX_MS, HIT_P99_MAX_MS, WORK_MAX_MS)
+    seen.check(PAUSE_MAX, HIT_P99_MAX, WORK_MAX)

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.selection import MEMORY, has_room
+from tests.conftest import MEMORY, has_room
 
 
 @pytest.fixture

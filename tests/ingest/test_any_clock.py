@@ -19,7 +19,7 @@ from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.ingest.owner_kit import counts, minute_of, read
-from tests.selection import at
+from tests.power import at
 
 START = 1_772_000_000.0
 

@@ -28,7 +28,7 @@ from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.http_kit import summed
-from tests.selection import at
+from tests.power import at
 
 START = 1_770_000_000
 READER = ProfileReader(("ref", "country"), country_reader("off"), ReferrerReader())

@@ -22,7 +22,7 @@ from testing.owner_process import OwnerProcess
 from tests.ingest.claim_kit import NOW, start
 from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.owner_kit import counts, minute_of, read
-from tests.selection import sweep
+from tests.power import sweep
 
 Make = Callable[[Path], Store]
 Fault = tuple[str, type[BaseException]]

@@ -19,7 +19,7 @@ from tests.audit.attributes import batch_of, judge_words
 from tests.audit.auditor import Auditor, Hit, Outcome, Sent
 from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.owner_kit import counts, minute_of, read, read_words
-from tests.selection import at
+from tests.power import at
 
 START = 1_772_000_000  # 2026-02-25
 GROUPS = [group_key("g"), group_key("ü")]

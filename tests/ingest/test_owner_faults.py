@@ -24,7 +24,7 @@ from tests.audit.attributes import batch_of, judge_words
 from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.ingest.faulty_store import FaultyStore, Killed
 from tests.ingest.owner_kit import minute_of, read, read_words
-from tests.selection import sweep
+from tests.power import sweep
 
 NOW = 1_772_000_000.0
 GROUP = group_key("g")

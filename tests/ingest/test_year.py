@@ -1,6 +1,6 @@
 """A year in a minute: days of traffic with flushes and daily folds; totals equal the raw count at every step.
 
-`make test-all` has 400 days, `make test` the first 120, after which rows hold minutes to weeks.
+`make test-long` has 400 days, other runs the first 120, after which rows hold minutes to weeks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from retention.run import run_pass
 from storage.sqlite.store import SqliteStore
 from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.ingest.owner_kit import read
-from tests.selection import at
+from tests.power import at
 
 START = 1_767_225_600  # 2026-01-01
 DAYS = at(quick=120, full=400)

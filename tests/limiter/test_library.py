@@ -52,13 +52,13 @@ def test_the_program_of_the_page_runs(program: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_the_program_of_the_page_satisfies_a_strict_type_checker(program: Path) -> None:
     checked = python("-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache"), ".", cwd=program)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_wrong_use_is_a_type_error(program: Path) -> None:
     """The verbs of threads are made of those of event loops; their parameters and answers are known all the same."""
     (program / "wrong.py").write_text(

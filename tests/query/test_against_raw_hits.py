@@ -15,8 +15,8 @@ from clickcurve.buckets.ladder import CLICKS, fold_day
 from clickcurve.buckets.ranges import Bots
 from query.steps import STEPS, auto_step
 from query.zones import Fixed, Unit, Zone, zone
+from tests.power import examples
 from tests.query.queried_nodes import QueriedNodes
-from tests.selection import examples
 
 DAY_S = 86_400
 ZONES = [

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.ranges import Bots
 from clickcurve.keys import group_key, group_of, link_key, link_of
+from tests.power import examples
 from tests.query.queried_nodes import QueriedNodes
 from tests.query.test_routes import Node
-from tests.selection import examples
 
 NOW = 1_772_361_480
 DAY_S = 86_400

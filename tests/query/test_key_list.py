@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from clickcurve.answers import as_csv
 from clickcurve.keys import caller_key, limit_key
 from query.lists.key_list import KeyList
+from tests.power import examples
 from tests.query.queried_nodes import QueriedNodes, run
-from tests.selection import examples
 
 NOW = 1_772_361_480
 

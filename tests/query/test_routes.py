@@ -280,7 +280,7 @@ def test_what_is_not_http_goes_to_the_next_application() -> None:
 
     questions = Questions(QueriedNodes().queries, None, Limits())
     call: Callable[..., Awaitable[None]] = QueryEndpoint(questions, refuse, following, lambda: 0.0)
-    asyncio.run(asyncio.wait_for(_wait(call({"type": "lifespan"}, None, None)), 5))
+    asyncio.run(asyncio.wait_for(_wait(call({"type": "lifespan"}, None, None)), 600))
     assert seen == ["lifespan"]
 
 

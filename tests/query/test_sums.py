@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.ladder import fold_day
 from query import sums
+from tests.power import examples
 from tests.query.queried_nodes import QueriedNodes
 from tests.query.test_routes import Node
-from tests.selection import examples
 
 NOW = 1_772_361_480
 DAY_S = 86_400

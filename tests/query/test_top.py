@@ -19,8 +19,8 @@ from query.parameters import Parameters
 from storage.contract import StoredLink
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
+from tests.power import examples
 from tests.query.queried_nodes import QueriedNodes, run
-from tests.selection import examples
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 DAY_S = 86_400

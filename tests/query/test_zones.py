@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clickcurve.buckets.errors import ParameterInvalid
 from query.steps import STEPS, Step
 from query.zones import DAY, HOUR, MONTH, WEEK, YEAR, Calendar, Fixed, Unit, Zone, zone
-from tests.selection import examples
+from tests.power import examples
 
 # Whole, half and quarter hours; changes at midnight, over midnight, by half an hour; a day that never was.
 ZONES = [

@@ -34,7 +34,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         yield server
 
 
-def wait_until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], within_s: float = 600.0) -> None:
     """Asks every hundredth of a second until the condition holds, without taking the processor from the servers."""
     never = Event()
     for _ in range(int(within_s * 100)):

@@ -20,7 +20,7 @@ from ingest.corrections import Corrector
 from storage.contract import Store
 from storage.tools.verify import verify
 from tests.ingest.test_corrections import START
-from tests.selection import at
+from tests.power import at
 from tests.server.test_disavow_many import FINE, SPAM, Told, rule_of
 from tests.simulated.mutants import Switched, call_nothing_back, read_moment_last, replaced
 

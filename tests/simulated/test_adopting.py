@@ -10,7 +10,7 @@ import pytest
 from ingest.journal.cluster_journal import make_journal
 from server.process.presence import Presence
 from tests.audit.journals import Wrong
-from tests.selection import at
+from tests.power import at
 from tests.simulated.adopting import ADOPTIONS, AdoptingHistory
 from tests.simulated.mutants import MUTANTS, Switched
 from tests.simulated.product import make_cluster, open_store, tell

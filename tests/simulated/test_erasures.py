@@ -26,7 +26,7 @@ from storage.contract import OPEN, RETIRED
 from storage.erased_words import ErasureBook, KnownWords
 from storage.erasing import Eraser
 from tests.audit.journals import Wrong
-from tests.selection import at
+from tests.power import at
 from tests.simulated.cells import absorb
 from tests.simulated.cluster import ROWS, Faults
 from tests.simulated.connection import Connection

@@ -10,7 +10,7 @@ import pytest
 
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.tables import journals
-from tests.selection import at
+from tests.power import at
 from tests.simulated.frames_history import IMPORTING, REPEATING, FramesHistory
 from tests.simulated.history import Plot
 from tests.simulated.product import LINKS_PER_PIECE, WritesOfEachLife

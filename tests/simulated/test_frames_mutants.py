@@ -11,6 +11,7 @@ import pytest
 from clickcurve.buckets.errors import JournalDamaged
 from storage.cassandra.statements import FENCE, RAISE_FENCE
 from tests.audit.journals import Wrong
+from tests.power import one_in
 from tests.simulated.cluster import Faults
 from tests.simulated.connection import Connection
 from tests.simulated.frames_mutants import MUTANTS, Mutant, fewer
@@ -52,14 +53,7 @@ def first_caught(mutant: Mutant, off: Switched, seeds: range) -> int | None:
     return None
 
 
-# `make test` tries one in six.
-TRIED = [
-    pytest.param(mutant, id=mutant.name, marks=[pytest.mark.needs("minutes")] if number % 6 else [])
-    for number, mutant in enumerate(MUTANTS)
-]
-
-
-@pytest.mark.parametrize("mutant", TRIED)
+@pytest.mark.parametrize("mutant", one_in(6, MUTANTS), ids=[mutant.name for mutant in MUTANTS])
 def test_a_rule_that_is_switched_off_is_noticed(mutant: Mutant) -> None:
     seed = first_caught(mutant, mutant.off(), range(mutant.first, mutant.first + mutant.seeds))
     assert seed is not None, f"{mutant.name}: not noticed in {mutant.seeds} histories"

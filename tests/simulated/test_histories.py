@@ -1,6 +1,6 @@
 """Random histories on the simulated cluster: nothing acknowledged is lost, nothing counts twice, whatever happens.
 
-Each seed is one history, told the same way every time. `make test` tells 40 of them, `make test-all` 240; a long run is
+Each seed is one history, told the same way every time. `make test` tells 20 of them, `make test-long` 240; more are
 asked for by `SIMULATED_SEEDS=first:last` (last exclusive):
 
     SIMULATED_SEEDS=1000:21000 python -m pytest -q -s tests/simulated/test_histories.py
@@ -21,7 +21,7 @@ import pytest
 
 from testing.server import ROOT
 from tests.audit.journals import Wrong
-from tests.selection import at
+from tests.power import at
 from tests.simulated.history import History, Plot
 from tests.simulated.mutants import DISAVOWED
 from tests.simulated.product import history_of, tell

@@ -38,7 +38,7 @@ from storage.contract import StoredLink
 from tests.audit.attributes import DIVIDED, expected_values
 from tests.audit.auditor import BASE
 from tests.audit.journals import SentBatch, Wrong
-from tests.selection import at
+from tests.power import at
 from tests.simulated.history import History, Plot
 from tests.simulated.judgement import PAIRS, finish, stored_link
 from tests.simulated.machine import Process

@@ -35,8 +35,7 @@ from tests.upgrade.then import (
 
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir())
 EACH_VERSION = [
-    pytest.param(version, marks=[pytest.mark.needs("minutes")] if version != VERSIONS[-1] else [])
-    for version in VERSIONS
+    pytest.param(version, marks=[pytest.mark.slow] if version != VERSIONS[-1] else []) for version in VERSIONS
 ]
 THEN = BEGAN + 2 * HOUR_S
 FORMER = "60:1,300:1,3600:31,week:366,month"  # the default of 0.1.0, and of the golden folder of 0.2.0
@@ -147,7 +146,7 @@ def test_ids_are_known_flushed_or_not(opened: Opened) -> None:
     assert client.get("/v1/links/launch/total").json()["total"] == 62
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_imports_go_on_where_they_stood(golden: Path, token: str, tmp_path: Path) -> None:
     """25 of the log's 30 lines were imported, 5 of them after the last flush."""
     with server_at(THEN, tmp_path) as server, client_of(server, token) as client:
@@ -166,7 +165,7 @@ def test_years_later_totals_and_whole_months_are_the_same(golden: Path, token: s
         said("verify", "--data", str(tmp_path / "data"))
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_the_export_is_that_of_then_and_can_be_imported(golden: Path, token: str, tmp_path: Path) -> None:
     exported = (golden / "export.ndjson").read_text()
     with server_at(THEN, tmp_path) as server:

@@ -25,6 +25,7 @@ from tests.buckets.breakdowns import laws
 from tests.buckets.breakdowns.given_breakdowns import NARROW, Said, any_bounded, owners_saids, saids
 from tests.buckets.breakdowns.laws import Engine
 from tests.buckets.given import law
+from tests.power import one_in
 
 History = tuple[list[Said], list[int]]
 OURS = Engine()
@@ -211,8 +212,7 @@ MUTANTS: list[tuple[Callable[..., None], Engine, st.SearchStrategy[tuple[object,
 ]
 
 
-@pytest.mark.each_third
-@pytest.mark.parametrize("mutant", range(len(MUTANTS)))
+@pytest.mark.parametrize("mutant", one_in(3, range(len(MUTANTS))))
 def test_the_law_notices_its_mutant(mutant: int) -> None:
     broken, engine, drawn = MUTANTS[mutant]
     assert laws.noticed(lambda *arguments: broken(engine, *arguments), drawn)

@@ -19,6 +19,7 @@ from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.breakdowns.parts import apply_parts, decode_parts, parts_due
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, Ladder, fold_day
 from tests.buckets.breakdowns.planted import planted
+from tests.power import one_in
 
 DIMENSIONS = ("ref", "country")
 VALUES = ("", "a", "b", "c", "d", "e", "f")
@@ -172,14 +173,12 @@ def found(engine: ModuleType) -> bool:
     return False
 
 
-@pytest.mark.each_third
-@pytest.mark.parametrize(("right", "wrong"), PLANTED.values(), ids=PLANTED)
+@pytest.mark.parametrize(("right", "wrong"), one_in(3, PLANTED.values()), ids=PLANTED)
 def test_the_laws_find_a_planted_fault(right: str, wrong: str) -> None:
     assert found(planted(product, right, wrong))
 
 
-@pytest.mark.each_third
-@pytest.mark.parametrize(("right", "wrong"), PLANTED_TIMES.values(), ids=PLANTED_TIMES)
+@pytest.mark.parametrize(("right", "wrong"), one_in(3, PLANTED_TIMES.values()), ids=PLANTED_TIMES)
 def test_the_laws_find_a_fault_in_the_time(monkeypatch: pytest.MonkeyPatch, right: str, wrong: str) -> None:
     faulty = planted(kept_time, right, wrong)
     monkeypatch.setattr(KeptTime, "kept_since", faulty.KeptTime.kept_since)

@@ -68,7 +68,7 @@ def has_counted(server: RunningServer, hits: int) -> bool:
         return int(client.total()["total"]) >= hits
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_followed_logs_words_are_counted_once_through_kills_of_either_side(serve: Serve, tmp_path: Path) -> None:
     dice = random.Random(12)
     data = written(dice)

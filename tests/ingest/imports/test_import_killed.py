@@ -15,7 +15,7 @@ from testing.program import running
 from testing.server import RunningServer, command, run
 from tests.conftest import Serve
 from tests.ingest.imports.import_kit import log_lines
-from tests.selection import at
+from tests.power import at
 
 LINES = at(quick=45_000, full=90_000)
 KEYS = [f"k{n}" for n in range(5)]
@@ -59,7 +59,7 @@ def test_every_line_counts_once_through_kills_of_either_side(serve: Serve, tmp_p
     assert "counted 0" in run(*arguments).stdout
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_several_workers_on_one_port_count_a_log_once(serve: Serve, tmp_path: Path) -> None:
     server = serve("--workers", "3")
     log = tmp_path / "access.log"

@@ -18,7 +18,7 @@ from clickcurve.buckets.errors import JournalBehind
 from ingest.imports.importer import SourceKind, kind_of
 from ingest.imports.target import ImportRefused
 from tests.ingest.imports.import_kit import FAULTS, Died, MemoryTarget, expected, importer, log_line, log_lines, run
-from tests.selection import examples
+from tests.power import examples
 
 
 @pytest.fixture

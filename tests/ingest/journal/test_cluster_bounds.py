@@ -51,7 +51,7 @@ class StuckOwner:
     async def counted(self, waiting: list[asyncio.Future[None]]) -> int:
         """Returns how many hits count when the cluster answers again."""
         self.go_on.set()
-        await asyncio.wait_for(asyncio.gather(*waiting), 30)
+        await asyncio.wait_for(asyncio.gather(*waiting), 600)
         return self.owner.status.buffered_hits
 
 

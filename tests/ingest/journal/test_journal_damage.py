@@ -14,7 +14,7 @@ from ingest.journal.contract import Frame, Identity
 from ingest.journal.disk_journal import DiskJournal
 from ingest.journal.segment_format import FoundFrame, decode_segment_header, encode_group, valid_frames
 from tests.ingest.journal.faulty_disk import FaultyDisk
-from tests.selection import at
+from tests.power import at
 
 FOLDER = Path("/journal")
 LAST, MIDDLE = -1, 0

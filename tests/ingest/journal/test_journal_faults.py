@@ -9,7 +9,7 @@ import pytest
 
 from tests.ingest.journal.audited_journal import AuditedJournal
 from tests.ingest.journal.faulty_disk import DONE, KINDS, Fault, FaultyDisk, Stopped
-from tests.selection import sweep
+from tests.power import sweep
 
 ENDS = ("kill", "evict", "power")
 

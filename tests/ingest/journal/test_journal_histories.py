@@ -18,7 +18,7 @@ from ingest.journal.segment_files import Encode, SegmentFiles
 from ingest.journal.segment_format import DiskJournalState
 from tests.ingest.journal.audited_journal import AuditedJournal
 from tests.ingest.journal.faulty_disk import DONE, KINDS, Fault, FaultyDisk, Stopped
-from tests.selection import at
+from tests.power import at, one_in
 
 SEEDS = at(quick=100, full=200)
 STEPS = 50
@@ -176,8 +176,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.each_third
-@pytest.mark.parametrize(("place", "name", "broken", "sync"), BROKEN)
+@pytest.mark.parametrize(("place", "name", "broken", "sync"), one_in(3, BROKEN))
 def test_histories_notice_a_journal_that_is_broken_on_purpose(
     monkeypatch: pytest.MonkeyPatch, place: type, name: str, broken: object, sync: Literal["always", "off"]
 ) -> None:

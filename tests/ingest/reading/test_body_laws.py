@@ -18,7 +18,7 @@ from ingest.reading.body import PIECE_BYTES, Media
 from ingest.reading.receipt import Receipt
 from ingest.reading.request_sums import RequestSums
 from tests.ingest.http_kit import DAY, MINUTE, MOMENT, NOW, Client, law, people_of, summed
-from tests.selection import examples
+from tests.power import examples
 
 PIECES = (1, 2, 13, 60, 300, PIECE_BYTES)
 

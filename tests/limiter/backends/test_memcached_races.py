@@ -24,7 +24,7 @@ from tests.limiter.replay.traces import rates_of, steps, text_of
 from tests.limiter.strategies.oracle import SECOND_US, FixedModel, TieredModel
 from tests.limiter.strategies.test_same_answers import numbers
 from tests.limiter.together import together
-from tests.selection import examples
+from tests.power import examples
 
 pytestmark = pytest.mark.needs("memcached")
 

@@ -25,7 +25,7 @@ from testing.forwarder import forwarder
 RULES = parse_rules({"e": {"by": "ip", "rates": "5/h", "backend": "redis"}})
 PATIENCE = Patience(deadline_s=2.0, failures=3, pause_s=0.02, max_pause_s=0.05)
 CLOCKS: Mapping[str, Any] = {"clock": time.time, "timer": time.monotonic, "patience": PATIENCE}
-TRIES = 6_000
+TRIES = 60_000
 
 Ask = Callable[[str], Decision]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.limiter.http.address import Addresses, addresses
-from tests.selection import examples
+from tests.power import examples
 
 PROXIES = "10.0.0.0/8, 2001:db8:a::/48"
 

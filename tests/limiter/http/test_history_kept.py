@@ -30,8 +30,8 @@ from storage.memory_store import MemoryStore
 from storage.sqlite.store import SqliteStore
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess, TrackedDisk
+from tests.power import examples
 from tests.query.queried_nodes import Limits
-from tests.selection import examples
 
 START = 1_772_000_000
 EVENTS = ("login", "shorten", "shadowed")

@@ -11,7 +11,7 @@ from clickcurve.limiter.limiter import Limiter
 from clickcurve.limiter.rates import parse_rates
 from clickcurve.limiter.replay import EVENT, Replay, Side, rules_of
 from clickcurve.limiter.rule import EVERYBODY, Rule, parse_rules
-from tests.selection import examples
+from tests.power import examples
 
 T = 1_772_000_040
 

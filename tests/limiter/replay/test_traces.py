@@ -16,7 +16,7 @@ from clickcurve.limiter.rule import EDGES_S, SIDES
 from tests.limiter.places import BACKENDS, Place, memory
 from tests.limiter.replay.traces import START_US, rates_of, steps, text_of
 from tests.limiter.strategies.oracle import SECOND_US, FixedModel, OpenedModel, TieredModel, TokenModel
-from tests.selection import at, examples
+from tests.power import at, examples
 
 ANN = {"ip": "10.0.0.1"}
 SEEDS = range(at(quick=4, full=10))

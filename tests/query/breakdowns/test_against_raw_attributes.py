@@ -16,9 +16,9 @@ from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.breakdowns.check import common_span
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from query.steps import STEPS
+from tests.power import examples
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.test_against_raw_hits import ZONES, ages, nows
-from tests.selection import examples
 
 NAMES = ("ref", "country", "bot")
 VALUES = ["", "", "a.example", "b.example", "c", 'q"uote, comma', "ä…", "z"]

@@ -12,11 +12,11 @@ from clickcurve.answers import DimensionAnswer, HiddenChange
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from query.breakdowns.causes import ComparedSpans, TimeSpan, compare_spans, count_spans, find_causes
 from query.breakdowns.unrecorded import BreakdownRow
+from tests.power import examples
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.breakdowns.test_against_raw_attributes import worlds
 from tests.query.queried_nodes import subject
 from tests.query.test_against_raw_hits import ages
-from tests.selection import examples
 
 NOON = 1_772_366_400  # a noon, UTC
 

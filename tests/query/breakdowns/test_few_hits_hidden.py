@@ -14,9 +14,9 @@ from clickcurve.keys import link_subject
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.why import ChangeQueries
+from tests.power import examples
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import run
-from tests.selection import examples
 
 NOW = 1_772_407_680  # 2026-03-01 23:28
 LEAST = 4

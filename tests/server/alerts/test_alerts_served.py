@@ -51,7 +51,7 @@ def settings_file(folder: Path, hooks: Hooks, more: str = "") -> Path:
     return file
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_an_alert_is_said_once_through_a_kill(tmp_path: Path, hooks: Hooks) -> None:
     file = settings_file(tmp_path, hooks)
     server = RunningServer(tmp_path / "data", "--config", str(file), module="tests.server.alerts.quick")

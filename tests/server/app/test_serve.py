@@ -64,7 +64,7 @@ def test_a_hangup_before_it_listens_is_heard_once_it_does(data: Path, tmp_path: 
         server.kill()
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_stop_does_not_wait_for_a_store_that_is_stuck(serve: Serve, data: Path) -> None:
     server = serve("--flush-s", "3600", data=data)
     with closing(sqlite3.connect(data / "clickcurve.db", isolation_level=None)) as other:

@@ -98,7 +98,7 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "no such command", (HOSTILE,), b""
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_no_command_lets_a_stranger_write_on_the_terminal(server: RunningServer, tmp_path: Path) -> None:
     input_file = tmp_path / "stdin"
     seen = set()
@@ -117,7 +117,7 @@ def test_no_command_lets_a_stranger_write_on_the_terminal(server: RunningServer,
     assert seen - {"no such command"} == everything - NO_STRANGERS.keys() - NO_RESULT
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_json_for_programs_can_be_looked_at_as_well(server: RunningServer, tmp_path: Path) -> None:
     input_file = tmp_path / "stdin"
     for name, arguments, stdin in asked(server, tmp_path):

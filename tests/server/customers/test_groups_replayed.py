@@ -25,7 +25,7 @@ from server.tokens.token import Scope
 from testing.client import http_client
 from testing.server import RunningServer
 from testing.tokens import add_token
-from tests.selection import at
+from tests.power import at
 
 NOW = 1_767_225_600
 ACME = Access("acme/", "acme", "1f2e3d4c")

@@ -21,7 +21,7 @@ from server.http import fast_path
 from server.http.connection import Connection
 from server.http.fast_path import ADMITTED
 from tests.hostile.test_framing import CASES
-from tests.selection import examples
+from tests.power import examples
 from tests.server.http.connection_kit import Server
 
 HOST = b"Host: localhost:8080\r\n"

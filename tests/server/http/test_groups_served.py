@@ -31,7 +31,7 @@ def totals(client: Clickcurve) -> dict[str, int]:
     return {group["key"]: group["count"] for group in client.groups()["groups"]}
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_groups_have_the_hits_that_name_them_before_and_after_a_restart(counted: RunningServer) -> None:
     with Clickcurve(counted.url) as client:
         assert totals(client) == TOTALS

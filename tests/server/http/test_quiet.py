@@ -39,7 +39,7 @@ def odd_lines(server: RunningServer) -> list[object]:
 
 
 @pytest.mark.parametrize("leave", [reset, socket.socket.close], ids=["reset", "close"])
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_clients_that_leave_while_they_are_answered(
     server: RunningServer, leave: Callable[[socket.socket], None]
 ) -> None:
@@ -70,7 +70,7 @@ def test_clients_that_leave_within_a_body(server: RunningServer, path: bytes) ->
     assert odd_lines(server) == []
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_bodies_that_are_half_sent_at_a_stop(server: RunningServer) -> None:
     with ExitStack() as stack:
         for path in (b"/v1/hits", b"/v1/import/source?from=0&to=9", b"/v1/hits", b"/v1/hits") * 5:

@@ -133,7 +133,7 @@ def test_several_workers_answer_for_each_other(serve: Serve, data: Path) -> None
     assert divided(serve(*FLAGS, data=data)) == {"news.example": 6, "": 3}
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_what_came_before_a_dimension_was_on_is_unrecorded(serve: Serve, data: Path) -> None:
     server = serve("--breakdown-dimensions", "ref", data=data)
     with Clickcurve(server.url) as client:

@@ -11,7 +11,7 @@ from testing.client import Clickcurve, http_client
 from testing.server import RunningServer
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_new_links_beyond_buffer_mib_are_answered_429_and_the_others_all_count(data: Path) -> None:
     with RunningServer(data, "--buffer-mib", "8", "--flush-s", "3600") as server:
         counted = 0

@@ -16,7 +16,7 @@ from tests.server.commands import said
 from tests.server.conftest import events, wait_until
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_damaged_row_is_told_and_its_hits_wait_for_it(serve: Serve, data: Path, tmp_path: Path) -> None:
     first = serve("--flush-s", "3600", data=data)
     with Clickcurve(first.url) as client:

@@ -53,7 +53,7 @@ def test_a_sibling_empties_the_journal_of_a_dead_worker_without_a_restart(serve:
     assert total(serve(data=data)) == 40 + 2 + 3 + 5
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_sibling_that_is_killed_while_it_adopts_leaves_the_rest_to_the_next(serve: Serve, data: Path) -> None:
     server = serve("--workers", "3", "--flush-s", "3600", data=data)
     all_listen(server, {"journal-1", "journal-2", "journal-3"})
@@ -76,7 +76,7 @@ def test_a_sibling_that_is_killed_while_it_adopts_leaves_the_rest_to_the_next(se
     assert total(serve(data=data)) == 40
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_what_a_dead_worker_held_shows_once_while_its_journal_cannot_be_emptied(serve: Serve, data: Path) -> None:
     """Two siblings still know its last answer; one of them has adopted what it was about."""
     server = serve("--workers", "3", "--flush-s", "1", data=data)
@@ -100,7 +100,7 @@ def failed_visits(server: RunningServer) -> Iterator[object]:
     return (line for line in events(server, "job failed") if line["job"] in ("dead_workers", "orphaned_journals"))
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_worker_whose_journal_is_damaged_is_replaced_by_one_with_a_new_journal(serve: Serve, data: Path) -> None:
     server = serve("--workers", "2", "--flush-s", "3600", data=data)
     all_listen(server, {"journal-1", "journal-2"})

@@ -27,7 +27,7 @@ def test_a_copied_data_folder_is_the_same_server(serve: Serve, data: Path, tmp_p
         assert client.total("launch")["total"] == 6
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_server_whose_folder_was_moved_away_starts_anew_and_the_old_one_can_be_put_back(
     serve: Serve, data: Path
 ) -> None:

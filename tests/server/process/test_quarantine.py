@@ -35,7 +35,7 @@ def test_a_journal_restored_from_an_hour_ago_is_quarantined(serve: Serve, data: 
         assert client.metrics()['clickcurve_quarantined_journals{journal="journal-1"}'] == 1
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_hits_accepted_while_the_store_does_not_answer_are_not_quarantined_with_the_journal(
     serve: Serve, data: Path, tmp_path: Path
 ) -> None:
@@ -68,7 +68,7 @@ def test_hits_accepted_while_the_store_does_not_answer_are_not_quarantined_with_
             assert client.hit("later")["counted"] == 1
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_what_a_journal_holds_that_gave_way_is_counted_when_the_store_is_back(serve: Serve, data: Path) -> None:
     first = serve("--flush-s", "3600", data=data)
     with Clickcurve(first.url) as client:

@@ -42,7 +42,7 @@ def test_it_is_ready_when_it_listens_and_says_when_it_stops(listener: socket.soc
     assert nothing_more(listener)
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_with_workers_it_is_ready_when_all_listen_and_again_when_a_dead_one_is_replaced(
     listener: socket.socket, serve: Serve
 ) -> None:

@@ -67,7 +67,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_hits_are_there(serve: Serve
     assert total(serve(data=data)) == 20
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_what_former_workers_left_is_counted_by_the_others(serve: Serve, data: Path) -> None:
     server = serve("--workers", "3", "--flush-s", "3600", data=data)
     all_listen(server, JOURNALS)
@@ -101,7 +101,7 @@ def damage(journal: Path) -> None:
     segment.write_bytes(content)
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_damaged_former_journal_does_not_hold_up_the_others(serve: Serve, data: Path) -> None:
     server = serve("--workers", "4", "--flush-s", "3600", data=data)
     all_listen(server, JOURNALS | {"journal-4"})
@@ -118,7 +118,7 @@ def test_a_damaged_former_journal_does_not_hold_up_the_others(serve: Serve, data
     wait_until(lambda: total(fewer) == 80 - lost)
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_replacement_that_meets_a_damaged_journal_leaves_the_other_workers_alone(serve: Serve, data: Path) -> None:
     server = serve("--workers", "2", "--flush-s", "3600", data=data)
     all_listen(server, {"journal-1", "journal-2"})

@@ -85,7 +85,7 @@ def test_a_list_has_the_hits_of_all_workers_whatever_is_flushed_meanwhile(
             assert ask(parameters).get("g", 0) == len(nodes.hits)
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_what_a_worker_holds_of_groups_is_bounded_and_says_why_it_cannot_be_read() -> None:
     nodes = QueriedNodes(now=NOW)
     owner = Neighbour(nodes.owners[0])

@@ -313,7 +313,7 @@ def test_a_path_longer_than_a_socket_may_have_is_no_hindrance(tmp_path: Path) ->
 # --- real workers ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_totals_of_three_workers_never_go_down_and_have_each_answered_hit(
     serve: Serve, connected: Connected, data: Path
 ) -> None:
@@ -365,7 +365,7 @@ def test_an_erased_link_is_empty_at_every_worker_at_once_and_counts_from_then_on
     assert [each.read() for each in connected(serve(data=data), 1)] == [(7, None)]
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_worker_that_stands_still_is_named_and_holds_nobody_up(
     serve: Serve, connected: Connected, data: Path
 ) -> None:

@@ -228,7 +228,7 @@ def test_a_connection_that_fails_leaves_nothing_behind(one_node: Node) -> None:
             connect(parse(uri))
         assert sentence in refused.value.detail
         for thread in set(threading.enumerate()) - before:
-            thread.join(10)
+            thread.join(600)
             assert not thread.is_alive()
 
 

@@ -14,7 +14,7 @@ from tests.storage.processes import Start, opened, whole
 from tests.storage.stores import LADDER, in_flush, saved
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_processes_that_start_at_once_open_one_database(path: Path, start: Start) -> None:
     others = [start("create", path) for _ in range(4)]
     for other in others:
@@ -39,7 +39,7 @@ def test_two_writers_both_get_their_rows_in(path: Path, start: Start) -> None:
     assert whole(path)
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_a_reader_sees_whole_saves_while_another_process_writes(
     path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

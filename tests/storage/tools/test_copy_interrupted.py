@@ -14,7 +14,7 @@ from clickcurve.keys import ALL_LINKS, breakdown_of
 from storage.contract import OPEN, Source
 from storage.memory_store import MemoryStore
 from storage.tools.copy_owner import CopyRefused
-from tests.selection import at
+from tests.power import at
 from tests.storage.flushes import hits
 from tests.storage.tools.copies import (
     NOW_US,

@@ -75,7 +75,7 @@ def answers(url: str) -> list[Any]:
         return [client.http.get(f"/v1/{what}").json() for what in paths]
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_an_export_imports_to_the_same_answers(serve: Serve, tmp_path: Path) -> None:
     flags = ("--breakdown-dimensions", "ref,source", "--breakdown-caps", "2,2,2,2")
     server = serve(*flags, data=tmp_path / "data")

@@ -18,7 +18,7 @@ def copied_by_hand(backup: Path, data: Path) -> None:
     shutil.copy(backup, data / "clickcurve.db")
 
 
-@pytest.mark.needs("minutes")
+@pytest.mark.slow
 def test_hits_after_the_backup_are_in_the_replaced_database_or_count_from_the_journal(
     serve: Serve, data: Path, tmp_path: Path
 ) -> None:
