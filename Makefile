@@ -59,6 +59,7 @@ test-all: install
 test-long: install
 	@$(PROGRAMS) tests
 	$(BIN)/pytest $(BESIDE) -m '' --hypothesis-profile long $(ARGS)
+	test -n '$(ARGS)' || .ci/other-python long
 
 check: install
 	$(BIN)/ruff format --check .

@@ -129,7 +129,7 @@ def test_more_hits_take_more_of_the_interval_and_more_workers_less_of_it() -> No
         assert found.workers == 1 or with_workers(cell, sizing["hits"], found.workers - 1).share > MOST_SHARE
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.needs("wrk")
 def test_one_machine_is_measured_into_the_sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_machine, "FLUSH_S", 2)  # of which six are waited for

@@ -14,6 +14,7 @@ from bench.__main__ import PARTS
 from bench.cassandra import over_http
 from bench.command import run
 from testing.server import ROOT, RunningServer
+from tests.power import one_in
 
 
 @pytest.mark.needs("redis", "memcached")
@@ -60,7 +61,7 @@ OF_MAKE_BENCH: dict[tuple[str, ...], tuple[str, ...]] = {
 
 @pytest.mark.slow
 @pytest.mark.needs("wrk")
-@pytest.mark.parametrize("words", OF_MAKE_BENCH, ids=lambda words: words[0])
+@pytest.mark.parametrize("words", one_in(3, [(words,) for words in OF_MAKE_BENCH]), ids=lambda words: words[0])
 def test_a_part_of_make_bench_prints_its_figures(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     run(PARTS, words)
     printed = capsys.readouterr().out
@@ -70,7 +71,7 @@ def test_a_part_of_make_bench_prints_its_figures(words: tuple[str, ...], capsys:
 
 @pytest.mark.slow
 @pytest.mark.needs("redis", "memcached")
-@pytest.mark.parametrize("place", ["memory", "redis", "memcached", "bytes"])
+@pytest.mark.parametrize("place", one_in(4, ["redis", "memory", "memcached", "bytes"]))
 def test_the_limiter_is_measured_beside_other_libraries(place: str) -> None:
     """In a process of its own: some libraries leave their sockets open."""
     command = [
@@ -103,6 +104,7 @@ def test_flushes_to_cassandra_are_measured_beside_the_bare_driver(capsys: pytest
         assert re.search(rf"flush of 20 links, {memory}, 3 dimensions +\S+ s", printed), printed
 
 
+@pytest.mark.long
 @pytest.mark.needs("cassandra", "wrk")
 def test_both_journals_are_measured_side_by_side(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

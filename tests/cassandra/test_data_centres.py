@@ -21,6 +21,8 @@ from tests.conftest import Serve
 from tests.storage.flushes import Flusher, hits
 from tests.storage.stores import rows
 
+pytestmark = pytest.mark.long  # another ring of three, for a minute
+
 CENTRES = ("dc1", "dc2", "dc3")
 SETTINGS = ("--flush-s", "3600")  # only starts and stops flush
 

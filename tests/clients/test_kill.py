@@ -47,7 +47,7 @@ class Load:
 
 
 @pytest.mark.parametrize(
-    "with_spool", [pytest.param(False, id="memory", marks=pytest.mark.slow), pytest.param(True, id="spool")]
+    "with_spool", [pytest.param(False, id="memory", marks=pytest.mark.long), pytest.param(True, id="spool")]
 )
 def test_a_server_that_is_killed_counts_all_that_was_delivered_once(
     serve: Serve, tmp_path: Path, with_spool: bool

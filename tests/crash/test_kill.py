@@ -219,7 +219,7 @@ def test_every_acknowledged_hit_counts_once_through_many_kills(
     play(tmp_path, seed, KILLS, capsys)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_acknowledged_hit_counts_once_with_the_database_elsewhere(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

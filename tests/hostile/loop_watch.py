@@ -7,9 +7,10 @@
 Tests share the machine with others, so the time for which a thread was ready to run and got no processor is left out
 of all figures (the kernel counts it: `/proc/PID/task/TID/schedstat`). What is left is the server's own: its work, a
 lock of the interpreter that another thread of it holds, a call that blocks. How much of a pause was work of the event
-loop's own thread stands beside it. A thread that holds the interpreter may wait for a processor, too: of a pause that
-is longer than the loop's own work, as much is left out as another thread waited meanwhile (`OtherThreads`). Bounds are
-multiples of a piece of work that is done before and after (`tests/hostile/piece.py`): the longer of both is a piece.
+loop's own thread stands beside it. A thread that holds the interpreter may wait for a processor, too: of a hit, and of
+a pause that is longer than the loop's own work, as much is left out as another thread waited meanwhile
+(`OtherThreads`). Bounds are multiples of a piece of work that is done before and after (`tests/hostile/piece.py`): the
+longer of both counts.
 
 Run as a module, this is the program, with a timer on its event loop that writes each pause to the file PAUSES_FILE.
 """
@@ -155,6 +156,7 @@ class Seen:
     hits_ms: list[float] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
     piece_ms: float = 3.0
+    others: OtherThreads | None = None
 
     @property
     def hit_p99_ms(self) -> float:
@@ -215,13 +217,14 @@ class WatchedServer(RunningServer):
         sender = threading.Thread(target=send)
         before_s = piece_s()
         begun_s = time.monotonic()
-        sender.start()
-        try:
-            yield seen
-        finally:
-            done.set()
-            sender.join()
-        seen.pauses = read_pauses(self._pauses, begun_s, time.monotonic())
+        with OtherThreads(self.pid) as seen.others:
+            sender.start()
+            try:
+                yield seen
+            finally:
+                done.set()
+                sender.join()
+        seen.pauses = read_pauses(self._pauses, begun_s, time.monotonic(), seen.others)
         seen.piece_ms = max(before_s, piece_s()) * 1000
         assert not failures, failures
 
@@ -238,7 +241,10 @@ class WatchedServer(RunningServer):
                 assert piece, answer
                 answer += piece
             queued_s = sum(each.read_s() for each in queue_times) - queued_s
-            seen.hits_ms.append(max(0.0, time.monotonic() - begun_s - queued_s) * 1000)
+            ended_s = time.monotonic()
+            if seen.others is not None:
+                queued_s += seen.others.longest_wait_s(begun_s, ended_s)
+            seen.hits_ms.append(max(0.0, ended_s - begun_s - queued_s) * 1000)
             closed, _, _ = select.select([wire], [], [], HIT_EVERY_S)
             assert not closed, "the server closed the connection"
         for each in queue_times:

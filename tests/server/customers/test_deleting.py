@@ -116,7 +116,7 @@ def test_a_deletion_that_names_no_prefix_deletes_nothing(shared: RunningServer, 
         assert client.total("a")["total"]
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_deletion_that_is_killed_anywhere_and_begun_again_ends_the_same(tmp_path: Path, workers: int) -> None:
     """The server, the command or both are killed in the middle; what is left is what one deletion leaves."""
     chance = random.Random(workers)

@@ -107,7 +107,7 @@ def test_stores_of_different_ladders_are_refused(tmp_path: Path) -> None:
     assert "are the same store" in said("copy", *empty[1:3], "--to", uri(tmp_path / "old.db"), code=1)
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_copy_right_after_a_busy_server_was_stopped_meets_closed_owners(
     serve: Serve, data: Path, tmp_path: Path, workers: int
 ) -> None:
