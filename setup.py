@@ -6,6 +6,7 @@ All else stands in pyproject.toml, which cannot say this without naming each fol
 from setuptools import find_packages, setup
 
 PROGRAM = ("ingest", "storage", "query", "retention", "dashboard", "server")
+MANUAL = "docs"  # which the program shows; pyproject.toml says what of it
 
 
 def below(*tops: str) -> list[str]:
@@ -13,6 +14,6 @@ def below(*tops: str) -> list[str]:
 
 
 setup(
-    packages=[*below("clickcurve"), *(f"clickcurve.program.{folder}" for folder in below(*PROGRAM))],
-    package_dir={f"clickcurve.program.{folder}": folder for folder in PROGRAM},
+    packages=[*below("clickcurve"), *(f"clickcurve.program.{folder}" for folder in (*below(*PROGRAM), MANUAL))],
+    package_dir={f"clickcurve.program.{folder}": folder for folder in (*PROGRAM, MANUAL)},
 )

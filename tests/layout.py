@@ -28,7 +28,7 @@ SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("server.settings", "server.demo"),
     ("server.attributes", "server.limiter", "server.alerts", "server.workers", "server.tokens"),
     ("server.http",),
-    ("server.compat", "server.corrections", "server.process"),
+    ("server.compat", "server.corrections", "server.mcp", "server.process"),
     ("server.app",),
     ("server.cli",),
 )

@@ -38,6 +38,8 @@ from server.http.health_routes import router as server_routes
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.openapi import describe
 from server.http.shares import Shares
+from server.mcp.help_pages import MANUAL, HelpPages
+from server.mcp.mcp_routes import mcp_routes
 from server.tokens.token_routes import token_routes
 from server.version import program_version
 from server.workers.unreachable import asking_all, naming_unreachable
@@ -67,12 +69,14 @@ def create_app(worker: Worker) -> Gateway:
     app.include_router(export_routes(store, owner.flush, clock.now, attributes.bounded))
     app.include_router(picture_routes(queries))
     sender = HitSender(worker.hits)
+    questions = Questions(queries, breakdowns, worker.limit_history, attributes.visitors)
     other_tools = (
         graphite_routes(SeriesReader(queries, breakdowns)),
         prometheus_routes(queries, breakdowns, problems.answer),
         bitly_routes(queries, breakdowns, attributes.hosts),
         plausible_routes(sender, attributes.hosts),
         otlp_routes(sender),
+        mcp_routes(program_version(), HelpPages(MANUAL), questions),
     )
     for router in other_tools:
         app.include_router(router)
@@ -87,7 +91,6 @@ def create_app(worker: Worker) -> Gateway:
     service = DecisionService(limiter.limiter, limiter.addresses, limiter.dialect)
     app.include_router(limit_routes(service))
     app.include_router(server_routes(worker.readiness, worker.metrics))
-    questions = Questions(queries, breakdowns, worker.limit_history, attributes.visitors)
     describe(app, questions.paths())
     reads_first: Application = QueryEndpoint(questions, problems.answer, made_safe(app), clock.monotonic)
     total = ask_total(queries)

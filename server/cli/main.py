@@ -57,6 +57,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "disavow": ("client.disavow", "Call counted hits bots by a rule, list rules, undo one."),
     "erase-word": ("client.erase_word", "Forget a value of a dimension, such as a referrer."),
     "groups": ("client.read", "List the groups with the most hits."),
+    "mcp": ("client.assistant", "Let an assistant ask a server (Model Context Protocol)."),
     "import": ("client.imports", "Count an access log, or take over another product's history."),
     "export": ("store.inspect", "Write every link's history as NDJSON."),
     "fold": ("store.upkeep", "Fold the rows that are due, or show what that would do."),

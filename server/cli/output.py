@@ -74,6 +74,12 @@ class ShorthandGroup(ReportingGroup):
         return super().parse_args(ctx, args if own else [self._left_out, *args])
 
 
+def write_message(message: bytes) -> None:
+    """Writes one line for a program that speaks a protocol over standard output, as it is."""
+    sys.stdout.buffer.write(message + b"\n")
+    sys.stdout.buffer.flush()
+
+
 def reports(name: str) -> Callable[[Callable[..., Result | None]], ReportingCommand]:
     """Makes a command of a function that returns a Result, or None if it has shown everything already."""
     return click.command(name, cls=ReportingCommand)

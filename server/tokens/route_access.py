@@ -21,7 +21,7 @@ LIMIT = "/v1/limit/"
 QUESTIONS = frozenset(
     (
         *("/v1/sum", "/render", "/metrics/find", "/metrics/find/", "/metrics/expand", "/functions", "/version"),
-        *("/api/v1/query", "/api/v1/query_range", "/api/v1/labels", "/api/v1/series"),
+        *("/api/v1/query", "/api/v1/query_range", "/api/v1/labels", "/api/v1/series", "/mcp"),
     )
 )
 ADMIN_PATHS = ("/v1/tokens", "/v1/audit", "/v1/disavow", "/v1/words")  # and below them: administering in every method
@@ -121,6 +121,7 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("GET", "/api/v1/label/{name}/values", Effect.found),
     RouteEffect("GET", "/api/v1/metadata", Effect.words),
     *_questions("/v4/bitlinks/{host}/{key}", Effect.link, "clicks", "clicks/summary", "{facet}"),
+    RouteEffect("POST", "/mcp", Effect.found),
     RouteEffect("GET", "/metrics", Effect.refused),
     RouteEffect("GET", "/system", Effect.refused),
     RouteEffect("GET", "/node", Effect.refused),

@@ -45,6 +45,9 @@ def request_of(method: str, path: str) -> dict[str, Any]:
             "content": b'{"key": "beta/secret", "ts": 1767225600}\n',
             "headers": {"Content-Type": "application/x-ndjson"},
         }
+    if path == "/mcp":
+        call = {"name": "find_links", "arguments": {}}
+        return {"json": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}}
     if path == "/api/event":
         return {"json": {"name": "pageview", "url": "https://h/beta/secret", "domain": "h"}}
     return {"json": {"key": "beta/secret"}} if path == "/v1/hits" else {}

@@ -39,6 +39,7 @@ OTHERS: Mapping[str, Sequence[str]] = {
     "/v4/bitlinks/{host}/{key}/{facet}": ("unit", "units", "unit_reference", "size"),
     "/api/event": (),
     "/v1/metrics": (),
+    "/mcp": (),
     "/login": ("next", "token"),
     "/logout": (),
     "/share/{signed}": VIEW,

@@ -36,6 +36,7 @@ from ingest.reading.body import media_of
 from ingest.reading.body_budget import coding_of
 from ingest.reading.bots import bot_judge, bot_namer
 from query.http.content import accepts_csv
+from query.http.questions import Questions
 from query.parameters import CURVE, parse_before, parse_parameters, parse_query
 from query.zones import zone
 from server.compat.hit_sender import HitSender
@@ -43,11 +44,14 @@ from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
 from server.compat.statsd import LineRefused, StatsdReceiver, hit_of_line
 from server.http.gateway import cookie_of
+from server.mcp.help_pages import MANUAL, HelpPages
+from server.mcp.mcp_routes import mcp_routes
 from server.metrics import known_versions
 from tests.hostile.growth import MOST_GROWTH, Growth, measured
 from tests.hostile.test_parsers import PARSERS
 from tests.ingest.http_kit import Client
 from tests.power import at
+from tests.query.queried_nodes import Limits
 from tests.server.compat.compat_node import HOUR, CompatNode
 
 # --- requests to other tools' routes ----------------------------------------------------------------------------------
@@ -67,6 +71,7 @@ class CompatRoutes:
         sender = HitSender(Client().routes)
         app.include_router(plausible_routes(sender))
         app.include_router(otlp_routes(sender))
+        app.include_router(mcp_routes("1", HelpPages(MANUAL), Questions(node.nodes.queries, None, Limits())))
         app.include_router(login_routes(Templates(), lambda token: None, lambda: True))
         self._app = app
         self._loop = asyncio.new_event_loop()
@@ -103,6 +108,11 @@ class CompatRoutes:
 
     def close(self) -> None:
         self._loop.close()
+
+
+def call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns a call of an assistant's tool."""
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
 def asked(path: str, name: str, text: Callable[[int], str], **more: str) -> Callable[[int], Request]:
@@ -223,6 +233,10 @@ REQUESTS: dict[str, tuple[int, Callable[[int], Request]]] = {
     "Plausible: accents of a host": (2_000, event(u=lambda n: "http://" + "\u0301\u0323" * n + "/a")),
     "Plausible: a referrer": (8_000, event(r=lambda n: "http://" + "a." * n)),
     "Plausible: brackets": (8_000, sent("/api/event", lambda n: b'{"n":' * n)),
+    "MCP: brackets": (3_000, sent("/mcp", lambda n: b'{"params":' + b"[" * n)),
+    "MCP: a long argument": (8_000, sent("/mcp", lambda n: call("count", {"key": "a" * n}))),
+    "MCP: unknown arguments": (1_500, sent("/mcp", lambda n: call("count", {f"a{i}": 1 for i in range(n)}))),
+    "MCP: words to look up": (4_000, sent("/mcp", lambda n: call("help", {"about": "a " * n}))),
     "login: fields": (1_000, form("/login", lambda n: b"&".join([b"a=b"] * n))),
     "login: percent signs": (
         600,

@@ -88,6 +88,7 @@ NOT_DESCRIBED: dict[str, Scope | None] = {
     "POST /render": Scope.read,
     "POST /api/event": Scope.write,
     "POST /v1/metrics": Scope.write,
+    "POST /mcp": Scope.read,
     "PUT /render": Scope.write,
     "POST /api/v1/query": Scope.read,
     "GET /v4/bitlinks/h/k/clicks": Scope.read,
