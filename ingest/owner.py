@@ -51,9 +51,10 @@ from ingest.journal.contract import BetweenCommits, FlushRecord, Journal
 from ingest.journal.group_commit import GroupCommit
 from ingest.owner_status import OwnerStatus
 from ingest.stamps import Stamps
-from storage.contract import KEPT_TIMES, Held, Source, Store, StoredLink
+from storage.contract import Held, Source, Store, StoredLink
 
 ID_WINDOW_S = 48 * 3600
+KEPT_TIMES = "kept-times:"  # a note; then an owner: for how long its breakdowns keep values of which dimensions
 IDS_ENCODED_AT_ONCE = 2_000  # without leaving the event loop: 2 to 3 us each
 
 T = TypeVar("T")

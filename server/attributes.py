@@ -24,8 +24,12 @@ from ingest.hit import FUTURE_S
 from ingest.reading.bots import bot_namer
 from server.logs import log
 from server.settings.table import Settings
-from storage.contract import SALT, SINCE, Store, StoredRow
+from storage.contract import Store, StoredRow
+from storage.notes import Notes, NoteSpace, TakenAlong, leave
 
+SINCE = "since:"  # then a dimension: since when hits are divided by it, in epoch seconds
+SALT = "salt:"  # then the start of a day: its salt, which no backup and no copy has
+SALT_NOTES = NoteSpace("salts", (SALT,), leave, in_backups=False)
 SALT_BYTES = 32
 SALT_KEPT_S = 48 * HOUR_S  # from the beginning of its day
 RENEW_S = 600
@@ -170,3 +174,17 @@ def _has_hits(row: StoredRow) -> bool:
     except RowCorrupt:
         return True
     return header.lifetime + header.bots > 0
+
+
+def _take_along(source: Notes, target: Store, now: int) -> TakenAlong:
+    """Makes a target break hits down from no earlier moment than a source, since their rows are joined."""
+    theirs = target.notes(SINCE)
+    for name in sorted({name for name in (*source, *theirs) if name.startswith(SINCE)}):
+        latest = str(max(int(source.get(name, now)), int(theirs.get(name, 0))))
+        if theirs.get(name, latest) != latest:
+            target.drop_notes([name])
+        target.note(name, latest)
+    return TakenAlong()
+
+
+SINCE_NOTES = NoteSpace("starts of dimensions", (SINCE,), _take_along)

@@ -44,32 +44,6 @@ IN_STORE = "in the store"
 EMPTYING = "in the store, and being emptied"  # by a process beside its own, so it accepts nothing
 _REWROTE = " rewrote "  # in a holder: after the name of a rewriter, before EPOCH.HOLDER of the last claim by a journal
 
-# How names of notes begin. SINCE, then a dimension: since when hits are divided by it, in epoch seconds. SALT, then the
-# start of a day: its salt, which no backup and no copy has.
-# KEPT_TIMES, then an owner: for how long its breakdowns keep values of which dimensions.
-# SHARE, then the id of a share: what it shows until when; SHARE_SECRET is what signs all of them.
-# TOKEN, then the id of a token: what it allows; TOKENS_VERSION is another one after each change of tokens. TOKEN_USED,
-# then the id of a token and a day: it was used then. AUDIT, then a time: what somebody with a token did.
-SINCE, SALT, SHARE, TOKEN, TOKEN_USED, AUDIT = "since:", "salt:", "share:", "token:", "token-used:", "audit:"
-KEPT_TIMES = "kept-times:"
-# LIMITS: a digest of the limiter's rules, to tell whether they have changed.
-SHARE_SECRET, TOKENS_VERSION, LIMITS = "share-secret", "tokens-version", "limits"
-# DISAVOW, then the id of a rule: which counted hits it calls bots. DISAVOW_AGAIN, then its id: another text each time
-# that it is sent again. DISAVOW_SETTLED, then its id: that text, of the time for which it is settled. DISAVOW_UNDO,
-# then its id: it is to be undone. DISAVOW_FLUSHED, then its id and an owner: this has flushed since. DISAVOW_WALKED,
-# then its id: which links it was carried out for. DISAVOW_VERSION is another one after each change of these.
-DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO = "disavow:", "disavow-settled:", "disavow-undo:"
-DISAVOW_FLUSHED, DISAVOW_WALKED, DISAVOW_VERSION = "disavow-flushed:", "disavow-walked:", "disavow-version"
-DISAVOW_AGAIN = "disavow-again:"
-# ERASE, then the id of an erasure: which value must be forgotten, as a digest. ERASE_CONFIRMED, ERASE_REFUSED, then its
-# id and an owner: no row of this owner has the value, or why some may have. ERASE_DONE, then its id: all is done.
-# ERASE_SECRET is what digests are made with. ERASE_VERSION is another one after each change of these.
-ERASE, ERASE_CONFIRMED, ERASE_REFUSED, ERASE_DONE = "erase:", "erase-confirmed:", "erase-refused:", "erase-done:"
-ERASE_SECRET, ERASE_VERSION = "erase-secret", "erase-version"
-# LEDGER, then the name of an alert or of the weekly report: its state, and what is still to be sent. DUTY, then a job:
-# which process of all that share the store does it (`server.process.duty`).
-LEDGER, DUTY = "ledger:", "duty:"
-
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecord:

@@ -16,16 +16,15 @@ import msgspec
 
 from clickcurve.buckets.breakdowns.erased import NO_WORDS, ErasedWord, ErasedWords, digest_of
 from clickcurve.buckets.ladder import DAY_S
-from storage.contract import (
-    ERASE,
-    ERASE_CONFIRMED,
-    ERASE_DONE,
-    ERASE_REFUSED,
-    ERASE_SECRET,
-    ERASE_VERSION,
-    Store,
-)
+from storage.contract import Store
 from storage.note_versions import FollowedVersion, renew_version
+from storage.notes import Notes, NoteSpace, TakenAlong
+
+# ERASE, then the id of an erasure: which value must be forgotten, as a digest. ERASE_CONFIRMED, ERASE_REFUSED, then its
+# id and an owner: no row of this owner has the value, or why some may have. ERASE_DONE, then its id: all is done.
+# ERASE_SECRET is what digests are made with. ERASE_VERSION is another one after each change of these.
+ERASE, ERASE_CONFIRMED, ERASE_REFUSED, ERASE_DONE = "erase:", "erase-confirmed:", "erase-refused:", "erase-done:"
+ERASE_SECRET, ERASE_VERSION = "erase-secret", "erase-version"
 
 KEPT_S = 8 * DAY_S
 _NOTES = ERASE[:-1]  # how the names of all notes of erasures begin
@@ -200,3 +199,23 @@ class KnownWords:
             self._words = self._book.words(int(clock()))
             self._version.note_read()
         return self._words
+
+
+def _take_along(source: Notes, target: Store, now: int) -> TakenAlong:
+    """Makes a target forget the values that a source forgets: all are looked for anew, in all rows of both."""
+    erasures = {name: value for name, value in source.items() if name.startswith(ERASE)}
+    if not erasures:
+        return TakenAlong()
+    if target.note(ERASE_SECRET, source[ERASE_SECRET]) != source[ERASE_SECRET]:  # its digests say nothing there
+        left = f"{len(erasures):,} erased values may come back in the target: send their erasures there again"
+        return TakenAlong(0, [left])
+    new = erasures.keys() - target.notes(ERASE).keys()
+    for name in sorted(new):
+        target.note(name, erasures[name])
+    if new:
+        renew_version(target, ERASE_VERSION)
+    return TakenAlong(len(new))
+
+
+_OWN = ERASE, ERASE_CONFIRMED, ERASE_REFUSED, ERASE_DONE, ERASE_SECRET, ERASE_VERSION
+ERASE_NOTES = NoteSpace("erasures", _OWN, _take_along)

@@ -25,9 +25,9 @@ MAX_FOLDER_FILES = 16
 # The floors of the server, the lowest first. What is on a floor may import the floors below it, and itself.
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("server.clock", "server.version", "server.logs", "server.metrics", "server.data_folder"),
-    ("server.settings", "server.demo"),
+    ("server.settings",),
     ("server.attributes", "server.limiter", "server.alerts", "server.workers", "server.tokens"),
-    ("server.http",),
+    ("server.http", "server.demo"),
     ("server.compat", "server.corrections", "server.mcp", "server.process"),
     ("server.app",),
     ("server.cli",),

@@ -13,7 +13,11 @@ import msgspec
 
 from clickcurve.buckets.errors import ClickcurveError
 from server.alerts.cause import AlertCause
-from storage.contract import LEDGER, Store
+from storage.contract import Store
+from storage.notes import NoteSpace, take_new
+
+LEDGER = "ledger:"  # then the name of an alert or of the weekly report: its state, and what is still to be sent
+LEDGER_NOTES = NoteSpace("alerts", (LEDGER,), take_new(LEDGER))  # what has been sent is not sent again
 
 
 class ChangedElsewhere(ClickcurveError, title="changed elsewhere"):

@@ -16,19 +16,23 @@ from msgspec.structs import replace
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
 from clickcurve.keys import ALL_LINKS, group_of, link_of
 from server.logs import log
-from storage.contract import (
-    DISAVOW,
-    DISAVOW_AGAIN,
-    DISAVOW_FLUSHED,
-    DISAVOW_SETTLED,
-    DISAVOW_UNDO,
-    DISAVOW_VERSION,
-    DISAVOW_WALKED,
-    OPEN,
-    Store,
-)
+from storage.contract import OPEN, Store
 from storage.erased_words import ErasureBook
 from storage.note_versions import FollowedVersion, renew_version, version_of
+from storage.notes import NoteSpace, take_new
+
+# DISAVOW, then the id of a rule: which counted hits it calls bots. DISAVOW_AGAIN, then its id: another text each time
+# that it is sent again. DISAVOW_SETTLED, then its id: that text, of the time for which it is settled. DISAVOW_UNDO,
+# then its id: it is to be undone. DISAVOW_FLUSHED, then its id and an owner: this has flushed since. DISAVOW_WALKED,
+# then its id: which links it was carried out for. DISAVOW_VERSION is another one after each change of these.
+DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO = "disavow:", "disavow-settled:", "disavow-undo:"
+DISAVOW_FLUSHED, DISAVOW_WALKED, DISAVOW_VERSION = "disavow-flushed:", "disavow-walked:", "disavow-version"
+DISAVOW_AGAIN = "disavow-again:"
+# Corrections come with the rows of a copy; how far one was carried out is found anew.
+_TAKEN = DISAVOW, DISAVOW_SETTLED, DISAVOW_AGAIN, DISAVOW_UNDO
+DISAVOW_NOTES = NoteSpace(
+    "rules", (*_TAKEN, DISAVOW_FLUSHED, DISAVOW_WALKED, DISAVOW_VERSION), take_new(*_TAKEN, version=DISAVOW_VERSION)
+)
 
 MAX_RULES = 1_000
 

@@ -21,9 +21,10 @@ from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
 from ingest.claim import first_flush
 from ingest.flushed_rows import FlushedCounts
+from server.attributes import SINCE
 from server.demo.audience import AUDIENCES, hits_by_value
 from server.demo.traffic import YearBucket, made_up_years
-from storage.contract import OPEN, SINCE, Held, OwnerRecord, SavedRow, Source, Store
+from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Source, Store
 
 VISITORS = 4_000  # people who may come on a day, each with the same chance
 DEMO = "demo"  # the source of the rows, and the holder of their owner

@@ -21,7 +21,11 @@ from clickcurve.buckets.errors import SettingInvalid
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.waiting import in_thread
 from server.logs import log
-from storage.contract import SHARE, SHARE_SECRET, Store
+from storage.contract import Store
+from storage.notes import Notes, NoteSpace, TakenAlong
+
+# SHARE, then the id of a share: what it shows until when; SHARE_SECRET is what signs all of them.
+SHARE, SHARE_SECRET = "share:", "share-secret"
 
 MAX_DAYS = 3_660
 MAX_SHARES = 1_000  # all are read to list or add one
@@ -116,3 +120,17 @@ def _share_in(notes: Mapping[str, str], name: str) -> Share | None:
 
 def _day(now: int) -> str:
     return f"{datetime.fromtimestamp(now, UTC):%Y%m%d}"
+
+
+def _take_along(source: Notes, target: Store, now: int) -> TakenAlong:
+    """Makes addresses of shares valid at a target too, unless it has a signing secret of its own."""
+    secret = source.get(SHARE_SECRET)
+    if secret is None or target.note(SHARE_SECRET, secret) != secret:
+        return TakenAlong()
+    shares = {name: value for name, value in source.items() if name.startswith(SHARE)}
+    for name, value in shares.items():
+        target.note(name, value)
+    return TakenAlong(len(shares))
+
+
+SHARE_NOTES = NoteSpace("shares", (SHARE, SHARE_SECRET), _take_along)

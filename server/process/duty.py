@@ -22,8 +22,11 @@ from hashlib import blake2b
 import msgspec
 
 from server.logs import log
-from storage.contract import DUTY, Store
+from storage.contract import Store
+from storage.notes import NoteSpace, leave
 
+DUTY = "duty:"  # then a job: which process of all that share the store does it
+DUTY_NOTES = NoteSpace("duties", (DUTY,), leave)
 GONE_LOOKS = 3
 _FREE = ""
 

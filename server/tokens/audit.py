@@ -18,7 +18,14 @@ from clickcurve.buckets.ladder import DAY_S
 from clickcurve.limiter.rule import Rule
 from clickcurve.waiting import in_thread
 from server.logs import log
-from storage.contract import AUDIT, LIMITS, Store
+from storage.contract import Store
+from storage.notes import NoteSpace, leave, take_new
+
+# AUDIT, then a time: what somebody with a token did. LIMITS: a digest of the limiter's rules, to tell whether they have
+# changed.
+AUDIT, LIMITS = "audit:", "limits"
+AUDIT_NOTES = NoteSpace("the audit log", (AUDIT,), take_new(AUDIT))
+LIMITS_NOTES = NoteSpace("limits", (LIMITS,), leave)
 
 KEPT_DAYS = 400
 _KEPT_S = KEPT_DAYS * DAY_S

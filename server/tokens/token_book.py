@@ -13,8 +13,15 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S
 from server.logs import log
 from server.tokens.token import Token, TokenRequest, make_token
-from storage.contract import TOKEN, TOKEN_USED, TOKENS_VERSION, Store
+from storage.contract import Store
 from storage.note_versions import renew_version
+from storage.notes import NoteSpace, take_new
+
+# TOKEN, then the id of a token: what it allows; TOKENS_VERSION is another one after each change of tokens. TOKEN_USED,
+# then the id of a token and a day: it was used then.
+TOKEN, TOKEN_USED, TOKENS_VERSION = "token:", "token-used:", "tokens-version"
+TOKEN_NOTES = NoteSpace("tokens", (TOKEN, TOKENS_VERSION), take_new(TOKEN, version=TOKENS_VERSION))
+USE_NOTES = NoteSpace("uses of tokens", (TOKEN_USED,), take_new(TOKEN_USED))
 
 MAX_TOKENS = 1_000
 EXPIRED_SHOWN_S = 30 * DAY_S  # a token that has expired is listed for so long, and then dropped

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
 from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.keys import ALL_LINKS
-from storage.contract import CLOSED, COPIED, RETIRED, SALT, Source
+from storage.contract import CLOSED, COPIED, RETIRED, Source
 from storage.sqlite.file import NOTE, SqliteFile, new_draft, put_in_place, translate_errors
 from storage.sqlite.wal import sign
 from storage.tools.copy_owner import Progress, name_of_copy
@@ -56,6 +56,7 @@ def backup(
     target: Path,
     *,
     partial: bool = False,
+    without_notes: Sequence[str] = (),
     look_again: Callable[[list[Included], bool], bool] = lambda halves, written: False,
     on_progress: Callable[[int, int], object] = lambda pages, of: None,
 ) -> list[Included]:
@@ -64,7 +65,8 @@ def backup(
     Waits for owners in the middle of a flush: calls `look_again` with these, and with whether any process wrote since
     the last look; looks once more if that returns True. If it returns False, `partial` copies all the same: then the
     links of that flush may include it, and the row of all links does not. Without `partial` raises StoreUnavailable.
-    Calls `on_progress` with the pages copied and the pages in all.
+    without_notes: how names of notes begin that it does not have. Calls `on_progress` with the pages copied and
+    the pages in all.
     Raises SettingInvalid if the target exists, StoreMismatch, StoreUnavailable.
     """
     if target.exists():
@@ -94,7 +96,7 @@ def backup(
                     db.backup(
                         copy, pages=PAGES_PER_STEP, progress=lambda _, left, pages: on_progress(pages - left, pages)
                     )
-                _become_a_copy(draft, included)
+                _become_a_copy(draft, included, without_notes)
                 put_in_place(draft, target)
             finally:
                 draft.unlink(missing_ok=True)
@@ -130,7 +132,7 @@ def _mark(data: bytes) -> int:
         return 0  # a corrupt row is for `verify` to report; it is copied as it is
 
 
-def _become_a_copy(draft: Path, included: list[Included]) -> None:
+def _become_a_copy(draft: Path, included: list[Included], without_notes: Sequence[str]) -> None:
     with closing(sqlite3.connect(draft, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute("PRAGMA journal_mode = OFF")
@@ -160,7 +162,8 @@ def _become_a_copy(draft: Path, included: list[Included]) -> None:
         new_uuid = str(uuid.uuid4())
         db.execute("UPDATE meta SET value = ? WHERE name = 'uuid'", (new_uuid,))
         db.execute("PRAGMA secure_delete = 1")
-        db.execute("DELETE FROM meta WHERE name LIKE ?", (f"{NOTE}{SALT}%",))
+        for prefix in without_notes:
+            db.execute("DELETE FROM meta WHERE substr(name, 1, ?) = ?", (len(NOTE + prefix), NOTE + prefix))
         sign(db, new_uuid)
         db.execute("COMMIT")
         db.execute("PRAGMA journal_mode = WAL")

@@ -21,11 +21,10 @@ then the owners get the state that they have in the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import groupby
-from typing import TypeAlias
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.parts import parts_due, separate_parts
@@ -36,29 +35,8 @@ from clickcurve.buckets.row import next_due
 from clickcurve.buckets.upper_bounds import UNREADABLE, upper_bounds_of
 from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown, kept_days
 from clickcurve.times import SECOND_US
-from storage.contract import (
-    AUDIT,
-    DISAVOW,
-    DISAVOW_AGAIN,
-    DISAVOW_SETTLED,
-    DISAVOW_UNDO,
-    DISAVOW_VERSION,
-    ERASE,
-    ERASE_SECRET,
-    ERASE_VERSION,
-    LEDGER,
-    SHARE,
-    SHARE_SECRET,
-    SINCE,
-    TOKEN,
-    TOKEN_USED,
-    TOKENS_VERSION,
-    SavedRow,
-    Source,
-    Store,
-    View,
-)
-from storage.note_versions import renew_version
+from storage.contract import SavedRow, Source, Store, View
+from storage.notes import NoteSpace
 from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
 from storage.tools.copy_owner import (
     PREFIX,
@@ -71,8 +49,6 @@ from storage.tools.copy_owner import (
     take_up,
 )
 from storage.tools.verify import OnProgress, row_name, rows_in
-
-Notes: TypeAlias = Mapping[str, str]  # by name
 
 KEYS_PER_PAGE = 500
 IDS_PER_PAGE = 1_000
@@ -91,14 +67,14 @@ class CopiedOwner:
 class Copied:
     """What a copy did. compared: the result of reading back, if there was anything to copy.
 
-    ids, imports, tokens: how many this run copied. kept: a sentence for each import of which the target already has
-    another position or keeper, which stays, and for values that the target cannot be told to forget.
+    ids, imports: how many this run copied. notes: how many the target had not, by namespace. kept: a sentence for each
+    import of which the target already has another position or keeper, which stays, and what namespaces say.
     """
 
     owners: list[CopiedOwner] = field(default_factory=list)
     ids: int = 0
     imports: int = 0
-    tokens: int = 0
+    notes: dict[str, int] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     compared: Compared = field(default_factory=lambda: Compared({}))
 
@@ -109,17 +85,20 @@ async def copy(
     ladder: Ladder,
     since_us: int,
     window_us: int,
+    note_spaces: Sequence[NoteSpace],
     on_progress: OnProgress = lambda done, total: None,
 ) -> Copied:
     """Copies all of `source` into `target`, or goes on with an interrupted copy. Both have this ladder.
 
-    Claims the ids that were accepted at or after `since_us`, with this window. Each row counts twice for
-    `on_progress`: when it is written and when it is read back. Blocks the event loop, so it needs one of its own.
+    Takes notes of these namespaces along, in their order. Claims the ids that were accepted at or after `since_us`,
+    with this window. Each row counts twice for `on_progress`: when it is written and when it is read back. Blocks the
+    event loop, so it needs one of its own.
 
     Raises CopyRefused, StoreUnavailable, OwnerFenced (another process has taken over an owner that is copied into).
     """
     with source.view() as view:
-        copying = _Copying(source, view, target, ladder, (since_us + window_us) // SECOND_US, on_progress)
+        now = (since_us + window_us) // SECOND_US
+        copying = _Copying(source, view, target, ladder, now, note_spaces, on_progress)
         return await copying.run(since_us, window_us)
 
 
@@ -130,6 +109,7 @@ class _Copying:
     target: Store
     ladder: Ladder
     now: int
+    note_spaces: Sequence[NoteSpace]
     on_progress: OnProgress
 
     def __post_init__(self) -> None:
@@ -156,8 +136,7 @@ class _Copying:
                 imports = self._finish(part)
                 done.imports += len(imports)
                 done.kept += self._kept_elsewhere(imports)
-            done.tokens = self._note_all()
-            done.kept += self._note_erasures()
+            self._take_notes_along(done)
             done.compared = await self._compare(todo)
             if not done.compared.rows_differing:
                 self._give_over(todo)
@@ -289,60 +268,12 @@ class _Copying:
     def _save(self, part: Part, rows: dict[str, SavedRow], sources: dict[str, Source]) -> None:
         self.target.save_own(part.held, part.origin.begun, rows, sources)
 
-    # --- notes ----------------------------------------------------------------------------------------------------
-    def _note_all(self) -> int:
-        """Makes the target know what the source has noted; returns how many tokens are new there."""
-        ours, theirs = self.view.notes(), self.target.notes()
-        self._note_since(ours, theirs)
-        self._note_shares(ours)
-        # Rules whose corrections come with the rows; and what has been sent, which is not sent again.
-        self._note_new(ours, theirs, (DISAVOW, DISAVOW_SETTLED, DISAVOW_AGAIN, DISAVOW_UNDO), DISAVOW_VERSION)
-        self._note_new(ours, theirs, (LEDGER, TOKEN_USED, AUDIT))
-        return self._note_new(ours, theirs, (TOKEN,), TOKENS_VERSION)
-
-    def _note_since(self, ours: Notes, theirs: Notes) -> None:
-        """Makes the target break hits down from no earlier moment than the source, since their rows are joined."""
-        for name in sorted({name for name in (*ours, *theirs) if name.startswith(SINCE)}):
-            latest = str(max(int(ours.get(name, self.now)), int(theirs.get(name, 0))))
-            if theirs.get(name, latest) != latest:
-                self.target.drop_notes([name])
-            self.target.note(name, latest)
-
-    def _note_shares(self, ours: Notes) -> None:
-        """Makes addresses of shares valid at the target too, unless it has a signing secret of its own."""
-        secret = ours.get(SHARE_SECRET)
-        if secret is not None and self.target.note(SHARE_SECRET, secret) == secret:
-            for name, value in ours.items():
-                if name.startswith(SHARE):
-                    self.target.note(name, value)
-
-    def _note_erasures(self) -> Iterator[str]:
-        """Makes the target forget the values that the source forgets: all are looked for anew, in all rows of both.
-
-        Yields a sentence where the target has erased values before: digests of the source say nothing there.
-        """
-        ours, theirs = self.view.notes(), self.target.notes(ERASE)
-        erasures = {name: value for name, value in ours.items() if name.startswith(ERASE)}
-        if not erasures:
-            return
-        if self.target.note(ERASE_SECRET, ours[ERASE_SECRET]) != ours[ERASE_SECRET]:
-            yield f"{len(erasures):,} erased values may come back in the target: send their erasures there again"
-        elif new := erasures.keys() - theirs.keys():
-            for name in sorted(new):
-                self.target.note(name, erasures[name])
-            renew_version(self.target, ERASE_VERSION)
-
-    def _note_new(self, ours: Notes, theirs: Notes, prefixes: tuple[str, ...], version: str | None = None) -> int:
-        """Notes in the target what it has not noted under names that begin so; returns how many these are.
-
-        version: the note that is another one after each change of them.
-        """
-        new = {name: value for name, value in ours.items() if name.startswith(prefixes) and name not in theirs}
-        for name, value in new.items():
-            self.target.note(name, value)
-        if new and version is not None:
-            renew_version(self.target, version)
-        return len(new)
+    def _take_notes_along(self, done: Copied) -> None:
+        notes = self.view.notes()
+        for space in self.note_spaces:
+            taken = space.take_along(notes, self.target, self.now)
+            done.notes[space.name] = taken.new
+            done.kept += taken.left
 
     # --- ids and reading back ---------------------------------------------------------------------------------------
     def _claim_ids(self, part: Part, since_us: int, window_us: int) -> int:

@@ -36,7 +36,7 @@ def target(request: pytest.FixtureRequest) -> MemoryStore:
 
 
 async def copied(source: Store, target: Store) -> None:
-    await copy(source, target, CLICKS, 0, 1)
+    await copy(source, target, CLICKS, 0, 1, [])
 
 
 async def restarted(node: OwnerProcess, times: int) -> None:

@@ -18,9 +18,9 @@ from ingest.hit import Moment
 from ingest.reading.body import Media
 from ingest.reading.request_sums import RequestSums
 from server.corrections import runner
-from server.corrections.rules import DisavowRule
+from server.corrections.rules import DISAVOW_VERSION, DisavowRule
 from server.corrections.runner import Corrections
-from storage.contract import DISAVOW_VERSION, StoredLink
+from storage.contract import StoredLink
 from storage.tools.verify import verify
 from testing.owner_process import OwnerProcess
 from tests.ingest.faulty_store import Killed

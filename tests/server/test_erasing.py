@@ -28,8 +28,8 @@ from ingest.reading.body import Media
 from ingest.reading.request_sums import RequestSums
 from server.corrections.erasing import Erasing
 from server.tokens.audit import AuditLog
-from storage.contract import ERASE_VERSION, OPEN, RETIRED, OwnerRecord
-from storage.erased_words import KEPT_S, Erasure, ErasureBook, KnownWords
+from storage.contract import OPEN, RETIRED, OwnerRecord
+from storage.erased_words import ERASE_VERSION, KEPT_S, Erasure, ErasureBook, KnownWords
 from storage.erasing import RowsOfOwner
 from storage.memory_store import MemoryStore
 from storage.tools.verify import verify

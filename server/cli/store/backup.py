@@ -12,6 +12,7 @@ import click
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
 from ingest.claim_table import Action, Claimant, Holds, choose_number, what_it_holds
 from server import clock, data_folder
+from server.app.note_spaces import NOT_IN_BACKUPS
 from server.cli.options import with_settings
 from server.cli.output import ProgressLine, Result, progress, reports
 from server.cli.store.inspect import require_database
@@ -49,7 +50,14 @@ def backup_command(settings: Settings, file: Path, partial: bool) -> Result:
     require_database(settings.store)
     waiting = FlushWait(clock.monotonic, clock.pause)
     with ProgressLine("copied", "pages") as line:
-        included = backup(path, file, partial=partial, look_again=waiting.look_again, on_progress=line.show)
+        included = backup(
+            path,
+            file,
+            partial=partial,
+            without_notes=NOT_IN_BACKUPS,
+            look_again=waiting.look_again,
+            on_progress=line.show,
+        )
     size = file.stat().st_size
     owners = f"{len(included)} owner{'' if len(included) == 1 else 's'}"
     object_ = {"file": str(file), "bytes": size, "owners": [asdict(owner) for owner in included]}

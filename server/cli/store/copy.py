@@ -10,11 +10,13 @@ import click
 
 from ingest.owner import ID_WINDOW_S
 from server import clock
+from server.app.note_spaces import NOTE_SPACES
 from server.cli.main import FAILED
 from server.cli.options import with_settings
 from server.cli.output import ProgressLine, Result, note, on_screen, reports
 from server.cli.store.inspect import opened
 from server.settings.table import Settings
+from server.tokens.token_book import TOKEN_NOTES
 from storage.tools.compare import Sums
 from storage.tools.copy import Copied, CopiedOwner, copy
 from storage.tools.copy_owner import refuse_open
@@ -50,7 +52,7 @@ def copy_command(settings: Settings, source: str, target: str) -> Result:
         refuse_open(here.owners())  # before a target is made
         ladder = here.ladder()
         with opened(target, ladder, may_be_new=True) as there:
-            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, _shown_progress(line)))
+            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, NOTE_SPACES, _shown_progress(line)))
     return Result(_copied_lines(copied), [_copied_object(copied)], FAILED if copied.compared.rows_differing else 0)
 
 
@@ -80,8 +82,8 @@ def _copied_lines(copied: Copied) -> Iterator[str]:
             f"copied: {rows:,} rows, each read back and the same; {copied.ids:,} ids and the offsets of"
             f" {copied.imports:,} imports"
         )
-        if copied.tokens:
-            yield f"{copied.tokens:,} tokens are valid at both: revoke a token at both"
+        if tokens := _tokens(copied):
+            yield f"{tokens:,} tokens are valid at both: revoke a token at both"
     else:
         yield "nothing to copy: " + ("all of it was copied before" if copied.owners else "the source is empty")
 
@@ -92,12 +94,16 @@ def _copied_object(copied: Copied) -> dict[str, object]:
         "rows": _rows_compared(copied),
         "ids": copied.ids,
         "imports": copied.imports,
-        "tokens": copied.tokens,
+        "tokens": _tokens(copied),
         "rows_differing": copied.compared.rows_differing,
         "differing": copied.compared.differing,
         "erased": copied.compared.erased,
         "kept": copied.kept,
     }
+
+
+def _tokens(copied: Copied) -> int:
+    return copied.notes.get(TOKEN_NOTES.name, 0)
 
 
 def _rows_compared(copied: Copied) -> int:

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from clickcurve.buckets.errors import SettingInvalid
-from server.http.shares import MAX_SHARES, Share, Shares
+from server.http.shares import MAX_SHARES, SHARE, Share, Shares
 from server.tokens.token import Scope
-from storage.contract import SHARE, Store
+from storage.contract import Store
 from storage.from_uri import open_store
 from storage.memory_store import MemoryStore
 from testing.client import http_client

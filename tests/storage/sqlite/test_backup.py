@@ -13,6 +13,7 @@ import pytest
 from clickcurve.buckets.errors import SettingInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import ALL_LINKS
+from server.app.note_spaces import NOT_IN_BACKUPS
 from storage.contract import CLOSED, COPIED, OPEN, RETIRED, Held, OwnerRecord, SavedRow, Source
 from storage.sqlite.backup import Included, backup
 from storage.sqlite.store import SqliteStore
@@ -264,7 +265,7 @@ def test_a_backup_has_breakdowns_and_no_salt(path: Path, target: Path) -> None:
         Flusher(store, 1, divided=True).flush({"a": hits((0, 5))})
         store.note("since:ref", "7")
         store.note("salt:0", secret := "marker-of-a-salt" * 4)
-        backup(path, target)
+        backup(path, target, without_notes=NOT_IN_BACKUPS)
     with opened(target) as copy:
         assert copy.notes() == {"since:ref": "7"}
         assert verify(copy, CLICKS).rows == 4

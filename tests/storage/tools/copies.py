@@ -12,6 +12,7 @@ import pytest
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S
+from server.app.note_spaces import NOTE_SPACES
 from storage.contract import OPEN, RETIRED, Held, Source, Store, StoredLink
 from storage.tools.copy import Copied, copy
 from storage.tools.copy_owner import PREFIX
@@ -50,7 +51,7 @@ def filled(store: Store) -> Store:
 
 
 def copied(source: Store, target: Store, on_progress: OnProgress = lambda done, total: None) -> Copied:
-    return asyncio.run(copy(source, target, CLICKS, NOW_US - WINDOW_US, WINDOW_US, on_progress))
+    return asyncio.run(copy(source, target, CLICKS, NOW_US - WINDOW_US, WINDOW_US, NOTE_SPACES, on_progress))
 
 
 def ids(store: Store) -> set[str]:
