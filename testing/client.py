@@ -13,7 +13,7 @@ JSON = Any  # an answer of the server, as json.loads gives it
 Query = Mapping[str, str | int | float]
 
 
-def http_client(url: str, timeout_s: float = 30.0, fresh: bool = False) -> httpx.Client:
+def http_client(url: str, timeout_s: float = 600.0, fresh: bool = False) -> httpx.Client:
     """Returns a client of a server without TLS. With `fresh` each request goes over a connection of its own.
 
     A client that may meet TLS first loads the system's certificates: 47 ms of processor time, for each client.
@@ -30,7 +30,7 @@ class Clickcurve:
     Methods that return JSON raise `httpx.HTTPStatusError`.
     """
 
-    def __init__(self, url: str, timeout_s: float = 30.0, fresh: bool = False) -> None:
+    def __init__(self, url: str, timeout_s: float = 600.0, fresh: bool = False) -> None:
         self.http = http_client(url, timeout_s, fresh)
 
     # --- writing ---------------------------------------------------------------------------------------------------

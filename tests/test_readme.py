@@ -62,7 +62,7 @@ def test_a_page_shows_what_happens(page: str, least: int, serve: Serve, tmp_path
     assert len(shown) >= least
     for example in shown:
         command = example.command.replace(ADDRESS, server.url)
-        done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=600)
         assert shows(example.shown, done.stdout), (
             f"{page}, line {example.line}: {example.command}\n{done.stdout}{done.stderr}"
         )

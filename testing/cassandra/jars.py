@@ -118,6 +118,6 @@ def java() -> Path:
 @lru_cache
 def java_version(program: Path) -> str:
     """What a `java` says of itself, such as 17.0.15; empty if it does not say."""
-    done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=600, check=False)
     match = re.search(r'version "([^"]+)"', done.stderr)
     return match[1] if match else ""

@@ -124,7 +124,7 @@ class Node:
             log.seek(self._log_begins)
             return log.read()
 
-    def ask(self, query: str, consistency: str = "ONE", timeout_s: float = 30.0) -> list[question.Row]:
+    def ask(self, query: str, consistency: str = "ONE", timeout_s: float = 300.0) -> list[question.Row]:
         """The rows that this node itself answers with. Raises question.Refused and OSError."""
         return question.ask(self.address, self.port, query, consistency, timeout_s)
 
@@ -174,7 +174,7 @@ class Node:
         (self.place.folder / "nodetool").mkdir(exist_ok=True)
         command = jvm.nodetool(self.place.folder, self.place.jmx_port, arguments)
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False
         )
         assert done.returncode == 0, f"nodetool {' '.join(arguments)}:\n{done.stdout}{done.stderr}"
         return done.stdout
@@ -225,7 +225,7 @@ def faketime_library() -> str:
     if program is None:
         raise Missing("A node with a wrong clock needs libfaketime: install it (Debian: faketime).")
     command = [program, "-m", "-f", "+0s", "printenv", "LD_PRELOAD"]
-    tries = (subprocess.run(command, capture_output=True, text=True, timeout=60, check=False) for _ in range(5))
+    tries = (subprocess.run(command, capture_output=True, text=True, timeout=600, check=False) for _ in range(5))
     shown = next((each for each in tries if each.returncode == 0), None)
     assert shown is not None, f"{' '.join(command)} fails"
     return shown.stdout.strip()

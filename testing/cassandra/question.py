@@ -21,7 +21,7 @@ class Refused(Exception):
     """The node answered with an error."""
 
 
-def ask(address: str, port: int, query: str, consistency: str = "ONE", timeout_s: float = 30.0) -> list[Row]:
+def ask(address: str, port: int, query: str, consistency: str = "ONE", timeout_s: float = 300.0) -> list[Row]:
     """The rows that the node at this address answers with, each value as its bytes.
 
     Raises Refused if it answers with an error, OSError (also TimeoutError) if it cannot be reached or does not answer.

@@ -71,7 +71,7 @@ def tables_with_deletions(node: Node, keyspace: str, *tables: str) -> set[str]:
     """Those of the tables whose files hold a tombstone, or anything that expires, as of the last flush to disk."""
     files = [file for table in tables for file in _data_files(node, keyspace, table)]
     command = jvm.sstablemetadata(node.place.folder, files)
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, f"sstablemetadata:\n{done.stdout}{done.stderr}"
     told = done.stdout.split("\nSSTable: ")
     assert len(told) == len(files), done.stdout

@@ -34,7 +34,7 @@ def totals(server: RunningServer) -> tuple[int, int]:
 def bring_back(node: Node, keyspace: str, kept: Path) -> None:
     """Empty the tables and import what the snapshot has of them, as the operations guide says."""
     for table in TABLES:
-        node.ask(f"TRUNCATE {keyspace}.{table}", timeout_s=60)
+        node.ask(f"TRUNCATE {keyspace}.{table}", timeout_s=600)
     with ThreadPoolExecutor(len(TABLES)) as several:
         imports = [("import", "--copy-data", keyspace, table, str(kept / table)) for table in TABLES]
         list(several.map(lambda arguments: node.nodetool(*arguments), imports))

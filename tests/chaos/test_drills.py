@@ -197,6 +197,6 @@ def stored(server: RunningServer) -> None:
 
 def refuses(server: RunningServer) -> bool:
     """Whether it answers a hit with 503 and the reason; a hit of another key, which may count."""
-    answer = httpx.post(f"{server.url}/v1/hits/other", trust_env=False, timeout=30)
+    answer = httpx.post(f"{server.url}/v1/hits/other", trust_env=False, timeout=600)
     assert answer.status_code in (200, 503)
     return answer.status_code == 503 and "taken owner" in answer.json()["detail"]

@@ -33,7 +33,7 @@ def shown(language: str) -> list[str]:
 def test_the_python_program_does_what_it_says(server: RunningServer, client: Clickcurve, tmp_path: Path) -> None:
     program = shown("python")[0].replace(ADDRESS, server.url).replace("/var/lib/shortener", str(tmp_path))
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=600, check=True
     )
     assert done.stdout == "4 0 0 {}\n"
     assert client.total("launch")["total"] == 4
@@ -45,7 +45,7 @@ def test_the_middleware_is_named_as_it_is() -> None:
         "import asyncio\nclass App:\n    wsgi_app = add_middleware = staticmethod(lambda *a, **k: None)\napp = App()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", before + program], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", before + program], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "MIDDLEWARE" in program
@@ -64,7 +64,7 @@ def test_the_javascript_program_does_what_it_says(server: RunningServer, client:
         env={**os.environ, "NODE_PATH": "/usr/share/nodejs"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "1 0 0 {}\n"), done.stderr

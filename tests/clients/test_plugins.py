@@ -188,7 +188,7 @@ await Promise.all(after);
 def test_a_worker_answers_first_and_reports_then(server: RunningServer, client: Clickcurve, tmp_path: Path) -> None:
     (tmp_path / "ask.mjs").write_text(WORKER % (EXAMPLES / "worker" / "worker.js").as_uri())
     command = ["node", str(tmp_path / "ask.mjs"), server.url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert json.loads(done.stdout) == [302, 302, 302, 302, 404, 404], done.stderr
     assert client.total("launch")["total"] == 3
     assert done.stderr == "" or "MODULE_TYPELESS" in done.stderr

@@ -69,7 +69,7 @@ def test_hits_go_through_tls_only_to_a_server_that_is_known(
 
 def said(command: list[str], settings: dict[str, str]) -> str:
     environment = {**os.environ, **settings}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=90, check=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=True)
     return done.stdout
 
 

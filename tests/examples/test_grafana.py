@@ -163,7 +163,7 @@ def test_prometheus_reads_every_question_of_the_nodes_board(tmp_path: Path) -> N
         ["promtool", "check", "rules", str(tmp_path / "rules.yml")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0 and f"{len(rules)} rules found" in done.stdout, done.stdout + done.stderr

@@ -31,7 +31,7 @@ def test_the_share_that_alarms_is_the_one_that_the_log_warns_of() -> None:
 
 
 def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.mark.needs("prometheus")

@@ -209,7 +209,7 @@ class WatchedServer(RunningServer):
 
         def send() -> None:
             try:
-                with socket.create_connection(("127.0.0.1", self.port), timeout=60.0) as wire:
+                with socket.create_connection(("127.0.0.1", self.port), timeout=600) as wire:
                     self._send_hits(wire, head, done, seen)
             except (OSError, AssertionError) as error:
                 failures.append(error)

@@ -20,7 +20,7 @@ BACKSLASHES = 'a="' + "\\" * 8_000 + '"'
 def ask(port: int, path: str, *fields: str) -> tuple[int, dict[str, object]]:
     """Status and document of an answer, and whether the connection was closed after it."""
     head = "\r\n".join((f"GET {path} HTTP/1.1", "Host: localhost", "Connection: close", *fields, "", ""))
-    with socket.create_connection(("127.0.0.1", port), timeout=30.0) as wire:
+    with socket.create_connection(("127.0.0.1", port), timeout=600) as wire:
         wire.sendall(head.encode())
         answer = b""
         while piece := wire.recv(1 << 16):

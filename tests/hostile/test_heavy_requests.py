@@ -132,7 +132,7 @@ REQUESTS: dict[str, tuple[tuple[str, str, bytes], str]] = {
 def test_hits_count_as_always_while_a_request_is_answered(server: WatchedServer, name: str) -> None:
     (path, media, body), too_much = REQUESTS[name]
 
-    with server.watch() as seen, http_client(server.url, timeout_s=60) as client:
+    with server.watch() as seen, http_client(server.url, timeout_s=600) as client:
         answer = client.post(path, content=body, headers={"content-type": media})
     print(f"{name}: {answer.status_code}, {answer.elapsed.total_seconds():.2f} s")
     if too_much:

@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedServer]:
     folder: Path = tmp_path_factory.mktemp("questions") / "data"
     with WatchedServer(folder, settings={"CLICKCURVE_FLUSH_S": "3600"}) as started:
         with http_client(started.url) as http:
-            http.post("/v1/hits", json=hits, timeout=60).raise_for_status()
+            http.post("/v1/hits", json=hits, timeout=600).raise_for_status()
         yield started
 
 

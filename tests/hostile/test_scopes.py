@@ -135,7 +135,7 @@ def test_each_route_lets_only_its_scope_pass(
     counts: Counter[int | None] = Counter()
     wrong: list[str] = []
     described = httpx.get(f"{running.url}/openapi.json", trust_env=False).json()["paths"]
-    with closing(HTTPConnection("127.0.0.1", running.port, timeout=30)) as http:
+    with closing(HTTPConnection("127.0.0.1", running.port, timeout=600)) as http:
         routes = {
             f"{method.upper()} {path}": operation.get("x-scope")
             for path, methods in described.items()

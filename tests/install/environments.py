@@ -20,7 +20,7 @@ from testing.server import ROOT, RunningServer, plain_environment
 
 MADE_BY_TOOLS = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "clickcurve-data")
 PIP = ("--quiet", "--disable-pip-version-check", "--retries", "2", "--timeout", "20")
-WITHIN_S = 300.0
+WITHIN_S = 900.0
 
 
 def project() -> dict[str, Any]:
@@ -97,7 +97,7 @@ class Environment:
     def _finish(self, command: list[str], folder: Path, python_path: str) -> subprocess.CompletedProcess[str]:
         environment = plain_environment({"PYTHONPATH": python_path})
         return subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
         )
 
 

@@ -56,7 +56,7 @@ def test_what_is_copied_is_what_the_wheel_is_built_of(tree: Path, tmp_path: Path
 def test_the_build_takes_the_pins_of_the_lock(tree: Path) -> None:
     make, pin, install = said("RUN")[0].split(" && ")
     assert make == "python -m venv /opt/clickcurve"
-    subprocess.run(["/bin/sh", "-ec", pin], cwd=tree, check=True, timeout=60)
+    subprocess.run(["/bin/sh", "-ec", pin], cwd=tree, check=True, timeout=600)
     made = (tree / "pins.txt").read_text().splitlines()
     (tree / "pins.txt").unlink()
     assert made == [each.partition(" ")[0] for each in pins()]
@@ -74,7 +74,7 @@ def healthy(installed: Environment, port: int) -> bool:
     _, _, command = said("HEALTHCHECK")[0].partition("CMD ")
     python, *rest = json.loads(command.replace("8080", str(port)))
     assert python == "python"
-    return subprocess.run([str(installed.python), *rest], capture_output=True, timeout=60, check=False).returncode == 0
+    return subprocess.run([str(installed.python), *rest], capture_output=True, timeout=600, check=False).returncode == 0
 
 
 def test_the_health_check_tells_whether_the_server_is_ready(installed: Environment, server: InstalledServer) -> None:

@@ -21,7 +21,7 @@ def test_the_commands_print_what_the_page_shows(installed: Environment, tmp_path
     assert shown
     for example in shown:
         command = ["bash", "-c", example.command]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
         assert shows(example.shown, done.stdout), f"line {example.line}: {done.stdout}{done.stderr}"
 
 

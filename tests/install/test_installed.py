@@ -80,7 +80,7 @@ def test_the_limiter_s_scripts_are_packed_and_decide_on_redis(installed: Environ
 def test_a_program_that_uses_the_limiter_is_checked_against_its_types(installed: Environment, tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(TYPED)
     check = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(installed.python), "shop.py"]
-    done = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     found = [line.partition("error: ")[2] for line in done.stdout.splitlines() if "error: " in line]
     last = len(TYPED.splitlines())
     assert [line for line in done.stdout.splitlines() if f"shop.py:{last}:" not in line and ": error:" in line] == []

@@ -27,7 +27,7 @@ def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     program = shutil.which("systemd-analyze")
     assert program is not None, "systemd-analyze is missing: install the package systemd"
     command = [program, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 def values(unit: str, name: str) -> list[str]:
@@ -98,7 +98,7 @@ def test_the_backup_s_command_copies_checks_and_keeps_two_weeks(
         env={**os.environ, **dict(value.split("=", 1) for value in settings)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -84,7 +84,7 @@ def export_at(moment: float, folder: Path) -> str:
         env=plain_environment({"UPGRADE_MOMENT": str(moment)}),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -60,7 +60,7 @@ def test_a_connection_that_waits_in_the_queue_at_the_end_is_answered(serve: Serv
     server.signal(signal.SIGTERM)
     wait_until(lambda: draining(server))
     server.signal(signal.SIGSTOP)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as waiting:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=600) as waiting:
         waiting.sendall(b"POST /v1/hits/launch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
         with suppress(TimeoutError):  # until the second of the drain is over
             waiting.settimeout(1.5)
@@ -96,7 +96,7 @@ def test_the_kernel_keeps_what_waits_and_ignores_what_comes_later(family: socket
         listener.bind((host, 0))
         listener.listen()
         address = listener.getsockname()[:2]
-        with socket.create_connection(address, timeout=20) as waiting:
+        with socket.create_connection(address, timeout=600) as waiting:
             ignore_connections(listener)
             with pytest.raises(TimeoutError):
                 socket.create_connection(address, timeout=0.2)

@@ -106,7 +106,7 @@ def test_port_zero_takes_a_free_port_and_says_which(data: Path) -> None:
 # --- refused starts -------------------------------------------------------------------------------------------------
 def refused(data: Path, *flags: str, code: int, **settings: str) -> str:
     """The one sentence with which a start is refused."""
-    ended = run("serve", "--data", str(data), *flags, timeout_s=60.0, **settings)
+    ended = run("serve", "--data", str(data), *flags, timeout_s=600, **settings)
     assert ended.returncode == code, ended.stderr
     (sentence,) = ended.stderr.splitlines()
     return sentence.removeprefix("Error: ")

@@ -31,7 +31,7 @@ def asked(shared: RunningServer) -> RunningServer:
 
 
 def promtool(server: RunningServer, *arguments: str) -> str:
-    done = subprocess.run(["promtool", "query", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["promtool", "query", *arguments], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -141,7 +141,7 @@ def test_a_deletion_that_is_killed_anywhere_and_begun_again_ends_the_same(tmp_pa
             if victim != "command":
                 server.kill()
                 server.start()
-            deleting.communicate(timeout=60)
+            deleting.communicate(timeout=600)
         assert in_the_middle
         all_hits = len(keys) + 2 * len(KEYS) + sum(OTHERS.values())
         assert "the group acme is deleted" in said(*arguments)

@@ -33,7 +33,7 @@ def test_each_command_of_a_customers_life_prints_what_the_page_shows(serve: Serv
     environment = plain_environment({"CLICKCURVE_URL": server.url, "CLICKCURVE_DATA": str(server.data)})
     environment["PATH"] = f"{program_on_path(tmp_path)}:{environment['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
+        ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600
     )
     printed = done.stdout.split(f"{END}\n")
     assert len(printed) == len(shown) + 1, done.stdout + done.stderr

@@ -260,7 +260,7 @@ def test_json_escapes_what_it_must_and_leaves_other_control_characters_to_progra
 def talk(server: RunningServer, *pieces: bytes) -> bytes:
     """Sends bytes as they are; all that comes back until the server closes the connection."""
     answer = b""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=600) as connection:
         with suppress(ConnectionError):
             for piece in pieces:
                 connection.sendall(piece)

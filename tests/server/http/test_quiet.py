@@ -18,7 +18,7 @@ USUAL = {"tokens read", "listening", "flush", "fold", "stopped"}
 
 
 def connected(server: RunningServer) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    return socket.create_connection(("127.0.0.1", server.port), timeout=600)
 
 
 def small_window(server: RunningServer) -> socket.socket:

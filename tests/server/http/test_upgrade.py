@@ -178,7 +178,7 @@ def go_client(folder: Path) -> Path:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -189,16 +189,16 @@ def go_client(folder: Path) -> Path:
 def test_clients_that_ask_for_http_2_post_hits(server: RunningServer, client: Clickcurve, tmp_path: Path) -> None:
     program = tmp_path / "Post.java"
     program.write_text(JAVA_CLIENT)
-    done = subprocess.run(["java", str(program), server.url], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["java", str(program), server.url], capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout.startswith('200 {"counted":1,'), done
     curl = ["curl", "-sS", "--http2", "--json", '{"key":"curl"}', f"{server.url}/v1/hits"]
-    done = subprocess.run(curl, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(curl, capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout.startswith('{"counted":1,'), done
     script = tmp_path / "post.js"
     script.write_text(NODE_CLIENT)
-    done = subprocess.run(["node", str(script), server.url], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["node", str(script), server.url], capture_output=True, text=True, timeout=600, check=True)
     assert [line[:17] for line in done.stdout.splitlines()] == ['200 {"counted":1,'] * 3, done
-    done = subprocess.run([go_client(tmp_path), server.url], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([go_client(tmp_path), server.url], capture_output=True, text=True, timeout=600, check=True)
     assert [line[:17] for line in done.stdout.splitlines()] == ['200 {"counted":1,'] * 4, done
     assert [client.total(key)["total"] for key in ("java", "curl", "node", "go")] == [1, 1, 3, 4]
     assert "Unsupported upgrade" not in server.output()

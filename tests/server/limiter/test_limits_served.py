@@ -162,7 +162,7 @@ def test_a_body_that_is_refused_is_not_read(limited: Start) -> None:
     client = limited(WRITE.replace("3/d", "1/d"))
     assert client.post("/v1/hits/launch").status_code == 200
     server = client.server
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=600) as connection:
         # It announces a body and sends none of it: who waited for the body would not answer.
         connection.sendall(b"POST /v1/hits HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\n\r\n")
         assert connection.recv(65_536).startswith(b"HTTP/1.1 429")

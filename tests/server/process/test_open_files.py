@@ -63,8 +63,8 @@ def test_under_a_low_hard_limit_connections_too_many_get_a_503_and_the_others_go
         first = stack.enter_context(Clickcurve(server.url))
         first.hit("launch")
         for _ in range(fitting - 1):
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
-        crowd = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(700)]
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=600))
+        crowd = [socket.create_connection(("127.0.0.1", server.port), timeout=600) for _ in range(700)]
         answers = Counter(map(told, crowd))
         assert answers == {b"HTTP/1.1 503 Service Unavailable": 700}
         assert [first.hit("launch")["counted"] for _ in range(20)] == [1] * 20

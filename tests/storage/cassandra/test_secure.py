@@ -38,7 +38,7 @@ def make_certificate(folder: Path, name: str) -> Path:
     pair = ["-genkeypair", "-alias", "node", "-keyalg", "EC", "-dname", "CN=node", "-ext", "SAN=IP:127.0.0.1"]
     certificate = folder / f"{name}.pem"
     for task in (pair, ["-exportcert", "-alias", "node", "-rfc", "-file", str(certificate)]):
-        subprocess.run(["keytool", *task, *store], check=True, capture_output=True, timeout=60)
+        subprocess.run(["keytool", *task, *store], check=True, capture_output=True, timeout=600)
     return certificate
 
 

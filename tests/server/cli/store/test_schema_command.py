@@ -36,7 +36,7 @@ def test_each_problem_is_printed_with_what_mends_it(one_node: Node, store: str, 
     assert (
         output.startswith(f"warning: keyspace {keyspace} has 1 replica (datacenter1: 1)") and "ALTER KEYSPACE" in output
     )
-    one_node.ask(f"ALTER TABLE {keyspace}.rows WITH gc_grace_seconds = 0", timeout_s=30.0)
+    one_node.ask(f"ALTER TABLE {keyspace}.rows WITH gc_grace_seconds = 0", timeout_s=600)
     output = said("schema", "check", "--store", store, code=1)
     assert f"warning: table {keyspace}.rows has other options (gc_grace_seconds): {mend}" in output
     assert "table rows: gc_grace_seconds set" in said("schema", "apply", "--store", store)
