@@ -82,10 +82,10 @@ def test_every_make_target_that_is_named_exists() -> None:
     named = [
         line
         for page in (README, CONTRIBUTING)
-        for line in re.findall(r"^make ([a-z -]+?)(?: +#|$)", page.read_text(), re.MULTILINE)
+        for line in re.findall(r"^(?:\| `)?make ([a-z -]+?)(?:`| +#|$)", page.read_text(), re.MULTILINE)
     ]
     targets = {target for line in named for target in line.split()}
-    assert {"install", "serve", "test", "check", "test-all", "bench", "bench-peers"} <= targets
+    assert {"install", "serve", "test", "check", "test-all", "test-long", "chaos", "bench", "bench-peers"} <= targets
     done = subprocess.run(["make", "-n", *sorted(targets)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
