@@ -29,6 +29,8 @@ def ask(port: int, path: str, *fields: str) -> tuple[int, dict[str, object]]:
     return int(shown[9:12]), json.loads(body) if b"problem+json" in shown else {}
 
 
+# Measured again: OtherThreads waits for a processor, too, and may miss that the thread which held the interpreter did.
+@pytest.mark.flaky(reruns=2)
 def test_cookies_that_a_library_reads_in_quadratic_time_hold_nobody_up(tmp_path: Path) -> None:
     with WatchedServer(tmp_path / "data") as server, server.watch() as seen:
         for path in ("/healthz", "/v1/links", "/", "/v1/nothing", "/docs"):

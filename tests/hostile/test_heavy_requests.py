@@ -21,7 +21,7 @@ from testing.client import Clickcurve, http_client
 from testing.server import free_port
 from tests.hostile.loop_watch import WatchedServer
 
-# Tried again: OtherThreads waits for a processor, too, and may miss that the thread which held the interpreter did.
+# Measured again: OtherThreads waits for a processor, too, and may miss that the thread which held the interpreter did.
 pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=2)]
 
 YEAR_S = 31_536_000
