@@ -53,7 +53,7 @@ def test_those_of_real_nodes_are_run_first(tmp_path: Path) -> None:
     assert all(any(backend in name for name in everything) for backend in ("memory", "redis", "memcached"))
 
 
-@pytest.mark.slow  # a run of `make test` is the proof itself
+@pytest.mark.long  # a run of `make test` is the proof itself
 def test_every_test_that_needs_python_alone_is_collected_where_there_is_nothing_else(tmp_path: Path) -> None:
     assert len(collected(tmp_path, "tests")) > 5_000
 

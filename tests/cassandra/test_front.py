@@ -17,6 +17,7 @@ PATIENCE_S = 300.0  # on a machine that does other work too
 LOST_AFTER_S = 0.3
 
 
+@pytest.mark.long
 def test_drivers_meet_only_the_proxies_and_every_one_of_them_loses_answers(
     breakable_proxied_nodes: Front, keyspace: str
 ) -> None:

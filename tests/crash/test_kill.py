@@ -232,7 +232,7 @@ def test_every_acknowledged_hit_counts_once_with_the_database_elsewhere(
     play(tmp_path, seed, 5, capsys, flags=("--store", f"sqlite:///{tmp_path}/elsewhere/counts.db"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_acknowledged_hit_counts_once_with_two_workers(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

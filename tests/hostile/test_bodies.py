@@ -105,7 +105,7 @@ def whole(*pieces: bytes) -> asyncio.Queue[bytes | None]:
 
 both = pytest.mark.parametrize("route", ["hits", "import"])
 # An import is cut and read by the same parsers.
-hits_first = pytest.mark.parametrize("route", ["hits", pytest.param("import", marks=pytest.mark.slow)])
+hits_first = pytest.mark.parametrize("route", ["hits", pytest.param("import", marks=pytest.mark.long)])
 
 BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "zeros in an array": (lambda: b"[" + b"0," * 80_000 + b"0]", JSON),
