@@ -112,8 +112,12 @@ def with_pending(row: Row, pending: Sequence[Pending], marks: Mapping[int, int],
     return row
 
 
-def without_disavowed(row: Row, moved: Row, ladder: Ladder) -> Row:
-    """Returns a row that knows which of its hits are called bots, by the row of these."""
+def row_without_called(row: Row, moved: Row, since: int, ladder: Ladder) -> Row:
+    """Returns a row that knows which of its hits are called bots, by the row of these; since: what was read of both."""
+    if moved.lifetime <= moved.bots:
+        return row
+    if since == HEAD:
+        return row._replace(disavowed=Disavowed(moved.lifetime - moved.bots))
     day = max(row.fold_day, moved.fold_day)
     return fold(row, day, ladder)._replace(disavowed=disavowed_of(fold(moved, day, ladder), day, ladder))
 
@@ -210,7 +214,7 @@ class Reader:
         is_corrected: Callable[[str], bool] = lambda stored: False,
     ) -> None:
         self._ladder = ladder
-        self._is_corrected = is_corrected
+        self.is_corrected = is_corrected
         self._other_workers = other_workers
         self._rows = rows
         self._pending = pending
@@ -237,17 +241,15 @@ class Reader:
 
     async def corrected(self, key: str, now: int, *, since: int = 0, bots: bool = True) -> Row | None:
         """Returns what `row` does, if some hits of the row are called bots; else None."""
-        if not self._is_corrected(key):
+        if not self.is_corrected(key):
             return None
         await spend(ROWS)
         # What is called bots first: the hits of which it is said are in the row that is read after it.
         moved = await self._current(moved_key(key), now, HEAD if since == HEAD else 0, True)
         if moved.lifetime <= moved.bots:
             return None
-        row = await self._current(key, now, since, bots)
-        if since == HEAD:
-            return row._replace(disavowed=Disavowed(moved.lifetime - moved.bots))
-        return without_disavowed(row, moved, self.ladder)
+        # A bucket in which hits are called may begin before the first that is asked for: all of it must be known.
+        return row_without_called(await self._current(key, now, min(since, 0), bots), moved, since, self.ladder)
 
     async def _current(self, key: str, now: int, since: int, bots: bool) -> Row:
         others = () if self._other_workers is None else await self._other_workers(key)

@@ -210,7 +210,10 @@ class View(Protocol):
         return []
 
     def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
-        """Returns the upper bounds of a ranked prefix's candidates among the rows of these keys, by key and owner."""
+        """Returns the upper bounds of a ranked prefix's candidates among the rows of these keys, by key and owner.
+
+        A link some hits of which are called bots has one for all its rows, of JOINED.
+        """
         return {}
 
     def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
@@ -221,6 +224,9 @@ class View(Protocol):
         """Returns up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
 
     def sources(self) -> dict[str, Source]: ...
+
+
+JOINED = -1  # in place of an owner: the candidate of a link some hits of which are called bots, for all its rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +244,8 @@ class Ranking:
 
 class Candidates(NamedTuple):
     """Links with the most that each can count: the sum of what its owners' rows can, greatest first, then by key.
+
+    Where hits of a link are called bots, what is left of these and what was called count.
 
     rest: no other link comes before this place. A number of MOST or more says nothing.
     """
@@ -511,6 +519,9 @@ class Store(Protocol):
         at all each time.
         """
 
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        """Returns what is stored of these keys of counts, without those that have no rows. May block."""
+
     def ranked(self, ranking: Ranking) -> AbstractContextManager[RankedLinks | None]:
         """Shows links by what they can count, for a question. Leave it soon, as a view.
 
@@ -540,7 +551,8 @@ class Store(Protocol):
     def rank_some(self, bounds_of: Callable[[bytes], UpperBounds]) -> bool:
         """Makes the next rows that pass a cutoff candidates; returns whether there may be more. Durable.
 
-        For rows that another version saved, and after damage. `bounds_of` makes the upper bounds of a row's bytes.
+        For rows that another version saved, after damage, and after many links were corrected: the cutoffs are then
+        those of links that lead no more. `bounds_of` makes the upper bounds of a row's bytes.
         """
         return False
 

@@ -13,11 +13,13 @@ from threading import RLock
 from uuid import uuid4
 
 from clickcurve.buckets.candidates import NOBODY, CutoffsByPrefix, open_cutoffs
+from clickcurve.buckets.corrected_bounds import corrected_bounds_in
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.buckets.prefixes import ALL_KEYS
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
-from clickcurve.keys import contains, counts_key, is_breakdown, link_of
+from clickcurve.keys import contains, corrected_key, counts_key, is_breakdown, link_of, moved_key
 from storage.contract import (
+    JOINED,
     Candidates,
     FoundLinks,
     Held,
@@ -48,6 +50,7 @@ class MemoryStore(Store):
         self._uuid = str(uuid4())
         self._owners: dict[int, OwnerRecord] = {}
         self._rows: dict[str, dict[int, SavedRow]] = {}
+        self._corrected: dict[str, UpperBounds] = {}  # of links some hits of which are called bots
         self._erased: dict[str, int] = {}
         self._ids: dict[str, dict[tuple[int, int], int]] = {}  # id -> (owner, flush) -> accepted_us
         self._sources: dict[str, Source] = {}
@@ -120,9 +123,13 @@ class MemoryStore(Store):
             check_fence(held, flush, self._owners.get(held.owner))
             for key, row in rows.items():
                 self._rows.setdefault(key, {})[held.owner] = row
+            for link in {corrected_key(key) for key in rows if not is_breakdown(key)}:
+                moved = moved_key(link)
+                if link_of(link) is not None and moved in self._rows:
+                    self._corrected[link] = corrected_bounds_in(self._link(link), self._link(moved), self._ladder)
             for name, source in sources.items():
-                if (moved := source_moved(self._sources.get(name), held, source)) is not None:
-                    self._sources[name] = moved
+                if (at := source_moved(self._sources.get(name), held, source)) is not None:
+                    self._sources[name] = at
 
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
         return nullcontext(lambda rows: self.save_own(held, flush, rows, {}))
@@ -204,6 +211,10 @@ class MemoryStore(Store):
             last = matching[-1] if len(matching) == limit else keys[-1] if len(keys) == most else None
             return FoundLinks([(key, self._link(key)) for key in matching], last)
 
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        with self._lock:
+            return {key: self._link(key) for key in keys if key in self._rows}
+
     @contextmanager
     def ranked(self, ranking: Ranking) -> Iterator[MemoryRanked | None]:
         asked = ranking.since, ranking.people, ranking.bots
@@ -215,8 +226,10 @@ class MemoryStore(Store):
             yield MemoryRanked(most, self._link)
 
     def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
-        rows = [(key, owner, row.upper_bounds) for key in keys for owner, row in self._rows.get(key, {}).items()]
-        return {(key, owner): bounds for key, owner, bounds in rows if bounds is not None}
+        one_by_one = [key for key in keys if key not in self._corrected]
+        rows = [(key, owner, row.upper_bounds) for key in one_by_one for owner, row in self._rows.get(key, {}).items()]
+        bounds_by_row = {(key, owner): bounds for key, owner, bounds in rows if bounds is not None}
+        return bounds_by_row | {(key, JOINED): self._corrected[key] for key in keys if key in self._corrected}
 
     def cutoffs(self, owner: int) -> CutoffsByPrefix:
         """Returns open cutoffs: every row with a count passes them."""
@@ -230,6 +243,7 @@ class MemoryStore(Store):
             seen._owners, seen._erased, seen._sources = dict(self._owners), dict(self._erased), dict(self._sources)
             seen._ids = {id_: dict(claims) for id_, claims in self._ids.items()}
             seen._rows = {key: dict(rows) for key, rows in self._rows.items()}
+            seen._corrected = dict(self._corrected)
         yield seen
 
     def _link(self, key: str) -> StoredLink:

@@ -182,12 +182,13 @@ def together(places: Sequence[Place]) -> Place:
 
 def _all_higher(cutoffs: Sequence[Place] | None, others: Sequence[Place]) -> tuple[Place, ...]:
     """Returns the higher of each two cutoffs. A wider window's cutoff is at least as high, so that few are tried."""
-    raised = [_higher(cutoff, other) for cutoff, other in zip(cutoffs or _OPEN, others, strict=True)]
-    return (*accumulate(raised[_PEOPLE], _higher), *accumulate(raised[_BOTS], _higher))
+    raised = [highest(cutoff, other) for cutoff, other in zip(cutoffs or _OPEN, others, strict=True)]
+    return (*accumulate(raised[_PEOPLE], highest), *accumulate(raised[_BOTS], highest))
 
 
-def _higher(cutoff: Place, other: Place) -> Place:
-    return other if ranks_before(other, cutoff) else cutoff
+def highest(place: Place, other: Place) -> Place:
+    """Returns the one of two places that comes first in the order of rankings."""
+    return other if ranks_before(other, place) else place
 
 
 class CutoffsByPrefix:

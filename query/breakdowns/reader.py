@@ -40,7 +40,7 @@ from clickcurve.budget import ROWS, spend
 from clickcurve.keys import breakdown_of, counts_key, moved_key
 from clickcurve.waiting import computed, locked
 from query.breakdowns.unrecorded import BreakdownRow
-from query.reader import naming, stored, what_it_is, with_pending, without_disavowed
+from query.reader import naming, row_without_called, stored, what_it_is, with_pending
 from storage.contract import StoredLink
 
 TRIES = 4
@@ -186,7 +186,7 @@ class BreakdownReader:
 def _corrected(row: BreakdownRow, called: BreakdownRow, bounded: BoundedLadder) -> BreakdownRow:
     """Returns a row without the hits that are called bots, by the row of these."""
     day = max(row.counts.fold_day, called.counts.fold_day)
-    counts = without_disavowed(row.counts, called.counts, row.ladder)
+    counts = row_without_called(row.counts, called.counts, 0, row.ladder)
     breakdown = fold_breakdown(row.breakdown, day, bounded)
     moved = Moved(fold(called.counts, day, row.ladder), fold_breakdown(called.breakdown, day, CORRECTIONS))
     left = without_called(breakdown, moved, row.ladder)

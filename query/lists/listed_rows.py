@@ -101,7 +101,7 @@ class ListedRows:
     pending is the owner's, of a stored key; buffered the names for which it has any, with parts of the most;
     flushes a number that rises whenever a flush is complete. other_workers: asks for their pending hits of this kind,
     others_within for those of names that begin with a prefix, or raises StoreUnavailable if it cannot hear all.
-    corrected: reads rows with hits that are called bots.
+    is_corrected tells of which stored keys some hits may be called bots, and corrected reads the row of such a key.
     """
 
     kind: KeyKind
@@ -111,6 +111,7 @@ class ListedRows:
     flushes: Callable[[], int]
     other_workers: AskOtherWorkers = nobody
     others_within: Callable[[str], Awaitable[Sequence[WorkerPending]]] | None = None
+    is_corrected: Callable[[str], bool] = lambda stored: False
     corrected: ReadCorrected = nothing_corrected
 
     def __post_init__(self) -> None:

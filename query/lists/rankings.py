@@ -1,10 +1,11 @@
 """Rankings of links, or of groups: the keys with the most hits, over their life or a range.
 
 The stored counts of the best come from the store's bounds of all links, greatest first: links are read until no other
-one can be among the best. A store that keeps no bounds is walked, a page at a time in a worker thread. Either is kept
-with each row's marks until the owner's next flush, or for some seconds, because other owners flush too. This owner's
-pending hits are then added by the marks, as for one row, so a ranking has them at once; and so are those of other
-workers, where they are asked: then their flushes end a ranking as well.
+one can be among the best. A store that keeps no bounds is walked, a page at a time in a worker thread. Links count what
+is left of them where hits are called bots: the bounds say so too. Either is kept with each row's marks until an owner
+flushes, this one or any other: each flush writes the row of all links last, so that row tells. This owner's pending
+hits are then added by the marks, as for one row, so a ranking has them at once; and so are those of other workers,
+where they are asked.
 
 Not all links are known. Any other one has at most others_most, so it is read only if its pending hits could lift it
 into the answer.
@@ -18,15 +19,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import nsmallest
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from clickcurve.buckets.breakdowns.answers import whole_buckets
-from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between, total
 from clickcurve.buckets.row import Delta, Pending, Row
 from clickcurve.buckets.upper_bounds import MOST
+from clickcurve.keys import ALL_LINKS, moved_key
 from clickcurve.waiting import in_thread, locked
 from query.lists.listed_rows import (
     ALL_NAMES,
@@ -39,19 +41,19 @@ from query.lists.listed_rows import (
     summed_in_steps,
 )
 from query.parameters import Parameters, resolve_range
-from query.reader import HEAD, naming, stored, with_pending
+from query.reader import HEAD, naming, row_without_called, stored, with_pending
 from query.total import lifetime
 from storage.contract import Ranking, StoredLink
 
 Counts: TypeAlias = dict[str, "StoredCount"]  # by stored key
-Flushes: TypeAlias = tuple[int, frozenset[Stamp]]  # how many of the owner's are complete, and the others' stamps
+Flushes: TypeAlias = tuple[int, frozenset[Stamp]]  # how many of the owner's are complete, and other workers' stamps
 
 # Of a kept ranking: its range, series, fold day and names.
 _Key: TypeAlias = tuple[tuple[int, int] | None, Bots, int, NamesWithin]
 
 _KEPT = 10_000  # links that are kept of a walk, or as many as are asked for
 _RANKINGS = 8  # rankings kept
-_FRESH_S = 15  # other owners' flushes show after this long at the latest
+_FRESH_S = 15  # what else changes shows after this long at the latest: which links have rules, on another worker
 _READS = 100  # links that are read before it has, or before the next look whether they are enough
 
 
@@ -93,15 +95,23 @@ class _Counter:
         """Those buckets, as of `now`."""
         return None if self.range is None else whole_buckets(*self.range, fold_day(self.now), self.ladder)
 
-    def corrected(self, row: Row) -> StoredCount:
+    def corrected(self, row: Row, marks: Mapping[int, int] = MappingProxyType({})) -> StoredCount:
         """Returns the count of a current row some hits of which are called bots."""
         if self.range is None:
-            return StoredCount(lifetime(row, self.bots), {})
-        people = total(row, *self.range, self.bots, self.ladder)
-        return StoredCount(people.total, {}, people.exact)
+            return StoredCount(lifetime(row, self.bots), marks)
+        span = total(row, *self.range, self.bots, self.ladder)
+        return StoredCount(span.total, marks, span.at_least == span.total)
 
-    def link(self, link: StoredLink, pending: Sequence[Pending] = ()) -> StoredCount:
-        """Returns the count of a stored link, with pending hits that its rows do not have."""
+    def link(self, link: StoredLink, moved: StoredLink | None = None, pending: Sequence[Pending] = ()) -> StoredCount:
+        """Returns the count of a stored link, with pending hits that its rows do not have.
+
+        moved: what is stored of its hits that are called bots.
+        """
+        if moved is not None:
+            since = HEAD if self.range is None else 0
+            called, whole = (stored(each, self.now, self.ladder, since=since) for each in (moved, link))
+            row = with_pending(whole.row, pending, whole.marks, self.ladder)
+            return self.corrected(row_without_called(row, called.row, since, self.ladder), whole.marks)
         whole = stored(link, self.now, self.ladder, since=HEAD if self.span is None else self.span[0])
         row = with_pending(whole.row, pending, whole.marks, self.ladder)
         if self.range is None or self.span is None:
@@ -115,13 +125,15 @@ class _Counter:
         exact = not count or span == self.range or total(row, *self.range, self.bots, self.ladder).at_least == count
         return StoredCount(count, whole.marks, exact)
 
-    def most(self, link: StoredLink) -> StoredCount:
-        """Returns the most that a stored link can count, by the heads of its rows alone."""
-        heads = [decode_header(each.data) for each in link.rows]
-        marks = {each.owner: head.mark for each, head in zip(link.rows, heads, strict=True)}
-        if self.span and all(head.last is None or head.last < self.span[0] for head in heads):
-            return StoredCount(0, marks)
-        return StoredCount(sum(lifetime(head, self.bots) for head in heads), marks)
+    def most(self, link: StoredLink, moved: StoredLink | None = None) -> StoredCount:
+        """Returns the most that a stored link can count, by the heads of its rows alone. moved: as of `link`."""
+        whole = stored(link, self.now, self.ladder, since=HEAD)
+        if self.span and (whole.row.last is None or whole.row.last < self.span[0]):
+            return StoredCount(0, whole.marks)
+        row = whole.row
+        if moved is not None:
+            row = row_without_called(row, stored(moved, self.now, self.ladder, since=HEAD).row, HEAD, self.ladder)
+        return StoredCount(lifetime(row, self.bots), whole.marks)
 
     def with_pending(self, stored: StoredCount, pending: Sequence[Pending]) -> StoredCount:
         """Returns the count with the pending hits that the stored rows do not have."""
@@ -159,14 +171,26 @@ class _Found(NamedTuple):
 class _Best:
     """The stored counts of the best links, best first, at least `best` of them; no other has more than others_most.
 
-    flushes: those that were complete before the store was read. at: when that was, epoch seconds.
+    flushes: those that were complete before the store was read, and all_links the row of all links then. at: when that
+    was, epoch seconds. took_s: how long it took to make.
     """
 
     flushes: Flushes
+    all_links: StoredLink
     at: int
+    took_s: float
     best: int
     counts: Counts
     others_most: int
+
+    def is_fresh(self, flushes: Flushes, all_links: StoredLink, now: int) -> bool:
+        """Returns whether no flush is complete since it. Others' are looked for as soon as that is worth it.
+
+        A walk over a large cluster takes longer than its owners' next flush: it serves as long as it took.
+        """
+        age_s = now - self.at
+        is_of_now = all_links == self.all_links or 0 <= age_s < self.took_s
+        return self.flushes == flushes and is_of_now and 0 <= age_s < _FRESH_S
 
 
 @dataclass(eq=False)
@@ -190,27 +214,24 @@ class Rankings:
         range_ = resolve_range(parameters, now, 0)
         counter, limit = _Counter(range_, parameters.bots, now, self.rows.store.ladder()), parameters.limit
         found = await self._counted(counter, limit, within)
-        corrected: dict[str, StoredCount | None] = {}
-        best, counts = found.best, found.counts
-        # What is called bots makes a link count less. Others may come before it then, so more are asked for.
-        while counter.bots is Bots.exclude and found.best:
-            for key, _ in found.best:
-                if key not in corrected:
-                    since = HEAD if range_ is None else 0
-                    row = await self.rows.corrected(key, now, since=since)
-                    corrected[key] = None if row is None else counter.corrected(row)
-            counts = {key: corrected[key] or found.counts[key] for key, _ in found.best}
-            best = self._best(counts, limit)
-            if len(found.best) < limit or _is_settled(counts, limit, *found.best[-1]):
-                break
-            found, before = await self._counted(counter, 2 * len(found.best), within), found
-            if len(found.best) <= len(before.best):
-                break
-        uncorrected = [key for key, _ in best if corrected.get(key) is None]
+        counts = {key: found.counts[key] for key, _ in found.best}
+        for key, several in found.pending.items():
+            if key in counts and self._is_corrected(counter, key):  # what is left of a bucket does not just add up
+                counts[key] = await self._link(counter, key, several)
+        best = self._best(counts, limit)
         exact = all(counts[key].exact for key, _ in best)
-        exact = exact and await self._stay_exact(counter, uncorrected, found.pending)
+        exact = exact and await self._stay_exact(counter, [key for key, _ in best], found.pending)
         start, end = range_ or (None, None)
         return RankedKeys(start, end, [(self.rows.name(key), count) for key, count in best], exact)
+
+    def _is_corrected(self, counter: _Counter, key: str) -> bool:
+        return counter.bots is not Bots.include and self.rows.is_corrected(key)
+
+    async def _link(self, counter: _Counter, key: str, pending: Sequence[Pending]) -> StoredCount:
+        """Returns the count of a link as it is stored now, with these pending hits."""
+        # What is called bots first: the hits of which it is said are in the row that is read after it.
+        moved = await self.rows.store.rows(moved_key(key)) if self._is_corrected(counter, key) else None
+        return counter.link(await self.rows.store.rows(key), moved, pending)
 
     async def _counted(self, counter: _Counter, limit: int, within: NamesWithin) -> _Found:
         """Returns the best so many by what was counted, whatever is called bots since."""
@@ -238,7 +259,7 @@ class Rankings:
         threshold = _threshold(self._best(counts, limit), limit)
         for at, key in enumerate(beyond):
             if ranking.others_most + counter.with_pending(NOTHING_STORED, pending[key]).hits >= threshold:
-                counts[key] = counter.link(await self.rows.store.rows(key), pending[key])
+                counts[key] = await self._link(counter, key, pending[key])
             if at % _READS == _READS - 1:
                 await asyncio.sleep(0)
         return _Found(self._best(counts, limit), counts, pending)
@@ -250,7 +271,7 @@ class Rankings:
         if counter.span == counter.range:
             return True
         for key in best:
-            if key in pending and not counter.link(await self.rows.store.rows(key), pending[key]).exact:
+            if key in pending and not (await self._link(counter, key, pending[key])).exact:
                 return False
         return True
 
@@ -279,20 +300,19 @@ class Rankings:
         key = (counter.range, counter.bots, fold_day(counter.now), within)
         async with locked(self._walking, "walking over all links"):
             ranking = self._rankings.get(key)
-            fresh = (
-                ranking
-                and ranking.flushes == (self.rows.flushes(), stamps)
-                and 0 <= counter.now - ranking.at < _FRESH_S
-            )
-            if ranking and fresh and ranking.best >= limit:
-                return ranking
             flushes, forgotten = (self.rows.flushes(), stamps), self._forgotten
+            all_links = await self.rows.store.rows(ALL_LINKS)
+            if ranking and ranking.best >= limit and ranking.is_fresh(flushes, all_links, counter.now):
+                return ranking
+            began = asyncio.get_running_loop().time()
             by_bounds = None
             if self.rows.ranked is not None:
                 by_bounds = await in_thread("ranking links", self._by_bounds, counter, limit, within)
             kept = max(_KEPT, limit)
             counts, others_most = by_bounds or await self._walked(counter, within, kept)
-            ranking = _Best(flushes, counter.now, limit if by_bounds else kept, counts, others_most)
+            took_s = asyncio.get_running_loop().time() - began
+            best = limit if by_bounds else kept
+            ranking = _Best(flushes, all_links, counter.now, took_s, best, counts, others_most)
             if forgotten == self._forgotten:
                 if len(self._rankings) >= _RANKINGS:
                     self._rankings.clear()
@@ -317,7 +337,9 @@ class Rankings:
             while start < len(candidates.links):
                 some = candidates.links[start : start + step]
                 stored = links.links([key for key, _ in some])
-                counts.update((key, self._read(key, stored[key], counter.link)) for key, _ in some)
+                moved = links.links([moved_key(key) for key, _ in some if self._is_corrected(counter, key)])
+                for key, _ in some:
+                    counts[key] = self._read(key, stored[key], moved, counter.link)
                 if _is_settled(counts, limit, *some[-1]):
                     return self._in_order(counts), some[-1][1]
                 start, step = start + step, max(_READS, len(counts) // 4)
@@ -326,9 +348,15 @@ class Rankings:
                 return self._in_order(counts), most
             return None
 
-    def _read(self, key: str, link: StoredLink, count: Callable[[StoredLink], StoredCount]) -> StoredCount:
+    def _read(
+        self,
+        key: str,
+        link: StoredLink,
+        moved: Mapping[str, StoredLink],
+        count: Callable[[StoredLink, StoredLink | None], StoredCount],
+    ) -> StoredCount:
         try:
-            return count(link)
+            return count(link, moved.get(moved_key(key)))
         except RowCorrupt as error:
             raise naming(error, key, link) from error
 
@@ -360,14 +388,17 @@ class Rankings:
         # A hit of the range was accepted in it or later, or up to five minutes before it: a day is more than enough.
         since_day = fold_day(counter.span[0]) - 1 if counter.span else None
         links = self.rows.walk(within)(after, self.rows.walked_at_once, since_day)
+        names = ((key, self.rows.kind.name_of(key)) for key, _ in links)
+        wanted = {key for key, name in names if name is not None and name in within}
+        corrected = [moved_key(key) for key, _ in links if key in wanted and self._is_corrected(counter, key)]
+        moved = self.rows.store.links(corrected) if corrected else {}
         counts = {}
         for key, link in links:
-            name = self.rows.kind.name_of(key)
-            if name is None or name not in within:
+            if key not in wanted:
                 continue
-            most = self._read(key, link, counter.most)
+            most = self._read(key, link, moved, counter.most)
             if most.hits >= least:
-                counts[key] = self._read(key, link, counter.link) if most.hits else most
+                counts[key] = self._read(key, link, moved, counter.link) if most.hits else most
         return (links[-1][0] if len(links) == self.rows.walked_at_once else None), counts
 
     def _best(self, counts: Counts, limit: int) -> list[tuple[str, int]]:

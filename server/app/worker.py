@@ -201,9 +201,9 @@ class Worker:
 
         # Of links there can be too many to ask others for all that they hold; groups are few.
         within, of_groups = (None, nobody) if others is None else (others.links_within, others.groups)
-        held, corrected = pending.pending, reader.corrected
-        links = Listing(LINK, store, held, pending.buffered_links, flushes, nobody, within, corrected)
-        groups = Listing(GROUP, store, held, pending.buffered_groups, flushes, of_groups, None, corrected)
+        held, corrected = pending.pending, (reader.is_corrected, reader.corrected)
+        links = Listing(LINK, store, held, pending.buffered_links, flushes, nobody, within, *corrected)
+        groups = Listing(GROUP, store, held, pending.buffered_groups, flushes, of_groups, None, *corrected)
         return Queries(reader, links, groups, clock.now)
 
     def _breakdowns(self, least: int = 0) -> BreakdownQueries | None:

@@ -22,7 +22,7 @@ DEAD_WORKERS_S = 2
 DUTIES_S = 5
 ALERTS_S = 20
 REPORT_S = 600
-RANK_S = 60
+RANK_S = 5
 RANK_PAUSE_S = 0.1  # between steps of some 40 ms
 # The fold day changes at 01:00 UTC; a little later all clocks agree that it has.
 FOLD_AT_S = GRACE_S + 30

@@ -320,6 +320,9 @@ class CassandraStore(Store):
         within = (key for key in stored if key >= start and key.startswith(prefix))
         return nsmallest(limit, (key for key in within if not text or contains(key, text)))
 
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        return dict(self._with_rows(keys))
+
     @contextmanager
     def view(self) -> Iterator[CassandraView]:
         rows = self._cql.run(WALK_BY_ONE, (partition_key(ALL_LINKS),))

@@ -2,24 +2,31 @@
 
 They are kept for all links, and for the links of some prefixes: each of these rankings has its own. They are written
 with the rows of a flush, and candidates are dropped when there are too many.
+
+A link some hits of which are called bots ranks by what is left of all its owners' rows together: it has one candidate,
+of JOINED in place of an owner, made anew whenever any of the rows is saved, and JOINED has cutoffs as an owner has.
+Candidates that go because of that leave the cutoffs behind, of links that lead no more: after ROOM of them the ranking
+is made anew, or nobody could tell which of the others lead now.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from clickcurve.buckets.candidates import DAYS, KEPT, NOBODY, ROOM, Cutoffs, Place
+from clickcurve.buckets.corrected_bounds import corrected_bounds_in
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.ladder import DAY_S
-from clickcurve.buckets.prefixes import Prefixes
+from clickcurve.buckets.ladder import DAY_S, Ladder
+from clickcurve.buckets.prefixes import ALL_KEYS, Prefixes
 from clickcurve.buckets.upper_bounds import MOST, UpperBounds
-from clickcurve.keys import link_of
-from storage.contract import SavedRow
-from storage.sqlite.file import ALL_LINKS_RANKING, BOUND_COLUMNS, has_rankings
-from storage.sqlite.tables import MANY, each_of, slices
+from clickcurve.keys import corrected_key, is_breakdown, is_moved, link_of, moved_key
+from storage.contract import JOINED, SavedRow, StoredLink
+from storage.sqlite.file import BOUND_COLUMNS, has_corrected_links, has_rankings
+from storage.sqlite.tables import MANY, each_of, links_of, slices
 
 COLUMNS = ", ".join(BOUND_COLUMNS)
 
@@ -27,6 +34,12 @@ _LAST, *_NUMBERS = BOUND_COLUMNS
 _OF_KEYS = f"SELECT key, owner, {COLUMNS} FROM leaders WHERE key IN {MANY} AND ranking = ?"
 _ADD = f"INSERT INTO leaders (ranking, key, owner, {COLUMNS}) VALUES (?, ?, ?, {', '.join('?' * len(BOUND_COLUMNS))})"
 _KEYS_PER_DROP = 500
+_SAVE_CUTOFFS = (
+    "INSERT INTO bars (ranking, owner, leaders, bars) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (ranking, owner) DO UPDATE SET leaders = excluded.leaders, bars = excluded.bars"
+)
+_OWNERS_OF = f"SELECT owner FROM leaders WHERE key IN {MANY} AND ranking = ? AND owner <> {JOINED}"
+_DROP_OWNERS = f"DELETE FROM leaders WHERE key = ? AND ranking = ? AND owner <> {JOINED}"
 _DROP = f"DELETE FROM leaders WHERE key IN ({','.join('?' * _KEYS_PER_DROP)}) AND ranking = ? AND owner = ?"
 
 
@@ -103,19 +116,61 @@ def _unpacked(data: bytes) -> Cutoffs:
 
 
 def save_candidates(
-    db: sqlite3.Connection, owner: int, rows: Mapping[str, SavedRow], known: KnownRankings | None
+    db: sqlite3.Connection, owner: int, rows: Mapping[str, SavedRow], known: KnownRankings | None, ladder: Ladder
 ) -> None:
     """Makes these rows candidates, or no candidates, as their upper bounds say.
 
     known: the rankings that the owner's flush knows. A row without bounds may pass a cutoff of any other one.
     """
     there = known_rankings(db, known)
-    unknown = {*there.ids.values()} - {*(known.ids.values() if known else ()), ALL_LINKS_RANKING}
-    for ranking, keys in _by_ranking(there, [*rows]).items():
+    unknown = {*there.ids.values()} - {*(known.ids.values() if known else (there.ids[ALL_KEYS],))}
+    moved = [corrected_key(key) for key in rows if is_moved(key) and not is_breakdown(key)]
+    corrected = corrected_bounds(db, [*rows, *moved], ladder)
+    for ranking, keys in _by_ranking(there, [key for key in rows if key not in corrected]).items():
         bounds_by_key = {key: rows[key].upper_bounds for key in keys}
         rank_rows(db, ranking, owner, bounds_by_key)
         if ranking in unknown and None in bounds_by_key.values():
             rank_again(db, ranking)
+    rank_corrected(db, there, corrected)
+
+
+def corrected_bounds(db: sqlite3.Connection, keys: Sequence[str], ladder: Ladder) -> dict[str, UpperBounds]:
+    """Returns the upper bounds of those links among these some hits of which are, or were, called bots."""
+    if not has_corrected_links(db):
+        return {}
+    links = {key for key in keys if link_of(key) is not None}
+    moved = {corrected_key(key): link for key, link in links_of(db, sorted(map(moved_key, links))).items() if link.rows}
+    counted = links_of(db, sorted(moved))
+    return {key: corrected_bounds_in(counted.get(key, StoredLink(0, ())), moved[key], ladder) for key in moved}
+
+
+def rank_corrected(db: sqlite3.Connection, known: KnownRankings, bounds_by_key: Mapping[str, UpperBounds]) -> None:
+    """Makes links, given with their upper bounds, candidates as a whole, or no candidates, in all rankings."""
+    for ranking, keys in _by_ranking(known, [*bounds_by_key]).items():
+        gone = Counter(owner for (owner,) in each_of(db, _OWNERS_OF, sorted(keys), ranking))
+        if gone:
+            db.executemany(_DROP_OWNERS, [(key, ranking) for key in keys])
+            changes = [(count, ranking, owner) for owner, count in gone.items()]
+            db.executemany("UPDATE bars SET gone = gone + ? WHERE ranking = ? AND owner = ?", changes)
+        rank_rows(db, ranking, JOINED, {key: bounds_by_key[key] for key in keys})
+        if gone and db.execute(f"SELECT 1 FROM bars WHERE ranking = ? AND gone > {ROOM}", (ranking,)).fetchone():
+            _begin_anew(db, ranking)
+
+
+def _begin_anew(db: sqlite3.Connection, ranking: int) -> None:
+    """Makes `rank_some` rank all rows of a ranking without the cutoffs that it has.
+
+    It gets another id: so a flush that knows of those notices.
+    """
+    (prefix,) = db.execute("SELECT prefix FROM rankings WHERE id = ?", (ranking,)).fetchone()
+    drop_ranking(db, ranking)
+    db.execute("INSERT INTO rankings (prefix, unranked_after) VALUES (?, '')", (prefix,))
+
+
+def drop_ranking(db: sqlite3.Connection, ranking: int) -> None:
+    """Forgets a ranking with its candidates and cutoffs."""
+    for table, column in (("leaders", "ranking"), ("bars", "ranking"), ("rankings", "id")):
+        db.execute(f"DELETE FROM {table} WHERE {column} = ?", (ranking,))
 
 
 def rank_rows(
@@ -160,7 +215,7 @@ def _thin_out(db: sqlite3.Connection, ranking: int, owner: int) -> None:
     days = {min(last // DAY_S, newest) for (last,) in db.execute(f"SELECT {_LAST} {going}", values)}
     db.execute(f"DELETE {going}", values)
     left, data = _number_of_candidates(db, ranking, owner), cutoffs.raised(days, floors, newest).to_bytes()
-    db.execute("REPLACE INTO bars (ranking, owner, leaders, bars) VALUES (?, ?, ?, ?)", (ranking, owner, left, data))
+    db.execute(_SAVE_CUTOFFS, (ranking, owner, left, data))
 
 
 def newest_day(db: sqlite3.Connection, ranking: int, cutoffs: Cutoffs, owner: int) -> int:

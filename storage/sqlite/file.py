@@ -23,13 +23,16 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
+from clickcurve.buckets.prefixes import after_prefix
 from clickcurve.buckets.upper_bounds import BOT_WINDOWS, WINDOWS
+from clickcurve.keys import ALL_LINKS, moved_key
 from storage.sqlite.wal import refuse_foreign_wal, sign, wal_path
 
 APPLICATION_ID = 0x436C6B43
-SCHEMA_VERSION = "3"
-# Without candidates, or with those of all links alone: read as they are, and changed by the first start that may write.
-FORMER_SCHEMAS = ("1", "2")
+SCHEMA_VERSION = "4"
+# Without candidates, with those of all links alone, or with those of links as they were before hits were called bots:
+# read as they are, and changed by the first start that may write.
+FORMER_SCHEMAS = ("1", "2", "3")
 NOTE = "note:"  # before the name of each note in meta
 PAGE_BYTES = 8192  # as quick as 4096, and the file is a little smaller (6.9 and 7.0 MB for 100,000 links)
 BUSY_S = 5.0  # how long to wait for another process's transaction; they last milliseconds
@@ -45,7 +48,6 @@ BOUND_COLUMNS = (
     *(f"bots_{days}d" for days in BOT_WINDOWS),
     "bots",
 )
-ALL_LINKS_RANKING = 1  # the id of the ranking of all links
 
 # rows: the key comes first, so that all owners' rows of a link are next to each other. No index on due_day: it would
 # cost as much as the rows of quiet links, and a daily pass over the table does not need it.
@@ -54,7 +56,8 @@ ALL_LINKS_RANKING = 1  # the id of the ranking of all links
 # it knows.
 # leaders, bars: the candidates and cutoffs of each owner in each ranking (clickcurve.buckets.candidates). Bounds beside
 # all rows cost 18 bytes a row, and a ranking of a million links read them in 70 ms. `leaders` in bars: how many
-# candidates were left when the least were dropped the last time.
+# candidates were left when the least were dropped the last time. `gone`: how many went because hits of their links were
+# called bots: such a link has one candidate for all its rows, in place of an owner's JOINED.
 RANKING = f"""
 CREATE TABLE rankings (id INTEGER PRIMARY KEY AUTOINCREMENT, prefix TEXT NOT NULL UNIQUE, unranked_after TEXT);
 CREATE TABLE leaders (
@@ -64,10 +67,12 @@ CREATE TABLE leaders (
 ) WITHOUT ROWID;
 CREATE TABLE bars (
     ranking INTEGER NOT NULL, owner INTEGER NOT NULL, leaders INTEGER NOT NULL, bars BLOB NOT NULL,
+    gone INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (ranking, owner)
 ) WITHOUT ROWID;
 """
-_ADD_ALL_LINKS = "INSERT INTO rankings VALUES (?, '', ?)"
+_CORRECTED = "SELECT 1 FROM rows WHERE key > ? AND key < ? LIMIT 1"
+_ADD_ALL_LINKS = "INSERT INTO rankings (prefix, unranked_after) VALUES ('', ?)"
 TABLES = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE owners (
@@ -207,7 +212,7 @@ def _make(path: Path, ladder: Ladder) -> None:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.executescript(TABLES)
-            db.execute(_ADD_ALL_LINKS, (ALL_LINKS_RANKING, None))
+            db.execute(_ADD_ALL_LINKS, (None,))
             meta = {"schema": SCHEMA_VERSION, "ladder": str(ladder), "uuid": str(uuid.uuid4())}
             db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             sign(db, meta["uuid"])
@@ -219,19 +224,32 @@ def _make(path: Path, ladder: Ladder) -> None:
 
 
 def _renew(db: sqlite3.Connection, uuid: str) -> None:
-    """Brings a database of a former schema to this one, in one transaction. No row is a candidate yet."""
+    """Brings a database of a former schema to this one, in one transaction.
+
+    No row is a candidate yet, but of schema 3 where no hits of links were called bots.
+    """
     if _schema(db) not in FORMER_SCHEMAS:
         return
     db.execute("BEGIN IMMEDIATE")
-    if _schema(db) in FORMER_SCHEMAS:  # no other process was quicker
-        for table in ("leaders", "bars"):
+    schema = _schema(db)
+    if schema == "3" and not has_corrected_links(db):
+        db.execute("ALTER TABLE bars ADD COLUMN gone INTEGER NOT NULL DEFAULT 0")
+    elif schema in FORMER_SCHEMAS:
+        for table in ("leaders", "bars", "rankings"):
             db.execute(f"DROP TABLE IF EXISTS {table}")
         for table in RANKING.strip().rstrip(";").split(";"):
             db.execute(table)
-        db.execute(_ADD_ALL_LINKS, (ALL_LINKS_RANKING, ""))
+        db.execute(_ADD_ALL_LINKS, ("",))
+    if schema in FORMER_SCHEMAS:  # no other process was quicker
         db.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (SCHEMA_VERSION,))
         sign(db, uuid)
     db.execute("COMMIT")
+
+
+def has_corrected_links(db: sqlite3.Connection) -> bool:
+    """Returns whether hits of any link, or of a group, were ever called bots."""
+    first = moved_key(ALL_LINKS)  # this one is of all links; those of links and groups follow
+    return db.execute(_CORRECTED, (first, after_prefix(first))).fetchone() is not None
 
 
 def has_rankings(db: sqlite3.Connection) -> bool:

@@ -6,19 +6,22 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from clickcurve.buckets.candidates import Cutoffs, CutoffsByPrefix, together
+from clickcurve.buckets.candidates import NOBODY, Cutoffs, CutoffsByPrefix, highest, together
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.prefixes import ALL_KEYS, after_prefix
 from clickcurve.buckets.upper_bounds import BOT_WINDOWS, BOTS, PEOPLE, WINDOWS, UpperBounds, edges
 from clickcurve.keys import link_of
-from storage.contract import Candidates, Ranking, StoredLink, first_after
+from storage.contract import JOINED, Candidates, Ranking, StoredLink, first_after
 from storage.first_use import FirstUse
 from storage.sqlite.candidates import (
     KnownRankings,
+    corrected_bounds,
     cutoffs_to_pass,
+    drop_ranking,
     known_rankings,
     newest_day,
     owner_cutoffs,
+    rank_corrected,
     rank_rows,
     ranked_prefixes,
 )
@@ -79,8 +82,9 @@ class SqliteRankings:
                     new.append(prefix)
         if gone or new:
             with connections.transaction() as db:
-                for prefix in gone:
-                    _drop(db, prefix)
+                ids = known_rankings(db).ids
+                for prefix in gone & ids.keys():
+                    drop_ranking(db, ids[prefix])
                 new_rows = [(prefix,) for prefix in new]
                 db.executemany("INSERT OR IGNORE INTO rankings (prefix, unranked_after) VALUES (?, '')", new_rows)
 
@@ -102,23 +106,20 @@ class SqliteRankings:
             db.execute("UPDATE rankings SET unranked_after = ? WHERE id = ?", (end, ranking))
             owners: dict[int, dict[str, UpperBounds | None]] = {}
             asked |= {} if end is None else {"beyond": f"{end}\0"}
-            for owner, key, data in db.execute(_UNRANKED, asked):
-                if link_of(key) is not None:
+            rows = [row for row in db.execute(_UNRANKED, asked) if link_of(row[1]) is not None]
+            corrected = corrected_bounds(db, [key for _, key, _ in rows], connections.file.ladder)
+            for owner, key, data in rows:
+                if key not in corrected:
                     owners.setdefault(owner, {})[key] = bounds_of(data)
             for owner, bounds_by_key in owners.items():
                 rank_rows(db, ranking, owner, bounds_by_key)
+            rank_corrected(db, known_rankings(db), corrected)
             return db.execute(_NEXT_UNRANKED).fetchone() is not None
 
 
 def _within(prefix: str) -> dict[str, str | bytes]:
     """Returns the values of _WITHIN."""
     return {"start": prefix, "beyond": after_prefix(prefix) or END}
-
-
-def _drop(db: sqlite3.Connection, prefix: str) -> None:
-    (ranking,) = db.execute("SELECT id FROM rankings WHERE prefix = ?", (prefix,)).fetchone() or (None,)
-    for table, column in (("leaders", "ranking"), ("bars", "ranking"), ("rankings", "id")):
-        db.execute(f"DELETE FROM {table} WHERE {column} = ?", (ranking,))
 
 
 class SqliteRanked:
@@ -139,18 +140,20 @@ class SqliteRanked:
             return None
         newest = {owner: newest_day(self._db, self._id, each, owner) for owner, each in cutoffs.items()}
         rests = {owner: each.rest(since, newest[owner], people, bots) for owner, each in cutoffs.items()}
-        rest = together(list(rests.values()))
+        of_corrected = rests.pop(JOINED, NOBODY)  # these count by themselves; of any other link owners' rows add up
+        of_others = together(list(rests.values()))
+        rest = highest(of_corrected, of_others)
         asked = ((people, BOUND_COLUMNS[PEOPLE:BOTS], WINDOWS), (bots, BOUND_COLUMNS[BOTS:], BOT_WINDOWS))
         bound = "+".join(_most(counts, since, windows) for wanted, counts, windows in asked if wanted)
         less = " ".join(f"WHEN {owner} THEN {most}" for owner, (most, _) in rests.items())
         query = (
-            f"SELECT key, sum({bound} {f'- CASE owner {less} ELSE 0 END' if less else ''}) + :rest AS bound"
+            f"SELECT key, sum({bound} {f'- CASE owner {less} ELSE 0 END' if less else ''})"
+            f" + CASE min(owner) WHEN {JOINED} THEN 0 ELSE :others END AS bound"
             f" FROM leaders WHERE ranking = :ranking AND {_WITHIN}"
             " GROUP BY key HAVING bound > :rest OR bound = :rest AND key < :first ORDER BY bound DESC, key"
         )
-        rest_bound, first = rest
-        asked_for = {"rest": rest_bound, "first": first, "ranking": self._id, **_within(self._ranking.prefix)}
-        return Candidates(self._db.execute(query, asked_for).fetchall(), rest)
+        asked_for = {"others": of_others[0], "rest": rest[0], "first": rest[1], "ranking": self._id}
+        return Candidates(self._db.execute(query, {**asked_for, **_within(self._ranking.prefix)}).fetchall(), rest)
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         return links_of(self._db, keys)

@@ -35,7 +35,7 @@ from storage.owners import begun, check_fence, claimed, closed, source_claimed, 
 from storage.sqlite import tables
 from storage.sqlite.candidates import COLUMNS, bounds_of_candidates, owner_cutoffs, ranked_prefixes, save_candidates
 from storage.sqlite.connections import Connections
-from storage.sqlite.file import ALL_LINKS_RANKING, NOTE, translate_errors, unavailable
+from storage.sqlite.file import NOTE, translate_errors, unavailable
 from storage.sqlite.rankings import SqliteRankings
 
 IDS_PER_TRANSACTION = 1_000
@@ -43,7 +43,8 @@ IDS_PER_FORGETTING = 5_000
 
 _OWN = (
     f"SELECT key, data, {COLUMNS} FROM rows LEFT JOIN"
-    f" (SELECT key, owner, {COLUMNS} FROM leaders WHERE ranking = {ALL_LINKS_RANKING}) USING (key, owner)"
+    f" (SELECT key, owner, {COLUMNS} FROM leaders WHERE ranking = (SELECT id FROM rankings WHERE prefix = ''))"
+    " USING (key, owner)"
     f" WHERE key IN {tables.MANY} AND owner = ?"
 )
 
@@ -155,7 +156,7 @@ class SqliteStore(SqliteRankings, Store):
         with self._connections.open().transaction(synced=synced) as db:
             check_fence(held, flush, tables.owner_record(db, held.owner))
             tables.save_rows(db, held.owner, rows)
-            save_candidates(db, held.owner, rows, self._known.get(held.owner))
+            save_candidates(db, held.owner, rows, self._known.get(held.owner), self.ladder())
             for name, source in sources.items():
                 tables.put_source(db, name, source_moved(tables.source_of(db, name), held, source))
 
@@ -267,6 +268,10 @@ class SqliteStore(SqliteRankings, Store):
             links = tables.links_of(db, keys[:limit])
         links_with_rows = [(key, links[key]) for key in keys[:limit] if links[key].rows]
         return FoundLinks(links_with_rows, last if len(keys) < limit else keys[limit - 1])
+
+    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
+        with self._connections.open().on_scanner() as db:
+            return {key: link for key, link in tables.links_of(db, keys).items() if link.rows}
 
     @contextmanager
     def view(self) -> Iterator[SqliteView]:

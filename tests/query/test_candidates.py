@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, Correction, called_between
+from clickcurve.buckets.codec import decode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, fold_day
-from clickcurve.buckets.ranges import Bots
-from clickcurve.buckets.row import Pending
+from clickcurve.buckets.ranges import Bots, between, total
+from clickcurve.buckets.row import Delta, Pending, fold
 from clickcurve.buckets.upper_bounds import MOST, upper_bounds_in
-from clickcurve.keys import link_key
-from ingest.batch import Batch
+from clickcurve.keys import link_key, moved_key
+from ingest.batch import Batch, SourceStep
+from ingest.corrections import CORRECTIONS_SOURCE, correction_batch
 from query.lists.listed_rows import LINK
 from query.lists.listing import Listing
-from query.parameters import parse_parameters
+from query.parameters import parse_parameters, resolve_range
+from query.reader import Reader, stored
+from query.total import lifetime
 from retention.run import run_pass
 from storage.sqlite import candidates, rankings
 from storage.sqlite.store import SqliteStore
@@ -47,10 +52,42 @@ class RankedOwners:
         return [table for owner in self.owners for table in owner.buffered_links()]
 
     async def top(self, query: str, *, walked: bool) -> list[tuple[str, int]]:
-        lists = Listing(LINK, self.store, self.pending, self.buffered, lambda: 0)
+        reader = Reader(self.store.rows, self.pending, lambda _: None, self.store.ladder, is_corrected=bool)
+        lists = Listing(
+            LINK, self.store, self.pending, self.buffered, lambda: 0, is_corrected=bool, corrected=reader.corrected
+        )
         lists.ranked = None if walked else lists.ranked
         parameters = parse_parameters(dict(part.split("=") for part in query.split("&") if part))
-        return (await lists.best(parameters, self.now)).links
+        found = (await lists.best(parameters, self.now)).links
+        range_ = resolve_range(parameters, self.now, 0)
+        for key, count in found:
+            row = await reader.row(link_key(key), self.now)
+            own = total(row, *range_, parameters.bots, CLICKS).total if range_ else lifetime(row, parameters.bots)
+            assert count == own, "a list says another number than the link's own total"
+        return found
+
+    async def correct(self, drawn: random.Random) -> None:
+        """Calls hits of one bucket of a link bots, or back, or a few in all buckets: by the owner that keeps these."""
+        key, owner = link_key(_key(drawn.randrange(20))), self.owners[0]
+        await owner.flush()
+        read = [await self.store.rows(each) for each in (key, moved_key(key))]
+        day = max([decode(row.data).fold_day for each in read for row in each.rows], default=0)
+        rows, called = (fold(stored(each, self.now, CLICKS).row, max(day, fold_day(self.now)), CLICKS) for each in read)
+        spans = {CORRECTIONS.ladder.kept(start, rows.fold_day) for starts, _ in rows.people_cells for start in starts}
+        people: dict[int, int] = {}
+        bots: dict[int, int] = {}
+        for low, high in drawn.sample(sorted(spans), min(len(spans), drawn.choice([1, 1, 9]))):
+            gone = called_between(called, low, high)
+            left = sum(between(rows, (low, high), Bots.exclude)) - gone
+            if left > 0 and drawn.random() < 0.7:
+                people[low] = drawn.choice([1, left, left])
+            elif gone > 0:
+                bots[low] = gone
+        if people or bots:
+            position = (await owner.source(CORRECTIONS_SOURCE)).position
+            step = SourceStep(CORRECTIONS_SOURCE, position, position + 1, "{}")
+            await owner.accept(correction_batch({key: Correction(Delta(people, bots))}, step))
+            await owner.flush()
 
 
 def _key(number: int) -> str:
@@ -61,7 +98,7 @@ def _key(number: int) -> str:
 async def stepped(nodes: RankedOwners, drawn: random.Random) -> None:
     """One step of what owners do."""
     owner = drawn.choice(nodes.owners)
-    steps = ["hits"] * 6 + ["flush"] * 4 + ["fold", "erase", "time"] * 2
+    steps = ["hits"] * 6 + ["flush"] * 4 + ["fold", "erase", "time"] * 2 + ["correct"] * 4
     match drawn.choice([*steps, "prefixes", "prefixes", *["rank"] * 4, *["anew"] * (drawn.random() < 0.1)]):
         case "hits":
             for bots in (False, False, True):
@@ -75,9 +112,11 @@ async def stepped(nodes: RankedOwners, drawn: random.Random) -> None:
             await run_pass(owner, fold_day(nodes.now))
         case "erase":
             key = _key(drawn.randrange(20))
-            await owner.erase(key)
+            await owner.erase(key, last=[moved_key(key)])
             for other in nodes.owners:
                 await other.hide_erased(key)
+        case "correct":
+            await nodes.correct(drawn)
         case "prefixes":
             nodes.store.rank_prefixes({link_key(drawn.choice(PREFIXES)) for _ in range(4)})
         case "rank":

@@ -45,8 +45,9 @@ class Asked:
         owner, store, is_corrected = self.owner, self.store, self.corrected.__contains__
         self.reader = Reader(store.rows, owner.pending, owner.revisit, store.ladder, is_corrected=is_corrected)
 
+        flushes, corrected = lambda: owner.status.flushes, self.reader.corrected
         links, groups = (
-            Listing(kind, store, owner.pending, buffered, lambda: owner.status.flushes, corrected=self.reader.corrected)
+            Listing(kind, store, owner.pending, buffered, flushes, is_corrected=is_corrected, corrected=corrected)
             for kind, buffered in ((LINK, owner.buffered_links), (GROUP, owner.buffered_groups))
         )
         self.queries = Queries(self.reader, links, groups, lambda: self.nodes.now)

@@ -47,7 +47,7 @@ def newer_ladder(path: Path) -> None:
 
 def later_schema(path: Path) -> None:
     make(path)
-    change(path, "UPDATE meta SET value = '4' WHERE name = 'schema'")
+    change(path, "UPDATE meta SET value = '5' WHERE name = 'schema'")
 
 
 def half_of_it(path: Path) -> None:
@@ -61,7 +61,7 @@ MISFITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "of another program": (other_program, "not one that Clickcurve made"),
     "another ladder": (another_ladder, f"made with the ladder 60:2,3600:31,month, but {LADDER} is configured"),
     "a ladder of a newer program": (newer_ladder, "with a ladder that this program does not know: 'fortnight' is not"),
-    "a later schema": (later_schema, "has schema 4, this program uses schema 3"),
+    "a later schema": (later_schema, "has schema 5, this program uses schema 4"),
     "half of it": (half_of_it, "has schema of no version"),
 }
 
