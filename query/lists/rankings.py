@@ -53,6 +53,7 @@ _Key: TypeAlias = tuple[tuple[int, int] | None, Bots, int, NamesWithin]
 
 _KEPT = 10_000  # links that are kept of a walk, or as many as are asked for
 _RANKINGS = 8  # rankings kept
+_SLOW_S = 1.0  # a ranking that took longer serves for as long as it took: owners may flush more often than one is made
 _FRESH_S = 15  # what else changes shows after this long at the latest: which links have rules, on another worker
 _READS = 100  # links that are read before it has, or before the next look whether they are enough
 
@@ -159,12 +160,14 @@ def _sum_of(minutes: Mapping[int, int], span: tuple[int, int] | None) -> int:
 class _Found(NamedTuple):
     """The best by what was counted, most first: as many as were asked for, or all that count anything.
 
-    counts: theirs, and of others. pending: hits that are counted in there and may not be stored.
+    counts: theirs, and of others. pending: hits that are counted in there and may not be stored. is_whole: no hits are
+    left out that were flushed since the store was read.
     """
 
     best: list[tuple[str, int]]
     counts: Counts
     pending: Mapping[str, Sequence[Pending]]
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,25 +175,20 @@ class _Best:
     """The stored counts of the best links, best first, at least `best` of them; no other has more than others_most.
 
     flushes: those that were complete before the store was read, and all_links the row of all links then. at: when that
-    was, epoch seconds. took_s: how long it took to make.
+    was, epoch seconds. serves_until: until then it may be used whoever flushed, by the event loop's clock.
     """
 
     flushes: Flushes
     all_links: StoredLink
     at: int
-    took_s: float
+    serves_until: float
     best: int
     counts: Counts
     others_most: int
 
     def is_fresh(self, flushes: Flushes, all_links: StoredLink, now: int) -> bool:
-        """Returns whether no flush is complete since it. Others' are looked for as soon as that is worth it.
-
-        A walk over a large cluster takes longer than its owners' next flush: it serves as long as it took.
-        """
-        age_s = now - self.at
-        is_of_now = all_links == self.all_links or 0 <= age_s < self.took_s
-        return self.flushes == flushes and is_of_now and 0 <= age_s < _FRESH_S
+        """Returns whether no flush is complete since it."""
+        return self.flushes == flushes and all_links == self.all_links and 0 <= now - self.at < _FRESH_S
 
 
 @dataclass(eq=False)
@@ -219,7 +217,7 @@ class Rankings:
             if key in counts and self._is_corrected(counter, key):  # what is left of a bucket does not just add up
                 counts[key] = await self._link(counter, key, several)
         best = self._best(counts, limit)
-        exact = all(counts[key].exact for key, _ in best)
+        exact = found.is_whole and all(counts[key].exact for key, _ in best)
         exact = exact and await self._stay_exact(counter, [key for key, _ in best], found.pending)
         start, end = range_ or (None, None)
         return RankedKeys(start, end, [(self.rows.name(key), count) for key, count in best], exact)
@@ -242,10 +240,10 @@ class Rankings:
         }
         while True:
             flushes = self.rows.flushes()
-            ranking = await self._ranking(counter, limit, stamps, within)
+            ranking, is_fresh = await self._ranking(counter, limit, stamps, within)
             pending = await self._pending_of_best(ranking, limit, others_pending, within)
             # A flush that is complete has left the pending hits, so stored counts from before it miss what it moved.
-            if flushes == self.rows.flushes():
+            if not is_fresh or flushes == self.rows.flushes():
                 break
         counts = dict(islice(ranking.counts.items(), limit))
         beyond = []
@@ -262,7 +260,7 @@ class Rankings:
                 counts[key] = await self._link(counter, key, pending[key])
             if at % _READS == _READS - 1:
                 await asyncio.sleep(0)
-        return _Found(self._best(counts, limit), counts, pending)
+        return _Found(self._best(counts, limit), counts, pending, is_fresh)
 
     async def _stay_exact(
         self, counter: _Counter, best: Sequence[str], pending: Mapping[str, Sequence[Pending]]
@@ -295,29 +293,34 @@ class Rankings:
                     pending[key] = [*others.get(key, ()), *several]
         return pending
 
-    async def _ranking(self, counter: _Counter, limit: int, stamps: frozenset[Stamp], within: NamesWithin) -> _Best:
-        """Returns a ranking that may be used with pending hits taken by now: no flush is complete since it."""
+    async def _ranking(
+        self, counter: _Counter, limit: int, stamps: frozenset[Stamp], within: NamesWithin
+    ) -> tuple[_Best, bool]:
+        """Returns a ranking to be used with pending hits taken by now, and whether no flush is complete since it."""
         key = (counter.range, counter.bots, fold_day(counter.now), within)
         async with locked(self._walking, "walking over all links"):
             ranking = self._rankings.get(key)
             flushes, forgotten = (self.rows.flushes(), stamps), self._forgotten
             all_links = await self.rows.store.rows(ALL_LINKS)
-            if ranking and ranking.best >= limit and ranking.is_fresh(flushes, all_links, counter.now):
-                return ranking
             began = asyncio.get_running_loop().time()
+            if ranking and ranking.best >= limit:
+                is_fresh = ranking.is_fresh(flushes, all_links, counter.now)
+                if is_fresh or began < ranking.serves_until:
+                    return ranking, is_fresh
             by_bounds = None
             if self.rows.ranked is not None:
                 by_bounds = await in_thread("ranking links", self._by_bounds, counter, limit, within)
             kept = max(_KEPT, limit)
             counts, others_most = by_bounds or await self._walked(counter, within, kept)
-            took_s = asyncio.get_running_loop().time() - began
+            ended = asyncio.get_running_loop().time()
+            serves_until = 2 * ended - began if ended - began > _SLOW_S else ended
             best = limit if by_bounds else kept
-            ranking = _Best(flushes, all_links, counter.now, took_s, best, counts, others_most)
+            ranking = _Best(flushes, all_links, counter.now, serves_until, best, counts, others_most)
             if forgotten == self._forgotten:
                 if len(self._rankings) >= _RANKINGS:
                     self._rankings.clear()
                 self._rankings[key] = ranking
-            return ranking
+            return ranking, True
 
     def _by_bounds(self, counter: _Counter, limit: int, within: NamesWithin) -> tuple[Counts, int] | None:
         """Returns stored counts, the best first, and the most that any other link has; None without candidates.

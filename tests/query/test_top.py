@@ -133,11 +133,48 @@ def test_the_store_is_walked_again_after_a_flush_an_erasure_or_some_seconds_only
     assert nodes.top()["links"] == [{"key": "a", "count": 4}]
     assert len(walks) == 3
     nodes.hit("c", NOW, 9, owner=2)
-    nodes.owners[1].flush(NOW)
     assert len(nodes.top()["links"]) == 1
-    nodes.now += 15
-    assert nodes.top()["links"][0] == {"key": "c", "count": 9}
+    nodes.owners[1].flush(NOW)
+    assert nodes.top()["links"][0] == {"key": "c", "count": 9}, "another owner has flushed, and this one nothing"
     assert len(walks) == 4
+    nodes.top()
+    assert len(walks) == 4
+    nodes.now += 15
+    nodes.top()
+    assert len(walks) == 5
+
+
+@pytest.mark.parametrize("flushing", [1, 2])
+def test_a_walk_that_takes_longer_than_the_time_between_flushes_is_answered_and_says_so(flushing: int) -> None:
+    nodes = QueriedNodes(owners=2, now=NOW)
+    nodes.hit("a", NOW)
+    nodes.flush()
+    walk, walks, took_s = nodes.store.walk, list[int](), [0.0]
+
+    def slow(after: str | None, limit: int, since_day: int | None) -> list[tuple[str, StoredLink]]:
+        found = walk(after, limit, since_day)
+        walks.append(len(found))
+        took_s[0] += 5
+        nodes.hit("a", NOW, owner=flushing)
+        nodes.owners[flushing - 1].flush(NOW)
+        return found
+
+    nodes.links.walk = lambda within: slow  # type: ignore[method-assign]
+    nodes.links.ranked = None
+
+    async def asked(after_s: float = 0) -> rankings.RankedKeys:
+        loop = asyncio.get_running_loop()
+        monotonic, took_s[0] = loop.time, took_s[0] + after_s
+        loop.time = lambda: monotonic() + took_s[0]  # type: ignore[method-assign]
+        return await nodes.links.rankings.best(Parameters(), NOW)
+
+    first = run(asked())
+    assert (len(first.links), len(walks)) == (1, 1)
+    assert first.exact == (flushing == 2), "hits that this owner has flushed meanwhile are left out"
+    again = run(asked())
+    assert (again.links, again.exact, len(walks)) == (first.links, False, 1), "it serves as long as it took"
+    assert run(asked(after_s=5)).links[0][1] > first.links[0][1]
+    assert len(walks) == 2
 
 
 def test_questions_at_the_same_time_share_one_walk() -> None:
