@@ -91,12 +91,15 @@ class DisavowRule(msgspec.Struct, frozen=True):
 
 
 class CorrectedRows:
-    """The rows of counts that some rules change the answers of."""
+    """The rows of counts that some rules change the answers of.
 
-    def __init__(self, rules: Iterable[DisavowRule] = ()) -> None:
+    all_links: hits of all links together may be called bots whatever the rules are: of links that were deleted since.
+    """
+
+    def __init__(self, rules: Iterable[DisavowRule] = (), all_links: bool = False) -> None:
         some = list(rules)
         self._rows = {rule.stored for rule in some}
-        if any(rule.kind != "group" for rule in some):
+        if all_links or any(rule.kind != "group" for rule in some):
             self._rows.add(ALL_LINKS)
         self._prefixes = tuple({rule.prefix for rule in some if rule.prefix is not None})
 

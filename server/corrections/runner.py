@@ -15,7 +15,7 @@ from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.breakdowns.disavow import CalledLink, Correction, call_back, called_values, disavow, reconcile
 from clickcurve.buckets.breakdowns.erased import ERASED
 from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, ParameterInvalid, RowCorrupt, shown
-from clickcurve.keys import link_of, moved_key
+from clickcurve.keys import ALL_LINKS, link_of, moved_key
 from clickcurve.waiting import in_thread
 from ingest.corrections import Corrector, ErasedAhead
 from ingest.owner import Owner
@@ -44,6 +44,7 @@ class Corrections:
         self._erasures = ErasureBook(store)
         self.rules: list[NotedRule] = []
         self._corrected = CorrectedRows()
+        self._is_read = False  # the rules were, once
         self._version = self.book.followed()
         self._failed: dict[str, str] = {}  # why, by the id of a rule
         self._carried_out: dict[str, tuple[str | None, list[int]]] = {}  # for whom a rule of one row was, by its id
@@ -88,9 +89,11 @@ class Corrections:
                 self._is_silent = True
 
     async def _refresh(self) -> None:
-        if await in_thread("reading rules", self._version.is_changed):
+        if await in_thread("reading rules", self._version.is_changed) or not self._is_read:
             rules = await in_thread("reading rules", self.book.all)
-            self._corrected = CorrectedRows(each.rule for each in rules)
+            called = await self._store.rows(moved_key(ALL_LINKS))  # it outlives the rules, and comes with a copy
+            self._corrected = CorrectedRows((each.rule for each in rules), all_links=bool(called.rows))
+            self._is_read = True
             self.rules = rules
             known = {each.rule.id for each in rules}
             self._failed = {id_: why for id_, why in self._failed.items() if id_ in known}

@@ -13,10 +13,13 @@ import pytest
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.errors import ParameterInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S, END_OF_TIME, fold_day
+from clickcurve.buckets.ranges import Bots
 from clickcurve.keys import ALL_LINKS, group_key, link_key, moved_key
 from ingest.hit import Moment
 from ingest.reading.body import Media
 from ingest.reading.request_sums import RequestSums
+from query.reader import Reader
+from query.total import lifetime
 from server.corrections import runner
 from server.corrections.rules import DISAVOW_VERSION, DisavowRule
 from server.corrections.runner import Corrections
@@ -318,3 +321,41 @@ async def test_a_link_that_is_deleted_while_its_correction_is_under_way_keeps_no
         await told.settle()
         assert await told.left("a") == 4
         await told.close()
+
+
+async def test_hits_of_a_deleted_link_stay_called_in_all_links_whatever_rules_there_are(tmp_path: Path) -> None:
+    told = Told(tmp_path, 1)
+    everything = told.servers[0].corrector
+
+    async def people() -> int:
+        """Of all links, as each server answers, and one that begins now."""
+        beginning = told.server(told.nodes.nodes[1])
+        await beginning.refresh()
+        store = told.nodes.store
+        readers = (
+            Reader(store.rows, lambda key: (), lambda keys: None, store.ladder, is_corrected=server.is_corrected)
+            for server in (*told.servers, beginning)
+        )
+        (found,) = {lifetime(await reader.row(ALL_LINKS, told.nodes.now), Bots.exclude) for reader in readers}
+        return found
+
+    for link in "ab":
+        await told.hit(0, link, SPAM, 10)
+        await told.hit(0, link, FINE, 1)
+    await told.flush()
+    rule = await told.note(rule_of(None, link_key("a")))
+    await told.settle()
+    assert await people() == 12
+    await told.servers[0].erase_with(
+        [link_key("a")], lambda rows, last: told.nodes.nodes[0].owner.erase(*rows, last=last)
+    )
+    await told.flush()
+    assert left_of(await everything.read(link_key("a"))) == 0
+    for undone in (rule, await told.note(rule_of(None, link_key("none")))):
+        await told.settle()
+        assert await people() == 12
+        await asyncio.to_thread(told.servers[0].book.undo, undone.id)
+        await told.settle()
+        assert await people() == 12
+    assert told.servers[0].book.all() == []
+    await told.close()
