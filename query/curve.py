@@ -67,7 +67,7 @@ def counts_along(row: Row, grid: Grid, bots: Bots, ladder: Ladder) -> tuple[list
     """
     counts, window = between(row, grid.edges, bots), grid.window
     points = sum(counts)
-    if row.disavowed is not None:
+    if row.disavowed is not None or grid.cut is None:
         known = total(row, window.start, window.end, bots, ladder)
         return counts, Span(points, known.at_least, known.at_most)
     cut = [(bucket, between(row, bucket, bots)[0]) for bucket in grid.cut]

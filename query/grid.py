@@ -41,14 +41,15 @@ class Grid:
     """The points of one window: point i is [edges[i], edges[i + 1]).
 
     `wide` says of each point whether it is wider than its step, because no finer buckets are kept. `cut`: the kept
-    buckets of which the requested range holds only a part: none, one or two.
+    buckets of which the requested range holds only a part: none, one or two; None where the points hold more than these
+    of what lies outside, so that each row must be asked what of it lies inside.
     """
 
     window: Window
     fold_day: int
     edges: tuple[int, ...]
     wide: tuple[bool, ...] = ()
-    cut: tuple[Bucket, ...] = ()
+    cut: tuple[Bucket, ...] | None = ()
 
     def open_from(self, now: int) -> int:
         """Returns the index of the first point that ends after now."""
@@ -69,7 +70,7 @@ class Grid:
             inside = range(max(0, bisect_left(self.edges, start)), bisect_left(self.edges, end))
             is_own = start in self.edges and end in self.edges and len(inside) == 1
             wide.append(not is_own or self.wide[inside[0]])
-        return replace(self, edges=edges, wide=tuple(wide))
+        return replace(self, edges=edges, wide=tuple(wide), cut=None)
 
     def states(self, open_from: int) -> list[PointState]:
         """Returns one state per point: open, else partial, else complete."""

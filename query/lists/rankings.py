@@ -175,7 +175,7 @@ class _Best:
     """The stored counts of the best links, best first, at least `best` of them; no other has more than others_most.
 
     flushes: those that were complete before the store was read, and all_links the row of all links then. at: when that
-    was, epoch seconds. serves_until: until then it may be used whoever flushed, by the event loop's clock.
+    was, epoch seconds. serves_until: until then it may be used after any flush, by the event loop's clock.
     """
 
     flushes: Flushes

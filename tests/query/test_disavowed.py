@@ -112,9 +112,11 @@ async def ranked(asked: Asked, query: bytes) -> list[tuple[str, int]]:
     return [(each.key, each.count) for each in (await asked.queries.links(query)).links]
 
 
-def story(told: Callable[[Asked], Awaitable[None]], folder: Path) -> None:
+def story(
+    told: Callable[[Asked], Awaitable[None]], folder: Path, make: Callable[[Path], Asked] = lambda folder: Asked(folder)
+) -> None:
     async def run() -> None:
-        asked = Asked(folder)
+        asked = make(folder)
         await asked.owner.flush()
         await told(asked)
         await asked.close()
