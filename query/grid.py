@@ -5,8 +5,9 @@ end. Between those:
 
 - where the step is finer than what a tier keeps, every kept bucket is a point (a year of minutes is not a million
   points, but some 60 weeks and then minutes);
-- elsewhere each of the step's edges inside the range is one, moved up to the end of the kept bucket that it falls
-  inside, if any; edges that meet are one.
+- elsewhere each of the step's edges inside the range is one, moved to the nearer end of the kept bucket that it falls
+  inside, if any; edges that meet are one. So a month of New York is off by the five hours by which it begins inside a
+  bucket, not by the week or month that this bucket is long.
 
 The result depends on the range, the step, the zone and the fold day, so it serves all links alike.
 """
@@ -109,7 +110,7 @@ def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[i
             edges += _bucket_ends(tier, low, high)
         else:
             inside = step.unit.edges(max(low, window.start), min(high, window.end - 1), window.zone)
-            edges += tier.edges_up(list(inside))
+            edges += tier.nearest_edges(list(inside))
     return tuple(dict.fromkeys((*edges, last)))
 
 

@@ -106,15 +106,18 @@ class Tier:
             return [t - t % width_s for t in times]
         return [self.bucket(t)[0] for t in times]
 
-    def edges_up(self, times: Sequence[int]) -> Sequence[int]:
-        """Moves each time up to an edge between two buckets: those that are edges stay.
+    def nearest_edges(self, times: Sequence[int]) -> Sequence[int]:
+        """Moves each time to the nearer end of its bucket, the later one if both are as near.
 
-        If all are edges the sequence itself is returned: the usual case, found in C.
+        Those that are edges stay. If all are, the sequence itself is returned: the usual case, found in C.
         """
         width_s = self.width_s
         if width_s is not None:
-            return [t + -t % width_s for t in times] if any(map(mod, times, repeat(width_s))) else times
-        return [t if start == t else end for t in times for start, end in (self.bucket(t),)]
+            half_s = width_s // 2
+            return (
+                [t + half_s - (t + half_s) % width_s for t in times] if any(map(mod, times, repeat(width_s))) else times
+            )
+        return [start if t - start < end - t else end for t in times for start, end in (self.bucket(t),)]
 
     def __str__(self) -> str:
         width = self.name if self.width_s is None else str(self.width_s)

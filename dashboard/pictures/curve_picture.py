@@ -255,13 +255,20 @@ def _plot(
 
 
 def _time_labels(bars: Sequence[Bar], frame: _Frame, zone: ZoneInfo) -> Iterable[Label]:
-    """Yields labels centred under the bars that begin then; where no bar does, or it is thin, under the moment."""
-    ends = {bar.start: bar.end for bar in bars}
+    """Yields labels centred under the bars that begin then; where no bar does, or it is thin, under the moment.
+
+    A bar begins with a month of a zone if it begins some hours before or after it: where no finer buckets are kept.
+    """
     covered = frame.start  # until where the bar goes that has the label before
     for number, (t, text) in enumerate(time_marks(frame.start, frame.end, zone, frame.width // _MARK_EVERY)):
-        if t < covered:
+        bar = min(bars, key=lambda bar: abs(bar.start - t), default=None)
+        if bar is None or abs(bar.start - t) >= (bar.end - bar.start) / 4:
+            begins, ends = t, t
+        else:
+            begins, ends = bar.start, bar.end
+        if begins < covered:
             continue
-        left, right = frame.x(t), frame.x(covered := ends.get(t, t))
+        left, right = frame.x(begins), frame.x(covered := ends)
         if t == frame.end and len(bars) * _CENTRED_FROM < frame.width:
             break  # it would stand under the bar before
         x, anchor = (left + right) / 2, "middle"

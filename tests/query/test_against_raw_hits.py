@@ -106,18 +106,18 @@ def raw_count(nodes: QueriedNodes, question: Question) -> int:
     return sum(hit.count for hit in nodes.hits if question.start <= hit.t < question.end and hit.bot in wanted)
 
 
-def edge_up(t: int, now: int) -> int:
+def nearest_edge(t: int, now: int) -> int:
     start, end = CLICKS.kept(t, fold_day(now))
-    return t if t == start else end
+    return start if t - start < end - t else end
 
 
 def expected_edges(question: Question, now: int) -> list[int]:
     """Where points must begin and end, from the rules, bucket by bucket."""
     day, where = fold_day(now), zone(question.tz)
     step = STEPS.get(question.step) or auto_step(question.start, question.end, where)
-    first, last = CLICKS.kept(question.start, day)[0], edge_up(question.end, now)
+    first, last = CLICKS.kept(question.start, day)[0], CLICKS.kept(question.end - 1, day)[1]
     edges = {first, last}
-    wanted = {edge_up(t, now) for t in inner_edges(step.unit, question, where, now)} if step.unit else set()
+    wanted = {nearest_edge(t, now) for t in inner_edges(step.unit, question, where, now)} if step.unit else set()
     bucket = first
     while bucket < last:
         tier = CLICKS.tiers[CLICKS.tier_of(bucket, day)]

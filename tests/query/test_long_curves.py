@@ -128,9 +128,12 @@ def test_a_piece_of_a_week_that_is_one_day_is_no_wider_than_a_day() -> None:
 @pytest.mark.parametrize(
     ("query", "wide_days"),
     [
-        # Weeks of New York begin on Mondays at 05:00, inside a piece of a week: they end with that piece.
-        ("from=2025-05-19T05:00&to=2025-06-30T05:00&step=1w&tz=America/New_York", [13, 8]),
-        ("from=2024-01-01T05:00&to=2024-04-01T05:00&step=1mo&tz=America/New_York", [60]),
+        # Weeks and months of New York begin at 05:00 or 04:00 UTC, inside pieces that begin with them: the last one alone
+        # is longer, since the bucket that the end cuts counts whole.
+        ("from=2025-05-19&to=2025-06-30&step=1w&tz=America/New_York", [8]),
+        ("from=2024-01-01&to=2024-04-01&step=1mo&tz=America/New_York", [61]),
+        # Weeks of a zone whose Mondays begin in the middle of a day: both ends are as near, and the later one counts.
+        ("from=2025-12-02&to=2025-12-06&step=1d&tz=Etc/GMT+12", [2]),
         # Days are kept: the first bucket begins an hour before Berlin's day, and the next midnight moves to its end.
         ("from=2025-12-20&to=2025-12-24&step=1d&tz=Europe/Berlin", [2]),
     ],

@@ -252,3 +252,13 @@ def test_a_step_is_said_in_words() -> None:
     points = [point(0, 3_600, 1)]
     said = [step_words(curve(points, step)) for step in ("1m", "15m", "1h", "1d", "3mo", "1y", "native")]
     assert said == ["per minute", "per 15 minutes", "per hour", "per day", "per 3 months", "per year", "per hour"]
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", "UTC"])
+def test_a_month_of_a_zone_is_named_under_its_own_bar(steady: QueriedNodes, zone: str) -> None:
+    """Of old months bars begin with the months of UTC, hours before or after those of the zone."""
+    found = asked(steady, f"from=2025-03-15&to=2025-11-15&step=1mo&tz={zone}")
+    picture = draw_curve(found, 1_200, 300)
+    named = {shape.text: shape.x for shape in picture.shapes if isinstance(shape, Label)}
+    bars = [(box.left + box.right) / 2 for box in boxes(picture, "bar")]
+    assert [named["Jun"], named["Sep"]] == pytest.approx([bars[2], bars[5]], abs=0.01)
