@@ -45,9 +45,11 @@ def page_routes(
     templates: Templates,
     clock: Clock,
     signed_in: Callable[[Scope], bool],
+    may_share: Callable[[Scope], bool],
     missing_s: Callable[[], float],
 ) -> APIRouter:
-    """Makes the router. signed_in: whether a request came with a token that it can give up.
+    """Makes the router. signed_in: whether a request came with a token that it can give up; may_share: to whom it is
+    offered to share what a page shows.
 
     missing_s: of how many last seconds the answers of the request under way may lack hits; 0: they lack none.
     """
@@ -58,7 +60,8 @@ def page_routes(
             "view": view,
             "updated": updated_at(clock(), view),
             "signed_in": signed_in(request.scope),
-            "customer": bool(access().prefix),  # of the server as a whole, and of sharing, its token shows nothing
+            "may_share": may_share(request.scope),
+            "customer": bool(access().prefix),  # of the server as a whole its token shows nothing
             "missing_s": missing_s(),
         }
         return await html(request, templates, template, **shown, **values)

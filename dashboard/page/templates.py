@@ -39,7 +39,9 @@ class Templates:
         self._environment.filters.update(ticked=_ticked, visible=visible)
         self._environment.globals.update(version=sha256(joined).hexdigest()[:12], steps=STEPS, bots_choices=BOTS)
         # What most pages show, or do not: a page that differs says so.
-        self._environment.globals.update(signed_in=False, shared=False, customer=False, missing_s=0, updated="")
+        self._environment.globals.update(
+            signed_in=False, shared=False, may_share=False, customer=False, missing_s=0, updated=""
+        )
 
     def render(self, template: str, /, **values: object) -> str:
         """Renders a template."""

@@ -80,13 +80,17 @@ def include_page(
     def signed_in(scope: Scope) -> bool:
         return gate.closed and cookie_of(scope) is not None
 
+    def may_share(scope: Scope) -> bool:
+        token = dict(scope["headers"]).get(b"authorization") or cookie_of(scope)
+        return gate.allows(Allowed.admin, token)
+
     def missing_s() -> float:
         return sources.flush_s if some_unreachable() else 0
 
     sharing = PageSharing(sources.shares, gate, sources.audit, clock)
     shown = sources.broken_down, sources.hosts_in_key
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, *shown)
-    app.include_router(page_routes(pages, templates, clock, signed_in, missing_s))
+    app.include_router(page_routes(pages, templates, clock, signed_in, may_share, missing_s))
     app.include_router(share_routes(pages, templates, clock, sharing, signed_in, missing_s))
     app.include_router(login_routes(templates, check, lambda: gate.closed))
     _answer_strays(app, templates)

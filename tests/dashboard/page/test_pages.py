@@ -310,7 +310,7 @@ def test_a_page_that_cannot_be_answered_now_says_so_and_tries_again() -> None:
 
     pages = Pages(cast(Questions, Down()), no_curve, dict, lambda: NodeFacts({}, {}, "memory", "0"), lambda: 0.0)
     app = FastAPI()
-    app.include_router(page_routes(pages, Templates(), lambda: NOW, lambda scope: False, lambda: 0))
+    app.include_router(page_routes(pages, Templates(), lambda: NOW, lambda scope: False, lambda scope: True, lambda: 0))
 
     for path in ("/", "/links/a%2Fb", "/groups/g"):
         answer = ask_app(app, "GET", path)

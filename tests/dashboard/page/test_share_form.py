@@ -165,3 +165,13 @@ def test_sharing_in_a_browser(browser: Browser, pages: RunningServer, shots: Pat
         page.click("button[name=revoke]")
         page.until("document.body?.innerText.includes('Revoked')")
         assert page.faults() == []
+
+
+@pytest.mark.parametrize("scope", ["read", "admin"])
+def test_sharing_is_offered_to_those_who_may(scope: str, guarded: tuple[RunningServer, dict[str, str]]) -> None:
+    server, tokens = guarded
+    with http_client(server.url) as http:
+        for shown in ({"Cookie": f"clickcurve={tokens[scope]}"}, {"Authorization": f"Bearer {tokens[scope]}"}):
+            page = http.get("/links/launch", headers=shown)
+            assert page.status_code == 200
+            assert (">Share</a>" in page.text) == (scope == "admin")
