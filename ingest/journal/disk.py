@@ -80,11 +80,14 @@ class Disk:
     def free_bytes(self, folder: Path) -> int:
         """Returns how much more a program without privileges may write to the folder's disk.
 
-        Raises OSError for a disk that is read-only, as the kernel makes one that has failed.
+        Raises OSError for a disk that is read-only, as the kernel makes one that has failed, and for a folder in which
+        this process may make no file: its next segment would be one.
         """
         disk = os.statvfs(folder)
         if disk.f_flag & os.ST_RDONLY:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(folder))
+        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
         return disk.f_bavail * disk.f_frsize
 
     def write(self, fd: int, buffers: Sequence[bytes], offset: int, *, durable: bool) -> int:

@@ -131,7 +131,7 @@ def test_buckets_nest(ladder: Ladder, t: int) -> None:
 def test_many_starts_and_edges_are_what_one_by_one_gives(ladder: Ladder, times: list[int]) -> None:
     for tier in ladder.tiers:
         assert tier.starts(times) == [tier.bucket(t)[0] for t in times] == [tier.start(t) for t in times]
-        edges = [min(tier.bucket(t), key=lambda edge: (abs(edge - t), -edge)) for t in times]  # noqa: B023
+        edges = [min(tier.bucket(t), key=lambda edge: (abs(edge - t), -edge)) for t in times]
         assert list(tier.nearest_edges(times)) == edges
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -90,3 +91,26 @@ def test_a_disk_without_room_is_not_ready_until_there_is_some(
     disk.free = 1 << 30
     assert server.for_write()["ready"]
     journal.close()
+
+
+def test_a_folder_that_this_process_may_not_write_is_not_ready() -> None:
+    """The segment that is open takes hits yet; the next one could not be made."""
+    with TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        journal = DiskJournal(folder / "journal-1")
+        server = ready(OPEN, journal.check_room)
+        assert server.for_write()["ready"]
+        (folder / "journal-1").chmod(0o555)
+        is_root = os.geteuid() == 0
+        if is_root:  # who may write everywhere
+            os.seteuid(65_534)
+        try:
+            with pytest.raises(NotReady, match=r"Permission denied: '.*journal-1'"):
+                server.for_write()
+        finally:
+            if is_root:
+                os.seteuid(0)
+        (folder / "journal-1").chmod(0o755)
+        assert server.for_write()["ready"]
+        journal.close()
