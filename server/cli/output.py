@@ -21,6 +21,7 @@ from server import clock
 
 JSON_FLAG = "--json"
 EVERY_S = 0.1
+NOTE_EVERY_S = 10.0
 BAR = 25  # characters
 NO_SCREEN = os.terminal_size((100, 50))  # what is drawn for when the output goes into a file or another program
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.2 or newer: the message is the whole help
@@ -120,17 +121,19 @@ def progress(sentence: str) -> None:
 
 
 class ProgressLine:
-    """Shows how far a command is, on a terminal only, and at most every EVERY_S. It is removed when its block is left.
+    """Shows how far a command is, on a terminal at most every EVERY_S. It is removed when its block is left.
 
-    name: what is worked on. unit: what is counted, in the plural.
+    name: what is worked on. unit: what is counted, in the plural. notes: elsewhere it is a line every NOTE_EVERY_S.
     """
 
-    def __init__(self, name: str, unit: str) -> None:
+    def __init__(self, name: str, unit: str, *, notes: bool = False) -> None:
         self._name, self._unit = name, unit
         self._begun_at = clock.monotonic()
-        self._shown_at = self._begun_at - EVERY_S
+        self._on_screen = on_screen()
+        self._every_s = EVERY_S if self._on_screen else NOTE_EVERY_S
+        self._shown_at = self._begun_at - EVERY_S if self._on_screen else self._begun_at
         self._first: int | None = None  # what was done before: an import goes on where it stopped
-        self._is_shown = on_screen()
+        self._is_shown = self._on_screen or notes
 
     def show(self, done: int, total: int | None, count: int | None = None) -> None:
         """Shows that `done` of `total` (None: nobody knows it) is done. count: of the unit, if that is not `done`."""
@@ -139,10 +142,11 @@ class ProgressLine:
         if self._first is None:
             self._first = done
         now = clock.monotonic()
-        if now - self._shown_at >= EVERY_S:
+        if now - self._shown_at >= self._every_s:
             self._shown_at = now
             units = done if count is None else count
-            progress(progress_text(self._name, self._unit, done, total, units, now - self._begun_at, self._first))
+            far = self._name, self._unit, done, total, units, now - self._begun_at, self._first
+            progress(progress_text(*far)) if self._on_screen else note(progress_text(*far, bar=0))
 
     def __enter__(self) -> Self:
         return self
@@ -152,13 +156,16 @@ class ProgressLine:
 
 
 def progress_text(
-    name: str, unit: str, done: int, total: int | None, count: int, passed_s: float, first: int = 0
+    name: str, unit: str, done: int, total: int | None, count: int, passed_s: float, first: int = 0, *, bar: int = BAR
 ) -> str:
-    """Returns the line: of a known total the part and the time that is left, and always how many and how fast."""
+    """Returns the line: of a known total the part and the time that is left, and always how many and how fast.
+
+    bar: the characters in which the part is drawn; 0: it is not.
+    """
     parts = [name]
     part = min(1.0, done / total) if total else None
     if part is not None:
-        parts.append(f"{'█' * int(part * BAR):░<{BAR}} {int(part * 100):3} %")
+        parts.append((f"{'█' * int(part * bar):░<{bar}} " if bar else "") + f"{int(part * 100):3} %")
     parts.append(f" {count:,} {unit}")
     if passed_s >= 1:
         parts.append(f" {count / passed_s:,.0f}/s")

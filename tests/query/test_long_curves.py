@@ -128,7 +128,7 @@ def test_a_piece_of_a_week_that_is_one_day_is_no_wider_than_a_day() -> None:
 @pytest.mark.parametrize(
     ("query", "wide_days"),
     [
-        # Weeks and months of New York begin at 05:00 or 04:00 UTC, inside pieces that begin with them. Only the last one
+        # Weeks and months of New York begin at 05:00 or 04:00 UTC, inside pieces that begin with them. The last alone
         # is longer: the bucket that the end cuts counts whole.
         ("from=2025-05-19&to=2025-06-30&step=1w&tz=America/New_York", [8]),
         ("from=2024-01-01&to=2024-04-01&step=1mo&tz=America/New_York", [61]),

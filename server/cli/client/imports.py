@@ -256,7 +256,7 @@ async def _import_export(sender: Sender, files: tuple[Path, ...], product: str, 
 async def _import_file(sender: Sender, file: Path, interruption: Interruption, reading: _Reading) -> bool:
     """Imports one file and prints its receipt, also if it is interrupted. Returns whether all went well."""
     size = file.stat().st_size if file.is_file() else None
-    summary, line = ImportSummary(), ProgressLine(file.name, "lines")
+    summary, line = ImportSummary(), ProgressLine(file.name, "lines", notes=True)
 
     def chunk_counted(raw_at: int) -> None:
         line.show(raw_at, size, summary.lines)

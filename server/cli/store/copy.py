@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 
 import click
@@ -13,15 +13,13 @@ from server import clock
 from server.app.note_spaces import NOTE_SPACES
 from server.cli.main import FAILED
 from server.cli.options import with_settings
-from server.cli.output import ProgressLine, Result, note, on_screen, reports
+from server.cli.output import ProgressLine, Result, reports
 from server.cli.store.inspect import opened
 from server.settings.table import Settings
 from server.tokens.token_book import TOKEN_NOTES
 from storage.tools.compare import Sums
 from storage.tools.copy import Copied, CopiedOwner, copy
 from storage.tools.copy_owner import refuse_open
-
-REPORT_EVERY = 50_000  # keys
 
 
 @reports("copy")
@@ -46,29 +44,14 @@ def copy_command(settings: Settings, source: str, target: str) -> Result:
     window_us = ID_WINDOW_S * 1_000_000
     since_us = int(clock.now() * 1e6) - window_us
     with (
-        ProgressLine("copy", "rows written or read back") as line,
+        ProgressLine("copy", "rows written or read back", notes=True) as line,
         opened(source, settings.ladder, read_only=True, may_be_new=True) as here,
     ):
         refuse_open(here.owners())  # before a target is made
         ladder = here.ladder()
         with opened(target, ladder, may_be_new=True) as there:
-            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, NOTE_SPACES, _shown_progress(line)))
+            copied = asyncio.run(copy(here, there, ladder, since_us, window_us, NOTE_SPACES, line.show))
     return Result(_copied_lines(copied), [_copied_object(copied)], FAILED if copied.compared.rows_differing else 0)
-
-
-def _shown_progress(line: ProgressLine) -> Callable[[int, int | None], None]:
-    """Returns a callback that shows on a terminal how far a copy is; elsewhere it prints that every 50,000 rows."""
-    if on_screen():
-        return line.show
-    due = REPORT_EVERY
-
-    def report(done: int, total: int | None) -> None:
-        nonlocal due
-        if done >= due:
-            note(f"{done:,} rows written or read back" + ("" if total is None else f" of {total:,}"))
-            due = done + REPORT_EVERY
-
-    return report
 
 
 def _copied_lines(copied: Copied) -> Iterator[str]:

@@ -29,6 +29,22 @@ def test_the_line_says_how_much_how_fast_and_how_long(
     assert progress_text("verify", "rows", done, total, count, passed_s, first) == line
 
 
+def test_without_a_terminal_it_is_a_line_every_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("server.cli.output.clock.monotonic", lambda: now)
+    with ProgressLine("access.log", "lines", notes=True) as line, ProgressLine("verify", "rows") as silent:
+        for n in range(1, 26):
+            now += 1
+            line.show(10 * n, 1_000, n)
+            silent.show(n, None)
+    assert capsys.readouterr().err.splitlines() == [
+        "access.log  10 %  10 lines  1/s  1:40 left",
+        "access.log  20 %  20 lines  1/s  1:24 left",
+    ]
+
+
 LINE = '10.0.0.1 - - [20/May/2025:21:01:15 +0000] "GET /launch HTTP/1.1" 302 0 "-" "Mozilla/5.0 Firefox/140.0"\n'
 
 
@@ -71,7 +87,6 @@ def test_an_interrupted_command_says_so_and_ends_with_130(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ProgressLine, "show", interrupt)
-    monkeypatch.setattr("server.cli.store.copy.on_screen", lambda: True)  # elsewhere it prints, and every 50,000 rows
     words = [word.format(data=data) for word in (command, *LONG[command])]
     assert said(*words, code=130).endswith("Error: interrupted\n")
 
