@@ -249,13 +249,13 @@ class ValueCurveAnswer(Tabular, frozen=True):
 
 
 Visitors: TypeAlias = Annotated[
-    int | None, Meta(description="counted, or estimated; null: several owners counted visitors of the same day")
+    int | None, Meta(description="counted, or estimated; null: only bounds are known of how many are the same")
 ]
 StandardError: TypeAlias = Annotated[
     int, Meta(description="of estimated visitors: the standard error, at most; left out if they were not estimated")
 ]
 Counted: TypeAlias = Annotated[
-    bool, Meta(description="counted; false: estimated, or several owners counted visitors of the same day")
+    bool, Meta(description="counted; false: estimated, or only bounds are known of how many are the same")
 ]
 
 

@@ -2,7 +2,9 @@
 
 The store notes from which moment a dimension is recorded, and forgets it when the settings leave the dimension out.
 Hits before that moment are unrecorded in it; later hits gave no value. In a store without hits it is recorded from the
-beginning. The salt of a day is noted when it is first needed, and deleted after 48 hours.
+beginning. The salt of a day is noted when it is first needed, and deleted after 48 hours. A copy, or a backup that is
+restored, lacks it: the visitors of the day may then be counted again, under another one. How many salts a day has had
+is noted for that.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from storage.notes import Notes, NoteSpace, TakenAlong, leave
 SINCE = "since:"  # then a dimension: since when hits are divided by it, in epoch seconds
 SALT = "salt:"  # then the start of a day: its salt, which no backup and no copy has
 SALT_NOTES = NoteSpace("salts", (SALT,), leave, in_backups=False)
+SALTED = "salted:"  # then the start of a day: how many salts it has had
 SALT_BYTES = 32
 SALT_KEPT_S = 48 * HOUR_S  # from the beginning of its day
 RENEW_S = 600
@@ -65,6 +68,7 @@ class Attributes:
         self._clock = clock
         self._since: dict[str, int] = {}
         self._salts: dict[int, bytes] = {}
+        self._salted: dict[int, int] = {}  # days that have had several salts, and how many
         self._agreed_at = 0.0
         self._beginning: asyncio.Task[None] | None = None
         self.referrers = ReferrerReader(settings.breakdown_own_hosts, settings.breakdown_ref_aliases)
@@ -85,6 +89,10 @@ class Attributes:
         if since is None:
             raise StoreUnavailable("the store has not answered yet, so the start of each dimension is unknown")
         return since
+
+    def salts_in(self, start: int, end: int) -> int:
+        """Returns how many salts a day of [start, end) has had, at most: so often its visitors may be counted."""
+        return max((many for day, many in self._salted.items() if start < day + DAY_S and day < end), default=1)
 
     def reload(self) -> None:
         """Reads the rules for bots and the file of countries again; what cannot be read stays as it was."""
@@ -140,16 +148,19 @@ class Attributes:
         await asyncio.to_thread(self._agree, now, since)
 
     def _agree(self, now: int, since: int) -> None:
-        noted = {**self._store.notes(SINCE), **self._store.notes(SALT)}
+        noted = {**self._store.notes(SINCE), **self._store.notes(SALT), **self._store.notes(SALTED)}
         for name in self.dimensions:
             self._since[name] = int(noted.get(SINCE + name) or self._store.note(SINCE + name, str(since)))
         left = [name for name in noted if name.startswith(SINCE) and name.removeprefix(SINCE) not in self.dimensions]
         days = {int(name.removeprefix(SALT)) for name in noted if name.startswith(SALT)}
         old = {day for day in days if day + SALT_KEPT_S <= now}
-        if left or old:
-            self._store.drop_notes([*left, *(f"{SALT}{day}" for day in sorted(old))])
+        salted = {int(name.removeprefix(SALTED)): int(many) for name, many in noted.items() if name.startswith(SALTED)}
+        once = [f"{SALTED}{day}" for day, many in salted.items() if many == 1 and day + SALT_KEPT_S <= now]
+        if left or old or once:
+            self._store.drop_notes([*left, *(f"{SALT}{day}" for day in sorted(old)), *once])
         if self.visitors:
-            self._renew_salts(now, noted)
+            self._renew_salts(now, noted, salted)
+        self._salted = {day: many for day, many in salted.items() if many > 1}
         self._agreed_at = now
 
     def _forget_old_salts(self, now: int) -> None:
@@ -158,12 +169,19 @@ class Attributes:
             if day + SALT_KEPT_S <= now:
                 self._salts.pop(day, None)  # the thread that asks the store may be first
 
-    def _renew_salts(self, now: int, noted: Mapping[str, str]) -> None:
+    def _renew_salts(self, now: int, noted: Mapping[str, str], salted: dict[int, int]) -> None:
         self._forget_old_salts(now)
         today = now - now % DAY_S
         for day in {today - DAY_S, today, (now + AHEAD_S) // DAY_S * DAY_S} - self._salts.keys():
             name, kept_s = f"{SALT}{day}", day + SALT_KEPT_S - now
-            salt = noted.get(name) or self._store.note(name, secrets.token_hex(SALT_BYTES), kept_s)
+            salt, before = noted.get(name), salted.get(day)
+            # Counted before it is made: a kill in between makes the day look less certain than it is.
+            if before is None:
+                salted[day] = int(self._store.note(f"{SALTED}{day}", "1"))
+            elif salt is None:
+                salted[day] = before + 1
+                self._store.change_note(f"{SALTED}{day}", str(before), str(before + 1))
+            salt = salt or self._store.note(name, secrets.token_hex(SALT_BYTES), kept_s)
             self._salts[day] = bytes.fromhex(salt)
 
 
@@ -188,3 +206,17 @@ def _take_along(source: Notes, target: Store, now: int) -> TakenAlong:
 
 
 SINCE_NOTES = NoteSpace("starts of dimensions", (SINCE,), _take_along)
+
+
+def _take_salted(source: Notes, target: Store, now: int) -> TakenAlong:
+    """Makes a target know which days have visitors under salts of a source, which it does not get."""
+    theirs = target.notes(SALTED)
+    for name in (name for name in source if name.startswith(SALTED)):
+        many = str(max(int(theirs.get(name, 0)), int(source[name]) + (name in theirs)))
+        if theirs.get(name, many) != many:
+            target.drop_notes([name])
+        target.note(name, many)
+    return TakenAlong()
+
+
+SALTED_NOTES = NoteSpace("numbers of salts", (SALTED,), _take_salted)

@@ -42,8 +42,9 @@ class BreakdownQueries:
     """Answers about breakdowns for a node. `clock` is epoch seconds.
 
     dimensions  those that hits are broken down by. since: the moment since which one is; no hit at or after it was
-    counted before. kept_value  returns what is kept of a value that is asked for, given its dimension. `query` as in
-    `query.queries`, and the same errors are raised.
+    counted before. kept_value  returns what is kept of a value that is asked for, given its dimension. salts_in: how
+    often a visitor of a day may be counted, given a span of days. `query` as in `query.queries`, and the same errors
+    are raised.
     """
 
     reader: BreakdownReader
@@ -51,6 +52,7 @@ class BreakdownQueries:
     since: Callable[[str], int]
     clock: Callable[[], float]
     kept_value: Callable[[str, str], str] = lambda dimension, value: value
+    salts_in: Callable[[int, int], int] = lambda start, end: 1
 
     def __post_init__(self) -> None:
         self._grids = Grids()
@@ -157,7 +159,7 @@ class BreakdownQueries:
         parameters = parse_parameters(parse_query(query, VISITORS))
         now = int(self.clock())
         row = await self.reader.read(subject.stored, now, (), _start(parameters, now))
-        return list_visitors(row, subject.name, resolve_range(parameters, now, row.counts.first))
+        return list_visitors(row, subject.name, resolve_range(parameters, now, row.counts.first), self.salts_in)
 
     def _require_dimension(self, dimension: str) -> None:
         if dimension not in self.dimensions:

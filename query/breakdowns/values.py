@@ -6,7 +6,7 @@ answer add up to the total of the span that it names, which holds the range.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -211,11 +211,20 @@ def _certain(row: BreakdownRow, dimension: str, value: str, grid: Grid) -> list[
     return [each.at_least for each in _bounds_along(row, dimension, value, edges)]
 
 
-def list_visitors(row: BreakdownRow, name: str | None, span: tuple[int, int] | None) -> VisitorsAnswer:
-    """Returns the visitors of the days that a range touches, None for the whole life."""
+def list_visitors(
+    row: BreakdownRow,
+    name: str | None,
+    span: tuple[int, int] | None,
+    salts_in: Callable[[int, int], int] = lambda start, end: 1,
+) -> VisitorsAnswer:
+    """Returns the visitors of the days that a range touches, None for the whole life.
+
+    salts_in: how many salts a day of a span has had. A visitor may have a hash under each of them.
+    """
     # Hashes do not say what their hits said, so visitors stay what they were when hits are called bots.
     row = replace(row, counts=row.counts._replace(disavowed=None))
     days = visitors_between(row.breakdown, *(span or (0, END_OF_TIME)), row.bounded)
+    days = [day._replace(visitors=day.visitors.under(salts_in(day.start, day.end))) for day in days]
     whole = visitor_days(days)
     if span is None:
         counted, with_visitor = row.counts.lifetime, whole.known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ingest.owner import KEPT_TIMES
 from server.alerts.ledger import LEDGER_NOTES
-from server.attributes import SALT_NOTES, SINCE_NOTES
+from server.attributes import SALT_NOTES, SALTED_NOTES, SINCE_NOTES
 from server.corrections.rules import DISAVOW_NOTES
 from server.http.shares import SHARE_NOTES
 from server.process.duty import DUTY_NOTES
@@ -23,6 +23,7 @@ NOTE_SPACES = (
     TOKEN_NOTES,
     ERASE_NOTES,
     SALT_NOTES,
+    SALTED_NOTES,
     DUTY_NOTES,
     LIMITS_NOTES,
     NoteSpace("kept times", (KEPT_TIMES,), leave),

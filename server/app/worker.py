@@ -215,7 +215,8 @@ class Worker:
         others = self.others, self.corrections.is_corrected
         reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, *others, least)
         kept_value = attributes.referrers.kept_value
-        return BreakdownQueries(reader, attributes.dimensions, attributes.since, clock.now, kept_value)
+        since, salts_in = attributes.since, attributes.salts_in
+        return BreakdownQueries(reader, attributes.dimensions, since, clock.now, kept_value, salts_in)
 
     def _ending(self) -> str | None:
         """Returns why no more requests should come; None while they should."""

@@ -29,7 +29,7 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
 from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.keys import ALL_LINKS
-from storage.contract import CLOSED, COPIED, RETIRED, Source
+from storage.contract import CLOSED, COPIED, JOINED, RETIRED, Source
 from storage.sqlite.file import NOTE, SqliteFile, new_draft, put_in_place, translate_errors
 from storage.sqlite.wal import sign
 from storage.tools.copy_owner import Progress, name_of_copy
@@ -158,7 +158,7 @@ def _become_a_copy(draft: Path, included: list[Included], without_notes: Sequenc
             )
         tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name IN ('rows', 'leaders', 'bars')"
         for (table,) in db.execute(tables).fetchall():  # the first schema has rows alone
-            db.execute(f"UPDATE {table} SET owner = owner + ?", (highest,))
+            db.execute(f"UPDATE {table} SET owner = owner + ? WHERE owner <> {JOINED}", (highest,))
         new_uuid = str(uuid.uuid4())
         db.execute("UPDATE meta SET value = ? WHERE name = 'uuid'", (new_uuid,))
         db.execute("PRAGMA secure_delete = 1")

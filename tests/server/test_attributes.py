@@ -204,3 +204,26 @@ def test_rules_for_bots_are_read_again_and_bad_ones_leave_the_old_in_use(
         "rules for bots not reloaded",
     ]
     assert f"{listed}:1: " in caplog.records[1].reason  # type: ignore[attr-defined]
+
+
+def test_a_day_whose_salt_was_lost_is_known_to_have_had_several() -> None:
+    """A backup and a copy have no salts, and which days had some."""
+    store = MemoryStore()
+    server = Server(store)
+    server.begin()
+    other = Server(store)
+    other.begin()
+    days = DAY - 86_400, DAY, DAY + 86_400
+    assert [each.dividing.salts_in(day, day + 86_400) for each in (server, other) for day in days] == [1] * 6
+    store.drop_notes([name for name in store.notes() if name.startswith("salt:")])
+    for many in (2, 2):
+        restored = Server(store)
+        restored.begin()
+        assert [restored.dividing.salts_in(day, day + 86_400) for day in days] == [many, many, 1]
+    assert restored.dividing.salts_in(DAY - 7 * 86_400, DAY - 6 * 86_400) == 1
+    assert restored.dividing.salts_in(DAY - 7 * 86_400, DAY + 1) == 2
+    restored.now = DAY + 5 * 86_400
+    asyncio.run(restored.dividing.renew())
+    kept = {name: many for name, many in store.notes("salted:").items() if many != "1"}
+    assert kept == {f"salted:{DAY - 86_400}": "2", f"salted:{DAY}": "2"}, "for as long as their visitors are"
+    assert min(int(name.removeprefix("salted:")) for name in store.notes("salted:").keys() - kept.keys()) > DAY

@@ -21,6 +21,7 @@ from server.corrections.rules import DisavowRule
 from storage.contract import Ranking, Store
 from storage.memory_store import MemoryStore
 from storage.sqlite import candidates
+from storage.sqlite.backup import backup
 from storage.sqlite.store import SqliteStore
 from storage.tools.copy import copy
 from storage.tools.verify import verify
@@ -117,7 +118,7 @@ async def test_a_wave_that_is_called_bots_is_on_no_list_and_its_undo_brings_it_b
             wave.rank()
 
 
-async def test_a_store_that_has_corrections_already_is_ranked_anew_at_the_upgrade_and_by_a_copy(
+async def test_a_store_that_has_corrections_already_is_ranked_anew_at_the_upgrade_and_by_copies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "clickcurve.db"
@@ -141,9 +142,11 @@ async def test_a_store_that_has_corrections_already_is_ranked_anew_at_the_upgrad
         await wave.close()
         other = SqliteStore(tmp_path / "other.db", CLICKS)
         await copy(wave.store, other, CLICKS, 0, 1, NOTE_SPACES)
-        assert await wave.best(store=other) == GOOD
-        assert verify(other, CLICKS).broken == []
-        other.close()
+        backup(path, tmp_path / "backup.db")
+        for copied in (other, SqliteStore(tmp_path / "backup.db", CLICKS)):
+            assert await wave.best(store=copied) == GOOD
+            assert verify(copied, CLICKS).broken == []
+            copied.close()
 
 
 async def test_a_flush_under_way_while_a_ranking_is_made_anew_leaves_no_link_out(

@@ -148,6 +148,11 @@ class VisitorDays(NamedTuple):
             return (self if self.at_most else other)._replace(known=known)
         return VisitorDays(None, False, known, max(self.at_least, other.at_least), self.at_most + other.at_most)
 
+    def under(self, salts: int) -> VisitorDays:
+        """Returns the bounds where each visitor may have been counted so often, under another salt each time."""
+        at_least = -(-self.at_least // salts)
+        return self if at_least == self.at_least else self._replace(size=None, exact=False, at_least=at_least)
+
     def estimate(self) -> int | None:
         """Returns the size, within what is certain."""
         return None if self.size is None else min(max(self.size, self.at_least), self.at_most)

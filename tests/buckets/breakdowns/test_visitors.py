@@ -205,3 +205,13 @@ def test_numbers_of_days_add_up() -> None:
     assert days == VisitorDays.of_owner(303, exact=False, known=404)
     with pytest.raises(ValueError, match="several owners"):
         days.with_owner(estimated).with_days(estimated)
+
+
+@given(st.sets(st.integers(0, 400), max_size=300), st.sets(st.integers(0, 400), max_size=300))
+def test_visitors_of_a_day_under_two_salts_are_between_their_bounds(before: set[int], after: set[int]) -> None:
+    hashes = {(1, who) for who in before} | {(2, who) for who in after}
+    counted = VisitorDays.of_owner(len(hashes), known=len(hashes))
+    found = counted.under(2)
+    assert found.at_least <= len(before | after) <= found.at_most
+    assert (found.estimate() is None) == (not found.exact) == (len(hashes) > 1)
+    assert counted.under(1) == counted
