@@ -22,6 +22,7 @@ from ingest.batch import SourceStep
 from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LineSums, LogSums, count_fields
 from ingest.imports.chunk import Chunk, DatedHit
 from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
+from ingest.imports.rule_lines import FIELD, without_rules
 from ingest.imports.source import CHUNK_BYTES, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Sender, Taken
 
@@ -264,7 +265,7 @@ class Importer:
             chunk = Chunk(step, dated_hits(reading))
         else:
             reading = LogSums(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
-            chunk = Chunk(step, history=lines.data)
+            chunk = Chunk(step, history=without_rules(lines.data))
         for _ in range(lines.too_long):
             reading.lines += 1
             reading.note_bad(reading.lines, "too long", "")
@@ -275,12 +276,12 @@ class Importer:
 
 
 def kind_of(begin: bytes) -> SourceKind:
-    """Tells history from a log: its first line is an object with a key, or with a group."""
+    """Tells history from a log: its first line is an object with a key, or with a group, or a rule."""
     try:
         first = msgspec.json.decode(begin.lstrip().partition(b"\n")[0])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return SourceKind.log
-    is_history = isinstance(first, dict) and ("key" in first or "group" in first)
+    is_history = isinstance(first, dict) and not {"key", "group", FIELD}.isdisjoint(first)
     return SourceKind.history if is_history else SourceKind.log
 
 

@@ -25,15 +25,19 @@ from ingest.attributes.agent import Agent
 from ingest.attributes.dimensions import BOT
 from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
+from ingest.imports.fingerprint import PREFIX_BYTES
 from ingest.imports.history_line import Wide
-from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
+from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind, kind_of
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.products.takeover import send_openings
+from ingest.imports.rule_lines import rules_of
+from ingest.imports.source import Stream, open_reader
 from ingest.imports.target import TIMEOUT_S, TRIES, HttpTarget, OwnerTarget, Sender, Target
 from ingest.reading.bots import bot_judge
 from server import clock, data_folder
 from server.attributes import Attributes
 from server.cli.client.api import is_here
+from server.cli.client.imported_rules import take_rules
 from server.cli.main import FAILED, INTERRUPTED, USAGE, Failed
 from server.cli.options import status_option, statuses_of, with_settings
 from server.cli.output import ProgressLine, Result, note, on_screen, progress, reports, show
@@ -158,8 +162,38 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
         else:
             importing = _import(opened, files, given["product"], reading)
         all_fine = asyncio.run(importing)
+        if not (given["follow"] or given["product"]):
+            all_fine = _take_rules(settings, files, kind, local) and all_fine
     if not all_fine:
         raise SystemExit(FAILED)
+
+
+def _take_rules(settings: Settings, files: tuple[Path, ...], kind: SourceKind | None, into_folder: bool) -> bool:
+    """Takes the rules of exports that call hits bots: after their hits, so that these are called. Returns whether all.
+
+    They are looked for in each file each time, so one that a kill left behind is taken by the next import.
+    """
+    fine = True
+    for file in files:
+        if file == STDIN or not file.is_file() or (kind or kind_of(_begin_of(file))) is not SourceKind.history:
+            continue
+        rules, bad = rules_of(file)
+        for sentence in take_rules(settings, rules, into_folder):
+            note(f"{file}: {sentence}")
+            fine = False
+        if bad:
+            note(f"{file}: {bad:,} lines that hold no rule that can be read")
+        fine = fine and not bad
+    return fine
+
+
+def _begin_of(file: Path) -> bytes:
+    """Returns the first line of a file that may be packed."""
+    stream = Stream(open_reader(file))
+    try:
+        return stream.look(PREFIX_BYTES[-1])
+    finally:
+        stream.reader.close()
 
 
 @contextmanager

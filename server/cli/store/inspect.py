@@ -21,6 +21,7 @@ from server import clock
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import ProgressLine, Result, note, reports
+from server.corrections.exported import exported_rules
 from server.settings.table import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
@@ -169,5 +170,6 @@ def _exported(
     damaged: list[str] = []
     with reading(settings) as (store, ladder):
         yield from export(store, ladder, int(clock.now()), damaged.append, on_progress, settings.bounded)
+        yield from exported_rules(store)
     if damaged:
         raise LeftOut(f"{len(damaged):,} links or groups with damaged rows are left out; the first: {damaged[0]}")
