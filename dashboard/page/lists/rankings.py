@@ -36,10 +36,16 @@ class Rankings(Generic[A]):
     def __post_init__(self) -> None:
         self._under_way: dict[AskedFor, asyncio.Future[A]] = {}
         self._latest: dict[AskedFor, tuple[A, float]] = {}  # each with the moment until which it serves
+        self._failed: dict[AskedFor, BaseException] = {}  # since nobody waited any more
 
     async def ranking(self, query: bytes) -> A | None:
-        """Returns a ranking; the latest if the new one takes long, None if there is none. Raises what asking raises."""
+        """Returns a ranking; the latest if the new one takes long, None if there is none.
+
+        Raises what asking raises, also what it raised after the last look had gone on without it.
+        """
         asked_for = access().reach, query
+        if (failure := self._failed.pop(asked_for, None)) is not None:
+            raise failure
         latest = self._latest.get(asked_for)
         now = self.clock()
         if latest is not None and now < latest[1]:
@@ -51,12 +57,19 @@ class Rankings(Generic[A]):
         if asked is not None:
             await asyncio.wait({asked}, timeout=self.patience_s)
             if asked.done():
+                self._failed.pop(asked_for, None)
                 return asked.result()
         return None if latest is None else latest[0]
 
     def _ended(self, asked_for: AskedFor, began: float, asked: asyncio.Future[A]) -> None:
         del self._under_way[asked_for]
-        if not asked.cancelled() and asked.exception() is None:
+        if asked.cancelled():
+            return
+        if (failure := asked.exception()) is not None:
+            if len(self._failed) >= MOST:
+                self._failed.clear()
+            self._failed[asked_for] = failure
+        else:
             if len(self._latest) >= MOST:
                 self._latest.clear()
             now = self.clock()

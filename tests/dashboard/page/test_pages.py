@@ -252,6 +252,26 @@ def test_a_ranking_that_fails_says_so_and_is_asked_again() -> None:
     run(told())
 
 
+def test_a_ranking_that_fails_after_the_page_went_on_without_it_says_so_at_the_next_look() -> None:
+    async def told() -> None:
+        slow = Slow()
+        rankings = Rankings(slow, lambda: slow.now, patience_s=0.001)
+        assert await rankings.ranking(b"a") is None
+        slow.answer("first")
+        assert keys(await rankings.ranking(b"a")) == ["first"]
+        slow.now = 1.0
+        assert keys(await rankings.ranking(b"a")) == ["first"], "the one before, while another is made"
+        slow.answers[-1].set_exception(StoreUnavailable("down"))
+        await asyncio.sleep(0)
+        with pytest.raises(StoreUnavailable):
+            await rankings.ranking(b"a")
+        assert keys(await rankings.ranking(b"a")) == ["first"] and slow.asked == 3, "and it is asked again"
+        slow.answer("third")
+        assert keys(await rankings.ranking(b"a")) == ["third"]
+
+    run(told())
+
+
 def test_only_so_many_rankings_are_made_at_once() -> None:
     async def told() -> None:
         slow = Slow()
