@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from clickcurve.buckets.candidates import NOBODY
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.upper_bounds import BOTS, END, MOST, PEOPLE, UpperBounds, upper_bounds_in
-from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
+from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key, moved_key
 from storage.cassandra.store import CassandraStore
 from storage.contract import Ranking, SavedRow, Store
 from tests.storage.flushes import NOON, Flusher, hits
@@ -99,6 +100,15 @@ def test_the_narrowest_window_that_covers_a_range_bounds_it(ranking_store: Store
         both = expected + (70 if age < 31 * 86_400 else 130)
         assert bounds(ranking_store, Ranking(since, people=True, bots=True)) == [("a", both)], age
     assert bounds(ranking_store, Ranking(NOON + 3_601, people=True, bots=True)) == []
+
+
+async def test_rows_of_some_keys_are_read_at_once(store: Store) -> None:
+    held = in_flush(store)
+    store.save_own(held, 1, {key: SavedRow(b"row", None) for key in ("a", "b", moved_key("a"))}, {})
+    store.erase(["b", "none"], 5)
+    links = await asyncio.to_thread(store.links, ["a", moved_key("a"), "b", "none", "nobody"])
+    assert links == {key: await store.rows(key) for key in ("a", moved_key("a"), "b")}
+    assert links["b"].erased_at == 5
 
 
 def test_what_is_shown_is_of_one_moment_with_its_rows(ranking_store: Store) -> None:
