@@ -26,20 +26,22 @@ from storage.sqlite.store import SqliteStore
 from storage.tools.copy import copy
 from storage.tools.verify import verify
 from tests.server.correcting_server import NOW, CorrectingServer
+from tests.storage.stores import STORES
 
 SPAM, FINE = "spam.example", "fine.example"
 LIFE = Ranking(None, people=True, bots=False)
 GOOD = [(f"good/{n}", 5 - n) for n in range(4)]
 WAVE = [f"wp{n:02}" for n in range(40)]
 RULE = DisavowRule(ALL_LINKS, "ref", SPAM, 0, END_OF_TIME, NOW, "")
-KINDS = ["sqlite", "walked", "memory"]
+CLUSTERS = ["simulated", "cassandra"]
+KINDS = ["sqlite", "walked", "memory", *CLUSTERS]
 
 
 class Wave:
     """A server whose store keeps five candidates, or none and is walked."""
 
-    def __init__(self, folder: Path, kind: str) -> None:
-        self.store: Store = MemoryStore() if kind == "memory" else SqliteStore(folder / "clickcurve.db", CLICKS)
+    def __init__(self, folder: Path, kind: str, store: Store | None = None) -> None:
+        self.store = store or (MemoryStore() if kind == "memory" else SqliteStore(folder / "clickcurve.db", CLICKS))
         self.server, self.kind, self.is_open = CorrectingServer(folder / "journal", self.store), kind, True
 
     def listing(self, store: Store | None = None) -> Listing:
@@ -76,11 +78,13 @@ class Wave:
 
 
 @asynccontextmanager
-async def waved(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Wave]:
+async def waved(
+    folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch, store: Store | None = None
+) -> AsyncIterator[Wave]:
     """Good links, behind a wave of louder ones."""
     monkeypatch.setattr(candidates, "KEPT", 5)
     monkeypatch.setattr(candidates, "ROOM", 3)
-    wave = Wave(folder, kind)
+    wave = Wave(folder, kind, store)
     await wave.server.corrections.refresh()
     for key, count in GOOD:
         await wave.server.hit(key, FINE, count)
@@ -94,9 +98,10 @@ async def waved(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> Asy
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_wave_that_is_called_bots_is_on_no_list_and_its_undo_brings_it_back(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    async with waved(tmp_path, kind, monkeypatch) as wave:
+    store = STORES[kind](tmp_path, request.getfixturevalue)() if kind in CLUSTERS else None
+    async with waved(tmp_path, kind, monkeypatch, store) as wave:
         rule = wave.server.corrections.book.add(RULE)
         await wave.server.follow()
         for _ in range(2):  # while all rows are ranked anew, and afterwards
@@ -105,7 +110,7 @@ async def test_a_wave_that_is_called_bots_is_on_no_list_and_its_undo_brings_it_b
             assert {count for _, count in await wave.best("bots=include")} == {9}
             assert await wave.best("bots=only&last=7d") == [(key, 9) for key in WAVE[:4]]
             wave.rank()
-        assert kind == "walked" or wave.is_ranked()
+        assert kind in ("walked", *CLUSTERS) or wave.is_ranked()
         await wave.spam()  # it goes on: these hits are new
         assert [count for _, count in await wave.best()] == [9] * 4
         wave.server.corrections.book.add(RULE)
