@@ -14,7 +14,7 @@ import pytest
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.disavow import call_back, disavow
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day
-from clickcurve.keys import ALL, ALL_LINKS, group_subject, is_moved, link_subject
+from clickcurve.keys import ALL, ALL_LINKS, group_key, group_subject, is_moved, link_subject
 from ingest.corrections import Corrector
 from ingest.hit import Moment
 from ingest.reading.body import Media
@@ -171,6 +171,20 @@ def test_lists_rank_by_what_is_left(tmp_path: Path) -> None:
         assert await ranked(asked, b"") == await ranked(asked, b"last=24h") == [("b", 5), ("a", 1)]
         assert await ranked(asked, b"sort=key") == [("a", 1), ("b", 5)]
         assert await ranked(asked, b"bots=include") == [("a", 11), ("b", 5)]
+
+    story(told, tmp_path)
+
+
+def test_groups_rank_by_what_is_left_too(tmp_path: Path) -> None:
+    async def told(asked: Asked) -> None:
+        await some_hits(asked)
+        await asked.owner.flush()
+        await asked.call(group_key("g"))
+        for bots in ("exclude", "include", "only"):
+            for span in ("", "&last=24h", "&last=90d"):
+                listed = await asked.queries.groups(f"bots={bots}{span}".encode())
+                own = await asked.queries.total(group_subject("g"), f"bots={bots}{span}".encode())
+                assert [(each.key, each.count) for each in listed.groups] == [("g", own.at_most)]
 
     story(told, tmp_path)
 
