@@ -14,7 +14,7 @@ from bench import ingest, limiter, reads, rows
 from bench.cassandra import flush, hot_link, month, over_http, writes
 from bench.cassandra.node import on_nodes
 from bench.command import Part, run
-from bench.micro import attributes, breakdown, corrections, fast_paths, growth, resting
+from bench.micro import agents, attributes, breakdown, corrections, fast_paths, growth, resting
 from bench.peers import measure as peers
 from bench.peers import raw_rows, report
 from bench.scale import cluster, one_machine
@@ -40,6 +40,7 @@ PARTS: dict[str, Part] = {
     "cassandra.ring": on_nodes(3, flush.flush),
     "cassandra.journals": on_nodes(1, over_http.journals),
     "cassandra.journals_ring": on_nodes(3, over_http.journals),
+    "micro.agents": agents.agents,
     "micro.parse": attributes.parse,
     "micro.attributes": attributes.attributes,
     "micro.row_codec": rows.row_codec,

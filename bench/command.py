@@ -36,6 +36,7 @@ class Options:
     peers: Sequence[str] = ()
     sheet: dict[str, Any] = field(default_factory=dict)
     docs: Path = Path("docs")
+    agents: Path | None = None
     begun: float = field(default_factory=time)
     closing: ExitStack = field(default_factory=ExitStack)
 
@@ -98,6 +99,7 @@ def _given(parts: Mapping[str, Part], words: Sequence[str] | None, said: str | N
     asked.add_argument("--hits-per-s", type=float, nargs="+", help="rates of scale.size")
     asked.add_argument("--every", type=int, help="breakdown_file: each so many-th link by popularity")
     asked.add_argument("--peers", nargs="+", help="the stores that are compared; all if none is named")
+    asked.add_argument("--agents", type=Path, help="a file of labelled agents for micro.agents")
     asked.add_argument("--docs", type=Path, help="where render puts pages")
     asked.add_argument("--sheet", dest="file", type=Path, help="of figures, which growth, peers and scale add to")
     given = vars(asked.parse_args(words))

@@ -13,13 +13,13 @@ from clickcurve.buckets.codec import encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, MINUTE_S
 from clickcurve.buckets.row import Row, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
+from ingest.agents.bots import bot_judge
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.attributes.referrer import ReferrerReader
 from ingest.batch import Batch
 from ingest.hit import Moment
 from ingest.reading.body import Media, read_hits
-from ingest.reading.bots import bot_judge
 from ingest.reading.request_sums import RequestSums
 from query.lists.listed_rows import GROUP, LINK
 from query.lists.listing import Listing

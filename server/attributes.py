@@ -18,12 +18,12 @@ from clickcurve.buckets.errors import ClickcurveError, RowCorrupt, SettingInvali
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.hosts import IN_KEY, Hosts
 from clickcurve.keys import ALL_LINKS
+from ingest.agents.bots import bot_judge
 from ingest.attributes.bot_rules import BotRules, BotRuleSet, read_bot_rules
 from ingest.attributes.country import OFF, country_reader
 from ingest.attributes.profile import ProfileReader
 from ingest.attributes.referrer import ReferrerReader
 from ingest.hit import FUTURE_S
-from ingest.reading.bots import bot_namer
 from server.logs import log
 from server.settings.table import Settings
 from storage.contract import Store, StoredRow
@@ -43,7 +43,8 @@ SINCE_LATER_S = FUTURE_S + 2 * MINUTE_S
 
 def bot_rules_of(settings: Settings) -> BotRuleSet:
     """Returns the rules for bots of the settings and their files; raises SettingInvalid."""
-    return read_bot_rules(settings.bots_refs, settings.bots_networks, settings.bots_agents, settings.bots_files)
+    by_agent = settings.bots_agents, settings.bots_files, settings.bots_people
+    return read_bot_rules(settings.bots_refs, settings.bots_networks, *by_agent)
 
 
 class Attributes:
@@ -77,7 +78,7 @@ class Attributes:
             self.dimensions,
             country_reader(self._countries if self.dimensions else OFF),
             self.referrers,
-            bot_namer(),
+            bot_judge().bot,
             self._salts if self.visitors else None,
             self.bot_rules,
             settings.group_by_host,

@@ -68,7 +68,7 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "jinja2": (r"dashboard/page/templates\.py",),
     "PIL": (r"dashboard/pictures/png\.py",),
     "cassandra": (r"storage/cassandra/(session|nodes)\.py",),
-    "re2": (r"server/compat/expressions\.py",),
+    "re2": (r"server/compat/expressions\.py", r"ingest/agents/bots\.py"),
     "redis": (r"clickcurve/limiter/backends/(connections/)?redis(_address|_socket|_cluster)?\.py",),
 }
 CLOCK = "server/clock.py"

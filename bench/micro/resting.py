@@ -20,7 +20,8 @@ AIM = "<= 60 MB, 0.5 % of a core"
 STEPS = {
     "Python, uvloop, httptools, uvicorn": "uvloop, httptools, uvicorn",
     "FastAPI, pydantic": "fastapi",
-    "other packages": "sqlite3, msgspec, click, zstandard, jinja2, prometheus_client, crawleruseragents, "
+    "other packages": "sqlite3, msgspec, click, zstandard, jinja2, prometheus_client, crawleruseragents, re2, "
+    "crawlerdetect.providers.crawlers, "
     "apscheduler.schedulers.asyncio",
     "modules of `clickcurve serve`": "server.cli.main, server.cli.serve, server.app.serve",
 }

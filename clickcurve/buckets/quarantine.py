@@ -14,7 +14,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 
 from clickcurve.buckets import codec
-from clickcurve.buckets.breakdowns.check import BOT
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.breakdowns.parts import Parts, decode_parts, joined_parts, separate_parts
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.row import Row
@@ -53,7 +53,7 @@ def quarantined_hits(row: AnyRow) -> tuple[int, int]:
         name: sum(bucket.recorded() for tier in tiers for bucket in tier.values())
         for name, tiers in breakdown.dimensions.items()
     }
-    bots = recorded.pop(BOT, 0)
+    bots = max((recorded.pop(name, 0) for name in OF_BOTS), default=0)
     return max(recorded.values(), default=0), bots
 
 

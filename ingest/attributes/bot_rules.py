@@ -1,7 +1,8 @@
-"""Rules of the operator by which hits count as bots': by referrer, by network, by words in the agent.
+"""Rules of the operator: hits that count as bots', by referrer, network or words in the agent, and his exceptions.
 
-They are asked at the door, before the journal, about hits that say nothing of `bot` themselves and whose agent no
-pattern knows. So a hit is judged once: what is journaled is a count of bots, whatever the rules are by then.
+They are asked at the door, before the journal, about hits that say nothing of `bot` themselves. An exception, words of
+agents of people, beats all other rules and the patterns of bots. So a hit is judged once: what is journaled is a count
+of bots or people, whatever the rules are by then.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from clickcurve.buckets.errors import SettingInvalid
-from ingest.attributes.agent import AGENT_CHARACTERS
+from ingest.agents.reader import AGENT_CHARACTERS
 from ingest.attributes.country import address_of
 from ingest.attributes.memo import Memo
 from ingest.attributes.referrer import ReferrerReader, host_of
 from ingest.attributes.text import cut
 
-REFS, NETWORKS, AGENTS = "ref", "network", "agent"  # the kinds, as a file and the names of rules have them
+REFS, NETWORKS, AGENTS, PEOPLE = "ref", "network", "agent", "people"  # kinds, as files and names of rules have them
 LEAST_AGENT = 3  # characters: fewer are in nearly every agent
 MOST_AGENTS = 1_000  # each is looked for in each new agent: 0.1 ms for so many
 MOST_RULES = 500_000  # some 100 MB
 LONGEST_FILE = 64 << 20
 NO_RULE: Final = ""
-_FIELDS: Final[Mapping[str, str]] = {REFS: "ref", NETWORKS: "ip", AGENTS: "ua"}
+PERSON: Final = "people:"  # an exception has the hit, so it is a person's
+_FIELDS: Final[Mapping[str, str]] = {REFS: "ref", NETWORKS: "ip", AGENTS: "ua", PEOPLE: "ua"}
+_SETTINGS: Final[Mapping[str, str]] = {REFS: "refs", NETWORKS: "networks", AGENTS: "agents", PEOPLE: "people"}
 _ANSWERS_KEPT = 65_536  # of each kind
 _ADDRESS_CHARACTERS = 64
 _REFERRER_CHARACTERS = 256
@@ -63,7 +66,12 @@ def agent_rule(text: str) -> str:
 
 
 # By kind, in the order of BotRuleSet.
-_RULE_OF: Final[Mapping[str, Callable[[str], object]]] = {REFS: ref_rule, NETWORKS: network_rule, AGENTS: agent_rule}
+_RULE_OF: Final[Mapping[str, Callable[[str], object]]] = {
+    REFS: ref_rule,
+    NETWORKS: network_rule,
+    AGENTS: agent_rule,
+    PEOPLE: agent_rule,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +81,10 @@ class BotRuleSet:
     refs: tuple[str, ...] = ()
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     agents: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.refs) + len(self.networks) + len(self.agents)
+        return len(self.refs) + len(self.networks) + len(self.agents) + len(self.people)
 
     def names(self) -> list[str]:
         """Lists the rules as dimension `bot` names them."""
@@ -83,6 +92,7 @@ class BotRuleSet:
             *(f"{REFS}:{host}" for host in self.refs),
             *(f"{NETWORKS}:{network}" for network in self.networks),
             *(f"{AGENTS}:{words}" for words in self.agents),
+            *(f"{PEOPLE}:{words}" for words in self.people),
         ]
 
 
@@ -90,11 +100,15 @@ NO_BOT_RULES: Final = BotRuleSet()
 
 
 def read_bot_rules(
-    refs: Iterable[str], networks: Iterable[str], agents: Iterable[str], files: Sequence[Path]
+    refs: Iterable[str],
+    networks: Iterable[str],
+    agents: Iterable[str],
+    files: Sequence[Path],
+    people: Iterable[str] = (),
 ) -> BotRuleSet:
     """Returns the rules of the settings and of files; raises SettingInvalid, which names file and line."""
-    given = {REFS: refs, NETWORKS: networks, AGENTS: agents}
-    lines = [(f"bots_{kind}s", kind, text) for kind, texts in given.items() for text in texts]
+    given = {REFS: refs, NETWORKS: networks, AGENTS: agents, PEOPLE: people}
+    lines = [(f"bots_{_SETTINGS[kind]}", kind, text) for kind, texts in given.items() for text in texts]
     for path in files:
         lines += _lines_of(path)
     rules: dict[str, dict[Any, None]] = {kind: {} for kind in _RULE_OF}
@@ -103,7 +117,7 @@ def read_bot_rules(
             rules[kind][_RULE_OF[kind](text)] = None
         except BotRuleInvalid as error:
             raise SettingInvalid(f"{place}: {text!r} {error}", field="bots", value=text, rule=str(error)) from None
-    agent_rules = len(rules[AGENTS])
+    agent_rules = len(rules[AGENTS]) + len(rules[PEOPLE])
     for what, many, most in (("rules", len(lines), MOST_RULES), ("rules for agents", agent_rules, MOST_AGENTS)):
         if many > most:
             raise SettingInvalid(f"bots has {many:,} {what}; at most {most:,} are allowed", field="bots", value=many)
@@ -113,9 +127,9 @@ def read_bot_rules(
 def _lines_of(path: Path) -> list[tuple[str, str, str]]:
     """Returns place, kind and text of each rule of a file.
 
-    A line is `ref:HOST`, `network:NETWORK` or `agent:WORDS`. One without a kind is a network if it can be one, else a
-    host: published lists are so. Empty lines, and what follows `#` at the start of a line or after a blank, are left
-    out.
+    A line is `ref:HOST`, `network:NETWORK`, `agent:WORDS` or `people:WORDS`. One without a kind is a network if it can
+    be one, else a host: published lists are so. Empty lines, and what follows `#` at the start of a line or after a
+    blank, are left out.
     """
     try:
         if path.stat().st_size > LONGEST_FILE:
@@ -157,7 +171,8 @@ class _Lookup:
         for version, length in sorted(of_length, reverse=True):
             self._networks[version].append((length, of_length[version, length]))
         self._agents = [(words.lower(), cut(f"{AGENTS}:{words}")) for words in rules.agents]
-        given = {REFS: rules.refs, NETWORKS: rules.networks, AGENTS: rules.agents}
+        self._people = [(words.lower(), cut(f"{PEOPLE}:{words}")) for words in rules.people]
+        given = {REFS: rules.refs, NETWORKS: rules.networks, AGENTS: rules.agents, PEOPLE: rules.people}
         self.fields = frozenset(_FIELDS[kind] for kind, texts in given.items() if texts)
         self.of_ref = Memo(self._rule_of_ref, _ANSWERS_KEPT, _REFERRER_CHARACTERS)
         self.of_ip = Memo(self._rule_of_ip, _ANSWERS_KEPT, _ADDRESS_CHARACTERS)
@@ -183,9 +198,16 @@ class _Lookup:
                 return name
         return NO_RULE
 
+    def exception(self, agent: str) -> str:
+        """Returns the name of the exception that has an agent."""
+        text = agent[:AGENT_CHARACTERS].lower()
+        return next((name for words, name in self._people if words in text), NO_RULE)
+
     def _rule_of_agent(self, agent: str | None) -> str:
-        if agent is None or not self._agents:
+        if agent is None or "ua" not in self.fields:
             return NO_RULE
+        if self._people and self.exception(agent):
+            return PERSON
         text = agent[:AGENT_CHARACTERS].lower()
         return next((name for words, name in self._agents if words in text), NO_RULE)
 
@@ -208,9 +230,17 @@ class BotRules:
         return self._lookup.fields
 
     def rule(self, ip: str | None, ref: str | None, ua: str | None) -> str:
-        """Returns the name of the first rule that takes a hit with these valid attributes; NO_RULE if none does."""
+        """Returns the name of the first rule that takes a hit with these valid attributes.
+
+        PERSON if an exception has it, NO_RULE if none does.
+        """
         lookup = self._lookup
-        return lookup.of_ref[ref] or lookup.of_ip[ip] or lookup.of_agent[ua]
+        by_agent = lookup.of_agent[ua]
+        return by_agent if by_agent is PERSON else lookup.of_ref[ref] or lookup.of_ip[ip] or by_agent
+
+    def exception(self, ua: str | None) -> str:
+        """Returns the name of the exception that has the hits of an agent; NO_RULE if none has."""
+        return NO_RULE if ua is None else self._lookup.exception(ua)
 
     def rules_of(
         self, ips: Iterable[str | None], refs: Iterable[str | None], agents: Iterable[str | None]
@@ -219,4 +249,4 @@ class BotRules:
         lookup = self._lookup
         by_ref, by_ip = map(lookup.of_ref.__getitem__, refs), map(lookup.of_ip.__getitem__, ips)
         named_rules = zip(by_ref, by_ip, map(lookup.of_agent.__getitem__, agents), strict=True)
-        return [ref or ip or agent for ref, ip, agent in named_rules]
+        return [agent if agent is PERSON else ref or ip or agent for ref, ip, agent in named_rules]

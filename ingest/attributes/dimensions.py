@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from clickcurve.buckets.breakdowns.check import BOT, BOT_KIND
 from clickcurve.buckets.errors import SettingInvalid
 
-BOT: Final = "bot"  # the dimension that counts bots, by the name of the pattern that knows them
 TAG: Final = "tag."
 TAG_BYTES = 100
 DIMENSIONS: Final = (
@@ -22,6 +22,7 @@ DIMENSIONS: Final = (
     "utm_medium",
     "utm_campaign",
     BOT,
+    BOT_KIND,
 )
 DIMENSION_RULE = f"{', '.join(DIMENSIONS)}, tag.NAME"
 

@@ -17,18 +17,21 @@ from sys import intern
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from clickcurve.buckets.breakdowns.check import BOT, BOT_KIND
 from clickcurve.buckets.errors import HitRejected
-from ingest.attributes.agent import AGENT_CHARACTERS, NO_AGENT, Agent, AgentReader
+from ingest.agents.bots import Bot
+from ingest.agents.known_bots import OTHER_BOT, RULE
+from ingest.agents.reader import AGENT_CHARACTERS, NO_AGENT, Agent, AgentReader
 from ingest.attributes.bot_rules import NO_RULE, BotRules
 from ingest.attributes.campaign import UTM, source_of, utm_of
 from ingest.attributes.country import OFF, UNKNOWN, CountryOf, address_of, country_of_field, country_reader
-from ingest.attributes.dimensions import BOT, TAG, TAG_BYTES
+from ingest.attributes.dimensions import TAG, TAG_BYTES
 from ingest.attributes.language import language_of
 from ingest.attributes.memo import Memo
 from ingest.attributes.referrer import ReferrerReader
 from ingest.attributes.text import cut, text_of
 
-NO_NAME: Final = ""  # of a bot that is one because the shortener says so
+NAMELESS: Final = Bot("", OTHER_BOT)  # one that is a bot because the shortener says so
 TAGS = 4
 TAGS_RULE = f"an object of at most {TAGS} strings of 1 to {TAG_BYTES} bytes, by names that the settings know"
 # What the caches hold at most, in memory only: 10 MB of addresses, 24 MB of agents, 27 MB of the longest referrers that
@@ -139,7 +142,7 @@ class JudgedAgent:
     os: str | None
     device: str | None
     is_bot: bool
-    name: str  # of the bot that it is, or would be if the shortener says that it is one
+    bot_values: tuple[str, ...]  # of the bot that it is, or would be if the shortener says that it is one
 
 
 def _object_of(pairs: object) -> object:
@@ -147,7 +150,7 @@ def _object_of(pairs: object) -> object:
 
 
 class ProfileReader:
-    """Makes profiles for these dimensions; with none it only checks attributes. `bot_name` names the bot of an agent.
+    """Makes profiles for these dimensions; with none it only checks attributes. `bot_of` names the bot of an agent.
 
     bot_rules: rules of the operator by which hits are bots'. salts: by the start of a UTC day, under which its visitors
     are hashed; they are replaced elsewhere as days pass. None: visitors are not counted. Without dimensions they are
@@ -159,7 +162,7 @@ class ProfileReader:
         dimensions: Sequence[str],
         country_of: CountryOf,
         referrers: ReferrerReader,
-        bot_name: Callable[[str], str] = lambda agent: NO_NAME,
+        bot_of: Callable[[str], Bot | None] = lambda agent: None,
         salts: Mapping[int, bytes] | None = None,
         bot_rules: BotRules | None = None,
         group_by_host: bool = False,
@@ -167,7 +170,7 @@ class ProfileReader:
         self.group_by_host = group_by_host
         self.bot_rules = BotRules() if bot_rules is None else bot_rules
         self._given = tuple(dimensions)
-        self.dimensions = tuple(name for name in dimensions if name != BOT)
+        self.dimensions = tuple(name for name in dimensions if name not in (BOT, BOT_KIND))
         self.salts = salts if self.dimensions else None
         self._only_visitor = Profile(self.dimensions, ("",) * len(self.dimensions), known=True)
         self._with_known_visitor: dict[Profile, Profile] = {}
@@ -175,13 +178,13 @@ class ProfileReader:
         self._referrer_reader = referrers
         self._of_agents = [name for name in Agent._fields if name in self.dimensions]
         self.wants_agents = bool(self._of_agents)
-        self.wants_bots = BOT in dimensions
+        self.bot_dimensions = tuple(name for name in dimensions if name in (BOT, BOT_KIND))
         self._agent_reader: AgentReader | None = None
         self._loading = Lock()
         self._tags = [name.removeprefix(TAG) for name in self.dimensions if name.startswith(TAG)]
         self._unused = self._unused_fields()
-        self._bot_name = bot_name
-        self._bots: dict[str, Profile] = {}
+        self._bot_of = bot_of
+        self._bots = Memo(self._bot_profile, PROFILES_KEPT, OTHERS_CHARACTERS)
         self._dimension_set = frozenset(self.dimensions)
         self._addresses = Memo(self._country_of_address, ADDRESSES_KEPT, ADDRESS_CHARACTERS)
         self._referrers = Memo(self._site_of, REFERRERS_KEPT, REFERRER_CHARACTERS)
@@ -213,7 +216,7 @@ class ProfileReader:
 
     def useful_fields(self) -> list[str]:
         """Returns the fields that a dimension, a rule for bots or the count of visitors uses."""
-        agents = self.wants_agents or self.wants_bots or self.salts is not None or "ua" in self.bot_rules.fields
+        agents = self.wants_agents or self.bot_dimensions or self.salts is not None or "ua" in self.bot_rules.fields
         named = ("ref", "ip", "country", "lang", "source", "utm", "tags", "visitor")
         return [*(name for name in named if name not in self.ignored), *(["ua"] if agents else [])]
 
@@ -223,7 +226,7 @@ class ProfileReader:
             self._given,
             self._country_of,
             self._referrer_reader,
-            self._bot_name,
+            self._bot_of,
             bot_rules=self.bot_rules,
             group_by_host=self.group_by_host,
         )
@@ -252,11 +255,19 @@ class ProfileReader:
         return tuple(name for name, is_wanted in wanted.items() if not is_wanted)
 
     def bot(self, agent: object, rule: str = NO_RULE) -> Profile | None:
-        """Returns the profile of a hit of a bot: its name, or the rule. None if there is no dimension of bots."""
-        if not self.wants_bots:
+        """Returns the profile of a hit of a bot, or of what a rule takes. None if there is no dimension of bots."""
+        if not self.bot_dimensions:
             return None
-        name = rule or (self._bot_name(agent) if isinstance(agent, str) else NO_NAME)
-        return self._bots.setdefault(name, Profile((BOT,), (cut(name),)))  # as many as there are patterns and rules
+        bot = Bot(rule, RULE) if rule else self._bot_of(agent[:AGENT_CHARACTERS]) if isinstance(agent, str) else None
+        return self._bots[NAMELESS if bot is None else bot]
+
+    def rule_values(self, rule: str) -> tuple[str, ...]:
+        """Returns the values of a hit that a rule takes, in the dimensions of bots."""
+        return self._bots[Bot(rule, RULE)].values
+
+    def _bot_profile(self, bot: Bot) -> Profile:
+        said = {BOT: cut(bot.name), BOT_KIND: bot.kind}
+        return Profile(self.bot_dimensions, tuple([said[name] for name in self.bot_dimensions]))
 
     def profile(self, fields: tuple[object, ...]) -> Profile | None:
         """Returns the profile of a person's hit, given its AttributeFields; None if none is of these dimensions.
@@ -297,9 +308,9 @@ class ProfileReader:
         if ua is not None and len(ua) > AGENT_CHARACTERS:
             return self._judged[ua[:AGENT_CHARACTERS]]
         is_bot = ua is not None and self._judge is not None and self._judge(ua)
-        bot = self.bot(ua) if is_bot or self.wants_bots else None
+        bot = self.bot(ua)
         browser, os, device = self._agents[ua] or (None, None, None)
-        return JudgedAgent(browser, os, device, is_bot, NO_NAME if bot is None else bot.values[0])
+        return JudgedAgent(browser, os, device, is_bot, () if bot is None else bot.values)
 
     def value_columns(
         self, hits: HitColumns, agents: Sequence[JudgedAgent]

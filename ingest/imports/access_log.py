@@ -24,6 +24,7 @@ from clickcurve.access_log import parse_log_line, split_request, stamp_seconds, 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from clickcurve.keys import KEY_BYTES
+from ingest.agents.reader import AGENT_CHARACTERS
 from ingest.attributes.campaign import CAMPAIGN_FIELDS, campaign_of_query, source_of, utm_of
 from ingest.attributes.country import address_of
 from ingest.attributes.memo import Memo
@@ -133,7 +134,7 @@ class AccessLog:
         only: Collection[str] | None = None,
         hosts: Hosts = HOSTS_IGNORED,
     ) -> None:
-        self._is_bot = is_bot
+        self._is_bots_agent = is_bot
         self._only = frozenset(OF_LINES if only is None else only)
         self._skips = {
             f"{status:03}": None if status in statuses else Skipped(f"status {status:03}") for status in range(1000)
@@ -143,14 +144,25 @@ class AccessLog:
         self._hosts_in_front = _memo(_host_in_front)
         self.use(())
 
-    def use(self, fields: Collection[str]) -> None:
-        """Fills these fields of hits from now on, as far as lines say them: those that are counted where hits go."""
+    def use(self, fields: Collection[str], people: Collection[str] = ()) -> None:
+        """Fills these fields of hits from now on, as far as lines say them: those that are counted where hits go.
+
+        people: words of agents that are people's there, in whatever case.
+        """
+        self._people = [words.lower() for words in people]
         wanted = self._only.intersection(fields)
         campaign_fields = wanted & CAMPAIGN_FIELDS
         self._addresses = _memo(self._address_in_front) if "ip" in wanted else None
         self._referrers = _memo(_referrer_in) if "ref" in wanted else None
-        self._agents = _memo(partial(_agent_in, self._is_bot, "ua" in wanted))
+        self._agents = _memo(partial(_agent_in, self.is_bot, "ua" in wanted))
         self._campaigns = _memo(partial(_campaign_in, campaign_fields)) if campaign_fields else None
+
+    def is_bot(self, agent: str) -> bool:
+        """Returns whether an agent is a bot's where the hits go."""
+        if not self._is_bots_agent(agent):
+            return False
+        text = agent[:AGENT_CHARACTERS].lower()
+        return not any(words in text for words in self._people)
 
     def use_hosts(self, in_key: bool) -> None:
         """Puts hosts into keys from now on, or not, as it is done where the hits go."""

@@ -32,11 +32,12 @@ from enum import StrEnum
 import msgspec
 
 from clickcurve.buckets.breakdowns.breakdown import CUT_OFF, CUT_SLACK
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.errors import HitRejected, SettingInvalid, shown
 from clickcurve.buckets.ladder import HOUR_S, Ladder, fold_day
 from clickcurve.keys import GROUP_RULE, require_key
 from clickcurve.times import iso_seconds
-from ingest.attributes.dimensions import BOT, DIMENSION_RULE, dimensions_of
+from ingest.attributes.dimensions import DIMENSION_RULE, dimensions_of
 from ingest.attributes.text import VALUE_BYTES, cut, text_of
 from ingest.hit import Moment, minute_start, require_group, ts_of
 
@@ -182,7 +183,7 @@ def _value_steps(
                 if _count("by", count):
                     history.values.append((name, start, value, count))
                     recorded += count if value != CUT_SLACK else 0
-        counted = sum((history.bots if name == BOT else history.people).values())
+        counted = sum((history.bots if name in OF_BOTS else history.people).values())
         if recorded > counted:
             detail = f"{name} divides {recorded} hits, the buckets hold {counted}"
             raise HitRejected(detail, field="by", value=recorded, rule="no more than the buckets have")

@@ -203,7 +203,7 @@ class Importer:
             for member in range(FAMILY_MEMBERS):
                 name = f"{family}-{member}"
                 kept = await self.sender.offset(name)
-                self.log.use(kept.fields)
+                self.log.use(kept.fields, kept.people)
                 self.log.use_hosts(kept.hosts_in_key)
                 if kept.offset == 0:
                     free = free or name

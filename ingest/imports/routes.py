@@ -73,13 +73,13 @@ def import_routes(
 
     @router.get("/v1/import/{source}", summary="How far a source was counted")
     async def import_offset(source: SourceName) -> Response:
-        """`{"source", "position", "tail", "fields", "hosts"}`; position 0 for an unknown source.
+        """`{"source", "position", "tail", "fields", "hosts", "people"}`; position 0 for an unknown source.
 
-        `fields`: attributes of a hit that are counted here. `hosts`: the setting. 421: ask again over a new connection.
+        `fields`: attributes that count. `hosts`: the setting. `people`: its exceptions. 421: ask over a new connection.
         """
         kept = await intake.source(source_within(source, access()))
-        offset = {"source": source, "position": kept.position, "tail": kept.tail}
-        return json_answer({**offset, "fields": reader.useful_fields(), "hosts": hosts.setting})
+        offset = {"source": source, "position": kept.position, "tail": kept.tail, "hosts": hosts.setting}
+        return json_answer({**offset, "fields": reader.useful_fields(), "people": reader.bot_rules.rules.people})
 
     @router.post("/v1/import/{source}", summary="Count the next chunk of a source")
     async def import_chunk(

@@ -59,12 +59,14 @@ class KeptOffset:
     """How many bytes of a source were counted, and the tail that was kept with that.
 
     fields: what hits may say that is counted where they go. hosts_in_key: whether keys begin with hosts there.
+    people: words of agents that are people's there.
     """
 
     offset: int
     tail: str
     fields: tuple[str, ...] = ()
     hosts_in_key: bool = False
+    people: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ class HttpTarget:
             raise _unreachable(error) from error
         answered = _checked(answer)
         fields, hosts = tuple(map(str, answered.get("fields", ()))), answered.get("hosts", IGNORED)
-        return KeptOffset(int(answered["position"]), str(answered["tail"]), fields, hosts == IN_KEY)
+        people = tuple(map(str, answered.get("people", ())))
+        return KeptOffset(int(answered["position"]), str(answered["tail"]), fields, hosts == IN_KEY, people)
 
     async def send(self, chunk: Chunk) -> Taken:
         step = chunk.step
@@ -194,7 +197,8 @@ class OwnerTarget:
     async def offset(self, source: str) -> KeptOffset:
         kept = await self._owner.source(source)
         fields = tuple(self._attribute_reader.useful_fields())
-        return KeptOffset(kept.position, kept.tail, fields, self._hosts_in_key)
+        people = self._attribute_reader.bot_rules.rules.people
+        return KeptOffset(kept.position, kept.tail, fields, self._hosts_in_key, people)
 
     async def send(self, chunk: Chunk) -> Taken:
         sums = RequestSums(self._moment(), reader=self._attribute_reader)

@@ -24,9 +24,8 @@ from clickcurve.buckets.ladder import DAY_S
 from clickcurve.hosts import host_in_key
 from clickcurve.keys import GROUP_BYTES, group_key
 from clickcurve.times import YEARS, iso_seconds
-from ingest.attributes.bot_rules import NO_RULE
+from ingest.attributes.bot_rules import NO_RULE, PERSON
 from ingest.attributes.country import address_of
-from ingest.attributes.dimensions import BOT
 from ingest.attributes.profile import (
     NO_DIMENSIONS,
     AttributeFields,
@@ -191,9 +190,9 @@ class HitJudge:
             return self._with_groups(GoodHits(keys, times, counts), ())
         agents = reader.judged_agents(column_of(hits, "ua"), is_bot)
         columns, has_profile = reader.value_columns(hits, agents)
-        are_bots, names = self._bots(hits, agents)
+        are_bots, said_of_bots = self._bots(hits, agents)
         has_bots = True in are_bots
-        if not (reader.dimensions or reader.wants_bots):
+        if not (reader.dimensions or reader.bot_dimensions):
             return self._with_groups(GoodHits(keys, times, counts, are_bots if has_bots else ()), ())
         kinds: list[ProfileKind] = [(reader.dimensions, False)]
         place_of_kind: Sequence[int] = (0,) * len(times)
@@ -205,10 +204,11 @@ class HitJudge:
             place_of_kind = [0 if visitor is None else 1 for visitor in salted]
             has_profile = None if has_profile is None else list(map(or_, has_profile, map(bool, salted)))
         rows: Sequence[ProfileRow] = list(zip(place_of_kind, *columns, strict=True))
-        if has_bots and reader.wants_bots:
+        if has_bots and reader.bot_dimensions:
             place = len(kinds)
-            kinds.append(((BOT,), False))
-            rows = [(place, name) if bot else row for row, name, bot in zip(rows, names, are_bots, strict=True)]
+            kinds.append((reader.bot_dimensions, False))
+            of_bots = zip(rows, said_of_bots, are_bots, strict=True)
+            rows = [(place, *values) if bot else row for row, values, bot in of_bots]
             has_profile = None if has_profile is None else list(map(or_, has_profile, are_bots))
         elif has_bots:
             are_people = [not bot for bot in are_bots]
@@ -233,24 +233,27 @@ class HitJudge:
                 groups.append(by_host if all(has_group) else by_host.where(has_group))
         return links._replace(visitors=_hashes(links.keys, salted)) if salted else links, groups
 
-    def _bots(self, hits: HitColumns, agents: Sequence[JudgedAgent]) -> tuple[list[bool], Sequence[str]]:
-        """Returns which hits are bots', and the names of those bots where they are counted."""
-        are_bots, names = [agent.is_bot for agent in agents], list[str]()
-        if self._reader.wants_bots:
-            names = [agent.name for agent in agents]
-        bot_rules = self._reader.bot_rules
-        if not bot_rules.fields.isdisjoint(hits):
+    def _bots(self, hits: HitColumns, agents: Sequence[JudgedAgent]) -> tuple[list[bool], list[tuple[str, ...]]]:
+        """Returns which hits are bots', and the values of those bots where they are counted."""
+        reader = self._reader
+        are_bots, values = [agent.is_bot for agent in agents], [agent.bot_values for agent in agents]
+        if not reader.bot_rules.fields.isdisjoint(hits):
             # A rule names what it takes; the bots that agents tell keep the names that they have.
-            rules = bot_rules.rules_of(*(column_of(hits, name) for name in ("ip", "ref", "ua")))
-            names = [name if bot else rule or name for name, bot, rule in zip(names, are_bots, rules, strict=False)]
-            are_bots = [bot or bool(rule) for bot, rule in zip(are_bots, rules, strict=True)]
+            rules = reader.bot_rules.rules_of(*(column_of(hits, name) for name in ("ip", "ref", "ua")))
+            if reader.bot_dimensions:
+                values = [
+                    own if bot or rule in (NO_RULE, PERSON) else reader.rule_values(rule)
+                    for own, bot, rule in zip(values, are_bots, rules, strict=True)
+                ]
+            are_bots = [rule is not PERSON and (bot or bool(rule)) for bot, rule in zip(are_bots, rules, strict=True)]
         if "bot" in hits:
             said = hits["bot"]
-            names = [
-                name if sent is None else agent.name for name, sent, agent in zip(names, said, agents, strict=False)
+            values = [
+                judged if sent is None else agent.bot_values
+                for judged, sent, agent in zip(values, said, agents, strict=True)
             ]
             are_bots = [judged if sent is None else sent for judged, sent in zip(are_bots, said, strict=True)]
-        return are_bots, names
+        return are_bots, values
 
     def _salted(
         self, hits: HitColumns, times: Sequence[int], are_bots: Sequence[bool]
@@ -320,8 +323,9 @@ class HitJudge:
             fields = (*fields[:-2], pairs_of(raw.utm), pairs_of(raw.tags))
         profile = None if fields == _NO_ATTRIBUTES else reader.profile(fields)
         id_ = id_within(raw.id, self._allowed)
-        if raw.bot is None and not bot and reader.bot_rules.fields:
+        if raw.bot is None and reader.bot_rules.fields:
             rule = reader.bot_rules.rule(raw.ip, raw.ref, ua)  # of attributes that have been checked
+            bot, rule = rule is not PERSON and bot, NO_RULE if bot or rule is PERSON else rule
         if bot or rule:
             return Hit(raw.key, minute, raw.count or 1, id_, True, reader.bot(ua, rule), (), groups)
         salt = None if reader.salts is None else reader.salts.get(minute - minute % DAY_S)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.answers import recorded_between
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder, Breakdown
-from clickcurve.buckets.breakdowns.check import BOT, common_span
+from clickcurve.buckets.breakdowns.check import OF_BOTS, common_span
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, Ladder
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Row
@@ -118,4 +118,4 @@ class BreakdownRow:
 
 def series_of(dimension: str) -> Bots:
     """Returns the series of a row of counts whose hits the dimension divides."""
-    return Bots.only if dimension == BOT else Bots.exclude
+    return Bots.only if dimension in OF_BOTS else Bots.exclude

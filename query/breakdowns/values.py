@@ -31,7 +31,7 @@ from clickcurve.buckets.breakdowns.answers import (
     visitors_between,
 )
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, greatest_values
-from clickcurve.buckets.breakdowns.check import BOT
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
 from clickcurve.buckets.ranges import Bots, between, total
 from query.breakdowns.unrecorded import BreakdownRow, series_of
@@ -100,7 +100,7 @@ def count_values(row: BreakdownRow, dimension: str, span: tuple[int, int] | None
     exact = not recorded.slack and not missing.unsure
     opening = 0
     if span is None:
-        opening = row.counts.opening if dimension != BOT else 0  # without dates, so from before all dimensions
+        opening = row.counts.opening if dimension not in OF_BOTS else 0  # without dates, so from before all dimensions
     else:
         exact = exact and total(row.counts, *span, series_of(dimension), row.ladder).at_least == counted
     return ValueCounts(

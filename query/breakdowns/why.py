@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clickcurve.answers import DimensionAnswer, LinkChange, TimeRange, TotalChange, WhyAnswer
-from clickcurve.buckets.breakdowns.check import BOT
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.budget import ROWS, spend
 from clickcurve.keys import ALL, Subject, link_subject
 from query.breakdowns.causes import ComparedSpans, TimeSpan, align_spans, count_spans, find_causes, spans_around
@@ -31,7 +31,7 @@ class ChangeQueries:
         parameters = parse_parameters({"limit": _DEFAULT_CAUSES, **usual, **given})
         given_before = parse_before(given, parameters.zone)
         now = self.queries.now()
-        dimensions = [name for name in self.breakdowns.dimensions if name != BOT]
+        dimensions = [name for name in self.breakdowns.dimensions if name not in OF_BOTS]
         row = await self.breakdowns.read(subject.stored, now, dimensions)
         asked = resolve_range(parameters, now, row.counts.first)
         assert asked is not None  # there is a `last` at least

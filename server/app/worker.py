@@ -11,13 +11,13 @@ from pathlib import Path
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import fold_day, minutes_since
+from ingest.agents.bots import bot_judge
 from ingest.buffer import Buffers
 from ingest.journal.contract import Journal
 from ingest.journal.disk_journal import DiskJournal
 from ingest.journal.segment_format import NEW
 from ingest.owner import Owner
 from ingest.reading.body_budget import BodyBudget
-from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.receipt import IngestCounters
 from ingest.stamps import Slots, Stamps

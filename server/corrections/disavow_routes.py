@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
-from clickcurve.buckets.breakdowns.check import BOT
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, disavow
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid, RowCorrupt
 from clickcurve.buckets.ladder import END_OF_TIME, fold_day
@@ -82,7 +82,7 @@ class _Rules:
             detail = f"the body names {len(asked)} dimensions"
             raise ParameterInvalid(detail, field="body", value=", ".join(asked), rule=_BODY_RULE)
         ((dimension, value),) = asked.items()
-        allowed = [name for name in self.dimensions if name != BOT]
+        allowed = [name for name in self.dimensions if name not in OF_BOTS]
         if dimension not in allowed:
             detail = f"hits are not broken down by {dimension!r}, or its values are those of bots"
             raise ParameterInvalid(detail, field="dimension", value=dimension, rule=", ".join(allowed))

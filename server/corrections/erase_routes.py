@@ -10,11 +10,12 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid, SettingInvalid
 from clickcurve.keys import GROUP_BYTES, GROUP_RULE, group_key, group_of, link_key, link_of, require_key
 from clickcurve.routes import json_answer
 from clickcurve.waiting import in_thread
-from ingest.attributes.dimensions import BOT, DIMENSION_RULE, dimensions_of
+from ingest.attributes.dimensions import DIMENSION_RULE, dimensions_of
 from ingest.attributes.text import cut
 from query.http.openapi import TEXT, describe_route
 from server.corrections.rules import DisavowBook, RuleUnderWay
@@ -61,9 +62,11 @@ def _asked_in(body: bytes) -> _Asked:
     except SettingInvalid:
         detail = "this is not a dimension"
         raise ParameterInvalid(detail, field="dimension", value=asked.dimension, rule=DIMENSION_RULE) from None
-    if asked.dimension == BOT:
+    if asked.dimension in OF_BOTS:
         rule = "a dimension whose values come from visitors"
-        raise ParameterInvalid("names of bots come from the settings", field="dimension", value=BOT, rule=rule)
+        raise ParameterInvalid(
+            "names of bots are those of programs", field="dimension", value=asked.dimension, rule=rule
+        )
     if asked.value == NOT_GIVEN:
         detail = "hits that gave no value have none to forget"
         raise ParameterInvalid(detail, field="value", value="", rule="a value that is not empty")

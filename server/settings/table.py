@@ -280,10 +280,13 @@ class Settings:
     bots_agents: tuple[str, ...] = _row(
         "", values.bot_agents, "Hits whose user agent contains one of these, in any case, count as bots'.", "WORDS"
     )
+    bots_people: tuple[str, ...] = _row(
+        "", values.bot_agents, "Hits whose user agent contains one of these, in any case, count as people's.", "WORDS"
+    )
     bots_files: tuple[Path, ...] = _row(
         "",
         values.bot_files,
-        "Files with further rules for bots, one a line: ref:HOST, network:NETWORK or agent:WORDS.",
+        "Files with further rules for bots, one a line: ref:HOST, network:NETWORK, agent:WORDS or people:WORDS.",
         "FILES",
     )
     smtp: str = _row(

@@ -13,6 +13,10 @@ from bench.command import run
 from bench.measure import Beside, Figures, Measure, measure
 
 PRINTED = {
+    "agents": (
+        r"clickcurve +0 of \d+ bots missed \(0.0%\) +0 of \d+ people called bots \(0.00%\)",
+        r"agents that are new +\S+ us +p99 \S+ us; known \S+ us",
+    ),
     "parse": (r"batches of 1, reading +\S+ ns a hit", r"batches of 100, journal's bytes +\S+ ns a hit"),
     "attributes": (
         r"attributes, 4 dimensions +\S+ us a hit",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.reading.bots import bot_judge
+from ingest.agents.bots import bot_judge
 from testing.server import ROOT
 
 PAGES = sorted(folder / "README.md" for folder in (ROOT / "examples").iterdir() if (folder / "README.md").is_file())

@@ -20,7 +20,7 @@ from fastapi import FastAPI
 
 from clickcurve.buckets.errors import BodyTooLarge
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
-from ingest.attributes.agent import AGENT_CHARACTERS
+from ingest.agents.reader import AGENT_CHARACTERS
 from ingest.attributes.profile import ProfileReader
 from ingest.attributes.referrer import ReferrerReader
 from ingest.batch import Batch
@@ -252,9 +252,8 @@ def test_a_step_judges_few_characters_of_new_agents(route: str, reads_more: bool
     """3,000 hits with agents of 1,000 random characters held the event loop for 70 ms."""
     judged = Counter[int]()  # characters, by step
 
-    def name_bot(agent: str) -> str:
+    def name_bot(agent: str) -> None:
         judged[steps] += len(agent)
-        return ""
 
     source, steps = random.Random(1), 0
     agents = ["".join(source.choices(string.ascii_letters, k=source.choice((10, 1_000, 3_000)))) for _ in range(600)]

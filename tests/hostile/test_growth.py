@@ -25,7 +25,8 @@ from clickcurve.visible import visible
 from dashboard.page.login_routes import login_address, login_routes
 from dashboard.page.templates import Templates
 from dashboard.page.view import view_of
-from ingest.attributes.agent import AgentReader
+from ingest.agents.bots import bot_judge
+from ingest.agents.reader import AgentReader
 from ingest.attributes.bot_rules import BotRules, BotRuleSet
 from ingest.attributes.campaign import campaign_of_query
 from ingest.attributes.country import address_of
@@ -34,7 +35,6 @@ from ingest.attributes.referrer import ReferrerReader
 from ingest.journal.segment_format import Malformed
 from ingest.reading.body import media_of
 from ingest.reading.body_budget import coding_of
-from ingest.reading.bots import bot_judge, bot_namer
 from query.http.content import accepts_csv
 from query.http.questions import Questions
 from query.parameters import CURVE, parse_before, parse_parameters, parse_query
@@ -303,7 +303,7 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "campaign": campaign_of_query,
     "agent": AgentReader().read,
     "agent of a bot": bot_judge(),
-    "name of a bot": bot_namer(),
+    "name of a bot": bot_judge().bot,
     "text in a log": visible,
     "address of a page": lambda text: view_of(text.encode()),
     "range of a page": lambda text: view_of(b"from=" + quote(text).encode()),

@@ -12,13 +12,13 @@ from typing import Any
 from hypothesis import settings
 
 from clickcurve.asgi import Message
+from ingest.agents.bots import bot_judge
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, Counts
 from ingest.hit import Hit, Moment
 from ingest.hit_sums import batch_of_hits
 from ingest.reading.body import PIECE_BYTES, Media, read_hits
 from ingest.reading.body_budget import BodyBudget
-from ingest.reading.bots import bot_judge
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.receipt import RECEIPT_ITEMS
 from ingest.reading.request_sums import RequestSums

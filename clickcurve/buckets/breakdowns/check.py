@@ -9,7 +9,8 @@ from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, Ladder
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Row, fold
 
-BOT = "bot"  # the dimension of bots' names: it divides the hits of bots, the others those of people
+BOT, BOT_KIND = "bot", "bot_kind"
+OF_BOTS = frozenset((BOT, BOT_KIND))  # the dimensions that divide the hits of bots; the others divide those of people
 BACK = "-"  # before a dimension of a correction: hits that were called back, which its row counts as bots
 
 
@@ -86,7 +87,7 @@ def check_against_counts(breakdown: Breakdown, row: Row, bounded: BoundedLadder,
     breakdown, row = fold_breakdown(breakdown, day, bounded), fold(row, day, ladder)
     broken = []
     for name, tiers in breakdown.dimensions.items():
-        series = Bots.only if name == BOT or name.startswith(BACK) else Bots.exclude
+        series = Bots.only if name in OF_BOTS or name.startswith(BACK) else Bots.exclude
         for (start, end), recorded in _recorded_between_edges(tiers, day, bounded, ladder).items():
             counted = sum(between(row, (start, end), series))
             if recorded > counted:

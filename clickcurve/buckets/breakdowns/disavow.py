@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, WIDEST, Breakdown, BreakdownDelta, ValueCounts
-from clickcurve.buckets.breakdowns.check import BACK, BOT
+from clickcurve.buckets.breakdowns.check import BACK, OF_BOTS
 from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.ladder import Ladder
@@ -226,7 +226,7 @@ def without_called(breakdown: Breakdown, moved: Moved, ladder: Ladder) -> Correc
     dimensions = dict(breakdown.dimensions)
     unsure: dict[str, dict[int, int]] = {}
     for name, tiers in breakdown.dimensions.items():
-        if name == BOT:
+        if name in OF_BOTS:
             continue
         new: list[Mapping[int, ValueCounts]] = []
         for tier in tiers:

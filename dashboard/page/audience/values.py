@@ -36,6 +36,7 @@ _NAMES = {  # of one, and of several
     "utm_medium": ("Campaign medium", "Campaign media"),
     "utm_campaign": ("Campaign", "Campaigns"),
     "bot": ("Bot", "Bots"),
+    "bot_kind": ("Kind of bot", "Kinds of bots"),
 }
 _NOT_GIVEN = {"ref": "Direct or unknown"}
 

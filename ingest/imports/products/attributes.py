@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ingest.attributes.agent import OTHER
+from ingest.agents.reader import OTHER
 from ingest.attributes.referrer import ReferrerReader
 from ingest.attributes.text import utf8_text
 from ingest.imports.products.tables import whole_count

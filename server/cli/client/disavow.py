@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.visible import visible
-from ingest.attributes.dimensions import BOT, DIMENSIONS, TAG
+from ingest.attributes.dimensions import DIMENSIONS, TAG
 from server.cli.client.api import NamedServer, group_path, link_path, segment_of, with_server
 from server.cli.client.draw import range_text
 from server.cli.client.read import with_parameters
@@ -19,7 +20,7 @@ from server.cli.output import Result, ShorthandGroup
 
 _ADD = "add"
 _RANGE = ("from", "to", "last", "tz")
-_NAMED = [name for name in DIMENSIONS if name != BOT]
+_NAMED = [name for name in DIMENSIONS if name not in OF_BOTS]
 
 
 @click.group("disavow", cls=ShorthandGroup, left_out=_ADD)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.ladder import DAY_S, Ladder
 from clickcurve.visible import visible
 from query.steps import STEPS
@@ -327,7 +328,7 @@ def value_lines(answer: Any, tz: str | None, width: int, plain: bool = False) ->
     The first line says what is counted, and when.
     """
     dimension = answer["dimension"]
-    hits = hits_text("only" if dimension == "bot" else None)
+    hits = hits_text("only" if dimension in OF_BOTS else None)
     head = _title_line(name_of(answer), f": {hits} by {dimension}, {range_text(answer, tz)}", width)
     hidden = answer["not_shown"]
     rest = (

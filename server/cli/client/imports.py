@@ -18,11 +18,12 @@ from typing import Any, TypeVar
 import click
 import httpx
 
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ladder import minutes_since
 from clickcurve.hosts import Hosts, host_of_key
-from ingest.attributes.agent import Agent
-from ingest.attributes.dimensions import BOT
+from ingest.agents.bots import bot_judge
+from ingest.agents.reader import Agent
 from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.fingerprint import PREFIX_BYTES
@@ -33,7 +34,6 @@ from ingest.imports.products.takeover import send_openings
 from ingest.imports.rule_lines import rules_of
 from ingest.imports.source import Stream, open_reader
 from ingest.imports.target import TIMEOUT_S, TRIES, HttpTarget, OwnerTarget, Sender, Target
-from ingest.reading.bots import bot_judge
 from server import clock, data_folder
 from server.attributes import Attributes
 from server.cli.client.api import is_here
@@ -215,7 +215,7 @@ def _fields_of(names: str | None, no_visitors: bool) -> list[str] | None:
         chosen = dimensions(names)
     except Broken as error:
         raise Failed(f"--dimensions {names}: {error}", USAGE) from None
-    wanted = {"ref": ("ref",), "ip": ("country",), "source": ("source",), "ua": (*Agent._fields, BOT)}
+    wanted = {"ref": ("ref",), "ip": ("country",), "source": ("source",), "ua": (*Agent._fields, *OF_BOTS)}
     utm = tuple(name for name in chosen if name.startswith("utm_"))
     fields = [field for field, of in {**wanted, "utm": utm}.items() if not set(of).isdisjoint(chosen)]
     return fields if no_visitors or not chosen else list({*fields, "ip", "ua"})
@@ -270,8 +270,10 @@ async def _import(
 async def _import_export(sender: Sender, files: tuple[Path, ...], product: str, reading: _Reading) -> bool:
     """Imports an export: what has times, in their order, then totals without dates. Returns whether all went well."""
     log = reading.log
-    log.use_hosts((await sender.offset(f"hosts-{product}")).hosts_in_key)
-    history = await asyncio.to_thread(read_product, product, files, bot_judge(), log.hosts)
+    there = await sender.offset(f"hosts-{product}")
+    log.use_hosts(there.hosts_in_key)
+    log.use(there.fields, there.people)
+    history = await asyncio.to_thread(read_product, product, files, log.is_bot, log.hosts)
     # Without a name: what visits say must not be left behind by a kill.
     with tempfile.TemporaryFile(prefix="clickcurve-") as lines:
         await asyncio.to_thread(lines.writelines, history.history())

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import HitRejected, SettingInvalid
-from ingest.attributes.agent import NO_AGENT, AgentReader
+from ingest.agents.bots import bot_judge
+from ingest.agents.reader import NO_AGENT, AgentReader
 from ingest.attributes.campaign import campaign_of_query, source_of, utm_of
 from ingest.attributes.country import address_of, country_of_field, country_reader
 from ingest.attributes.dimensions import dimensions_of
@@ -20,7 +21,6 @@ from ingest.attributes.language import language_of
 from ingest.attributes.profile import AttributeFields, Profile, ProfileReader, pairs_of
 from ingest.attributes.referrer import ALIASES, ReferrerReader, host_of
 from ingest.attributes.text import VALUE_BYTES, cut, text_of
-from ingest.reading.bots import bot_namer
 
 IPHONE = (
     "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
@@ -330,7 +330,7 @@ def test_tags_are_those_that_the_settings_know_and_say_something() -> None:
 
 def test_a_bots_profile_is_its_name_if_bots_are_divided() -> None:
     assert reader("ref").bot("Googlebot/2.1") is None
-    found = ProfileReader(("ref", "bot"), country_reader("off"), ReferrerReader(), bot_namer())
+    found = ProfileReader(("ref", "bot"), country_reader("off"), ReferrerReader(), bot_judge().bot)
     assert found.bot("Mozilla/5.0 (compatible; Googlebot/2.1)") == Profile(("bot",), ("Googlebot",))
     assert found.bot(None) == found.bot("Mozilla/5.0") == Profile(("bot",), ("",))
 

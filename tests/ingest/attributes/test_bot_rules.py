@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import SettingInvalid
 from ingest.attributes import bot_rules
-from ingest.attributes.bot_rules import NO_RULE, BotRules, BotRuleSet, read_bot_rules
+from ingest.attributes.bot_rules import NO_RULE, PERSON, BotRules, BotRuleSet, read_bot_rules
 from ingest.attributes.referrer import ReferrerReader
 
 
@@ -103,6 +103,15 @@ def test_a_hit_that_several_rules_take_stands_under_one_of_them() -> None:
     ]
 
 
+def test_an_exception_beats_every_rule() -> None:
+    rules = BotRules(read_bot_rules(["spam.example"], ["192.0.2.0/24"], ["OurApp"], (), ["ourapp/2"]))
+    assert rules.rule("192.0.2.1", "spam.example", "OurApp/2.1") is PERSON
+    assert rules.rule("192.0.2.1", None, "OurApp/1") == "network:192.0.2.0/24"
+    assert rules.rules_of([None, "192.0.2.1"], [None, None], ["OURAPP/2", None]) == [PERSON, "network:192.0.2.0/24"]
+    assert [rules.exception(agent) for agent in ("OurApp/2", "x", None)] == ["people:ourapp/2", NO_RULE, NO_RULE]
+    assert BotRules(BotRuleSet(people=("OurApp",))).fields == {"ua"}
+
+
 def test_other_rules_may_be_used_at_any_time() -> None:
     rules = rules_of("spam.example")
     assert rules.rule(None, "spam.example", None) == "ref:spam.example"
@@ -124,6 +133,7 @@ ref:deep.example
 network:203.0.113.0/25
 agent:SafeLinks (Microsoft)
 agent:#hash
+people:OurApp
 """
 
 
@@ -134,8 +144,9 @@ def test_a_file_has_a_rule_a_line(tmp_path: Path) -> None:
     assert found.refs == ("spam.example", "other.example", "deep.example")
     assert [*map(str, found.networks)] == ["192.0.2.0/24", "2001:db8::/32", "198.51.100.7/32", "203.0.113.0/25"]
     assert found.agents == ("SafeLinks (Microsoft)", "#hash")
-    assert found.names()[0] == "ref:spam.example"
-    assert len(found) == 9
+    assert found.people == ("OurApp",)
+    assert (found.names()[0], found.names()[-1]) == ("ref:spam.example", "people:OurApp")
+    assert len(found) == 10
 
 
 @pytest.mark.parametrize(
@@ -148,6 +159,7 @@ def test_a_file_has_a_rule_a_line(tmp_path: Path) -> None:
         ("192.0.2.1/24", "has host bits set"),
         ("agent:a", "must be 3 characters or more"),
         ("agent:", "must be 3 characters or more"),
+        ("people:ab", "must be 3 characters or more"),
     ],
 )
 def test_a_line_that_is_no_rule_is_named_with_its_place(tmp_path: Path, line: str, why: str) -> None:

@@ -8,10 +8,10 @@ from collections import Counter
 import msgspec
 import pytest
 
+from ingest.agents.bots import bot_judge
 from ingest.imports.access_log import OF_LINES, AccessLog
 from ingest.imports.chunk import DatedHit
 from ingest.imports.importer import dated_hits
-from ingest.reading.bots import bot_judge
 from ingest.reading.judge import columns_of
 
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari"
@@ -81,6 +81,14 @@ def test_only_what_is_wanted_is_filled() -> None:
     assert said(line("a?qr"), "source", "utm") == fields(source="qr")
     assert said(line(), "ref", "ua", only=["ua", "ip"]) == fields(ua=IPHONE)
     assert said(line("a?qr"), only=[]) == fields()
+
+
+def test_agents_that_are_peoples_where_the_hits_go_are_no_bots() -> None:
+    log = AccessLog(bot_judge())
+    assert log.read(line(agent=BOT).encode()).bot_hits == 1
+    log.use(("ua",), people=[BOT[:12].upper()])
+    assert log.read(line(agent=BOT).encode()).people_hits == 1
+    assert not log.is_bot(BOT) and log.is_bot("Another-Bot/1")
 
 
 def test_fields_of_imported_hits_stand_in_the_columns_of_their_names() -> None:

@@ -107,6 +107,7 @@ def test_an_unknown_source_stands_at_its_beginning(imports: Imports) -> None:
         "tail": "",
         "fields": [],
         "hosts": "ignored",
+        "people": [],
     }
 
 
@@ -123,6 +124,7 @@ def test_a_piece_moves_the_place_with_its_hits(imports: Imports) -> None:
         "tail": "t.1",
         "fields": [],
         "hosts": "ignored",
+        "people": [],
     }
     again = imports.post(body, "from=0&to=10&tail=t.1")
     assert (again.status_code, again.json()["value"]) == (409, 10)

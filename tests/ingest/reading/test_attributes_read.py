@@ -12,8 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ingest.agents.bots import bot_judge
+from ingest.agents.reader import AgentReader
 from ingest.attributes import profile
-from ingest.attributes.agent import AgentReader
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, Profile, ProfileReader
 from ingest.attributes.referrer import ReferrerReader
@@ -27,14 +28,13 @@ from ingest.batch import (
 )
 from ingest.hit import ATTRIBUTE_FIELDS
 from ingest.reading.body import PIECE_BYTES, Media
-from ingest.reading.bots import bot_namer
 from ingest.reading.judge import visitor_hash, who_of
 from ingest.reading.receipt import IngestCounters
 from ingest.reading.request_sums import RequestSums
 from tests.ingest.http_kit import DAY, MOMENT, NOW, Client, law, people_of, summed
 
 DIVIDED = ("ref", "country", "device", "source", "lang", "utm_campaign", "tag.t")
-READER = ProfileReader((*DIVIDED, "bot"), country_reader("builtin"), ReferrerReader(["own.example"]), bot_namer())
+READER = ProfileReader((*DIVIDED, "bot"), country_reader("builtin"), ReferrerReader(["own.example"]), bot_judge().bot)
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari"
 GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"
 HOUR = NOW - NOW % 3_600
@@ -227,7 +227,7 @@ def test_with_nothing_divided_the_batch_is_that_of_hits_without_words(elements: 
 
 
 SALTS = {DAY: b"salt of today", DAY - 86_400: b"salt of yesterday"}
-COUNTING = ProfileReader((*DIVIDED, "bot"), country_reader("builtin"), ReferrerReader(), bot_namer(), SALTS)
+COUNTING = ProfileReader((*DIVIDED, "bot"), country_reader("builtin"), ReferrerReader(), bot_judge().bot, SALTS)
 COUNTING_ONE = ProfileReader(("utm_campaign",), country_reader("off"), ReferrerReader(), salts=SALTS)
 
 

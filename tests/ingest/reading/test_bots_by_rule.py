@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.ladder import CLICKS
+from ingest.agents.bots import bot_judge
 from ingest.attributes.bot_rules import BotRules, BotRuleSet, network_rule
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import ProfileReader
@@ -17,22 +18,21 @@ from ingest.attributes.referrer import ReferrerReader
 from ingest.batch import Batch, SourceStep, decode_batch, encode_batch, sum_counts
 from ingest.imports.chunk import ChunkReader
 from ingest.reading.body import Media
-from ingest.reading.bots import bot_namer
 from ingest.reading.request_sums import RequestSums
 from tests.ingest.http_kit import DAY, MOMENT, NOW, Client, people_of, summed
 
-RULES = BotRules(BotRuleSet(("spam.example",), (network_rule("192.0.2.0/24"),), ("SafeLinks",)))
+RULES = BotRules(BotRuleSet(("spam.example",), (network_rule("192.0.2.0/24"),), ("SafeLinks",), ("OurMonitor",)))
 SALTS = {DAY: b"salt"}
 DIVIDING = ProfileReader(
-    ("ref", "country", "bot"), country_reader("builtin"), ReferrerReader(), bot_namer(), SALTS, RULES
+    ("ref", "bot_kind", "country", "bot"), country_reader("builtin"), ReferrerReader(), bot_judge().bot, SALTS, RULES
 )
 COUNTING = ProfileReader((), country_reader("off"), ReferrerReader(), bot_rules=RULES)
 
-GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"
+GOOGLEBOT, OURS = "Mozilla/5.0 (compatible; Googlebot/2.1)", "ourmonitor/1 bot safelinks"
 FIELDS: dict[str, list[Any]] = {
     "ref": [None, "https://a.example/", "https://eu.spam.example/x"],
     "ip": [None, "193.99.144.80", "192.0.2.9"],
-    "ua": [None, "Mozilla/5.0 (X11; Linux) Firefox/130.0", GOOGLEBOT, "Mozilla/5.0 safelinks"],
+    "ua": [None, "Mozilla/5.0 (X11; Linux) Firefox/130.0", GOOGLEBOT, "Mozilla/5.0 safelinks", OURS],
     "bot": [None, True, False],
     "groups": [None, ["g"]],
     "id": [None, "by-place"],
@@ -44,7 +44,9 @@ def meant(hit: dict[str, Any]) -> str | None:
     """What dimension `bot` counts a hit as; None for a person's."""
     if hit.get("bot") is not None:
         agent = hit.get("ua") or ""
-        return ("Googlebot" if agent == GOOGLEBOT else "") if hit["bot"] else None
+        return {GOOGLEBOT: "Googlebot", OURS: "ourmonitor"}.get(agent, "") if hit["bot"] else None
+    if hit.get("ua") == OURS:
+        return None
     if hit.get("ua") == GOOGLEBOT:
         return "Googlebot"
     if "spam.example" in (hit.get("ref") or ""):
@@ -52,6 +54,10 @@ def meant(hit: dict[str, Any]) -> str | None:
     if (hit.get("ip") or "").startswith("192.0.2."):
         return "network:192.0.2.0/24"
     return "agent:SafeLinks" if "safelinks" in (hit.get("ua") or "") else None
+
+
+def kind_of(name: str) -> str:
+    return "rule" if ":" in name else {"Googlebot": "search", "ourmonitor": "monitor", "": "other_bot"}[name]
 
 
 def counted(made: Batch | None) -> tuple[int, int, Counter[str]]:
@@ -66,8 +72,12 @@ def counted(made: Batch | None) -> tuple[int, int, Counter[str]]:
         for part in (batch.attributes.links, *(one.attributes for one in batch.identified)):
             for hours in part.hours.values() if part is not None else ():
                 for _, place, count in hours.cells():
-                    if table[place].dimensions == ("bot",):
-                        names[table[place].values[0]] += count
+                    if table[place].dimensions == ("bot_kind", "bot"):
+                        kind, name = table[place].values
+                        assert kind == kind_of(name)
+                        names[name] += count
+                    else:
+                        assert "bot" not in table[place].dimensions
     return people, bots, names
 
 
@@ -137,7 +147,7 @@ def test_a_field_that_only_rules_look_at_is_asked_for_and_not_ignored() -> None:
 
 def test_what_was_journaled_stays_what_it_was_under_other_rules() -> None:
     rules = BotRules(BotRuleSet(("spam.example",)))
-    reader = ProfileReader(("bot",), country_reader("off"), ReferrerReader(), bot_rules=rules)
+    reader = ProfileReader(("bot_kind", "bot"), country_reader("off"), ReferrerReader(), bot_rules=rules)
     hit = json.dumps({"key": "k", "ts": NOW, "ref": "spam.example"}).encode()
     journaled = encode_batch(summed(hit, Media.json, RequestSums(MOMENT, reader=reader)).batch() or Batch())
     rules.use(BotRuleSet())

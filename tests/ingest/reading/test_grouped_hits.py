@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 
 from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.keys import group_key
+from ingest.agents.bots import bot_judge
 from ingest.attributes.country import country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.attributes.referrer import ReferrerReader
 from ingest.batch import AttributeCounts, Counts
 from ingest.reading import judge
 from ingest.reading.body import Media
-from ingest.reading.bots import bot_namer
 from ingest.reading.request_sums import RequestSums
 from tests.ingest.http_kit import DAY, MOMENT, NOW, law, summed
 
 SALTS = {DAY: b"salt", DAY - 86_400: b"other"}
 DIMENSIONS, COUNTRIES, SITES = ("ref", "device", "bot"), country_reader("off"), ReferrerReader()
 READERS = {
-    "divided": ProfileReader(DIMENSIONS, COUNTRIES, SITES, bot_namer(), SALTS, group_by_host=True),
+    "divided": ProfileReader(DIMENSIONS, COUNTRIES, SITES, bot_judge().bot, SALTS, group_by_host=True),
     "counted": ProfileReader((), COUNTRIES, SITES, group_by_host=True),
-    "no hosts": ProfileReader(DIMENSIONS, COUNTRIES, SITES, bot_namer(), SALTS),
+    "no hosts": ProfileReader(DIMENSIONS, COUNTRIES, SITES, bot_judge().bot, SALTS),
     "nothing": NO_DIMENSIONS,
 }
 TOKENS = {

@@ -64,7 +64,45 @@ def test_it_prints_what_each_rule_takes_of_the_hits_of_people(log: Path) -> None
         "         1        1  2026-05-17T10:05Z  2026-05-17T10:05Z  agent:safelinks",
         "         1        1  2026-05-17T12:00Z  2026-05-17T12:00Z  network:192.0.2.0/24",
         "without a hit: 1 of 4 rules: ref:quiet.example",
+        "",
+        "      hits  agent of people (1 of 1)",
+        f"         1  {FIREFOX}",
+        "",
+        "      hits  agent of bots (3 of 3)",
+        f"         3  by a rule: {FIREFOX}",
+        "         1  Googlebot, search: Googlebot/2.1",
+        "         1  by a rule: Mozilla/5.0 SafeLinks",
     ]
+
+
+def test_it_prints_what_each_exception_gives_back_of_the_hits_of_bots(log: Path) -> None:
+    log.write_text(
+        LOG + line("b", agent="OurApp/1 check") * 2 + line("b", ref="https://spam.example/", agent="OurApp/2")
+    )
+    shown = ask("--bots-people", "ourapp", "--bots-refs", "spam.example", "--top", "1", "--agents", "1", log)
+    assert shown.stdout.splitlines() == [
+        "10 lines: 5 hits of people, 4 of bots by their agents, 1 bad",
+        "the rules would take 2 of the hits of people (40.0%)",
+        "the exceptions would give back 3 of the hits of bots (75.0%)",
+        "",
+        "      hits    links  first              last               rule (1 of 2)",
+        "         3        1  2026-05-17T10:05Z  2026-05-17T10:05Z  people:ourapp",
+        "",
+        "      hits  agent of people (1 of 4)",
+        f"         2  {FIREFOX}",
+        "",
+        "      hits  agent of bots (1 of 2)",
+        f"         2  by a rule: {FIREFOX}",
+    ]
+
+
+def test_without_rules_it_names_the_agents_of_people_and_of_bots(log: Path) -> None:
+    found = json.loads(ask("--json", log).stdout)
+    assert (found["people"], found["bots"], found["taken"], found["given_back"], found["rules"]) == (5, 1, 0, 0, [])
+    assert found["agents_of_people"] == [{"agent": FIREFOX, "hits": 4}, {"agent": "Mozilla/5.0 SafeLinks", "hits": 1}]
+    googlebot = {"agent": "Googlebot/2.1", "hits": 1, "name": "Googlebot", "kind": "search"}
+    assert found["agents_of_bots"] == [googlebot]
+    assert "agent of people" not in ask("--agents", "0", log).stdout
 
 
 def test_it_reads_several_logs_and_packed_ones(log: Path, tmp_path: Path) -> None:
@@ -90,9 +128,7 @@ def test_rules_come_from_the_settings_file_and_from_lists(log: Path, tmp_path: P
     assert {rule["rule"]: rule["hits"] for rule in found["rules"]} == {"ref:spam.example": 2, "network:192.0.2.0/24": 1}
 
 
-def test_without_rules_and_with_bad_ones_it_says_so(log: Path, tmp_path: Path) -> None:
-    none = ask(log)
-    assert (none.exit_code, "there are no rules for bots" in none.stderr) == (2, True)
+def test_bad_rules_are_refused(log: Path, tmp_path: Path) -> None:
     bad = ask("--bots-networks", "192.0.2.1/24", log)
     assert (bad.exit_code, "has host bits set" in bad.stderr) == (2, True)
     missing = ask("--bots-files", tmp_path / "none.txt", log)

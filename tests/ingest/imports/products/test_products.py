@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
+from ingest.agents.bots import bot_judge
 from ingest.imports.products import tables
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.products.takeover import Takeover
 from ingest.imports.source import SourceUnreadable
-from ingest.reading.bots import bot_judge
 from tests.ingest.imports.products import exports
 
 FEB_1 = 1_769_904_000  # 2026-02-01T00:00:00Z

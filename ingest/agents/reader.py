@@ -10,7 +10,7 @@ import re
 from typing import Final, NamedTuple
 
 OTHER = "other"
-AGENT_CHARACTERS = 1_024  # as for bots: an agent is read by its first characters only
+AGENT_CHARACTERS = 1_024  # an agent is read by its first characters only: real ones are shorter
 
 PHONE, TABLET, DESKTOP, TV = "phone", "tablet", "desktop", "tv"
 
@@ -33,9 +33,12 @@ _BROWSERS: Final = (
     ("Yandex Browser", "Yandex"),
     ("Android", "Android browser"),
     ("Amazon Silk", "Silk"),
-    ("Instagram", "Instagram"),
-    ("Facebook", "Facebook"),
-    ("TikTok", "TikTok"),
+    ("QQ Browser", "QQ Browser"),
+    ("Baidu", "Baidu"),
+    ("Ecosia", "Ecosia"),
+    ("Whale", "Whale"),
+    ("Huawei Browser", "Huawei Browser"),
+    ("MiuiBrowser", "MIUI Browser"),
 )
 _SYSTEMS: Final = (
     ("Windows", "Windows"),
@@ -58,11 +61,46 @@ _SYSTEMS: Final = (
     ("Tizen", "Tizen"),
 )
 
-# A television says so; a tablet is an iPad, says so, or is an Android that is not "Mobile".
-_TV = re.compile(
-    r"smart-?tv|appletv|apple tv|googletv|hbbtv|\btv safari|bravia|\broku|crkey|\baft[a-z]+\b|webos|netcast"
+# Apps that open a link in a browser of their own, which is their system's by its name.
+_APPS: Final = (
+    ("Messenger", r"\bFBAN/Messenger|\bFB_IAB/Orca|MetaIAB Messenger"),
+    ("Instagram", r"\bInstagram\b"),
+    ("Threads", r"\bBarcelona \d"),
+    ("Facebook", r"\bFBA[NV]/|\bFB_IAB/|MetaIAB Facebook"),
+    ("TikTok", r"\bmusical_ly|\btrill_|BytedanceWebview|\bTikTok\b"),
+    ("Snapchat", r"\bSnapchat/"),
+    ("X", r"\bTwitter for |\bTwitterAndroid\b"),
+    ("LinkedIn", r"\bLinkedInApp\b"),
+    ("Pinterest", r"\bPinterest/"),
+    ("Reddit", r"\bReddit/"),
+    ("LINE", r"\bLine/\d"),
+    ("WeChat", r"\bMicroMessenger/"),
+    ("KakaoTalk", r"\bKAKAOTALK\b"),
+    ("WhatsApp", r"\bWhatsApp/"),
+    ("Telegram", r"\bTelegram-"),
+    ("Viber", r"\bViber/"),
+    ("Slack", r"\bSlack/|\bSlack_SSB/"),
+    ("Discord", r"\bdiscord/"),
+    ("Teams", r"\bTeams/"),
+    ("Google app", r"\bGSA/"),
+    ("Weibo", r"\bWeibo\b"),
+    ("QQ", r"\bQQ/"),
+    ("Baidu", r"\bbaiduboxapp/"),
+    ("Naver", r"\bNAVER\("),
+    ("Zalo", r"\bZalo\b"),
+    ("VK", r"\bVKAndroidApp|\bVK/"),
 )
-_TABLET = re.compile(r"ipad|tablet|kindle|silk/(?!.*mobile)|playbook|android(?!.*mobi)")
+_APP = re.compile("|".join(f"({pattern})" for _, pattern in _APPS))
+
+# A television says so, in a word that ends in "tv" (phones end in "dtv" and begin with "letv") or by its maker's name
+# for one; Palm's phones run a webOS, too. A tablet is an iPad, says so, or is an Android that is not "Mobile". Windows
+# says "Tablet PC" on any computer with a pen.
+_TV = re.compile(
+    r"(?<!le)(?<!d)tv\b|\btv|tv_|_tv|tvos|\(dtv|sonydtv|smart-?tv|googletv|appletv|bravia|\bviera|\broku|crkey"
+    r"|chromecast|\baft[a-z]{1,4}\d*\b|web[o0]s(?!/\d.* pre/|.*p160u)|netcast|ce-html|hybridcast|nexus player"
+    r"|\bmi ?box|\bstb\b|inettvbrowser|vizio"
+)
+_TABLET = re.compile(r"ipad|tablet(?! pc)|kindle|silk/(?!.*mobile)|playbook|^(?!.*mobi).*android")
 _PHONE = re.compile(r"mobi|iphone|ipod|android|windows phone|blackberry|opera mini|symbian")
 _DESKTOP = re.compile(r"windows|macintosh|mac os x|linux|cros|x11|freebsd|openbsd|netbsd")
 
@@ -97,9 +135,11 @@ class AgentReader:
         if not text or text == "-":
             return NO_AGENT
         parsed = self._parse(text, self._wanted)
-        browser = parsed.user_agent.family if parsed.user_agent else ""
+        family = parsed.user_agent.family if parsed.user_agent else ""
         system = parsed.os.family if parsed.os else ""
-        return Agent(_family(browser, _BROWSERS), _family(system, _SYSTEMS), device_of(text))
+        app = _APP.search(text)
+        browser = _family(family, _BROWSERS) if app is None else _APPS[(app.lastindex or 1) - 1][0]
+        return Agent(browser, _family(system, _SYSTEMS), device_of(text))
 
 
 def _family(name: str, families: tuple[tuple[str, str], ...]) -> str:
