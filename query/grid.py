@@ -5,9 +5,10 @@ end. Between those:
 
 - where the step is finer than what a tier keeps, every kept bucket is a point (a year of minutes is not a million
   points, but some 60 weeks and then minutes);
-- elsewhere each of the step's edges inside the range is one, moved to the nearer end of the kept bucket that it falls
+- elsewhere each of the step's edges in the range is one, moved to the nearer end of the kept bucket that it falls
   inside, if any; edges that meet are one. So a month of New York is off by the five hours by which it begins inside a
-  bucket, not by the week or month that this bucket is long.
+  bucket, not by the week or month that this bucket is long. Where the range itself begins or ends with such an edge,
+  the bucket that it cuts is a point of its own if more of it lies outside.
 
 The result depends on the range, the step, the zone and the fold day, so it serves all links alike.
 """
@@ -105,11 +106,12 @@ def _edges(window: Window, step: Step, ladder: Ladder, fold_day: int) -> tuple[i
     first = ladder.kept(window.start, fold_day)[0]
     last = ladder.kept(window.end - 1, fold_day)[1]
     edges = [first]
+    begin = window.start - (first < window.start)  # the range's own edges count, if they lie inside a bucket
     for tier, low, high in _spans(first, last, ladder, fold_day):
         if step.unit is None or _is_finer(step, tier):
             edges += _bucket_ends(tier, low, high)
         else:
-            inside = step.unit.edges(max(low, window.start), min(high, window.end - 1), window.zone)
+            inside = step.unit.edges(max(low, begin), min(high, window.end), window.zone)
             edges += tier.nearest_edges(list(inside))
     return tuple(dict.fromkeys((*edges, last)))
 

@@ -138,7 +138,7 @@ def inner_edges(unit: Unit, question: Question, where: Zone, now: int) -> list[i
             if WIDTHS[tier.name] > unit.width_s
         ]
         low = max(low, wider[0] - 1)
-    return list(unit.edges(low, question.end - 1, where))
+    return list(unit.edges(low - 1, question.end, where))
 
 
 def check_curve(curve: dict[str, Any], nodes: QueriedNodes, question: Question) -> None:
