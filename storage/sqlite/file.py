@@ -56,8 +56,8 @@ BOUND_COLUMNS = (
 # it knows.
 # leaders, bars: the candidates and cutoffs of each owner in each ranking (clickcurve.buckets.candidates). Bounds beside
 # all rows cost 18 bytes a row, and a ranking of a million links read them in 70 ms. `leaders` in bars: how many
-# candidates were left when the least were dropped the last time. `gone`: how many went because hits of their links were
-# called bots: such a link has one candidate for all its rows, in place of an owner's JOINED.
+# candidates were left when the least were dropped the last time. `gone`: how many went since because hits of their
+# links were called bots: such a link has one candidate for all its rows, of JOINED (storage.contract) for an owner.
 RANKING = f"""
 CREATE TABLE rankings (id INTEGER PRIMARY KEY AUTOINCREMENT, prefix TEXT NOT NULL UNIQUE, unranked_after TEXT);
 CREATE TABLE leaders (
