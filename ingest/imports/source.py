@@ -1,4 +1,4 @@
-"""Reading a source: a file that may be packed by gzip or zstd, a pipe, or a log that is still being written.
+"""Reading a source: a file that may be packed, a pipe, or a log that is still being written.
 
 A `Stream` gives the decompressed bytes in stretches of whole lines, and knows the offset, the bytes before it and the
 beginning. All of this blocks and runs in a thread; inflating lets other threads run.
@@ -10,15 +10,12 @@ import io
 import os
 import select
 import stat
-import zlib
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from clickcurve.buckets.errors import ClickcurveError, ExtraMissing
-from clickcurve.extras import extra_for
 from ingest.imports.fingerprint import TAIL_BYTES, Beginning
+from ingest.imports.unpacking import BEGIN_BYTES, DamagedFile, PackedBytes, Packing, packing_of
 
 CHUNK_BYTES = 1 << 20
 LONGEST_LINE = 16 << 20  # a longer line is bad; it is passed over without being kept in memory
@@ -31,39 +28,6 @@ class SourceChanged(ClickcurveError, title="source changed"):
 
 class SourceUnreadable(ClickcurveError, title="source unreadable"):
     """A file that cannot be imported."""
-
-
-class Unpacker(Protocol):
-    """What zlib and zstandard call a decompression object: one member, or one frame."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """How files of a coding are unpacked; damaged: what an unpacker raises for bytes that are not of it."""
-
-    coding: str
-    unpacker: Callable[[], Unpacker]
-    damaged: type[Exception]
-
-
-def _gzip() -> Packing:
-    return Packing("gzip", lambda: zlib.decompressobj(wbits=31), zlib.error)
-
-
-def _zstd() -> Packing:
-    with extra_for("a file packed by zstd"):
-        import zstandard
-    return Packing("zstd", lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError)
-
-
-# The first bytes of a packed file -> its packing.
-_PACKINGS: Mapping[bytes, Callable[[], Packing]] = {b"\x1f\x8b": _gzip, b"\x28\xb5\x2f\xfd": _zstd}
 
 
 class PlainSource:
@@ -128,7 +92,7 @@ class PlainSource:
 
 
 class PackedSource(PlainSource):
-    """gzip members or zstd frames, one after the other, unpacked. Anything after the last one is damage."""
+    """A packed file, unpacked. What is before damage is read, and `damage` says what is wrong then."""
 
     def __init__(self, raw: io.BufferedReader, packing: Packing) -> None:
         super().__init__(raw)
@@ -137,11 +101,10 @@ class PackedSource(PlainSource):
         self._start_unpacking()
 
     def _start_unpacking(self) -> None:
-        self._unpacker = self._packing.unpacker()
-        self._left = b""  # read, not unpacked
+        self._packed = PackedBytes(self._raw)
+        self._pieces = self._packing.pieces(self._packed)
         self._ready = io.BytesIO()  # unpacked
         self.raw_at = 0
-        self._begun = False  # inside a member
         self.damage = None
 
     def read(self, size: int) -> bytes:
@@ -158,30 +121,14 @@ class PackedSource(PlainSource):
         return b"".join(pieces)
 
     def _unpack(self) -> bytes:
-        """Returns what the next bytes of the file unpack to, which may be much; b"" at the end."""
-        while self.damage is None:
-            data = self._left or self._raw.read(_RAW_BYTES)
-            self.raw_at += 0 if self._left else len(data)
-            self._left = b""
-            if not data:
-                if self._begun:
-                    self.damage = f"the {self._packing.coding} data ends early"
-                break
-            if not self._begun and not (data := data.lstrip(b"\0")):
-                continue  # padding after a member
-            self._begun = True
-            try:
-                unpacked = self._unpacker.decompress(data)
-            except self._packing.damaged as error:
-                self.damage = f"damaged {self._packing.coding} data before byte {self.raw_at} of the file: {error}"
-                break
-            if self._unpacker.eof:
-                self._left = self._unpacker.unused_data
-                self._unpacker = self._packing.unpacker()
-                self._begun = False
-            if unpacked:
-                return unpacked
-        return b""
+        """Returns the next piece; b"" at the end."""
+        try:
+            return next(self._pieces, b"")
+        except DamagedFile as damage:
+            self.damage = str(damage)
+            return b""
+        finally:
+            self.raw_at = self._packed.at
 
     def rewind(self) -> bool:
         if not self._raw.seekable():
@@ -198,17 +145,15 @@ def open_reader(source: Path | io.BufferedReader) -> PlainSource:
     """
     try:
         opened = source.open("rb") if isinstance(source, Path) else source
-        magic = opened.peek(4)
+        begin = opened.peek(BEGIN_BYTES)
     except OSError as error:
         raise SourceUnreadable(f"{source}: {error.strerror}", value=str(source)) from None
-    for first_bytes, packing in _PACKINGS.items():
-        if magic.startswith(first_bytes):
-            try:
-                return PackedSource(opened, packing())
-            except ExtraMissing:
-                opened.close()
-                raise
-    return PlainSource(opened)
+    try:
+        packing = packing_of(begin)
+    except ExtraMissing:
+        opened.close()
+        raise
+    return PlainSource(opened) if packing is None else PackedSource(opened, packing)
 
 
 @dataclass(frozen=True, slots=True)

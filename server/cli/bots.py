@@ -51,8 +51,8 @@ def try_bot_rules(settings: Settings, files: tuple[Path, ...], top: int, agents:
 
     Nothing is counted and no server is asked. A rule takes hits of people whose agent is not known as a bot's: one of
     referrers first, then of networks, then of agents. An exception (--bots-people) gives back hits of bots, and no rule
-    takes these. The agents are those of people and of bots after that. FILE may be compressed by gzip or zstd; - is
-    standard input.
+    takes these. The agents are those of people and of bots after that. FILE may be compressed by gzip, zstd, bzip2
+    or xz; - is standard input.
 
     \b
     Examples:

@@ -124,10 +124,10 @@ class Interruption:
 def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | None, **given: Any) -> None:
     """Count access logs (combined, common, Caddy or nginx JSON), or take over history (NDJSON of `export`, others').
 
-    FILES may be compressed by gzip or zstd; - is standard input. A hit's key is the path without its leading slash and
-    query; only GET counts; bots are recognised by their user agent. Referrer, address and agent of a line, and the
-    campaign in a query, are counted in the server's dimensions; a hit from before yesterday has no visitor. Hits go to
-    the server of --url or, with --data, into a folder that no server holds.
+    FILES may be compressed by gzip, zstd, bzip2 or xz; - is standard input. A hit's key is the path without its leading
+    slash and query; only GET counts; bots are recognised by their user agent. Referrer, address and agent of a line,
+    and the campaign in a query, are counted in the server's dimensions; a hit from before yesterday has no visitor.
+    Hits go to the server of --url or, with --data, into a folder that no server holds.
 
     It may be repeated at any time: the offset of each source is kept with its hits, so the import of a file goes on
     where it stopped, also after the file has grown, or was rotated or compressed.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -41,6 +43,8 @@ PACKED = {
     "gzip, padding between": gzip.compress(TEXT[:5]) + b"\0" * 200_000 + gzip.compress(TEXT[5:], 1),
     "zstd": zstandard.compress(TEXT),
     "zstd in frames": zstandard.compress(TEXT[:1000]) + zstandard.compress(TEXT[1000:]),
+    "bzip2": bz2.compress(TEXT, 1),
+    "xz": lzma.compress(TEXT, preset=0),
 }
 
 
@@ -50,7 +54,7 @@ def test_a_source_is_unpacked_whatever_it_is_packed_by(tmp_path: Path, packing: 
     assert read_all(file(tmp_path, PACKED[packing]), size) == (TEXT, None)
 
 
-@pytest.mark.parametrize("packing", ["gzip", "zstd", "gzip in members"])
+@pytest.mark.parametrize("packing", ["gzip", "zstd", "gzip in members", "bzip2", "xz"])
 @pytest.mark.parametrize("cut", [-1, -9, 3000])
 def test_packed_data_that_ends_early_gives_what_there_is_and_says_so(tmp_path: Path, packing: str, cut: int) -> None:
     found, damage = read_all(file(tmp_path, PACKED[packing][:cut]))
