@@ -28,6 +28,7 @@ from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Sen
 
 POLL_S = 1.0  # how often a followed log is looked at
 FAMILY_MEMBERS = 1000  # sources that begin alike
+LONGEST_LOG_LINE = 256 << 10  # four header fields of 8 KiB, all of it escaped; the patterns take 140 bytes for each
 MOVES = 20  # how often another import of the same source may come between, in one run
 
 Openable = Path | io.BufferedReader
@@ -197,6 +198,8 @@ class Importer:
         """Returns the name of the source, with the stream at its offset; "" if there is nothing to do (yet)."""
         begin = await asyncio.to_thread(stream.look, PREFIX_BYTES[-1])
         summary.kind = self.kind or kind_of(begin)
+        if summary.kind is SourceKind.log:
+            stream.longest_line = LONGEST_LOG_LINE
         summary.is_part = False
         free = ""
         for family in stream.beginning.families():

@@ -186,7 +186,8 @@ class Stream:
     ) -> None:
         self.reader = reader
         self.beginning = Beginning(label)
-        self._chunk_bytes, self._longest_line = chunk_bytes, longest_line
+        self.longest_line = longest_line
+        self._chunk_bytes = chunk_bytes
         self._begin_at(0)
 
     def _begin_at(self, at: int) -> None:
@@ -264,7 +265,7 @@ class Stream:
                 return self._cut(self.at - len(self._rest), lines, before_end, too_long=int(passed))
             if not self._passing:
                 self._rest += data
-                if len(self._rest) > self._longest_line:
+                if len(self._rest) > self.longest_line:
                     self._passing, self._rest = True, b""
 
     def last_line(self) -> SourceLines | None:
@@ -277,4 +278,18 @@ class Stream:
 
     def _cut(self, end: int, data: bytes, before_end: bytes, ended: bool = True, too_long: int = 0) -> SourceLines:
         start, self._start = self._start, end
-        return SourceLines(start, end, data, self.beginning.tail(end, before_end), ended, too_long)
+        data, more_too_long = _without_long_lines(data, self.longest_line)
+        return SourceLines(start, end, data, self.beginning.tail(end, before_end), ended, too_long + more_too_long)
+
+
+def _without_long_lines(data: bytes, longest: int) -> tuple[bytes, int]:
+    """Returns the lines without those that have more bytes, and how many these are."""
+    kept = []
+    begin = at = 0
+    while len(data) - at > longest:
+        if end := data.rfind(b"\n", at, at + longest + 1) + 1:
+            at = end  # the lines up to here fit together
+            continue
+        kept.append(data[begin:at])
+        begin = at = data.find(b"\n", at) + 1 or len(data)
+    return (b"".join([*kept, data[begin:]]), len(kept)) if kept else (data, 0)

@@ -16,19 +16,21 @@ has the hours, with sums of each by referrer, country, browser and system.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
-from clickcurve.hosts import HOSTS_IGNORED, Hosts
-from ingest.hit import Judge
+from clickcurve.hosts import Hosts
 from ingest.imports.products.attributes import hour_values
-from ingest.imports.products.tables import ExportFile, Row, objects_of, read_export, whole_count
+from ingest.imports.products.json_documents import LongLists
+from ingest.imports.products.tables import ExportFile, Row, whole_count
 from ingest.imports.products.takeover import Place, Takeover
 from ingest.imports.source import SourceUnreadable
 
 ReadRow: TypeAlias = Callable[[Takeover, Row, Place], None]
+ReadValue: TypeAlias = Callable[[Takeover, Any, Place], bool]
 _OF_VISITS = ("link_id", "created_at", "total")  # Kutt's table, which names links by the ids of its other one
 _WIDTHS_S = {"minute": MINUTE_S, "hour": HOUR_S, "day": DAY_S}
 
@@ -37,36 +39,49 @@ _WIDTHS_S = {"minute": MINUTE_S, "hour": HOUR_S, "day": DAY_S}
 class Product:
     """What its exports are made of.
 
-    tables: the columns that tell a table -> what reads a row of it. read_value, read_zip: read a value of JSON or a zip
-    file, and return whether it is the product's.
+    tables: the columns that tell a table -> what reads a row of it. lists: the long lists of its JSON -> what reads an
+    item; of_objects: whether an object in place of a list is read too. read_document: reads a document of JSON, without
+    these items. read_zip: reads a zip file. All of these return whether it is the product's.
     """
 
     tables: Mapping[tuple[str, ...], ReadRow] = field(default_factory=dict)
-    read_value: Callable[[Takeover, Any, Place], bool] = lambda takeover, value, where: False
+    lists: Mapping[tuple[str, ...], ReadValue] = field(default_factory=dict)
+    of_objects: bool = False
+    read_document: ReadValue = lambda takeover, value, where: False
     read_zip: Callable[[Takeover, ExportFile], bool] = lambda takeover, file: False
 
-
-def read_product(product: str, paths: Sequence[Path], is_bot: Judge, hosts: Hosts = HOSTS_IGNORED) -> Takeover:
-    """Reads all files of an export; raises SourceUnreadable for a file that is not the product's."""
-    takeover = Takeover(hosts, is_bot)
-    files = [read_export(path) for path in paths]
-    for file in sorted(files, key=lambda file: file.has(*_OF_VISITS)):
-        if not _read_file(PRODUCTS[product], file, takeover):
-            raise SourceUnreadable(
-                f"{file.name} is not a known export of {product}; docs/import.md lists the known ones"
-            )
-    return takeover
+    def long_lists(self) -> LongLists:
+        return dict.fromkeys(self.lists, self.of_objects)
 
 
-def _read_file(product: Product, file: ExportFile, takeover: Takeover) -> bool:
-    """Reads a file; returns whether it is the product's."""
+def read_product(product: str, paths: Sequence[Path], takeover: Takeover) -> None:
+    """Reads all files of an export, one after the other; raises SourceUnreadable for one that is not the product's."""
+    with ExitStack() as kept:
+        later = []
+        for path in paths:
+            file = ExportFile(path)
+            if file.has(*_OF_VISITS):
+                later.append(kept.enter_context(closing(file)))
+                continue
+            with closing(file):
+                _read_file(product, file, takeover)
+        for file in later:
+            _read_file(product, file, takeover)
+
+
+def _read_file(name: str, file: ExportFile, takeover: Takeover) -> None:
+    product = PRODUCTS[name]
     for columns, read_row in product.tables.items():
         if file.has(*columns):
             for line, row in file.rows():
                 read_row(takeover, row, (file.name, line))
-            return True
-    known = [product.read_value(takeover, value, (file.name, n)) for n, value in enumerate(file.values)]
-    return any(known) or product.read_zip(takeover, file)
+            return
+    is_known = False
+    for at, number, value in file.found(product.long_lists()):
+        read = product.read_document if at is None else product.lists[at]
+        is_known = read(takeover, value, (file.name, number)) or is_known
+    if not (is_known or product.read_zip(takeover, file)):
+        raise SourceUnreadable(f"{file.name} is not a known export of {name}; docs/import.md lists the known ones")
 
 
 def _total(key: str, count: str) -> ReadRow:
@@ -74,15 +89,18 @@ def _total(key: str, count: str) -> ReadRow:
     return lambda takeover, row, where: takeover.total(takeover.hosts.key(row[key]), row[count], where)
 
 
-def _listed(value: Any, *names: str) -> list[Any] | None:
-    """Returns the list under these names, one within the other; None if there is none."""
-    for name in names:
-        value = _object(value).get(name)
-    return value if isinstance(value, list) else None
-
-
 def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    """Returns a value that is a text; of any other one nothing: an address of another type names no link."""
+    return value if isinstance(value, str) else ""
+
+
+def _id(value: Any) -> str:
+    """Returns an id, which is a text or a whole number; of any other value nothing."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _text(value)
 
 
 # --- Shlink -------------------------------------------------------------------------------------------------------
@@ -91,24 +109,28 @@ def _shlink_visit(takeover: Takeover, row: Row, where: Place) -> None:
     takeover.visit(row["Date"], key, bot, where, row.get("User agent"), row.get("Referer"))
 
 
+def _shlink_visit_answered(takeover: Takeover, value: Any, where: Place) -> bool:
+    visit = _object(value)
+    key, bot = takeover.hosts.key_of_address(visit.get("visitedUrl")), visit.get("potentialBot") is True
+    country = _object(visit.get("visitLocation")).get("countryCode")
+    takeover.visit(visit.get("date"), key, bot, where, visit.get("userAgent"), visit.get("referer"), country)
+    return True
+
+
+def _shlink_link_answered(takeover: Takeover, value: Any, where: Place) -> bool:
+    link = _object(value)
+    key = takeover.hosts.key(_text(link.get("shortCode")), _text(link.get("domain")))
+    counts = link.get("visitsSummary")
+    if not isinstance(counts, dict):
+        counts = {"total": link.get("visitsCount")}
+    of_people = "nonBots" in counts
+    takeover.total(key, counts.get("nonBots" if of_people else "total"), where, of_people)
+    return True
+
+
 def _shlink_answer(takeover: Takeover, value: Any, where: Place) -> bool:
-    """Reads an answer of the API: visits, or short URLs with their counts."""
-    visits, links = _listed(value, "visits", "data"), _listed(value, "shortUrls", "data")
-    if visits is not None:
-        for n, visit in enumerate(map(_object, visits)):
-            key, bot = takeover.hosts.key_of_address(visit.get("visitedUrl")), visit.get("potentialBot") is True
-            country = _object(visit.get("visitLocation")).get("countryCode")
-            attributes = visit.get("userAgent"), visit.get("referer"), country
-            takeover.visit(visit.get("date"), key, bot, (where[0], n), *attributes)
-        return True
-    for n, link in enumerate(map(_object, links or ())):
-        key = takeover.hosts.key(str(link.get("shortCode") or ""), str(link.get("domain") or ""))
-        counts = link.get("visitsSummary")
-        if not isinstance(counts, dict):
-            counts = {"total": link.get("visitsCount")}
-        of_people = "nonBots" in counts
-        takeover.total(key, counts.get("nonBots" if of_people else "total"), (where[0], n), of_people)
-    return links is not None
+    """Tells an answer of the API, also one without visits or links."""
+    return any(isinstance(_object(_object(value).get(name)).get("data"), list) for name in ("visits", "shortUrls"))
 
 
 # --- YOURLS -------------------------------------------------------------------------------------------------------
@@ -118,52 +140,57 @@ def _yourls_click(takeover: Takeover, row: Row, where: Place) -> None:
     takeover.visit(row["click_time"], key, bot, where, agent, row.get("referrer"), row.get("country_code"))
 
 
-def _yourls_answer(takeover: Takeover, value: Any, where: Place) -> bool:
-    links = _object(value).get("links")
-    listed = links.values() if isinstance(links, dict) else links if isinstance(links, list) else ()
-    known = [link for link in listed if isinstance(link, dict)]
-    for n, link in enumerate(known):
-        takeover.total(takeover.hosts.key_of_address(link.get("shorturl")), link.get("clicks"), (where[0], n))
-    return bool(known)
+def _yourls_link(takeover: Takeover, value: Any, where: Place) -> bool:
+    """Reads a link of the stats, which are a list, or an object of `link_1` and so on."""
+    link = _object(value)
+    takeover.total(takeover.hosts.key_of_address(link.get("shorturl")), link.get("clicks"), where)
+    return isinstance(value, dict)
 
 
 # --- Kutt ---------------------------------------------------------------------------------------------------------
 def _kutt_link(takeover: Takeover, row: Row, where: Place) -> None:
-    takeover.keys[row["id"]] = key = takeover.hosts.key(row["address"])
+    key = takeover.hosts.key(row["address"])
+    takeover.name_link(row["id"], key)
     takeover.total(key, row["visit_count"], where)
 
 
 def _kutt_hour(takeover: Takeover, row: Row, where: Place) -> None:
-    key, values = takeover.keys.get(row["link_id"], ""), hour_values(row, whole_count(row["total"]) or 0)
+    key, values = takeover.key_of(row["link_id"]), hour_values(row, whole_count(row["total"]) or 0)
     takeover.bucket(row["created_at"], HOUR_S, key, row["total"], where, values)
 
 
-def _kutt_answer(takeover: Takeover, value: Any, where: Place) -> bool:
-    listed = value.get("data", [value]) if isinstance(value, dict) else value
-    is_export = False
-    for n, link in enumerate(listed if isinstance(listed, list) else ()):
-        if isinstance(link, dict) and "visit_count" in link:
-            is_export = True
-            key = takeover.hosts.key(str(link.get("address") or ""), str(link.get("domain") or ""))
-            takeover.total(key, link["visit_count"], (where[0], n))
-    return is_export
+def _kutt_link_answered(takeover: Takeover, value: Any, where: Place) -> bool:
+    link = _object(value)
+    key = takeover.hosts.key(_text(link.get("address")), _text(link.get("domain")))
+    takeover.total(key, link.get("visit_count"), where)
+    return "visit_count" in link
+
+
+def _kutt_stats(takeover: Takeover, value: Any, where: Place) -> bool:
+    """Reads the stats of one link; what is left of a list of links has no count."""
+    return "visit_count" in _object(value) and _kutt_link_answered(takeover, value, where)
 
 
 # --- Bitly --------------------------------------------------------------------------------------------------------
 def _bitly_answer(takeover: Takeover, value: Any, where: Place) -> bool:
     """Reads clicks by minute, hour or day, and counts of all time."""
     if not isinstance(value, dict) or not ("link_clicks" in value or "total_clicks" in value):
+        takeover.note_bad(where, "no answer about clicks")
         return False
     key = takeover.hosts.key_of_address(value.get("bitlink"))
     if "total_clicks" in value and value.get("units", -1) == -1:
         takeover.total(key, value["total_clicks"], where)
+    listed = value.get("link_clicks", [])
+    if listed is not None and not isinstance(listed, list):
+        raise SourceUnreadable(f"{where[0]}, answer {where[1] + 1}: link_clicks is not a list")
     width_s = _WIDTHS_S.get(str(value.get("unit", "day")))
-    if width_s is None:
-        if value.get("link_clicks"):
-            takeover.note_bad(where, f"clicks by {value.get('unit')}; ask Bitly for days")
-        return True
-    for clicks in map(_object, _listed(value, "link_clicks") or ()):
-        takeover.bucket(clicks.get("date"), width_s, key, clicks.get("clicks"), where)
+    if listed is None:
+        takeover.note_bad(where, "link_clicks is null")
+    elif width_s is None and listed:
+        takeover.note_bad(where, f"clicks by {value.get('unit')}; ask Bitly for days")
+    elif width_s is not None:
+        for clicks in map(_object, listed):
+            takeover.bucket(clicks.get("date"), width_s, key, clicks.get("clicks"), where)
     return True
 
 
@@ -178,17 +205,24 @@ def _goatcounter_view(takeover: Takeover, row: Row, where: Place) -> None:
 
 def _goatcounter_zip(takeover: Takeover, file: ExportFile) -> bool:
     """Reads the hours of paths."""
-    paths, hours = file.part("paths.jsonl"), file.part("hit_stats.jsonl")
+    paths, hours = file.found_in("paths.jsonl"), file.found_in("hit_stats.jsonl")
     if paths is None or hours is None:
         return False
-    keys = {
-        str(path.get("id")): _key_of_path(str(path.get("path", "")), path.get("event") is True, takeover.hosts)
-        for path in objects_of("paths.jsonl", paths)
-    }
-    for n, hour in enumerate(objects_of("hit_stats.jsonl", hours), 1):
-        key, where = keys.get(str(hour.get("path_id")), ""), ("hit_stats.jsonl", n)
-        takeover.bucket(hour.get("hour"), HOUR_S, key, hour.get("count"), where)
+    for _, n, path in paths:
+        of_path = _required(path, ("paths.jsonl", n))
+        key = _key_of_path(_text(of_path.get("path")), of_path.get("event") is True, takeover.hosts)
+        takeover.name_link(_id(of_path.get("id")), key)
+    for _, n, hour in hours:
+        of_hour, where = _required(hour, ("hit_stats.jsonl", n)), ("hit_stats.jsonl", n + 1)
+        key = takeover.key_of(_id(of_hour.get("path_id")))
+        takeover.bucket(of_hour.get("hour"), HOUR_S, key, of_hour.get("count"), where)
     return True
+
+
+def _required(value: Any, where: Place) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise SourceUnreadable(f"{where[0]}, entry {where[1] + 1} is not an object")
+    return value
 
 
 def _key_of_path(path: str, is_event: bool, hosts: Hosts) -> str:
@@ -200,12 +234,20 @@ def _key_of_path(path: str, is_event: bool, hosts: Hosts) -> str:
 
 PRODUCTS: Mapping[str, Product] = {
     "shlink": Product(
-        {("Date", "Visited URL"): _shlink_visit, ("shortCode", "visits"): _total("shortCode", "visits")}, _shlink_answer
+        {("Date", "Visited URL"): _shlink_visit, ("shortCode", "visits"): _total("shortCode", "visits")},
+        {("visits", "data"): _shlink_visit_answered, ("shortUrls", "data"): _shlink_link_answered},
+        read_document=_shlink_answer,
     ),
     "yourls": Product(
-        {("click_time", "shorturl"): _yourls_click, ("keyword", "clicks"): _total("keyword", "clicks")}, _yourls_answer
+        {("click_time", "shorturl"): _yourls_click, ("keyword", "clicks"): _total("keyword", "clicks")},
+        {("links",): _yourls_link},
+        of_objects=True,
     ),
-    "kutt": Product({("id", "address", "visit_count"): _kutt_link, _OF_VISITS: _kutt_hour}, _kutt_answer),
-    "bitly": Product(read_value=_bitly_answer),
+    "kutt": Product(
+        {("id", "address", "visit_count"): _kutt_link, _OF_VISITS: _kutt_hour},
+        {("data",): _kutt_link_answered, (): _kutt_link_answered},
+        read_document=_kutt_stats,
+    ),
+    "bitly": Product(read_document=_bitly_answer),
     "goatcounter": Product({("2Path", "Date"): _goatcounter_view}, read_zip=_goatcounter_zip),
 }

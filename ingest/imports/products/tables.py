@@ -1,56 +1,81 @@
-"""Files of an export: tables (CSV with names in the first line), JSON, or lines of JSON; plain, gzip or zip.
+"""Files of an export: tables (CSV with names in the first line), JSON, or lines of JSON; packed, or a zip file's parts.
 
-An export is read whole, so it is bounded: unpacked at most EXPORT_BYTES, JSON at most JSON_BYTES. Whatever is damaged
-in it is one sentence, a SourceUnreadable. At the end: times and counts as products write them.
+An export may be of any length: it is read forward, a row or an entry at a time, and these are bounded. Whatever is
+damaged in it is one sentence, a SourceUnreadable. At the end: times and counts as products write them.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import math
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeAlias
-
-import msgspec
+from typing import IO, TypeAlias
 
 from clickcurve.times import iso_seconds
+from ingest.imports.products.json_documents import Found, LongLists, documents
 from ingest.imports.source import SourceUnreadable
+from ingest.imports.unpacking import DamagedFile, PackedBytes, UnpackedFile, packing_of
 
 Row: TypeAlias = Mapping[str, str]
-EXPORT_BYTES = 256 << 20
-JSON_BYTES = 64 << 20  # it takes some ten times as much in memory
-_MOST_FIELD = 1 << 20
+MOST_COLUMNS = 1000
+_MOST_ROW = 1 << 20  # characters of a row, line ends in its cells included
+_ZIP_LIST_BYTES = 4 << 20  # the list of a zip file's parts, some 90,000: zipfile takes ten times as much of memory
 _BEGIN_BYTES = 4096
-_ZIP, _GZIP, _BOM = b"PK\x03\x04", b"\x1f\x8b", b"\xef\xbb\xbf"
+_ZIP, _BOM = b"PK\x03\x04", b"\xef\xbb\xbf"
 _DELIMITERS = b",;\t"
-_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_DAMAGED = (zlib.error, zipfile.BadZipFile, OSError, EOFError, RuntimeError, NotImplementedError)
+_ZIP_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_DAMAGED = (DamagedFile, zlib.error, zipfile.BadZipFile, OSError, EOFError, RuntimeError, NotImplementedError)
 
 
 class ExportFile:
-    """One file: a table has `rows`, JSON has `values`, and a zip file has parts, see `part`."""
+    """One file, read forward: a table has `rows`, JSON has `found`, and a zip file has parts, see `found_in`."""
 
-    def __init__(self, name: str, data: bytes) -> None:
-        self.name = name
+    def __init__(self, path: Path) -> None:
+        """Opens it and reads a table's header; raises SourceUnreadable."""
+        self.name = path.name
         self.header: tuple[str, ...] = ()
-        self.values: list[Any] = []  # the objects of a JSON file, or of lines of JSON
+        self.is_json = False
         self._zip: zipfile.ZipFile | None = None
-        self._data = b""
-        if data.startswith(_ZIP):
-            with _damage_told(name):
-                self._zip = zipfile.ZipFile(io.BytesIO(data))
+        with ExitStack() as opened:
+            try:
+                file = opened.enter_context(_ShortReads(io.FileIO(path)))
+            except OSError as error:
+                raise SourceUnreadable(f"{path} cannot be read: {error.strerror or error}") from error
+            self._opening = opened
+            with _damage_told(self.name):
+                self._begin(file)
+            self._opening = opened.pop_all()
+
+    def _begin(self, file: io.BufferedReader) -> None:
+        begin = file.peek(_BEGIN_BYTES)
+        if begin.startswith(_ZIP):
+            if not file.seekable():
+                raise SourceUnreadable(f"{self.name} is a zip file, which cannot be read from a pipe")
+            self._zip = self._opening.enter_context(zipfile.ZipFile(file))
             return
-        self._data = _unpacked(name, data).removeprefix(_BOM)
-        if self._data[:_BEGIN_BYTES].lstrip()[:1] in (b"{", b"["):
-            self.values = _values_of(name, self._data)
-        else:
-            self.header = tuple(next(self._cells(), (0, []))[1])
+        packing = packing_of(begin)
+        opened = file
+        if packing is not None:
+            opened = io.BufferedReader(UnpackedFile(PackedBytes(file), packing), _BEGIN_BYTES)
+            begin = opened.peek(_BEGIN_BYTES)
+        if begin.startswith(_BOM):
+            opened.read(len(_BOM))
+            begin = begin.removeprefix(_BOM)
+        self._opened = opened
+        self.is_json = begin.lstrip()[:1] in (b"{", b"[")
+        if not self.is_json:
+            self._cells = self._read_cells(begin[:_BEGIN_BYTES].partition(b"\n")[0])
+            self.header = tuple(next(self._cells, (0, []))[1])
+            if len(self.header) > MOST_COLUMNS:
+                raise SourceUnreadable(f"{self.name} has more than {MOST_COLUMNS:,} columns")
+
+    def close(self) -> None:
+        self._opening.close()
 
     def has(self, *columns: str) -> bool:
         """Returns whether it is a table with these columns."""
@@ -58,70 +83,71 @@ class ExportFile:
 
     def rows(self) -> Iterator[tuple[int, Row]]:
         """Yields the number of each row's last line, and the row by columns: "" where it is short."""
-        cells = self._cells()
-        next(cells, None)
-        for line, row in cells:
+        for line, row in self._cells:
             if row:
                 yield line, dict.fromkeys(self.header, "") | dict(zip(self.header, row, strict=False))
 
-    def _cells(self) -> Iterator[tuple[int, list[str]]]:
-        csv.field_size_limit(_MOST_FIELD)
-        first = self._data[:_BEGIN_BYTES].partition(b"\n")[0]
-        delimiter = chr(max(_DELIMITERS, key=first.count))
+    def _read_cells(self, first_line: bytes) -> Iterator[tuple[int, list[str]]]:
+        csv.field_size_limit(_MOST_ROW)
         # Bytes that are not UTF-8 become lone surrogates, which no key may hold: only their own line is refused.
-        text = io.TextIOWrapper(io.BytesIO(self._data), "utf-8", "surrogateescape", newline="")
-        reader = csv.reader(text, delimiter=delimiter)
+        text = self._opening.enter_context(io.TextIOWrapper(self._opened, "utf-8", "surrogateescape", newline=""))
+        held = 0  # characters of the row so far
+
+        def lines() -> Iterator[str]:
+            nonlocal held
+            while line := text.readline(_MOST_ROW + 1 - held):
+                held += len(line)
+                if held > _MOST_ROW:
+                    line_number = reader.line_num + 1
+                    raise SourceUnreadable(
+                        f"{self.name}, line {line_number}: a row of more than {_MOST_ROW:,} characters"
+                    )
+                yield line
+
+        reader = csv.reader(lines(), delimiter=chr(max(_DELIMITERS, key=first_line.count)))
         try:
             for cells in reader:
+                held = 0
                 yield reader.line_num, cells
         except csv.Error as error:
             raise SourceUnreadable(f"{self.name}, line {reader.line_num}: {error}") from error
+        except _DAMAGED as error:
+            raise _damaged(self.name, error) from error
 
-    def part(self, name: str) -> bytes | None:
-        """Returns the part of a zip file whose last name this is; None if there is none."""
-        if self._zip is None:
-            return None
-        for member in self._zip.infolist():
-            if not member.is_dir() and Path(member.filename).name == name:
-                with _damage_told(self.name), self._zip.open(member) as opened:
-                    return _bounded(name, opened)
+    def found(self, lists: LongLists) -> Iterator[Found]:
+        """Yields the documents of a JSON file, after the items of their long lists; nothing for other files."""
+        if self.is_json:
+            yield from _found(self.name, self._opened, lists)
+
+    def found_in(self, part: str) -> Iterator[Found] | None:
+        """Returns the documents in the part of a zip file whose last name this is; None if there is none."""
+        for member in self._zip.infolist() if self._zip is not None else ():
+            if not member.is_dir() and Path(member.filename).name == part:
+                if member.compress_type not in _ZIP_PACKINGS:
+                    raise SourceUnreadable(f"{self.name}: {part} is packed in a way that is not read; pack it anew")
+                assert self._zip is not None
+                with _damage_told(self.name):
+                    return _found(part, self._zip.open(member), {})
         return None
 
 
-def read_export(path: Path) -> ExportFile:
-    """Reads a file whole; raises SourceUnreadable."""
-    try:
-        with path.open("rb") as opened:
-            return ExportFile(path.name, _bounded(path.name, opened))
-    except OSError as error:
-        raise SourceUnreadable(f"{path} cannot be read: {error.strerror or error}") from error
+class _ShortReads(io.BufferedReader):
+    """A file of which no more is read at once than fits into memory: the length of a zip file's list is in the file."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _ZIP_LIST_BYTES:
+            raise zipfile.BadZipFile(f"a list of parts of more than {_ZIP_LIST_BYTES >> 20} MiB")
+        return super().read(size)
 
 
-def _bounded(name: str, opened: IO[bytes]) -> bytes:
-    data = opened.read(EXPORT_BYTES + 1)
-    if len(data) > EXPORT_BYTES:
-        raise SourceUnreadable(f"{name} has more than {EXPORT_BYTES >> 20} MiB, unpacked; import it in several files")
-    return data
-
-
-def _unpacked(name: str, data: bytes) -> bytes:
-    if not data.startswith(_GZIP):
-        return data
-    with _damage_told(name):
-        return _bounded(name, gzip.GzipFile(fileobj=io.BytesIO(data)))  # type: ignore[arg-type]  # it reads bytes
-
-
-def _values_of(name: str, data: bytes) -> list[Any]:
-    if len(data) > JSON_BYTES:
-        raise SourceUnreadable(f"{name} has more than {JSON_BYTES >> 20} MiB of JSON; import it in several files")
-    try:
-        return [msgspec.json.decode(data)]
-    except _NOT_JSON:
-        pass  # several lines, perhaps
-    try:
-        return [msgspec.json.decode(line) for line in data.splitlines() if line.strip()]
-    except _NOT_JSON as error:
-        raise SourceUnreadable(f"{name} is neither JSON nor lines of JSON: {error}") from error
+def _found(name: str, opened: IO[bytes], lists: LongLists) -> Iterator[Found]:
+    found = documents(name, opened, lists)
+    while True:
+        with _damage_told(name):
+            item = next(found, None)
+        if item is None:
+            return
+        yield item
 
 
 @contextmanager
@@ -129,20 +155,11 @@ def _damage_told(name: str) -> Iterator[None]:
     try:
         yield
     except _DAMAGED as error:
-        raise SourceUnreadable(f"{name} is damaged: {error}") from error
+        raise _damaged(name, error) from error
 
 
-def objects_of(name: str, data: bytes) -> Iterator[Mapping[str, Any]]:
-    """Yields the objects of lines of JSON; raises SourceUnreadable for a line that is not an object."""
-    for number, line in enumerate(data.splitlines(), 1):
-        if line.strip():
-            try:
-                value = msgspec.json.decode(line)
-            except _NOT_JSON as error:
-                raise SourceUnreadable(f"{name}, line {number}: {error}") from error
-            if not isinstance(value, dict):
-                raise SourceUnreadable(f"{name}, line {number} is not an object")
-            yield value
+def _damaged(name: str, error: BaseException) -> SourceUnreadable:
+    return SourceUnreadable(f"{name} is damaged: {error}")
 
 
 def second_of(when: object) -> int | None:

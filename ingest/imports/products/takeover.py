@@ -10,13 +10,16 @@ add nothing, and other ones are refused.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
-from typing import NamedTuple, TypeAlias
+from itertools import islice
+from typing import NamedTuple, Self, TypeAlias
 
+from clickcurve.buckets.errors import shown
 from clickcurve.hosts import Hosts
+from clickcurve.keys import is_key
 from ingest.batch import SourceStep
 from ingest.hit import Judge
 from ingest.imports.access_log import SHOWN_BAD_LINES, BadLine
@@ -24,9 +27,11 @@ from ingest.imports.chunk import Chunk
 from ingest.imports.importer import ImportSummary
 from ingest.imports.products.attributes import Fields, HourValues, visit_fields
 from ingest.imports.products.tables import second_of, whole_count
+from ingest.imports.source import SourceUnreadable
 from ingest.imports.target import ImportRefused, Sender
 
 Place: TypeAlias = tuple[str, int]  # a file's name, and the line or entry
+_Line: TypeAlias = dict[str, object]
 _LINES_AT_ONCE = 20_000
 
 
@@ -38,7 +43,7 @@ class Visit(NamedTuple):
     bot: bool
     attributes: Fields = ()
 
-    def line(self) -> dict[str, object]:
+    def line(self) -> _Line:
         """Returns it as an object of an import."""
         return {"key": self.key, "ts": self.second, **({"bot": True} if self.bot else {}), **dict(self.attributes)}
 
@@ -52,34 +57,55 @@ class CountedSpan(NamedTuple):
     people: int
     values: HourValues = ()
 
-    def line(self) -> dict[str, object]:
+    def line(self) -> _Line:
         """Returns it as a line of history."""
         by = {
             dimension: [[self.start, self.end, dict(sorted(counts.items())), missing, missing]]
             for dimension, counts, missing in self.values
         }
-        line: dict[str, object] = {"key": self.key, "buckets": [[self.start, self.end, self.people, 0]]}
+        line: _Line = {"key": self.key, "buckets": [[self.start, self.end, self.people, 0]]}
         return line | ({"by": by} if by else {})
 
 
-@dataclass(slots=True)
+# What was read, in the order of its reading: `place` among the visits, or among the spans. ids: of links.
+_TABLES = """
+CREATE TABLE dated (second INTEGER, place INTEGER, is_span INTEGER, key BLOB, people INTEGER, bots INTEGER, line BLOB);
+CREATE TABLE totals (key BLOB PRIMARY KEY, everyone INTEGER, people INTEGER) WITHOUT ROWID;
+CREATE TABLE ids (id BLOB PRIMARY KEY, key BLOB) WITHOUT ROWID;
+PRAGMA cache_size = -8192;
+BEGIN;
+"""
+_OPENINGS = """
+SELECT key, coalesce(totals.people - coalesce(came.people, 0),
+                     totals.everyone - coalesce(came.people, 0) - coalesce(came.bots, 0)) AS beyond
+FROM totals LEFT JOIN (SELECT key, sum(people) AS people, sum(bots) AS bots FROM dated GROUP BY key) AS came USING (key)
+WHERE beyond > 0 ORDER BY key
+"""
+_LARGEST = 2**63 - 1
+
+
 class Takeover:
     """What was read of one or several files of a product.
 
-    hosts: what keys say of the hosts of short addresses. is_bot: judges an agent. keys: of links, by the ids that other
-    tables name them by. totals: links' counts of all time, of people and bots; people: of people alone, where the
-    product tells them apart.
+    It lies in a nameless file of the temporary folder, which SQLite sorts: an export may be of any length, and what
+    visits say is not left behind by a kill. hosts: what keys say of the hosts of short addresses. is_bot: judges an
+    agent.
     """
 
-    hosts: Hosts
-    is_bot: Judge
-    keys: dict[str, str] = field(default_factory=dict)
-    visits: list[Visit] = field(default_factory=list)
-    buckets: list[CountedSpan] = field(default_factory=list)
-    totals: dict[str, int] = field(default_factory=dict)
-    people: dict[str, int] = field(default_factory=dict)
-    bad: int = 0
-    first_bad: list[BadLine] = field(default_factory=list)
+    def __init__(self, hosts: Hosts, is_bot: Judge) -> None:
+        self.hosts = hosts
+        self.is_bot = is_bot
+        self.bad = 0
+        self.first_bad: list[BadLine] = []
+        self._visits = self._spans = 0
+        self._rows = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._rows.executescript(_TABLES)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._rows.close()
 
     def visit(
         self,
@@ -93,69 +119,116 @@ class Takeover:
     ) -> None:
         """Adds one visit, or notes why it does not count."""
         second = second_of(when)
-        if second is None or not key:
-            self.note_bad(where, f"no time: {when!r}" if key else "no link")
+        if second is None or not key or not -_LARGEST < second < _LARGEST:
+            self.note_bad(where, f"no time: {shown(str(when))!r}" if key else "no link")
             return
-        self.visits.append(Visit(second, key, bot, visit_fields(bot, agent, referrer, country)))
+        visit = Visit(second, key, bot, visit_fields(bot, agent, referrer, country))
+        self._add(second, self._visits, False, key, 0 if bot else 1, 1 if bot else 0, visit.line())
+        self._visits += 1
 
     def bucket(
         self, start: object, width_s: int, key: str, count: object, where: Place, values: HourValues = ()
     ) -> None:
         """Adds a count of people with a beginning and a length."""
         begin, number = second_of(start), whole_count(count)
-        if begin is None or number is None or not key:
+        if begin is None or number is None or not key or max(abs(begin) + width_s, number) > _LARGEST:
             self.note_bad(where, "no time, count or link")
         elif number:
             begin -= begin % width_s
-            self.buckets.append(CountedSpan(begin, begin + width_s, key, number, values))
+            span = CountedSpan(begin, begin + width_s, key, number, values)
+            self._add(begin, self._spans, True, key, number, 0, span.line())
+            self._spans += 1
 
     def total(self, key: str, count: object, where: Place, of_people: bool = False) -> None:
-        """Sets a link's count of all time; the greatest, if there are several."""
-        totals = self.people if of_people else self.totals
+        """Sets a link's count of all time; the greatest, if there are several. of_people: without bots."""
         number = whole_count(count)
-        if number is None or not key:
+        if number is None or not is_key(key) or number > _LARGEST:
             self.note_bad(where, "no count or link")
         elif number:
-            totals[key] = max(number, totals.get(key, 0))
+            column = "people" if of_people else "everyone"
+            self._write(
+                f"INSERT INTO totals (key, {column}) VALUES (?, ?)"
+                f" ON CONFLICT DO UPDATE SET {column} = max(excluded.{column}, coalesce({column}, 0))",
+                (_stored(key), number),
+            )
+
+    def name_link(self, id_: str, key: str) -> None:
+        """Notes the id by which other tables name a link; an empty one names none."""
+        if id_:
+            self._write("INSERT OR REPLACE INTO ids VALUES (?, ?)", (_stored(id_), _stored(key)))
+
+    def key_of(self, id_: str) -> str:
+        """Returns the key of the link with this id; "" if there is none."""
+        with _failures_as_sentences():
+            found = self._rows.execute("SELECT key FROM ids WHERE id = ?", (_stored(id_),)).fetchone()
+        return _key(found[0]) if found else ""
 
     def note_bad(self, where: Place, reason: str) -> None:
         self.bad += 1
         if len(self.first_bad) < SHOWN_BAD_LINES:
             self.first_bad.append(BadLine(where[1], reason, where[0]))
 
-    def openings(self) -> dict[str, int]:
-        """Returns what the totals have beyond visits and buckets, by link, in the order of keys.
+    def openings(self) -> Iterator[tuple[str, int]]:
+        """Yields what the totals have beyond visits and buckets, by link, in the order of keys.
 
         It counts as people: a count without dates is one of people only.
         """
-        people = Counter(visit.key for visit in self.visits if not visit.bot)
-        for bucket in self.buckets:
-            people[bucket.key] += bucket.people
-        bots = Counter(visit.key for visit in self.visits if visit.bot)
-        beyond = {key: total - people[key] - bots[key] for key, total in self.totals.items()}
-        beyond |= {key: total - people[key] for key, total in self.people.items()}
-        return {key: count for key, count in sorted(beyond.items()) if count > 0}
+        with _failures_as_sentences():
+            for key, count in self._rows.execute(_OPENINGS):
+                yield _key(key), count
 
     def history(self) -> Iterator[bytes]:
         """Yields the lines of history, each with its newline, in the order of time."""
-        dated: list[tuple[int, int, Visit | CountedSpan]] = [
-            (each.second, n, each) for n, each in enumerate(self.visits)
-        ]
-        dated += [(each.start, n, each) for n, each in enumerate(self.buckets)]
-        for _, _, each in sorted(dated, key=lambda one: one[:2]):
-            yield history_bytes(each.line())
+        with _failures_as_sentences():
+            for (line,) in self._rows.execute("SELECT line FROM dated ORDER BY second, place, is_span"):
+                yield line
+
+    def _add(self, second: int, place: int, is_span: bool, key: str, people: int, bots: int, line: _Line) -> None:
+        row = (second, place, is_span, _stored(key), people, bots, history_bytes(line))
+        self._write("INSERT INTO dated VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    def _write(self, statement: str, values: tuple[object, ...]) -> None:
+        with _failures_as_sentences():
+            self._rows.execute(statement, values)
 
 
-def history_bytes(line: dict[str, object]) -> bytes:
+@contextmanager
+def _failures_as_sentences() -> Iterator[None]:
+    """Raises SourceUnreadable if the temporary folder is full, or counts add up to more than can be kept."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise SourceUnreadable(f"what was read cannot be put in order: {error} (in the folder of TMPDIR)") from error
+
+
+def _stored(key: str) -> bytes:
+    """Returns a text as it is stored: in the order of its characters, also if it is not UTF-8."""
+    return key.encode("utf-8", "surrogatepass")
+
+
+def _key(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogatepass")
+
+
+def history_bytes(line: _Line) -> bytes:
     return json.dumps(line, separators=(",", ":")).encode() + b"\n"
 
 
-async def send_openings(sender: Sender, name: str, openings: Mapping[str, int], summary: ImportSummary) -> None:
+def _opening_lines(takeover: Takeover) -> Iterator[bytes]:
+    for key, count in takeover.openings():
+        yield history_bytes({"key": key, "opening": count})
+
+
+async def send_openings(sender: Sender, name: str, takeover: Takeover, summary: ImportSummary) -> None:
     """Sends the openings that are not counted yet; raises ImportRefused if the name was used for other ones."""
-    lines = [history_bytes({"key": key, "opening": count}) for key, count in openings.items()]
-    if not lines:
+    hashed = blake2b(digest_size=16)
+    for line in _opening_lines(takeover):
+        hashed.update(line)
+    digest = hashed.hexdigest()
+    lines = _opening_lines(takeover)
+    data = b"".join(islice(lines, _LINES_AT_ONCE))
+    if not data:
         return
-    digest = blake2b(b"".join(lines), digest_size=16).hexdigest()
     kept = await sender.offset(name)
     if kept.offset and kept.tail != digest:
         raise ImportRefused(
@@ -165,11 +238,10 @@ async def send_openings(sender: Sender, name: str, openings: Mapping[str, int], 
         )
     summary.from_byte = kept.offset
     at = 0
-    for first in range(0, len(lines), _LINES_AT_ONCE):
-        data = b"".join(lines[first : first + _LINES_AT_ONCE])
+    while data:
         start, at = at, at + len(data)
-        if start < kept.offset:
-            continue
-        summary.lines += data.count(b"\n")
-        summary.add_taken(await sender.send(Chunk(SourceStep(name, start, at, digest), history=data)))
+        if start >= kept.offset:
+            summary.lines += data.count(b"\n")
+            summary.add_taken(await sender.send(Chunk(SourceStep(name, start, at, digest), history=data)))
+        data = b"".join(islice(lines, _LINES_AT_ONCE))
     summary.to_byte = at

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ from ingest.imports.fingerprint import PREFIX_BYTES
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind, kind_of
 from ingest.imports.products.products import PRODUCTS, read_product
-from ingest.imports.products.takeover import send_openings
+from ingest.imports.products.takeover import Takeover, send_openings
 from ingest.imports.rule_lines import rules_of
 from ingest.imports.source import Stream, open_reader
 from ingest.imports.target import TIMEOUT_S, TRIES, HttpTarget, OwnerTarget, Sender, Target
@@ -48,6 +48,7 @@ from server.settings.values import Broken, dimensions
 STDIN = Path("-")
 SCREEN_EVERY_S = 1.0
 NOTE_EVERY_S = 60.0
+BUFFER_MIB = 64  # what an import into a folder holds before it flushes: its peak stays below 256 MiB
 T = TypeVar("T")
 LABEL_HINT = (
     "  it was read before, and its lines were judged then: with --label NAME it is another source, and all of it counts"
@@ -273,18 +274,20 @@ async def _import_export(sender: Sender, files: tuple[Path, ...], product: str, 
     there = await sender.offset(f"hosts-{product}")
     log.use_hosts(there.hosts_in_key)
     log.use(there.fields, there.people)
-    history = await asyncio.to_thread(read_product, product, files, log.is_bot, log.hosts)
     # Without a name: what visits say must not be left behind by a kill.
-    with tempfile.TemporaryFile(prefix="clickcurve-") as lines:
-        await asyncio.to_thread(lines.writelines, history.history())
+    with Takeover(log.hosts, log.is_bot) as taken, tempfile.TemporaryFile(prefix="clickcurve-") as lines:
+        await asyncio.to_thread(read_product, product, files, taken)
+        await asyncio.to_thread(lines.writelines, taken.history())
         lines.flush()
         importer = Importer(sender, AccessLog(lambda agent: False), SourceKind.history, f"{product}:{reading.label}")
         dated = await importer.run(Path(f"/proc/self/fd/{lines.fileno()}"))
-    dated.bad += history.bad
-    dated.first_bad += history.first_bad
-    undated = ImportSummary(kind=SourceKind.history)
-    name = f"openings-{product}-{blake2b(reading.label.encode(), digest_size=8).hexdigest()}"
-    await send_openings(sender, name, history.openings(), undated)
+        undated = ImportSummary(kind=SourceKind.history)
+        name = f"openings-{product}-{blake2b(reading.label.encode(), digest_size=8).hexdigest()}"
+        await send_openings(sender, name, taken, undated)
+    # Bad lines are told with the part that has good ones: an export without any is most likely something else.
+    with_good = dated if dated.lines or dated.from_byte else undated
+    with_good.bad += taken.bad
+    with_good.first_bad += taken.first_bad
     fine = _show_receipt(product, dated)
     return _show_receipt(f"{product} totals", undated) and fine
 
@@ -391,7 +394,7 @@ async def _folder(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterat
     def moment() -> Moment:
         return Moment.at(clock.now(), minutes_since)
 
-    async with owning(settings, 1) as (owner, store):
+    async with owning(replace(settings, buffer_mib=min(settings.buffer_mib, BUFFER_MIB)), 1) as (owner, store):
         dividing = Attributes(settings, store, clock.now)
         await dividing.begin(holds_hits=False)
         attribute_reader = dividing.reader if visitors else dividing.reader.without_visitors()

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
+import os
 import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+import zstandard
 
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from ingest.agents.bots import bot_judge
-from ingest.imports.products import tables
+from ingest.imports.access_log import BadLine
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.products.takeover import Takeover
 from ingest.imports.source import SourceUnreadable
@@ -23,16 +30,33 @@ FEB_1 = 1_769_904_000  # 2026-02-01T00:00:00Z
 DAY, HOUR = 86_400, 3_600
 
 
-def read(product: str, folder: Path, **files: Any) -> Takeover:
-    return read_product(product, exports.written(folder, **files), bot_judge())
+@dataclass
+class Found:
+    """What was read: lines of history, openings by link, and what is bad."""
+
+    lines: list[dict[str, Any]]
+    openings: dict[str, int]
+    bad: int
+    first_bad: list[BadLine]
+
+    def visits(self) -> list[tuple[int, str, bool]]:
+        return [(line["ts"], line["key"], line.get("bot", False)) for line in self.lines if "ts" in line]
+
+    def spans(self) -> list[tuple[int, int, str, int]]:
+        return [
+            (*line["buckets"][0][:2], line["key"], line["buckets"][0][2]) for line in self.lines if "ts" not in line
+        ]
 
 
-def lines(found: Takeover) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in found.history()]
+def read_paths(product: str, paths: list[Path], hosts: Hosts = HOSTS_IGNORED) -> Found:
+    with Takeover(hosts, bot_judge()) as taken:
+        read_product(product, paths, taken)
+        lines = [json.loads(line) for line in taken.history()]
+        return Found(lines, dict(taken.openings()), taken.bad, taken.first_bad)
 
 
-def visits(found: Takeover) -> list[tuple[int, str, bool]]:
-    return [visit[:3] for visit in found.visits]
+def read(product: str, folder: Path, **files: Any) -> Found:
+    return read_paths(product, exports.written(folder, **files))
 
 
 VISITS = [
@@ -44,68 +68,69 @@ VISITS = [
 
 def test_shlink_has_visits_with_times_and_totals(tmp_path: Path) -> None:
     found = read("shlink", tmp_path, visits_csv=exports.SHLINK_VISITS, links_csv=exports.SHLINK_LINKS)
-    assert sorted(visits(found)) == VISITS
-    assert found.openings() == {"abc": 10, "old": 40}
+    assert found.visits() == VISITS
+    assert found.openings == {"abc": 10, "old": 40}
     assert [(bad.line, bad.reason) for bad in found.first_bad] == [(5, "no time: 'not a date'")]
-    assert lines(found)[1] == {"key": "abc", "ts": VISITS[1][0], "bot": True, "ua": "some, crawler/1.4"}
+    assert found.lines[1] == {"key": "abc", "ts": VISITS[1][0], "bot": True, "ua": "some, crawler/1.4"}
     answers = read("shlink", tmp_path, v_json=exports.SHLINK_VISITS_ANSWER, l_json=exports.SHLINK_LINKS_ANSWER)
-    assert visits(answers) == [VISITS[2]]
-    assert answers.openings() == {"abc": 9, "old": 40}, "bots without dates are counted nowhere"
+    assert answers.visits() == [VISITS[2]]
+    assert answers.openings == {"abc": 9, "old": 40}, "bots without dates are counted nowhere"
 
 
 def test_yourls_tells_bots_by_their_agents(tmp_path: Path) -> None:
     found = read("yourls", tmp_path, log_csv=exports.YOURLS_LOG, url_csv=exports.YOURLS_URL)
-    assert visits(found) == [
+    assert found.visits() == [
         (FEB_1 + DAY - 1, "ozh", False),
         (FEB_1 + DAY + 8 * HOUR + 1_800, "ozh", True),
         (FEB_1 + 2 * DAY + 9 * HOUR + 5, "Ozh", False),
     ]
-    assert found.openings() == {"none": 5, "ozh": 98}
-    assert read("yourls", tmp_path, stats_json=exports.YOURLS_STATS).openings() == {"none": 5, "ozh": 100}
+    assert found.openings == {"none": 5, "ozh": 98}
+    assert read("yourls", tmp_path, stats_json=exports.YOURLS_STATS).openings == {"none": 5, "ozh": 100}
 
 
 def test_kutts_table_of_visits_has_hours(tmp_path: Path) -> None:
     found = read("kutt", tmp_path, visits_csv=exports.KUTT_VISITS_TABLE, links_csv=exports.KUTT_LINKS_TABLE)
-    assert [bucket[:4] for bucket in found.buckets] == [
+    assert found.spans() == [
         (FEB_1 + 23 * HOUR, FEB_1 + 24 * HOUR, "qs", 4),
         (FEB_1 + 32 * HOUR, FEB_1 + 33 * HOUR, "a,b", 2),
     ]
-    assert found.openings() == {"qs": 26}
+    assert found.openings == {"qs": 26}
     assert [bad.line for bad in found.first_bad] == [4], "a visit of a link that is not in the table"
     for answer in (exports.KUTT_LINKS, exports.KUTT_STATS):
-        assert read("kutt", tmp_path, a_json=answer).openings() == {"qs": 30}
+        assert read("kutt", tmp_path, a_json=answer).openings == {"qs": 30}
 
 
 def test_bitlys_days_are_buckets_and_the_rest_of_a_total_an_opening(tmp_path: Path) -> None:
     found = read("bitly", tmp_path, clicks_ndjson=exports.BITLY_LINES)
-    assert [(end - start, key, people) for start, end, key, people, _ in found.buckets] == [
-        (DAY, "3abc", 9),
+    assert [(end - start, key, people) for start, end, key, people in found.spans()] == [
         (DAY, "3abc", 4),
+        (DAY, "3abc", 9),
     ]
-    assert found.openings() == {"3abc": 7, "only-total": 6}
+    assert found.openings == {"3abc": 7, "only-total": 6}
     assert [bad.reason for bad in found.first_bad] == ["clicks by month; ask Bitly for days"]
-    starts = [line["buckets"][0][0] for line in lines(found)]
+    starts = [line["buckets"][0][0] for line in found.lines]
     assert starts == sorted(starts)
 
 
 def test_goatcounter_has_views_or_hours(tmp_path: Path) -> None:
     found = read("goatcounter", tmp_path, e_gz=gzip.compress(exports.GOATCOUNTER_CSV.encode()))
-    assert visits(found) == [
+    assert found.visits() == [
         (FEB_1 + DAY - 1, "abc", False),
         (FEB_1 + DAY + 8 * HOUR + 1_800, "click-banana", False),
         (FEB_1 + 2 * DAY + 9 * HOUR + 5, "abc", True),
     ]
     assert [bad.reason for bad in found.first_bad] == ["no link"]
     hours = read("goatcounter", tmp_path, e_zip=exports.goatcounter_zip())
-    assert [(start - FEB_1, end - start, key, people) for start, end, key, people, _ in hours.buckets] == [
+    assert [(start - FEB_1, end - start, key, people) for start, end, key, people in hours.spans()] == [
         (23 * HOUR, HOUR, "abc", 4),
         (32 * HOUR, HOUR, "abc", 1),
         (32 * HOUR, HOUR, "click-banana", 3),
     ]
 
 
-def said_in(found: Takeover) -> list[dict[str, str]]:
-    return [dict(visit.attributes) for visit in sorted(found.visits)]
+def said_in(found: Found) -> list[dict[str, str]]:
+    visits = [line for line in found.lines if "ts" in line]
+    return [{name: text for name, text in visit.items() if name not in ("key", "ts", "bot")} for visit in visits]
 
 
 def test_visits_say_what_their_exports_document(tmp_path: Path) -> None:
@@ -117,7 +142,7 @@ def test_visits_say_what_their_exports_document(tmp_path: Path) -> None:
     assert said_in(read("shlink", tmp_path, v_json=answer)) == [{**person, "ref": "news.example", "country": "DE"}]
     yourls = read("yourls", tmp_path, log_csv=exports.YOURLS_LOG)
     assert said_in(yourls) == [{**person, "country": "FR"}, crawler, {**person, "country": "FR"}]
-    assert not any("203.0.113" in line for line in map(bytes.decode, yourls.history())), "no address is carried"
+    assert not any("203.0.113" in line for line in map(str, yourls.lines)), "no address is carried"
     views = exports.GOATCOUNTER_CSV.replace("0,,,", "0,news.example/a,h,", 1).replace("0,,,", "0,Hacker News,g,", 1)
     goat = read("goatcounter", tmp_path, e_csv=views.replace(",AR,", ",US-TX,", 1))
     assert said_in(goat)[:2] == [{**person, "ref": "news.example", "country": "US"}, {**person, "country": "AR"}]
@@ -131,7 +156,7 @@ def test_visits_say_what_their_exports_document(tmp_path: Path) -> None:
 
 def test_kutts_hours_divide_as_far_as_they_say(tmp_path: Path) -> None:
     table = exports.KUTT_VISITS_WITH_WORDS
-    (line,) = lines(read("kutt", tmp_path, visits_csv=table, links_csv=exports.KUTT_LINKS_TABLE))
+    (line,) = read("kutt", tmp_path, visits_csv=table, links_csv=exports.KUTT_LINKS_TABLE).lines
     hour = [FEB_1 + 23 * HOUR, FEB_1 + 24 * HOUR]
     assert line["by"] == {
         "ref": [[*hour, {"": 2, "news.example": 3}, 0, 0]],
@@ -160,7 +185,7 @@ def test_another_file_is_refused_by_name(tmp_path: Path, product: str, file: dic
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceUnreadable, match="cannot be read"):
-        read_product("shlink", [tmp_path / "none.csv"], bot_judge())
+        read_paths("shlink", [tmp_path / "none.csv"])
 
 
 @pytest.mark.parametrize(
@@ -205,10 +230,10 @@ def test_a_key_is_the_host_and_the_path_where_hosts_are_in_keys(address: object,
 def test_what_names_no_host_has_the_one_that_is_given_or_is_bad(tmp_path: Path) -> None:
     assert Hosts(in_key=True, default="s.test").key("abc") == "s.test/abc"
     (tmp_path / "links.csv").write_text("keyword,clicks\nabc,7\n")
-    with_default = read_product("yourls", [tmp_path / "links.csv"], bot_judge(), Hosts(in_key=True, default="s.test"))
-    assert with_default.totals == {"s.test/abc": 7}
-    without = read_product("yourls", [tmp_path / "links.csv"], bot_judge(), Hosts(in_key=True))
-    assert (without.totals, without.bad) == ({}, 1)
+    with_default = read_paths("yourls", [tmp_path / "links.csv"], Hosts(in_key=True, default="s.test"))
+    assert with_default.openings == {"s.test/abc": 7}
+    without = read_paths("yourls", [tmp_path / "links.csv"], Hosts(in_key=True))
+    assert (without.openings, without.bad) == ({}, 1)
 
 
 def test_domains_of_one_product_are_links_of_their_own(tmp_path: Path) -> None:
@@ -216,8 +241,8 @@ def test_domains_of_one_product_are_links_of_their_own(tmp_path: Path) -> None:
         f"2026-01-01T00:00:00Z,https://{host}/x,\n" for host in ("a.example", "A.EXAMPLE:443", "b.example")
     )
     (tmp_path / "visits.csv").write_text(visits)
-    taken = read_product("shlink", [tmp_path / "visits.csv"], bot_judge(), Hosts(in_key=True))
-    assert [visit.key for visit in taken.visits] == ["a.example/x", "a.example/x", "b.example/x"]
+    taken = read_paths("shlink", [tmp_path / "visits.csv"], Hosts(in_key=True))
+    assert [line["key"] for line in taken.lines] == ["a.example/x", "a.example/x", "b.example/x"]
 
 
 def zipped(**parts: bytes) -> bytes:
@@ -266,7 +291,7 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path, name: str) -> None:
     product, data = DAMAGED[name]
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(SourceUnreadable) as refused:
-        read_product(product, [tmp_path / "file"], bot_judge())
+        read_paths(product, [tmp_path / "file"])
     assert len(refused.value.detail) < 300
     assert "\n" not in refused.value.detail
 
@@ -275,20 +300,119 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path, name: str) -> None:
 def test_a_row_that_lacks_columns_is_bad_and_the_rest_counts(tmp_path: Path, name: str) -> None:
     product, data = SHORT[name]
     (tmp_path / "file").write_bytes(data)
-    found = read_product(product, [tmp_path / "file"], bot_judge())
-    assert (found.bad, found.visits, found.buckets, found.openings()) == (1, [], [], {})
+    found = read_paths(product, [tmp_path / "file"])
+    assert (found.bad, found.lines, found.openings) == (1, [], {})
 
 
-def test_what_a_file_unpacks_to_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "EXPORT_BYTES", 1 << 20)
-    files = {
-        "gzip": ("shlink", gzip.compress(b"Date,Visited URL\n" + bytes(4 << 20))),
-        "plain": ("shlink", b"Date,Visited URL\n" + bytes(4 << 20)),
-        "zip": ("goatcounter", zipped(paths_jsonl=bytes(4 << 20), hit_stats_jsonl=HOURS)),
-    }
-    for product, data in files.values():
-        (tmp_path / "file").write_bytes(data)
-        with pytest.raises(SourceUnreadable, match="more than 1 MiB"):
-            read_product(product, [tmp_path / "file"], bot_judge())
-    (tmp_path / "file").write_bytes(zipped(paths_jsonl=PATHS, hit_stats_jsonl=HOURS, x=bytes(4 << 20)))
-    assert len(read_product("goatcounter", [tmp_path / "file"], bot_judge()).buckets) == 1  # nobody asks for x
+def document(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+# An address, or what another row names a link by, that is no text: product, file.
+OF_WRONG_TYPES: dict[str, tuple[str, bytes]] = {
+    "kutt's address is an object": ("kutt", document({"data": [{"address": {"x": 1}, "visit_count": 3}]})),
+    "kutt's address is a list": ("kutt", document([{"address": ["a", "b"], "visit_count": 3}])),
+    "kutt's address is true": ("kutt", document({"address": True, "visit_count": 3})),
+    "kutt's address is a number": ("kutt", document({"data": [{"address": 12, "visit_count": 3}]})),
+    "kutt's link has no count": ("kutt", document([{"address": "a", "visit_count": 0}, {"address": "b"}])),
+    "shlink's code is an object": ("shlink", document({"shortUrls": {"data": [{"shortCode": {}, "visitsCount": 3}]}})),
+    "shlink's visit is null": ("shlink", document({"visits": {"data": [None]}})),
+    "shlink's link is a number": ("shlink", document({"shortUrls": {"data": [7]}})),
+    "yourls' link is a text": ("yourls", document({"links": [{"shorturl": "http://s/a", "clicks": 0}, "b"]})),
+    "yourls' address is a list": ("yourls", document({"links": {"link_1": {"shorturl": ["a"], "clicks": 1}}})),
+    "bitly's clicks are null": ("bitly", document({"link_clicks": None, "bitlink": "bit.ly/a"})),
+    "bitly's answer is an error": (
+        "bitly",
+        document({"message": "FORBIDDEN"}) + b"\n" + document({"link_clicks": [], "bitlink": "bit.ly/a"}),
+    ),
+    "goatcounter's path is a number": ("goatcounter", zipped(paths_jsonl=b'{"id":1,"path":7}', hit_stats_jsonl=HOURS)),
+    "goatcounter's path is an object": (
+        "goatcounter",
+        zipped(paths_jsonl=b'{"id":1,"path":{"a":1}}', hit_stats_jsonl=HOURS),
+    ),
+    "goatcounter's path is null": ("goatcounter", zipped(paths_jsonl=b'{"id":1,"path":null}', hit_stats_jsonl=HOURS)),
+    "goatcounter's ids are missing": (
+        "goatcounter",
+        zipped(paths_jsonl=b'{"path":"/a"}', hit_stats_jsonl=b'{"hour":"2026-01-01T00:00:00Z","count":1}'),
+    ),
+    "goatcounter's ids are true": (
+        "goatcounter",
+        zipped(paths_jsonl=b'{"id":true,"path":"/a"}', hit_stats_jsonl=HOURS.replace(b":1,", b":true,")),
+    ),
+    "a time beyond all": ("shlink", document({"visits": {"data": [{"visitedUrl": "http://s/a", "date": 1e300}]}})),
+    "a count beyond all": ("yourls", b"keyword,clicks\na,9999999999999999999\n"),
+    "a key beyond all": ("yourls", b"keyword,clicks\n" + b"a" * 1_025 + b",3\n"),
+}
+
+
+@pytest.mark.parametrize("name", OF_WRONG_TYPES)
+def test_what_is_of_another_type_makes_no_link_and_is_told(tmp_path: Path, name: str) -> None:
+    product, data = OF_WRONG_TYPES[name]
+    (tmp_path / "file").write_bytes(data)
+    found = read_paths(product, [tmp_path / "file"])
+    assert (found.bad, found.lines, found.openings) == (1, [], {})
+
+
+def test_ids_that_are_missing_in_tables_do_not_match_each_other(tmp_path: Path) -> None:
+    links = "id,address,visit_count\n,a,0\n2,b,0\n"
+    visits = "link_id,created_at,total\n,2026-02-01 23:00:00,4\n2,2026-02-01 23:00:00,5\n"
+    found = read("kutt", tmp_path, visits_csv=visits, links_csv=links)
+    assert ([line["key"] for line in found.lines], found.bad) == (["b"], 1)
+
+
+@pytest.mark.parametrize("clicks", ["abc", {"a": 1}, 5, True])
+def test_anything_where_a_list_of_clicks_belongs_is_a_bad_file(tmp_path: Path, clicks: object) -> None:
+    answers = [
+        {"total_clicks": 4, "bitlink": "bit.ly/a"},
+        {"link_clicks": clicks, "unit": "day", "bitlink": "bit.ly/x"},
+    ]
+    with pytest.raises(SourceUnreadable, match="answer 2: link_clicks is not a list"):
+        read("bitly", tmp_path, a_ndjson="\n".join(map(json.dumps, answers)))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstandard.compress])
+def test_a_file_may_be_packed_in_any_way_and_begin_with_a_mark(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    found = read("yourls", tmp_path, a_csv=pack(b"\xef\xbb\xbfkeyword,clicks\r\na,1\r\nb,2\r\n"))
+    assert found.openings == {"a": 1, "b": 2}
+
+
+def test_a_row_may_be_of_several_lines_and_has_a_longest_length(tmp_path: Path) -> None:
+    rows = 'keyword,title,clicks\na,"two\nlines",1\n' + 'b,"' + "long\n" * 200_000 + '",2\n'
+    assert read("yourls", tmp_path, a_csv=rows).openings == {"a": 1, "b": 2}
+    for bad in ("c," + "," * (1 << 20) + "\n", "c," + '"\n",' * (1 << 18) + "\n"):
+        with pytest.raises(SourceUnreadable, match="a row of more than 1,048,576 characters"):
+            read("yourls", tmp_path, a_csv=rows + bad)
+    with pytest.raises(SourceUnreadable, match="more than 1,000 columns"):
+        read("yourls", tmp_path, a_csv="keyword,clicks" + ",x" * 999 + "\na,1\n")
+
+
+def test_what_a_zip_file_lists_is_bounded_and_its_packing_known(tmp_path: Path) -> None:
+    many = zipped(paths_jsonl=PATHS, hit_stats_jsonl=HOURS, **{f"x{n:0>300}": b"" for n in range(13_000)})
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("paths.jsonl", PATHS)
+        archive.writestr("hit_stats.jsonl", HOURS)
+    for data, said in ((many, "more than 4 MiB"), (packed.getvalue(), "pack it anew")):
+        with pytest.raises(SourceUnreadable, match=said):
+            read("goatcounter", tmp_path, e_zip=data)
+
+
+def test_an_export_comes_through_a_pipe_but_for_a_zip_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for product, data, openings in (("yourls", b"keyword,clicks\na,1\n", {"a": 1}), ("goatcounter", GOOD_ZIP, None)):
+        writing = Thread(target=pipe.write_bytes, args=(data,))
+        writing.start()
+        if openings is None:
+            with pytest.raises(SourceUnreadable, match="cannot be read from a pipe"):
+                read_paths(product, [pipe])
+        else:
+            assert read_paths(product, [pipe]).openings == openings
+        writing.join()
+
+
+def test_sums_beyond_what_can_be_kept_are_one_sentence(tmp_path: Path) -> None:
+    links = "id,address,visit_count\n1,a,5\n"
+    visits = "link_id,created_at,total\n" + "1,2026-02-01 23:00:00,9000000000000000000\n" * 2
+    with pytest.raises(SourceUnreadable, match="integer overflow"):
+        read("kutt", tmp_path, visits_csv=visits, links_csv=links)
