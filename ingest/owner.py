@@ -174,8 +174,12 @@ class Owner:
         await self._commit.add_batch(batch, payload, visible)
 
     async def source(self, source: str) -> Source:
-        """Returns how far an import has come, unflushed pieces included."""
-        return await self._offsets.where(source)
+        """Returns how far a source was counted, unflushed pieces included; it belongs to this owner afterwards."""
+        return await self._offsets.claimed(source)
+
+    async def kept_offset(self, source: str) -> Source:
+        """Returns how far a source was counted, unflushed pieces included, as `source` does; writes nothing."""
+        return await self._offsets.kept(source)
 
     # --- reading -------------------------------------------------------------------------------------------------
     def pending(self, key: str) -> list[Pending]:

@@ -55,7 +55,7 @@ class ImportIntake(Protocol):
     """What an import needs of the owner."""
 
     async def accept(self, batch: Batch) -> frozenset[str]: ...
-    async def source(self, source: str) -> Source: ...
+    async def kept_offset(self, source: str) -> Source: ...
 
 
 def import_routes(
@@ -77,7 +77,7 @@ def import_routes(
 
         `fields`: attributes that count. `hosts`: the setting. `people`: its exceptions. 421: ask over a new connection.
         """
-        kept = await intake.source(source_within(source, access()))
+        kept = await intake.kept_offset(source_within(source, access()))
         offset = {"source": source, "position": kept.position, "tail": kept.tail, "hosts": hosts.setting}
         return json_answer({**offset, "fields": reader.useful_fields(), "people": reader.bot_rules.rules.people})
 

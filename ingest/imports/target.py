@@ -171,7 +171,7 @@ class OwnerVerbs(Protocol):
     """What an import needs of an owner."""
 
     async def accept(self, batch: Batch) -> frozenset[str]: ...
-    async def source(self, source: str) -> Source: ...
+    async def kept_offset(self, source: str) -> Source: ...
     async def flush(self) -> None: ...
     async def close(self) -> None: ...
 
@@ -195,7 +195,7 @@ class OwnerTarget:
         self._moment = moment
 
     async def offset(self, source: str) -> KeptOffset:
-        kept = await self._owner.source(source)
+        kept = await self._owner.kept_offset(source)
         fields = tuple(self._attribute_reader.useful_fields())
         people = self._attribute_reader.bot_rules.rules.people
         return KeptOffset(kept.position, kept.tail, fields, self._hosts_in_key, people)

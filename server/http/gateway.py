@@ -26,7 +26,7 @@ from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.problems import REFUSED, Problems
 from server.limiter.limiter import ServerLimiter
 from server.tokens.gate import Gate
-from server.tokens.route_access import QUESTIONS, check_route, scope_of
+from server.tokens.route_access import QUESTIONS, check_route, is_question_to_limiter, scope_of
 from server.workers.unreachable import naming_noted
 
 LIMIT = b"/v1/limit/"
@@ -110,7 +110,7 @@ class Gateway:
             needed = scope_of(method, path)
             return needed is not None and self.gate.allows(needed, fields.get(b"authorization"))
         try:
-            self.host_and_origin_guard.check({"method": method, FIELDS: fields})
+            self.host_and_origin_guard.check({"method": method, "path": path, FIELDS: fields})
         except ClickcurveError:
             return False
         return True
@@ -140,7 +140,7 @@ class Gateway:
                 self.host_and_origin_guard.check_page(dict(scope["headers"]))
             return ALL_ACCESS
         shown = _authorization(scope)
-        if shown is None and scope["method"] == "GET":
+        if shown is None and scope["method"] == "GET" and not is_question_to_limiter(scope["path"]):
             shown = cookie_of(scope)  # for reading alone, so that no other site can write by it
         allowed = self.gate.check(needed, shown)
         check_route(allowed, scope["method"], scope["raw_path"])

@@ -22,9 +22,12 @@ from clickcurve.asgi import FIELDS, Application, Message, Scope, Send
 from clickcurve.buckets.errors import ClickcurveError
 from server.http.problems import Problems
 from server.settings.values import is_loopback
+from server.tokens.route_access import is_question_to_limiter
 from server.workers.unreachable import HEADER, OLD_HEADER
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
+# What no page can add without a preflight: with one of them a proxy asks whether a request that it got may pass.
+_OF_PROXIES = (b"x-forwarded-for", b"x-forwarded-uri", b"x-original-uri", b"x-real-ip", b"forwarded")
 _OUR_SITE = (None, b"same-origin", b"none")  # `Sec-Fetch-Site`: no browser, our own page, a person's own wish
 _KNOWN = 100  # Host headers that are remembered as good
 _SHOWN = (
@@ -71,7 +74,7 @@ class HostAndOriginGuard:
         host = headers.get(b"host", b"")
         if host not in self._known:
             self._check_host(host)
-        if (b"origin" in headers or b"sec-fetch-site" in headers) and scope["method"] not in _READS:
+        if (b"origin" in headers or b"sec-fetch-site" in headers) and _writes(scope, headers):
             self.check_page(headers)
 
     def _check_host(self, host: bytes) -> None:
@@ -118,6 +121,13 @@ class HostAndOriginGuard:
                 value=origin if origin is not None else headers.get(b"sec-fetch-site"),
                 rule="the server's own origin, or one in cors_origins",
             )
+
+
+def _writes(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
+    """Tells whether a request changes something: a GET too that asks the limiter, unless a proxy asks for another."""
+    if scope["method"] not in _READS:
+        return True
+    return is_question_to_limiter(scope["path"]) and not any(name in headers for name in _OF_PROXIES)
 
 
 class _Pages(CORSMiddleware):

@@ -50,6 +50,11 @@ def scope_of(method: str, path: str) -> Scope | None:
     return Scope.admin
 
 
+def is_question_to_limiter(path: str) -> bool:
+    """Tells whether a GET of this path counts a hit in the limiter, as a POST does."""
+    return path.startswith(LIMIT) and path.endswith("/check")
+
+
 class Effect(StrEnum):
     """What a prefix does to a route, as the docs say it."""
 

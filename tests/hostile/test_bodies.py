@@ -47,7 +47,7 @@ HIT = b'{"key":"a"}'
 
 
 class Intake(MemoryIntake):
-    async def source(self, source: str) -> Source:
+    async def kept_offset(self, source: str) -> Source:
         return Source(1, 0, "")
 
 

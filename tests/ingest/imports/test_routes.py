@@ -53,14 +53,14 @@ class Intake:
         self._fail()
         step = batch.source
         assert step is not None
-        at = (await self.source(step.source)).position
+        at = (await self.kept_offset(step.source)).position
         if at != step.start:
             raise ImportOutOfStep(f"the source stands at byte {at}", field="from", value=at)
         self.batches.append(batch)
         self.places[step.source] = Source(1, step.end, step.tail)
         return frozenset()
 
-    async def source(self, source: str) -> Source:
+    async def kept_offset(self, source: str) -> Source:
         self._fail()
         return self.places.get(source, Source(1, 0, ""))
 

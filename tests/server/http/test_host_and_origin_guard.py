@@ -16,10 +16,10 @@ from testing.server import RunningServer
 from testing.tokens import add_token
 
 
-def verdict(door: HostAndOriginGuard, method: str, **fields: str) -> type[ClickcurveError] | None:
+def verdict(door: HostAndOriginGuard, method: str, *, path: str = "/", **fields: str) -> type[ClickcurveError] | None:
     headers = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in fields.items()]
     try:
-        door.check({"type": "http", "method": method, "path": "/", "headers": headers})
+        door.check({"type": "http", "method": method, "path": path, "headers": headers})
     except ClickcurveError as error:
         return type(error)
     return None
@@ -90,6 +90,20 @@ def test_a_page_of_another_site_writes_nothing(fields: dict[str, str], refused: 
         )
     for method in ("GET", "HEAD"):
         assert verdict(HostAndOriginGuard(), method, host="localhost:8080", **fields) is None
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("fields", [{"origin": "http://evil.example"}, {"sec_fetch_site": "cross-site"}])
+def test_a_page_of_another_site_uses_up_no_limit_but_a_proxy_asks_for_it(method: str, fields: dict[str, str]) -> None:
+    """A proxy asks with the header fields of the request that it got, which may be a page's."""
+    path = "/v1/limit/login/check"
+    assert verdict(HostAndOriginGuard(), method, path=path, host="localhost", **fields) is ForeignPage
+    assert verdict(HostAndOriginGuard(), method, path="/v1/limits", host="localhost", **fields) is None
+    for of_proxy in ("x_forwarded_for", "x_forwarded_uri", "x_original_uri", "x_real_ip", "forwarded"):
+        asked = {**fields, of_proxy: "192.0.2.1"}
+        assert verdict(HostAndOriginGuard(), method, path=path, host="localhost", **asked) is None
+    ours = {"origin": "http://localhost", "sec_fetch_site": "same-origin"}
+    assert verdict(HostAndOriginGuard(), method, path=path, host="localhost", **ours) is None
 
 
 def test_sites_of_the_setting_write() -> None:
