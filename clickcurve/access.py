@@ -30,14 +30,13 @@ class OutsidePrefix(ClickcurveError, status=403, title="outside the token's pref
 class Access:
     """What a token may touch. prefix: of its keys, empty for all. group: the name of the group that counts its hits.
 
-    token: its id, None where no tokens are used. others: groups of other prefixes, in which its hits may not count.
+    token: its id, None where no tokens are used.
     charge: takes how many hits a request is about to count, and raises if a limit refuses them; None: none counts hits.
     """
 
     prefix: str = ""
     group: str = ""
     token: str | None = None
-    others: frozenset[str] = frozenset()
     charge: Charge | None = field(default=None, compare=False)
 
     @cached_property
@@ -54,6 +53,20 @@ class Access:
     def key_rule(self) -> str:
         """What its keys are, for refusals."""
         return f"keys that begin with {self.prefix!r}"
+
+    @property
+    def group_rule(self) -> str:
+        """What the groups are that its hits may name, for refusals."""
+        return group_rule(self.prefix, self.group)
+
+    def may_name(self, group: str) -> bool:
+        """Returns whether its hits may count in a group: its own, and those that are named as parts of its own.
+
+        Whether another token has the group plays no part: it may have been revoked, or not be made yet.
+        """
+        if not self.prefix or group == self.group or group.startswith(self.prefix):
+            return True
+        return group.startswith(tuple(self.group + separator for separator in _SEPARATORS))
 
     def covers(self, key: str) -> bool:
         """Returns whether a link is one of its own."""
@@ -108,6 +121,12 @@ def begin_access(allowed: Access) -> None:
     Call it for every request, also with ALL_ACCESS: a pipelined request begins with what the one before had.
     """
     _ACCESS.set(allowed)
+
+
+def group_rule(prefix: str, group: str) -> str:
+    """Says which groups hits may name whose token has this prefix and this group."""
+    begins = dict.fromkeys([prefix, *(group + separator for separator in _SEPARATORS)])
+    return "groups that begin with " + " or ".join(map(repr, begins))
 
 
 def group_of_prefix(prefix: str) -> str:

@@ -307,9 +307,9 @@ class HitJudge:
             if not allowed.covers(raw.key):
                 raise self.outside(raw.key)
             for name in raw.groups or ():
-                if name in allowed.others:
-                    detail = "the group is that of another prefix"
-                    raise HitRejected(detail, field="groups", value=name, rule="no group of another prefix")
+                if not allowed.may_name(name):
+                    detail = "the group is none of the token's"
+                    raise HitRejected(detail, field="groups", value=name, rule=allowed.group_rule)
         return second
 
     def _hit_at(self, raw: JsonHit, second: int, is_bot: Judge) -> Hit:

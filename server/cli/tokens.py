@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
+from clickcurve.access import group_rule
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.times import parse_length, parse_time
@@ -106,6 +107,9 @@ def create_token(
     with _token_book(settings, may_be_new=True) as (book, audit):
         audit.note(PROMPT, "token made", asked.name if prefix is None else f"{asked.name} {prefix}")
         token, secret = book.add(asked, now)
+    if token.prefix is not None:
+        rule = group_rule(token.prefix, token.group or "")
+        note(f"its hits count in the group {token.group!r}, and may name {rule}: docs/customers.md says more")
     return Result([secret], [{"token": secret, **listed(token, None)}])
 
 

@@ -33,8 +33,7 @@ class Gate:
         now = self._clock()
         by_digest = {token.sha256: token for token in tokens if not token.is_over(now)}
         if by_digest != self._by_digest:
-            groups = frozenset(token.group for token in by_digest.values() if token.group)
-            self._access = {digest: _access_of(token, groups) for digest, token in by_digest.items()}
+            self._access = {digest: _access_of(token) for digest, token in by_digest.items()}
             self._by_digest = by_digest
             self.changes += 1
         self.closed = self.closed or bool(by_digest)
@@ -83,10 +82,10 @@ class Gate:
         return token if is_known and token is not None and not token.is_over(self._clock()) else None
 
 
-def _access_of(token: Token, groups: frozenset[str]) -> Access:
+def _access_of(token: Token) -> Access:
     if token.prefix is None or token.group is None:
         return Access(token=token.id)
-    return Access(token.prefix, token.group, token.id, groups - {token.group})
+    return Access(token.prefix, token.group, token.id)
 
 
 def check_reach(host: str, has_tokens: bool, insecure: bool) -> None:

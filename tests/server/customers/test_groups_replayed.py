@@ -38,7 +38,7 @@ one_hit = st.fixed_dictionaries(
         "ts": st.sampled_from([NOW, NOW - 60, NOW - 90_000_000]),
         "id": st.sampled_from(["1", "2"]),
         "bot": st.booleans(),
-        "groups": st.sampled_from([["spring"], ["acme"], []]),
+        "groups": st.sampled_from([["acme/spring"], ["acme"], []]),
     },
 )
 

@@ -129,13 +129,12 @@ def test_a_token_ends_with_its_last_second() -> None:
         gate.check(Scope.read, None)
 
 
-def test_a_token_may_touch_its_prefix_and_no_group_of_another(file: Path) -> None:
+def test_a_token_may_touch_its_prefix_and_its_group(file: Path) -> None:
     acme = add_token(file, "acme", (Scope.read,), prefix="acme/")
-    add_token(file, "other", (Scope.read,), prefix="other:", group="others")
     plain = add_token(file, "plain", (Scope.read,))
     gate = gate_of(file)
     allowed = gate.check(Scope.read, bearer(acme))
-    assert (allowed.prefix, allowed.group, allowed.others) == ("acme/", "acme", frozenset({"others"}))
+    assert (allowed.prefix, allowed.group) == ("acme/", "acme")
     assert (gate.allows(Scope.read, bearer(acme)), gate.allows(Scope.read, bearer(plain))) == (False, True)
     assert gate.check(Scope.read, bearer(plain)).prefix == ""
 
