@@ -32,6 +32,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder, Breakdown, merge_breakdowns
+from clickcurve.buckets.breakdowns.check import BACK
 from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, CalledLink, Correction, Moved, call_back_all
 from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
@@ -48,6 +49,7 @@ CORRECTIONS_SOURCE = "disavow"
 STEP_BUCKETS = 5_000  # of one batch: some 200 kB of journal
 
 R = TypeVar("R", Row, Breakdown)
+T = TypeVar("T")
 
 
 class ErasedAhead(ClickcurveError):
@@ -176,10 +178,18 @@ class Corrector:
         """Returns what is stored of a row and its correction, of all owners. Raises RowCorrupt, StoreUnavailable."""
         return (await self._read(stored)).link
 
-    async def read_divided(self, stored: str) -> CalledLink | None:
-        """Returns what `read` does of a row that has a breakdown; None for any other."""
-        read = await self._read_divided(stored)
-        return None if read is None else read.link
+    async def ask_divided(self, stored: str, dimension: str, ask: Callable[[CalledLink], T]) -> T | None:
+        """Returns what `ask` says, in a thread, of a row that has a breakdown; None for any other row.
+
+        Of the breakdown this dimension alone is read, which takes a third of the time. Raises as `read` does.
+        """
+        moved = moved_key(stored)
+        named = await self._named(moved, stored)
+        if not named[1].rows:
+            return None
+        counts = await self._counts(moved, stored)
+        only = (dimension, BACK + dimension)
+        return await in_thread("reading a link", lambda: ask(self._joined(named, counts, only).link))
 
     async def _read_divided(self, stored: str) -> _ReadLink | None:
         divided = (await self._store.rows(breakdown_of(stored))).rows
@@ -187,16 +197,23 @@ class Corrector:
 
     async def _read(self, stored: str) -> _ReadLink:
         moved = moved_key(stored)
-        # The corrections first, and counts after breakdowns: what the one has is then in the other for certain. So the
-        # first answer of all says when the corrections were erased.
-        named = [await self._store.rows(breakdown_of(moved)), await self._store.rows(breakdown_of(stored))]
-        counts = [await self._store.rows(moved), await self._store.rows(stored)]
-        return await in_thread("reading a link", self._joined, named, counts)
+        named = await self._named(moved, stored)
+        return await in_thread("reading a link", self._joined, named, await self._counts(moved, stored))
 
-    def _joined(self, named: Sequence[StoredLink], counts: Sequence[StoredLink]) -> _ReadLink:
+    # The corrections first, and counts after breakdowns: what the one has is then in the other for certain. So the
+    # first answer of all says when the corrections were erased.
+    async def _named(self, moved: str, stored: str) -> list[StoredLink]:
+        return [await self._store.rows(breakdown_of(moved)), await self._store.rows(breakdown_of(stored))]
+
+    async def _counts(self, moved: str, stored: str) -> list[StoredLink]:
+        return [await self._store.rows(moved), await self._store.rows(stored)]
+
+    def _joined(
+        self, named: Sequence[StoredLink], counts: Sequence[StoredLink], only: Sequence[str] | None = None
+    ) -> _ReadLink:
         ladder = self._store.ladder()
         rows = [_rows_of(link, decode) for link in counts]
-        breakdowns = [_rows_of(link, lambda data: decode_parts(separate_parts(data))) for link in named]
+        breakdowns = [_rows_of(link, lambda data: decode_parts(separate_parts(data), only)) for link in named]
         days = [row.fold_day for some in rows for row in some] + [row.fold_day for some in breakdowns for row in some]
         day = max([fold_day(int(self._clock())), *days])
         calling, counted = (fold(merge(some, ladder), day, ladder) for some in rows)

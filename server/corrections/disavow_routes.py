@@ -110,7 +110,8 @@ class _Rules:
         if noted.rule.prefix is not None:
             walked = await self.corrections.dry_run(noted.rule) if state == "dry_run" else noted.walked
             return _answer_of_many(noted, walked or Walked(), waiting, state)
-        return _answer_of_row(noted, await self._read(noted.rule.stored), waiting, state)
+        link = await self._read(noted.rule.stored)
+        return await in_thread("reading a rule", _answer_of_row, noted, link, waiting, state)
 
     async def answers(self) -> list[dict[str, Any]]:
         """Returns all rules as they are answered, oldest first. What several are of is read once."""
@@ -125,7 +126,9 @@ class _Rules:
                 by_row.setdefault(each.rule.stored, []).append(each)
         for stored, several in by_row.items():
             link = await self._read(stored)
-            answers |= {each.rule.id: _answer_of_row(each, link, each.waiting(open_owners)) for each in several}
+            for each in several:  # of 2 ms each, and there may be 1,000
+                waiting = each.waiting(open_owners)
+                answers[each.rule.id] = await in_thread("reading a rule", _answer_of_row, each, link, waiting)
         return [answers[each.rule.id] for each in found]
 
     async def _open_owners(self, some: Sequence[NotedRule]) -> list[int]:
