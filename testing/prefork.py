@@ -2,12 +2,14 @@
 
 Importing takes 0.5 s of processor time, nearly all of a server's start, and tests start some hundreds of them. What a
 fork runs is `python -m clickcurve` from its first line on, with an environment, a folder and open files of its own.
-Where the environment differs in what Python reads before that line, the process is a new one: see `alike`.
+Where the environment differs in what Python reads before that line, the process is a new one: see `alike`. All forks
+end with the process that began them.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import json
 import os
@@ -24,6 +26,7 @@ from pathlib import Path
 from threading import Lock
 
 LONGEST_REQUEST = 1 << 17
+PR_SET_PDEATHSIG = 1
 # Python and the libraries of C read these before the program's first line.
 READ_EARLY = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "TZ")
 
@@ -153,6 +156,7 @@ def _serve(connection: socket.socket) -> dict[str, object] | None:
     begun, begins = os.pipe()
     pid = os.fork()
     if pid == 0:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))  # however the tests end
         connection.close()
         os.close(begun)
         if request["new_session"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from testing.prefork import Forked, forks
+from testing.prefork import Forked, Forks, forks
 from testing.server import command, plain_environment
 
 ENVIRONMENT = plain_environment({"CLICKCURVE_PORT": "9123", "COLUMNS": "80"})
@@ -44,11 +45,12 @@ def test_a_fork_has_the_environment_and_the_folder_that_it_is_given(tmp_path: Pa
     assert "9123" not in forked("settings", folder=tmp_path, environment=plain_environment())[1]
 
 
-def serving(folder: Path) -> Forked:
+def serving(folder: Path, of: Forks | None = None) -> Forked:
     with (folder / "log").open("ab") as log, Path(os.devnull).open("rb") as nothing:
         files = (nothing.fileno(), log.fileno(), log.fileno())
         serve = ("serve", "--data", str(folder / "data"), "--port", "0")
-        return forks(plain_environment()).fork(serve, plain_environment(), folder, files, new_session=True)
+        of = of or forks(plain_environment())
+        return of.fork(serve, plain_environment(), folder, files, new_session=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -64,6 +66,18 @@ def test_its_status_tells_the_signal_that_ended_it(tmp_path: Path, number: signa
     os.kill(server.pid, number)
     expected = -signal.SIGKILL if number == signal.SIGKILL else 0
     assert (server.wait(60), server.poll()) == (expected, expected)
+
+
+def test_forks_end_with_the_tests_that_started_them_however_these_end(tmp_path: Path) -> None:
+    """A run that was interrupted left servers running for good."""
+    of = Forks(plain_environment())
+    server = serving(tmp_path, of)
+    end = os.pidfd_open(server.pid)
+    of.close()
+    gone = select.poll()
+    gone.register(end, select.POLLIN)
+    assert gone.poll(600_000)
+    os.close(end)
 
 
 @pytest.mark.parametrize("name", ["PYTHONUTF8", "LC_ALL", "LD_PRELOAD", "TZ"])
