@@ -6,6 +6,7 @@ in it. A stored key names a row of a link, of a group, of a rule's history or of
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -31,6 +32,16 @@ _CALLERS = "callers"
 _OF_CALLERS = f"\0{_CALLERS}:"
 
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_STAY_ESCAPED = "clickcurve.stay-escaped"  # an error handler of codecs
+
+
+def _escaped_again(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "".join(f"%{byte:02X}" for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_STAY_ESCAPED, _escaped_again)
 
 
 # --- keys of links ----------------------------------------------------------------------------------------------------
@@ -89,6 +100,19 @@ def key_in_path(raw: bytes, error: type[ClickcurveError]) -> str:
     except UnicodeDecodeError:
         detail = "the key in the path is not percent-encoded UTF-8"
         raise error(detail, field="key", value=raw, rule=KEY_RULE) from None
+
+
+def decoded_once(path: str) -> str:
+    """Returns the key that a path of a URL names, percent-decoded exactly once, as `key_in_path` decodes it.
+
+    Nothing is refused, for the redirect has happened: bytes that are not UTF-8 stay escaped, with capital digits, and
+    so does a % that two hexadecimal digits do not follow.
+    """
+    return _ESCAPES.sub(_decoded, path) if "%" in path else path
+
+
+def _decoded(escapes: re.Match[str]) -> str:
+    return bytes.fromhex(escapes[0].replace("%", "")).decode("utf-8", _STAY_ESCAPED)
 
 
 def contains(key: str, text: str) -> bool:
