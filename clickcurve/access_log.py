@@ -15,12 +15,13 @@ _MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * n : 3 * n + 3]: n + 1 for 
 _STAMP = re.compile(
     r"\[([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-9]{2}):([0-6][0-9]) ([+-])([0-9]{2})([0-9]{2})\] "
 )
-# Anything (address, user, a virtual host in front), the time, the request, the status; then perhaps size, referer and
-# agent. A quote that ends the agent may be missing: the last line of a log whose disk was full.
+# Anything (address, user, a virtual host in front; Apache quotes a user without a name), the time, the request, the
+# status; then perhaps size, referer and agent, and more. A quote that ends the agent may be missing: the last line of a
+# log whose disk was full.
 _LINE = re.compile(
-    r"(?P<before>(?:[^\"\\]|\\.)*?)(?P<stamp>\[[^\[\]\"\\]{26}\] )"
-    r"\"(?P<request>(?:[^\"\\]|\\.)*+)\" (?P<status>[0-9]{3})(?![^ ])[^\"]*+"
-    r"(?:\"(?P<referrer>(?:[^\"\\]|\\.)*+)\" \"(?P<agent>(?:[^\"\\]|\\.)*+))?",
+    r"(?P<before>(?:[^\"\\]|\\.|\"(?:[^\"\\]|\\.)*+\")*?)(?P<stamp>\[[^\[\]\"\\]{26}\] )"
+    r"\"(?P<request>(?:[^\"\\]|\\.)*+)\" (?P<status>[0-9]{3})(?![^ ])(?P<size>[^\"]*+)"
+    r"(?:\"(?P<referrer>(?:[^\"\\]|\\.)*+)\" \"(?P<agent>(?:[^\"\\]|\\.)*+)\"?(?P<behind>.*+))?",
     re.DOTALL,
 )
 _VERSION = re.compile(r" HTTP/[0-9](?:\.[0-9])?\Z")
@@ -32,7 +33,8 @@ class LogLine(NamedTuple):
     """The parts of a line as written, escapes included.
 
     before: all that stands before the time, such as `203.0.113.7 - ann `. stamp: `[25/Feb/2026:06:14:00 +0000] `, not
-    looked at yet. status: three digits. referrer, agent: None in the common format.
+    looked at yet. status: three digits. referrer, agent: None in the common format. behind: what follows the agent, or
+    in the common format the status: its size, and perhaps more.
     """
 
     before: str
@@ -41,12 +43,16 @@ class LogLine(NamedTuple):
     status: str
     referrer: str | None
     agent: str | None
+    behind: str = ""
 
 
 def parse_log_line(line: str) -> LogLine | None:
     """Returns the parts of a line, or None if it is in neither format."""
     match = _LINE.match(line)
-    return None if match is None else LogLine(*match.groups())
+    if match is None:
+        return None
+    before, stamp, request, status, size, referrer, agent, behind = match.groups()
+    return LogLine(before, stamp, request, status, referrer, agent, size if behind is None else behind)
 
 
 def stamp_seconds(stamp: str) -> int | None:
@@ -67,7 +73,12 @@ def stamp_seconds(stamp: str) -> int | None:
 
 def split_request(request: str) -> tuple[str, str]:
     """Returns method and target of `GET /key?query HTTP/1.1`; the target is empty where there is no request."""
-    method, _, target = unescape(request).partition(" ")
+    return method_and_target(unescape(request))
+
+
+def method_and_target(request: str) -> tuple[str, str]:
+    """Returns method and target of a request as it was sent, as `split_request` does of one in a log."""
+    method, _, target = request.partition(" ")
     return method, _VERSION.sub("", target)
 
 

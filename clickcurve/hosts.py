@@ -9,7 +9,10 @@ from urllib.parse import urlsplit
 
 IGNORED, IN_KEY = "ignored", "in_key"
 CHOICES = (IGNORED, IN_KEY)
-_HOST = re.compile(r"[^\s/?#@\\\x00-\x1f\x7f]+")
+# Letters of any script, for internationalized names come in both forms; of the signs of ASCII only those of names. What
+# strangers send as their host, such as `a.example,b.example` or `${jndi:...}`, would else make links and groups.
+_NAME = r"[^\s\x00-\x1f\x7f!\"#$%&'()*+,/:;<=>?@\[\\\]^`{|}~]+"
+_HOST = re.compile(rf"(?:{_NAME}|\[[0-9A-Fa-f:.]+\])(?::[0-9]{{0,5}})?")
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 _HOSTS_KEPT = 1_024  # of which it is remembered whether they are hosts
 

@@ -1,8 +1,8 @@
-"""Access logs of web servers as hits: the combined and the common format, and the JSON lines of nginx and of Caddy.
+"""Access logs as hits: of each line the key, the minute, and what it says of its visitor.
 
-Pure: bytes in, counts out. The format is recognised line by line. A line ends in one of three ways, and `LogSums` add
-up: it is a hit (a person's or a bot's), it is skipped with a reason (another status, another method, no key), or
-it is bad (not a line of any known format).
+Pure: bytes in, counts out. Which formats are known says `ingest/imports/logs/`. A line ends in one of three ways, and
+`LogSums` add up: it is a hit (a person's or a bot's), it is skipped with a reason (another status, another method, no
+key), or it is bad (not a line of any known format).
 
 Nearly all lines of text hold no backslash: one regular expression cuts all lines of a chunk, and each of their parts is
 looked up by itself, in what was found out about such texts before. Every other line is read alone, by `parse`.
@@ -11,33 +11,39 @@ looked up by itself, in what was found out about such texts before. Every other 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
+from fnmatch import fnmatchcase
 from functools import partial
-from itertools import compress, repeat
+from itertools import compress, groupby, repeat
 from operator import is_
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from clickcurve.access_log import parse_log_line, split_request, stamp_seconds, unescape
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
-from clickcurve.keys import KEY_BYTES
+from clickcurve.keys import KEY_BYTES, decoded_once
 from ingest.agents.reader import AGENT_CHARACTERS
 from ingest.attributes.campaign import CAMPAIGN_FIELDS, campaign_of_query, source_of, utm_of
-from ingest.attributes.country import address_of
 from ingest.attributes.memo import Memo
 from ingest.attributes.referrer import host_of
 from ingest.attributes.text import utf8_text
 from ingest.hit import Judge, minute_start
-from ingest.imports.json_log_line import LineBad, LoggedRequest, parse_json_line
+from ingest.imports.log_sums import Campaign, LogHit, LogSums, Skipped
+from ingest.imports.logs.clicks import Clicks
+from ingest.imports.logs.combined import COMBINED, COMMON, host_behind
+from ingest.imports.logs.front import client_of, read_front
+from ingest.imports.logs.line_reader import NO_FIELD, ClientField, LineReader, NoRequest
+from ingest.imports.logs.logged_request import LineBad, LoggedRequest, no_dash
+from ingest.imports.logs.text_format import NO_STATUS, TextFormat
+from ingest.imports.logs.w3c import DIRECTIVE, NAMES_COLUMNS, W3C
 
 # Fields of a hit that a line can fill. Of bots the agent alone says something.
 OF_LINES = ("ip", "ref", "ua", "source", "utm")
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
-SHOWN_BAD_LINES = 5
-_SHOWN_CHARS = 200
+# Keys that browsers and scanners ask for by themselves: links where a shortener redirects whatever it does not know.
+PROPOSED_EXCLUDES = ("favicon.ico", "robots.txt", "wp-*")
 _PIECE_BYTES = 64 * 1024  # read at once: the parts of a megabyte of lines fall out of the processor's cache
 _TEXTS_KEPT = 65_536  # of a kind: times, requests, agents, addresses, referrers
 _TEXT_CHARACTERS = 1_024
@@ -46,78 +52,31 @@ _AUTHORITY = re.compile(r"https?://([^/?]*)", re.IGNORECASE)
 
 # A text in quotes, a time in brackets, or a word.
 _FIELD = re.compile(rb'"(?:[^"\\]|\\.)*+"|\[[^\]"]*+\]|[^ "]+', re.DOTALL)
-# What stands before the time, the time to the minute, its zone, method and path, query, status, and perhaps referrer
-# and agent; all are empty for a line that is to be read alone. What this takes, `parse_log_line` takes in the same way.
-_PLAIN_LINE = re.compile(
-    r'^(?:([^"\\\[\n]*+)\[(.{17}):[0-6][0-9] (.{5})\] '
-    r'"([^ "\\\n]*+ [^ ?"\\\n]++)(?:\?([^ "\\\n]*+))?+(?: HTTP/[0-9](?:\.[0-9])?+)?+" ([0-9]{3})'
-    r'(?: [^"\\\n]*+(?:"([^"\\\n]*+)" "([^"\\\n]*+)".*+)?+)?+|.*+)$',
-    re.MULTILINE,
-)
 
+_OF_HITS = frozenset(("front", "client", "forwarded", "behind", "referrer", "agent", "query"))  # columns
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
 @dataclass(frozen=True, slots=True)
-class BadLine:
-    """`line` counts from 1 in what was read."""
+class LogOptions:
+    """How an operator wants a log read.
 
-    line: int
-    reason: str
-    text: str
-
-
-class Campaign(NamedTuple):
-    """What the query of a link names. utm: pairs of name and value."""
-
-    source: str | None
-    utm: tuple[tuple[str, str], ...] | None
-
-
-class LogHit(NamedTuple):
-    """What a line counts: a hit of a link in the minute that starts at `minute`, with what it says of its visitor.
-
-    None: absent or not wanted.
+    zone: of times that name none. own: the only format. client: the field with the client's address. excluded: patterns
+    of keys that are no links. keys_as_sent: keys stay percent-encoded. once_per_click: the redirect to https before a
+    link's own counts nothing.
     """
 
-    key: str
-    minute: int
-    bot: bool
-    ip: str | None = None
-    ref: str | None = None
-    ua: str | None = None
-    campaign: Campaign | None = None
+    zone: tzinfo = UTC
+    own: TextFormat | None = None
+    client: ClientField = NO_FIELD
+    excluded: tuple[str, ...] = ()
+    keys_as_sent: bool = False
+    once_per_click: bool = False
 
 
-class Skipped(str):
-    """The reason why a line counts nothing."""
-
-
-@dataclass(slots=True)
-class LineSums:
-    """How some lines ended. Of a log: `lines == people_hits + bot_hits + sum of skipped + bad`."""
-
-    lines: int = 0
-    people_hits: int = 0
-    bot_hits: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    bad: int = 0
-    first_bad: list[BadLine] = field(default_factory=list)
-
-    def note_bad(self, line: int, reason: str, text: str) -> None:
-        self.bad += 1
-        if len(self.first_bad) < SHOWN_BAD_LINES:
-            shown = text[:_SHOWN_CHARS].encode("utf-8", "backslashreplace").decode()
-            self.first_bad.append(BadLine(line, reason, shown))
-
-
-@dataclass(slots=True)
-class LogSums(LineSums):
-    """What some lines add up to."""
-
-    hits: Counter[LogHit] = field(default_factory=Counter)
+AS_USUAL = LogOptions()
 
 
 class AccessLog:
@@ -133,15 +92,23 @@ class AccessLog:
         statuses: Collection[int] = REDIRECTS,
         only: Collection[str] | None = None,
         hosts: Hosts = HOSTS_IGNORED,
+        options: LogOptions = AS_USUAL,
     ) -> None:
         self._is_bots_agent = is_bot
+        self._options = options
+        self._lines = LineReader(options.zone, options.own, options.client)
+        self._clicks = Clicks() if options.once_per_click else None
+        self.proposed: set[str] = set()  # of PROPOSED_EXCLUDES, those that keys are like
         self._only = frozenset(OF_LINES if only is None else only)
         self._skips = {
             f"{status:03}": None if status in statuses else Skipped(f"status {status:03}") for status in range(1000)
         }
+        self._skips |= dict.fromkeys(NO_STATUS, self._skips["000"])
         self.hosts = hosts
-        self._minutes, self._keys = _memo(_minute_of), _memo(self._key_of_request)
+        self._keys = _memo(self._key_of_request)
         self._hosts_in_front = _memo(_host_in_front)
+        self._hosts_behind = _memo(_host_behind)
+        self._use_format()
         self.use(())
 
     def use(self, fields: Collection[str], people: Collection[str] = ()) -> None:
@@ -152,7 +119,9 @@ class AccessLog:
         self._people = [words.lower() for words in people]
         wanted = self._only.intersection(fields)
         campaign_fields = wanted & CAMPAIGN_FIELDS
-        self._addresses = _memo(self._address_in_front) if "ip" in wanted else None
+        self._fronts = _memo(_client_in_front) if "ip" in wanted else None
+        self._addresses = _memo(client_of) if "ip" in wanted else None
+        self._clients_behind = _memo(self._client_behind)
         self._referrers = _memo(_referrer_in) if "ref" in wanted else None
         self._agents = _memo(partial(_agent_in, self.is_bot, "ua" in wanted))
         self._campaigns = _memo(partial(_campaign_in, campaign_fields)) if campaign_fields else None
@@ -167,9 +136,30 @@ class AccessLog:
     def use_hosts(self, in_key: bool) -> None:
         """Puts hosts into keys from now on, or not, as it is done where the hits go."""
         self.hosts = replace(self.hosts, in_key=in_key)
-        for memo in (self._keys, self._addresses):
-            if memo is not None:
-                memo.clear()
+        self._keys.clear()
+        self._use_format()
+
+    def begin(self, kept: str = "", before: bytes = b"") -> None:
+        """Begins a source, or goes on within it: with what was kept of its lines, and the last ones before."""
+        self._lines.begin(kept)
+        self._use_format()
+        if self._clicks is not None:
+            self._clicks.begin()
+            self.read(before)
+        self.proposed.clear()  # a key that was met before is not proposed again
+
+    @property
+    def kept(self) -> str:
+        """What of the lines so far is needed to read the next one; see `LineReader`."""
+        return self._lines.kept
+
+    def _use_format(self) -> None:
+        """Follows the reader to the format that it has recognised."""
+        if self.hosts.in_key or self._options.client.place:
+            self._lines.use_behind()
+        self._format = self._lines.format
+        self._minutes = _memo(partial(_minute_of, self._format, self._options.zone))
+        self._texts = {role: _memo(undo) for role, undo in _undoing(self._format).items()}
 
     # --- many lines ---------------------------------------------------------------------------------------------
     def read(self, data: bytes) -> LogSums:
@@ -179,58 +169,120 @@ class AccessLog:
             end = data.find(b"\n", start + _PIECE_BYTES) + 1 or len(data)
             # Bytes that are not UTF-8 become lone surrogates, which no key may hold: only their own line is lost.
             text = data[start:end].decode("utf-8", "surrogateescape").removesuffix("\n")
-            lines_before, start = sums.lines, end
-            if odd := self._read_plain(_PLAIN_LINE.findall(text), sums):
-                lines = text.split("\n")
-                for place in odd:
-                    self._read_odd(lines_before + place + 1, lines[place], sums)
+            start = end
+            # JSON has no columns; and which line of a click counts depends on those before it.
+            if text.startswith("{") or self._clicks is not None:
+                for line in text.split("\n"):
+                    sums.lines += 1
+                    self._read_odd(sums.lines, line, sums)
+            elif self._format.name == W3C or text.startswith(DIRECTIVE):
+                for part in _between_directives(text):
+                    self._read_piece(part, sums)
+            else:
+                self._read_piece(text, sums)
         return sums
 
-    def _read_plain(self, parts: Sequence[Sequence[str]], sums: LogSums) -> list[int]:
+    def _read_piece(self, text: str, sums: LogSums) -> None:
+        self._lines.expect(text.partition("\n")[0])
+        if self._lines.format is not self._format:
+            self._use_format()
+        format_, lines_before = self._format, sums.lines
+        odd = self._read_plain(format_, format_.many.findall(text), sums, format_.mark in text)
+        if odd:
+            lines = text.split("\n")
+            for place in odd:
+                self._read_odd(lines_before + place + 1, lines[place], sums)
+
+    def _read_plain(
+        self, format_: TextFormat, parts: Sequence[Sequence[str]], sums: LogSums, is_marked: bool
+    ) -> list[int]:
         """Adds lines by their parts; returns the places of those that are to be read alone."""
         sums.lines += len(parts)
-        fronts, times, zones, requests, queries, statuses, referrers, agents = zip(*parts, strict=True)
-        minutes = list(map(self._minutes.__getitem__, zip(times, zones, strict=True)))
-        hosts: Iterable[str] = repeat("", len(parts))
-        if self.hosts.in_key:
-            hosts = map(self._hosts_in_front.__getitem__, fronts)
-        keys, skips = self._keys, list(map(self._skips.get, statuses))
+        columns: dict[str, Sequence[str]] = dict(zip(format_.roles, zip(*parts, strict=True), strict=True))
+        if is_marked:
+            for role, memo in self._texts.items():
+                if role in columns:
+                    columns[role] = list(map(memo.__getitem__, columns[role]))
+        first, last = format_.when
+        minutes = list(map(self._minutes.__getitem__, zip(columns[first], columns[last], strict=True)))
+        requests = columns["request"] if "request" in columns else _joined(columns)
+        keys, skips = self._keys, list(map(self._skips.get, columns["status"]))
+        asked = zip(requests, self._hosts_of(columns), strict=True)
         # Of each line its key, the reason why it is skipped, or None for a line that is to be read alone.
         outcomes: list[str | None]
         if None in minutes or any(skips):
             outcomes = [
                 None if minute is None else skip or keys[request]
-                for minute, skip, request in zip(minutes, skips, zip(requests, hosts, strict=True), strict=True)
+                for minute, skip, request in zip(minutes, skips, asked, strict=True)
             ]
         else:
-            outcomes = list(map(keys.__getitem__, zip(requests, hosts, strict=True)))
-        columns: tuple[Sequence[Any], ...] = (outcomes, minutes, fronts, referrers, agents, queries)
+            outcomes = list(map(keys.__getitem__, asked))
+        if "odd" in columns and any(columns["odd"]):
+            outcomes = [None if odd else outcome for odd, outcome in zip(columns["odd"], outcomes, strict=True)]
+        whole: tuple[Any, Any, Mapping[str, Sequence[str]]] = outcomes, minutes, columns
         types = list(map(type, outcomes))
         if types.count(str) < len(types):
             sums.skipped.update(cast(list[str], list(compress(outcomes, map(is_, types, repeat(Skipped))))))
             counts = list(map(is_, types, repeat(str)))
-            columns = tuple(list(compress(column, counts)) for column in columns)
-        if columns[0]:
-            self._add_hits(sums, *columns)
-        return [place for place, outcome in enumerate(outcomes) if outcome is None] if None in outcomes else []
+            kept = {role: list(compress(column, counts)) for role, column in columns.items() if role in _OF_HITS}
+            whole = list(compress(outcomes, counts)), list(compress(minutes, counts)), kept
+        if whole[0]:
+            self._add_hits(sums, *whole)
+        alone = [place for place, outcome in enumerate(outcomes) if outcome is None] if None in outcomes else []
+        if len(alone) < len(parts):
+            is_common = format_.name == COMBINED and not any(columns["agent"])
+            sums.formats[COMMON if is_common else format_.name] += len(parts) - len(alone)
+        return alone
+
+    def _hosts_of(self, columns: Mapping[str, Sequence[str]]) -> Iterable[str]:
+        """Yields the host of each line; "" if hosts are not asked for."""
+        some = next(iter(columns.values()))
+        if not self.hosts.in_key:
+            return repeat("", len(some))
+        if "front" not in columns:
+            return map(no_dash, columns["host"]) if "host" in columns else repeat("", len(some))
+        fronts = map(self._hosts_in_front.__getitem__, columns["front"])
+        behind = zip(columns["size"], columns["agent"], columns["behind"], strict=True)
+        return [
+            host or self._hosts_behind[(rest, False) if agent else (size, True)]
+            for host, (size, agent, rest) in zip(fronts, behind, strict=True)
+        ]
+
+    def _ips_of(self, columns: Mapping[str, Sequence[str]], many: int) -> Iterable[str | None]:
+        """Yields the address of each line's client; None if there is none, or addresses are not asked for."""
+        if self._addresses is None:
+            return repeat(None, many)
+        ips: Iterable[str | None] = repeat(None, many)
+        if "front" in columns:
+            ips = _looked_up(self._fronts, columns["front"])
+        elif "client" in columns:
+            ips = _looked_up(self._addresses, columns["client"])
+        for role, memo in (("forwarded", self._addresses), ("behind", self._clients_behind)):
+            if role in columns and (role == "forwarded" or self._options.client.place):
+                ips = [named or ip for named, ip in zip(map(memo.__getitem__, columns[role]), ips, strict=True)]
+        return ips
 
     def _add_hits(
-        self,
-        sums: LogSums,
-        keys: Sequence[str],
-        minutes: Sequence[int],
-        fronts: Sequence[str],
-        referrers: Sequence[str],
-        agents: Sequence[str],
-        queries: Sequence[str],
+        self, sums: LogSums, keys: Sequence[str], minutes: Sequence[int], columns: Mapping[str, Sequence[str]]
     ) -> None:
-        ips, refs = _looked_up(self._addresses, fronts), _looked_up(self._referrers, referrers)
-        bots, uas = zip(*map(self._agents.__getitem__, agents), strict=True)
-        campaigns = _looked_up(self._campaigns, queries)
+        none = [""] * len(keys)
+        bots, uas = zip(*map(self._agents.__getitem__, columns.get("agent", none)), strict=True)
         # Plain tuples, which are equal to LogHits and made in C.
-        hits: list[Any] = list(zip(keys, minutes, bots, ips, refs, uas, campaigns, strict=True))
+        hits: list[Any] = list(
+            zip(
+                keys,
+                minutes,
+                bots,
+                self._ips_of(columns, len(keys)),
+                _looked_up(self._referrers, columns.get("referrer", none)),
+                uas,
+                _looked_up(self._campaigns, columns.get("query", none)),
+                strict=True,
+            )
+        )
         for place in compress(range(len(hits)), bots):
-            hits[place] = (keys[place], minutes[place], True, None, None, uas[place], None)
+            key, minute, *_ = hits[place]
+            hits[place] = (key, minute, True, None, None, uas[place], None)
         sums.hits.update(hits)
         sums.bot_hits += bots.count(True)
         sums.people_hits += bots.count(False)
@@ -238,7 +290,7 @@ class AccessLog:
     # --- one line -----------------------------------------------------------------------------------------------
     def _read_odd(self, number: int, line: str, sums: LogSums) -> None:
         try:
-            parsed = self.parse(line)
+            parsed = self.parse(line, sums)
         except LineBad as bad:
             sums.note_bad(number, str(bad), line)
             return
@@ -249,25 +301,22 @@ class AccessLog:
             sums.bot_hits += parsed.bot
             sums.people_hits += not parsed.bot
 
-    def parse(self, line: str) -> LogHit | Skipped:
+    def parse(self, line: str, sums: LogSums | None = None) -> LogHit | Skipped:
         """Reads one line, slowly: a hit, or the reason why it is skipped; raises LineBad for any other line."""
-        line = line.removesuffix("\r")
-        if not line.strip():
-            return Skipped("blank line")
-        parts = parse_log_line(line)
-        if parts is None:
-            if line.startswith("{"):
-                return self._parse_json(line)
-            raise LineBad("not a line of an access log")
-        second = stamp_seconds(parts.stamp)
-        if second is None:
-            raise LineBad(f"not a valid time: {parts.stamp.strip()}")
-        host, rest = self._hosts_in_front[parts.before], (parts.before, parts.referrer or "", parts.agent or "")
-        return self._outcome(LoggedRequest(*split_request(parts.request), second, parts.status, host, *rest))
+        request = self._lines.read(line)
+        if isinstance(request, NoRequest):
+            return Skipped(request)
+        if sums is not None:
+            sums.formats[request.format] += 1
+        return self._outcome(request)
 
-    def _parse_json(self, line: str) -> LogHit | Skipped:
-        request = parse_json_line(line)
-        return Skipped("not a request") if request is None else self._outcome(request)
+    def is_line(self, line: bytes) -> bool:
+        """Tells whether a line is whole and known; it may be one that is skipped."""
+        try:
+            self._lines.read(line.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        except LineBad:
+            return False
+        return True
 
     def _outcome(self, request: LoggedRequest) -> LogHit | Skipped:
         if skipped := self._skips[request.status]:
@@ -278,21 +327,19 @@ class AccessLog:
         key, minute = self._key_of_path(request.method, path, request.host), minute_start(request.second)
         if isinstance(key, Skipped):
             return key
+        if self._clicks is not None and (why := self._clicks.left_out(request)):
+            return Skipped(why)
         bot, ua = self._agents[request.agent]
         if bot:
             return LogHit(key, minute, True, ua=ua)
-        (ip,), (ref,) = _looked_up(self._addresses, [request.front]), _looked_up(self._referrers, [request.referrer])
+        (ip,), (ref,) = _looked_up(self._addresses, [request.client]), _looked_up(self._referrers, [request.referrer])
         (campaign,) = _looked_up(self._campaigns, [query.partition(" ")[0]])
         return LogHit(key, minute, False, ip, ref, ua, campaign)
 
     # --- what a line asks for -----------------------------------------------------------------------------------
-    def _address_in_front(self, front: str) -> str | None:
-        """Returns the address before the time, behind the host if keys have hosts and a line names one; None: none."""
-        host = self._hosts_in_front[front] if self.hosts.in_key else ""
-        try:
-            return address_of(front.removeprefix(f"{host} " if host else "").partition(" ")[0])
-        except HitRejected:
-            return None
+    def _client_behind(self, behind: str) -> str | None:
+        """Returns the address in the field that the operator has named."""
+        return client_of(self._options.client.of_behind(behind))
 
     def _key_of_request(self, request_and_host: tuple[str, str]) -> str:
         """Returns the key of `GET /key`, or the reason why it has none."""
@@ -311,9 +358,13 @@ class AccessLog:
             path, host = path[authority.end() :], authority[1]
         if not path[1:]:
             return Skipped("no key")
-        key = self.hosts.key(path[1:], host)
+        path = path[1:] if self._options.keys_as_sent else decoded_once(path[1:])
+        key = self.hosts.key(path, host)
         if not key:
             return Skipped("no host")
+        if self._options.excluded and _is_like(path, key, self._options.excluded):
+            return Skipped("excluded")
+        self.proposed.update(pattern for pattern in PROPOSED_EXCLUDES if fnmatchcase(path, pattern))
         try:
             size = len(key.encode())
         except UnicodeEncodeError:
@@ -330,30 +381,71 @@ def _looked_up(memo: Memo[str, _V] | None, texts: Sequence[str]) -> Iterator[_V 
     return repeat(None, len(texts)) if memo is None else map(memo.__getitem__, texts)
 
 
+def _client_in_front(front: str) -> str | None:
+    return read_front(front).client
+
+
 def _host_in_front(front: str) -> str:
-    """Returns the host in front of the address; "" for `203.0.113.7 - ann `, which has none."""
-    host, _, rest = front.partition(" ")
-    return host if front.count(" ") > 3 and not rest.startswith("- ") else ""
+    return read_front(front).host
 
 
-def _minute_of(time_and_zone: tuple[str, str]) -> int | None:
-    """Returns the minute of `17/May/2015:10:05` and `+0000`; None if there is no such time."""
-    time, zone = time_and_zone
-    return stamp_seconds(f"[{time}:00 {zone}] ")
+def _host_behind(behind_and_common: tuple[str, bool]) -> str:
+    return host_behind(*behind_and_common)
+
+
+def _minute_of(format_: TextFormat, zone: tzinfo, texts: tuple[str, str]) -> int | None:
+    """Returns the minute of the two texts that make a time; None if there is no such time."""
+    at = format_.minute(*texts, zone)
+    return None if at is None else minute_start(at)
+
+
+def _undoing(format_: TextFormat) -> dict[str, Callable[[str], str]]:
+    """Returns what undoes a format's own way of writing, by columns."""
+    if format_.name == COMBINED:
+        return {}  # no column of it holds an escape
+    return {
+        "request": lambda request: " ".join(map(format_.path, request.split(" ", 1))),
+        "path": format_.path,
+        "query": format_.query,
+        "agent": format_.text,
+        "referrer": format_.text,
+    }
+
+
+def _joined(columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """Returns requests that stand in two columns, or in one without a method."""
+    if "method" not in columns:
+        return [f"GET {path}" for path in columns["path"]]
+    return list(map(" ".join, zip(columns["method"], columns["path"], strict=True)))
+
+
+def _between_directives(text: str) -> Iterator[str]:
+    """Yields the lines that one format cuts: those between directives of a W3C log, and these alone."""
+    if NAMES_COLUMNS not in text:
+        yield text
+        return
+    for is_directive, lines in groupby(text.split("\n"), lambda line: line.startswith(DIRECTIVE)):
+        if is_directive:
+            yield from lines
+        else:
+            yield "\n".join(lines)
+
+
+def _is_like(path: str, key: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(path, pattern) or fnmatchcase(key, pattern) for pattern in patterns)
 
 
 # --- of its visitor: what a field of a hit may not hold is left out, for a log holds whatever clients sent ------------
 def _referrer_in(text: str) -> str | None:
     """Returns the host of a referrer; None if there is none."""
-    return host_of(utf8_text(unescape(text))) or None
+    return host_of(utf8_text(text)) or None
 
 
 def _agent_in(is_bot: Judge, wanted: bool, text: str) -> tuple[bool, str | None]:
     """Returns whether an agent is a bot's, and the agent if it is wanted and there is one."""
     if text in ("", "-"):
         return False, None
-    agent = unescape(text)
-    return is_bot(agent), utf8_text(agent) if wanted else None
+    return is_bot(text), utf8_text(text) if wanted else None
 
 
 def _campaign_in(wanted: frozenset[str], query: str) -> Campaign | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator, Callable
+from codecs import BOM_UTF8
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,19 +20,22 @@ import msgspec
 
 from clickcurve.buckets.errors import ImportOutOfStep
 from ingest.batch import SourceStep
-from ingest.imports.access_log import SHOWN_BAD_LINES, AccessLog, BadLine, LineSums, LogSums, count_fields
+from ingest.imports.access_log import AccessLog, count_fields
 from ingest.imports.chunk import Chunk, DatedHit
-from ingest.imports.fingerprint import PREFIX_BYTES, Likeness
+from ingest.imports.fingerprint import PREFIX_BYTES, Likeness, tail_of
+from ingest.imports.log_sums import SHOWN_BAD_LINES, BadLine, LineSums, LogSums
+from ingest.imports.logs.line_reader import looks_like
 from ingest.imports.rule_lines import FIELD, without_rules
 from ingest.imports.source import CHUNK_BYTES, SourceChanged, SourceLines, SourceUnreadable, Stream, open_reader
 from ingest.imports.target import SHOWN_REFUSALS, ImportRefused, KeptOffset, Sender, Taken
 
 POLL_S = 1.0  # how often a followed log is looked at
-FAMILY_MEMBERS = 1000  # sources that begin alike
+FAMILY_MEMBERS = 1000  # sources that begin alike, as far as they go
 LONGEST_LOG_LINE = 256 << 10  # four header fields of 8 KiB, all of it escaped; the patterns take 140 bytes for each
 MOVES = 20  # how often another import of the same source may come between, in one run
 
 Openable = Path | io.BufferedReader
+_NO_LINES = ("comment", "blank line")  # skipped, and no sign that a file is a log
 
 
 def dated_hits(sums: LogSums) -> list[DatedHit]:
@@ -56,7 +60,8 @@ class ImportSummary(LineSums):
 
     `counted`, `late` and `refused` are what the other side said, in hits; of `unanswered` chunks it is known that they
     count, but their receipt was lost. Bytes up to `from_byte` were counted before this run; `left_bytes` are a last
-    line that has no end yet.
+    line that has no end yet. `looks_like`: where no line could be read, what the first one seems to be. `proposed`:
+    patterns of keys that no shortener gives and that were counted.
     """
 
     kind: SourceKind | None = None
@@ -71,11 +76,13 @@ class ImportSummary(LineSums):
     left_bytes: int = 0
     is_part: bool = False  # of a known source: it ends before the offset that was counted already
     damage: str | None = None  # why a packed source could not be read to its end
+    looks_like: str | None = None
+    proposed: list[str] = field(default_factory=list)
 
     @property
     def is_all_bad(self) -> bool:
         """No line was good: the source is most likely something else."""
-        return bool(self.bad) and self.bad >= self.lines and not (self.counted or self.from_byte)
+        return all_bad(self) and not (self.counted or self.from_byte)
 
     def add(self, reading: LineSums) -> None:
         for bad in reading.first_bad[: SHOWN_BAD_LINES - len(self.first_bad)]:
@@ -84,6 +91,7 @@ class ImportSummary(LineSums):
         self.people_hits += reading.people_hits
         self.bot_hits += reading.bot_hits
         self.skipped.update(reading.skipped)
+        self.formats.update(reading.formats)
         self.bad += reading.bad
 
     def add_taken(self, taken: Taken | None) -> None:
@@ -95,6 +103,11 @@ class ImportSummary(LineSums):
         self.late += taken.late
         self.refused += taken.refused
         self.reasons += taken.reasons[: SHOWN_REFUSALS - len(self.reasons)]
+
+
+def all_bad(sums: LineSums) -> bool:
+    """Tells whether no line was good, though there were some."""
+    return bool(sums.bad) and sums.bad >= sums.lines - sum(map(sums.skipped.__getitem__, _NO_LINES))
 
 
 @dataclass(eq=False)
@@ -110,6 +123,7 @@ class Importer:
     label: str = ""
     progress: Callable[[int], None] = lambda raw_at: None
     chunk_bytes: int = CHUNK_BYTES
+    _unsent: int | None = None  # where lines begin that were all bad so far, and are sent with the first good ones
 
     async def run(self, source: Openable, summary: ImportSummary | None = None) -> ImportSummary:
         """Imports what is there now; raises ImportRefused, SourceUnreadable, and what the sender gives up with.
@@ -201,29 +215,50 @@ class Importer:
         if summary.kind is SourceKind.log:
             stream.longest_line = LONGEST_LOG_LINE
         summary.is_part = False
-        free = ""
-        for family in stream.beginning.families():
-            for member in range(FAMILY_MEMBERS):
-                name = f"{family}-{member}"
-                kept = await self.sender.offset(name)
-                self.log.use(kept.fields, kept.people)
-                self.log.use_hosts(kept.hosts_in_key)
-                if kept.offset == 0:
-                    free = free or name
-                    break
-                likeness = await asyncio.to_thread(_likeness, stream, kept)
-                if likeness is not Likeness.other:
-                    summary.is_part = likeness is Likeness.shorter
-                    summary.from_byte = kept.offset
-                    return "" if summary.is_part else name
+        self._unsent = None
         if not stream.beginning.families():
             summary.left_bytes = len(begin)  # too little to be told from other sources
             return ""
-        _require(bool(free), f"{FAMILY_MEMBERS} others begin like it; give it a label")
+        families = stream.beginning.families()
+        free = []
+        for family in families:
+            numbers = (f"{family}-{member}" for member in range(FAMILY_MEMBERS))  # as older versions named them
+            name, is_known = await self._seek(stream, numbers, summary)
+            if is_known:
+                return name
+            free.append(name)
+        firsts = [f"{family}-0" for family in families]
+        if free != firsts:  # only then may it have the name of a level
+            name, is_known = await self._seek(stream, stream.beginning.levels(), summary)
+            if is_known:
+                return name
+            # A number is the last choice: it takes as many questions to find it again.
+            free = [free[0] if free[0] == firsts[0] else name or free[0]]
+        _require(bool(free[0]), f"{FAMILY_MEMBERS} others begin like it; give it a label")
         if stream.at:
             _require(await asyncio.to_thread(stream.rewind), "it looks like another one; a pipe cannot be read again")
         summary.from_byte = 0
-        return free
+        self.log.begin()
+        return free[0]
+
+    async def _seek(self, stream: Stream, names: Iterable[str], summary: ImportSummary) -> tuple[str, bool]:
+        """Returns the name that the source has, and True; or the first name that none has, and False.
+
+        "" with True: there is nothing to do, for it is a part of what was counted; with False: each has another source.
+        """
+        for name in names:
+            kept = await self.sender.offset(name)
+            self.log.use(kept.fields, kept.people)
+            self.log.use_hosts(kept.hosts_in_key)
+            if kept.offset == 0:
+                return name, False
+            likeness = await asyncio.to_thread(_likeness, stream, kept)
+            if likeness is not Likeness.other:
+                summary.is_part = likeness is Likeness.shorter
+                summary.from_byte = kept.offset
+                self.log.begin(tail_of(kept.tail).log, stream.recent)
+                return "" if summary.is_part else name, True
+        return "", False
 
     # --- the chunks -----------------------------------------------------------------------------------------------
     async def _send_all(self, stream: Stream, name: str, summary: ImportSummary) -> None:
@@ -251,7 +286,7 @@ class Importer:
         if lines.too_long:
             return False
         if summary.kind is SourceKind.log:
-            if self.log.read(lines.data).bad:
+            if not self.log.is_line(lines.data):
                 return False
             fields = count_fields(lines.data)
             is_json = lines.data.startswith(b"{")  # it was read, so its brace is closed
@@ -262,27 +297,46 @@ class Importer:
             return False
 
     async def _send(self, name: str, lines: SourceLines, summary: ImportSummary) -> None:
-        step = SourceStep(name, lines.start, lines.end, lines.tail)
         if summary.kind is SourceKind.log:
             reading = self.log.read(lines.data)
-            chunk = Chunk(step, dated_hits(reading))
         else:
             reading = LogSums(lines=lines.data.count(b"\n") + (bool(lines.data) and not lines.ended))
-            chunk = Chunk(step, history=without_rules(lines.data))
         for _ in range(lines.too_long):
             reading.lines += 1
             reading.note_bad(reading.lines, "too long", "")
+        if self._is_unsent(lines, reading, summary):
+            summary.add(reading)
+            return
+        start, self._unsent = lines.start if self._unsent is None else self._unsent, None
+        step = SourceStep(name, start, lines.end, lines.tail._replace(log=self.log.kept).text())
+        if summary.kind is SourceKind.log:
+            chunk = Chunk(step, dated_hits(reading))
+        else:
+            history = lines.data.removeprefix(BOM_UTF8) if not lines.start else lines.data
+            chunk = Chunk(step, history=without_rules(history))
         taken = await self.sender.send(chunk)
         summary.add(reading)
         summary.add_taken(taken)
         summary.to_byte = lines.end
+        summary.looks_like = None
+        summary.proposed = sorted(self.log.proposed)
+
+    def _is_unsent(self, lines: SourceLines, reading: LogSums, summary: ImportSummary) -> bool:
+        """Tells whether no line of a log was good so far: its offset stays, so that it can be read otherwise."""
+        if summary.kind is not SourceKind.log or (lines.start and self._unsent is None) or not all_bad(reading):
+            return False
+        if self._unsent is None:
+            self._unsent = lines.start
+            first = next((line for line in lines.data.split(b"\n", 100) if line.strip() and line[:1] != b"#"), b"")
+            summary.looks_like = looks_like(first.decode("utf-8", "replace"))
+        return True
 
 
 def kind_of(begin: bytes) -> SourceKind:
     """Tells history from a log: its first line is an object with a key, or with a group, or a rule."""
     try:
-        first = msgspec.json.decode(begin.lstrip().partition(b"\n")[0])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        first = msgspec.json.decode(begin.removeprefix(BOM_UTF8).lstrip().partition(b"\n")[0])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return SourceKind.log
     is_history = isinstance(first, dict) and not {"key", "group", FIELD}.isdisjoint(first)
     return SourceKind.history if is_history else SourceKind.log
@@ -290,13 +344,13 @@ def kind_of(begin: bytes) -> SourceKind:
 
 def _likeness(stream: Stream, kept: KeptOffset) -> Likeness:
     """Compares a kept offset with the stream, which is there afterwards if it is the same source."""
-    beginning = stream.beginning
-    if beginning.likeness(kept.offset, kept.tail, None) is Likeness.other:
+    beginning, tail = stream.beginning, tail_of(kept.tail)
+    if beginning.likeness(kept.offset, tail, None) is Likeness.other:
         return Likeness.other
     if stream.at > kept.offset:
         _require(stream.rewind(), "it looks like another one; a pipe cannot be read again")
     reached = stream.skip(kept.offset)
-    return beginning.likeness(kept.offset, kept.tail, stream.before if reached else None)
+    return beginning.likeness(kept.offset, tail, stream.before if reached else None)
 
 
 async def _ahead(stream: Stream) -> AsyncGenerator[SourceLines, None]:

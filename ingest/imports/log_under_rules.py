@@ -68,6 +68,7 @@ def read_under_rules(source: Openable, log: AccessLog, rules: BotRules, found: L
     reader = open_reader(source)
     try:
         stream = Stream(reader)
+        log.begin()
         while (lines := stream.next_lines() or stream.last_line()) is not None:
             sums = log.read(lines.data)
             found.summary.add(sums)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clickcurve.buckets.errors import ClickcurveError, ExtraMissing
-from ingest.imports.fingerprint import TAIL_BYTES, Beginning
+from ingest.imports.fingerprint import TAIL_BYTES, Beginning, Tail
 from ingest.imports.unpacking import BEGIN_BYTES, DamagedFile, PackedBytes, Packing, packing_of
 
 CHUNK_BYTES = 1 << 20
@@ -166,7 +166,7 @@ class SourceLines:
     start: int
     end: int
     data: bytes
-    tail: str
+    tail: Tail
     ended: bool = True
     too_long: int = 0
 
@@ -174,7 +174,7 @@ class SourceLines:
 class Stream:
     """The bytes of a reader in order, from any offset on in stretches of whole lines.
 
-    `at`: the next byte to be read; `before`: up to TAIL_BYTES before it.
+    `at`: the next byte to be read; `recent`: up to 64 KiB before it, some lines; `before`: up to TAIL_BYTES of them.
     """
 
     def __init__(
@@ -190,8 +190,12 @@ class Stream:
         self._chunk_bytes = chunk_bytes
         self._begin_at(0)
 
+    @property
+    def before(self) -> bytes:
+        return self.recent[-TAIL_BYTES:]
+
     def _begin_at(self, at: int) -> None:
-        self.at, self.before = at, b""
+        self.at, self.recent = at, b""
         self._ahead = b""  # was looked at
         self._begin_line()
 
@@ -218,7 +222,7 @@ class Stream:
 
     def skip(self, to: int) -> bool:
         """Goes forward to byte `to`, where a line begins; returns False if the source ends before."""
-        near = max(self.at, to - TAIL_BYTES)
+        near = max(self.at, to - _RAW_BYTES)
         if near > self.at + len(self._ahead) and self.reader.jump(near):
             self._begin_at(near)
         while self.at < to and self._take(min(to - self.at, CHUNK_BYTES)):
@@ -240,7 +244,7 @@ class Stream:
                 raise SourceChanged("the file was truncated and written anew")
             self.beginning.feed(self.at, data)
         self.at += len(data)
-        self.before = (self.before + data[-TAIL_BYTES:])[-TAIL_BYTES:]
+        self.recent = (self.recent + data[-_RAW_BYTES:])[-_RAW_BYTES:]
         return data
 
     # --- lines --------------------------------------------------------------------------------------------------

@@ -12,10 +12,17 @@ REQUEST = "POST /links?x=1 HTTP/1.1"
 
 def test_the_common_and_the_combined_format_are_read() -> None:
     common = f'203.0.113.7 - ann lee {STAMP}"{REQUEST}" 201 12'
-    assert parse_log_line(common) == LogLine("203.0.113.7 - ann lee ", STAMP, REQUEST, "201", None, None)
-    assert parse_log_line(common + ' "-" "curl/8"') == LogLine(
-        "203.0.113.7 - ann lee ", STAMP, REQUEST, "201", "-", "curl/8"
+    assert parse_log_line(common) == LogLine("203.0.113.7 - ann lee ", STAMP, REQUEST, "201", None, None, " 12")
+    assert parse_log_line(common + ' "-" "curl/8" 0.1') == LogLine(
+        "203.0.113.7 - ann lee ", STAMP, REQUEST, "201", "-", "curl/8", " 0.1"
     )
+
+
+def test_what_stands_before_the_time_may_be_in_quotes() -> None:
+    for before in ('203.0.113.7 - "" ', '"203.0.113.7, 10.0.0.1" - ann ', r'203.0.113.7 - "a\" [b]" '):
+        line = parse_log_line(f'{before}{STAMP}"{REQUEST}" 201 12')
+        assert line is not None
+        assert line.before == before
 
 
 @pytest.mark.parametrize("line", ["", "1772000040 ip=10.0.0.1", f"a - - {STAMP}", f'a - - {STAMP}"GET / HTTP/1.1"'])

@@ -15,7 +15,7 @@ from clickcurve.limiter.replay import parse_line
 from clickcurve.times import LATEST, WrittenTime, parse_iso, parse_time
 from ingest.hit import Moment, ts_of
 from ingest.imports.access_log import AccessLog
-from ingest.imports.json_log_line import LineBad
+from ingest.imports.logs.logged_request import LineBad
 from query.parameters import parse_parameters, parse_query
 
 OCTOBER = 1_759_276_800  # 2025-10-01T00:00:00Z

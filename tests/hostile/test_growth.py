@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -32,6 +33,11 @@ from ingest.attributes.campaign import campaign_of_query
 from ingest.attributes.country import address_of
 from ingest.attributes.language import language_of
 from ingest.attributes.referrer import ReferrerReader
+from ingest.imports.logs.front import client_of, is_host, read_front
+from ingest.imports.logs.line_reader import LineReader, looks_like
+from ingest.imports.logs.log_format import own_format
+from ingest.imports.logs.logged_request import LineBad
+from ingest.imports.logs.w3c import columns_of
 from ingest.journal.segment_format import Malformed
 from ingest.reading.body import media_of
 from ingest.reading.body_budget import coding_of
@@ -50,6 +56,7 @@ from server.metrics import known_versions
 from tests.hostile.growth import MOST_GROWTH, Growth, measured
 from tests.hostile.test_parsers import PARSERS
 from tests.ingest.http_kit import Client
+from tests.ingest.imports.logs.kit import CLF, FORMATS
 from tests.power import at
 from tests.query.queried_nodes import Limits
 from tests.server.compat.compat_node import HOUR, CompatNode
@@ -262,7 +269,7 @@ def test_a_request_of_another_tool_takes_time_in_proportion(routes: CompatRoutes
 # --- texts and bytes that are read one by one -------------------------------------------------------------------------
 def refused_or_read(parse: Callable[[Any], object]) -> Callable[[Any], object]:
     def parse_quietly(value: Any) -> None:
-        with suppress(ClickcurveError, Malformed, LineRefused):
+        with suppress(ClickcurveError, Malformed, LineRefused, LineBad):
             parse(value)
 
     return parse_quietly
@@ -274,6 +281,7 @@ def packet(text: str) -> None:
     asyncio.run(receiver.hand_over())
 
 
+OWN = own_format('$remote_addr - $remote_user [$time_local] "$request" $status $http_referer -> $http_user_agent')
 BOT_RULES = BotRules(BotRuleSet(("spam.example",), (), ("SafeLinks", "aaaaab")))
 
 
@@ -297,6 +305,15 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "line of StatsD": hit_of_line,
     "packet of StatsD": packet,
     "line of an access log": parse_log_line,
+    "line of any log": lambda text: LineReader().read(text),
+    "what stands before a line": read_front,
+    "host of a line": is_host,
+    "client of a line": client_of,
+    "columns of a log": columns_of,
+    "what a line looks like": looks_like,
+    "line of one's own format": lambda text: OWN.read(f'1.1.1.1 - {text} [{CLF}] "GET /{text}" 302 {text}', UTC),
+    "format of nginx": lambda text: own_format(f"$time_local $status $request {text}$a"),
+    "format of Apache": lambda text: own_format(f"%t %s %r {text}%a"),
     "ref": ReferrerReader().site,
     "lang": language_of,
     "ip": address_of,
@@ -331,6 +348,23 @@ def test_a_text_takes_time_in_proportion(name: str) -> None:
             return f"{next(number)}" + unit * (n // len(unit))
 
         check(f"{name} of {unit!r}", measured(parse, make, SIZE))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_line_of_a_log_takes_time_in_proportion(name: str) -> None:
+    """Whatever a stranger repeats in the middle of a line, at any place of it."""
+    *header, line = FORMATS[name].lines.split("\n")
+    reader = LineReader()
+    for one in header:
+        reader.read(one)
+    read = refused_or_read(reader.read)
+    for place in range(0, len(line), at(quick=80, full=25)):
+        for unit in UNITS[: at(quick=3, full=len(UNITS))]:
+
+            def make(n: int, unit: str = unit, place: int = place) -> str:
+                return line[:place] + unit * (n // len(unit)) + line[place:]
+
+            check(f"{name}, {unit!r} at {place}", measured(read, make, SIZE))
 
 
 def repeated(before: bytes, unit: str, after: bytes, n: int) -> bytes:

@@ -46,6 +46,7 @@ from storage.cassandra.uri import parse
 from tests.buckets.test_golden import NAMES, golden
 from tests.hostile.piece import piece_s
 from tests.ingest.http_kit import MOMENT, NOW, is_bot, summed
+from tests.ingest.imports.logs.kit import FORMATS
 from tests.ingest.journal.test_journal_format import HEADER, SALT
 
 FUZZ_S = float(os.environ.get("FUZZ_S", "0.5"))
@@ -158,7 +159,7 @@ PARSERS: dict[str, tuple[Callable[[bytes], object], list[bytes]]] = {
     "hits in lines": (read_hits_of(Media.lines), [HIT + b"\n" + HIT]),
     "CloudEvents": (read_hits_of(Media.events), [b"[" + EVENT + b"," + EVENT + b"]"]),
     "imports": (read_import, [HIT + b"\n" + HISTORY, b"[" + HIT + b"," + HISTORY + b"]"]),
-    "access logs": (read_log, [LINE * 2, LOG_JSON]),
+    "access logs": (read_log, [LINE * 2, LOG_JSON, *(given.lines.encode() for given in FORMATS.values())]),
     "times": (
         lambda data: parse_time("from", text(data)),
         [b"2026-01-01T12:00:00.5+02:00", b"20251001", b"1760000000"],

@@ -13,10 +13,12 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from clickcurve.times import iso_seconds
+from clickcurve.times import parse_iso
+from ingest.imports.logs.times import in_zone
 from ingest.imports.products.json_documents import Found, LongLists, documents
 from ingest.imports.source import SourceUnreadable
 from ingest.imports.unpacking import DamagedFile, PackedBytes, UnpackedFile, packing_of
@@ -162,11 +164,11 @@ def _damaged(name: str, error: BaseException) -> SourceUnreadable:
     return SourceUnreadable(f"{name} is damaged: {error}")
 
 
-def second_of(when: object) -> int | None:
-    """Returns the epoch seconds of a time, UTC where it has no offset; None if the text is not one."""
+def second_of(when: object, zone: tzinfo = UTC) -> int | None:
+    """Returns the epoch seconds of a time, in the zone if it has no offset; None if it is none."""
     if isinstance(when, str):
         text = when.strip()
-        return int(text) if len(text) == 10 and text.isascii() and text.isdigit() else iso_seconds(text)
+        return int(text) if len(text) == 10 and text.isascii() and text.isdigit() else in_zone(parse_iso(text), zone)
     is_number = isinstance(when, int | float) and not isinstance(when, bool)
     return int(when) if is_number and math.isfinite(when) else None  # type: ignore[arg-type,call-overload]
 

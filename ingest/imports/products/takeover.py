@@ -13,6 +13,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, tzinfo
 from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple, Self, TypeAlias
@@ -22,9 +23,9 @@ from clickcurve.hosts import Hosts
 from clickcurve.keys import is_key
 from ingest.batch import SourceStep
 from ingest.hit import Judge
-from ingest.imports.access_log import SHOWN_BAD_LINES, BadLine
 from ingest.imports.chunk import Chunk
 from ingest.imports.importer import ImportSummary
+from ingest.imports.log_sums import SHOWN_BAD_LINES, BadLine
 from ingest.imports.products.attributes import Fields, HourValues, visit_fields
 from ingest.imports.products.tables import second_of, whole_count
 from ingest.imports.source import SourceUnreadable
@@ -89,12 +90,13 @@ class Takeover:
 
     It lies in a nameless file of the temporary folder, which SQLite sorts: an export may be of any length, and what
     visits say is not left behind by a kill. hosts: what keys say of the hosts of short addresses. is_bot: judges an
-    agent.
+    agent. zone: of times without an offset.
     """
 
-    def __init__(self, hosts: Hosts, is_bot: Judge) -> None:
+    def __init__(self, hosts: Hosts, is_bot: Judge, zone: tzinfo = UTC) -> None:
         self.hosts = hosts
         self.is_bot = is_bot
+        self.zone = zone
         self.bad = 0
         self.first_bad: list[BadLine] = []
         self._visits = self._spans = 0
@@ -118,7 +120,7 @@ class Takeover:
         country: object = None,
     ) -> None:
         """Adds one visit, or notes why it does not count."""
-        second = second_of(when)
+        second = second_of(when, self.zone)
         if second is None or not key or not -_LARGEST < second < _LARGEST:
             self.note_bad(where, f"no time: {shown(str(when))!r}" if key else "no link")
             return
@@ -130,7 +132,7 @@ class Takeover:
         self, start: object, width_s: int, key: str, count: object, where: Place, values: HourValues = ()
     ) -> None:
         """Adds a count of people with a beginning and a length."""
-        begin, number = second_of(start), whole_count(count)
+        begin, number = second_of(start, self.zone), whole_count(count)
         if begin is None or number is None or not key or max(abs(begin) + width_s, number) > _LARGEST:
             self.note_bad(where, "no time, count or link")
         elif number:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
+from datetime import tzinfo
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +26,7 @@ from clickcurve.hosts import Hosts, host_of_key
 from ingest.agents.bots import bot_judge
 from ingest.agents.reader import Agent
 from ingest.hit import Moment
-from ingest.imports.access_log import REDIRECTS, AccessLog
+from ingest.imports.access_log import REDIRECTS, AccessLog, LogOptions
 from ingest.imports.fingerprint import PREFIX_BYTES
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind, kind_of
@@ -37,7 +38,9 @@ from ingest.imports.target import TIMEOUT_S, TRIES, HttpTarget, OwnerTarget, Sen
 from server import clock, data_folder
 from server.attributes import Attributes
 from server.cli.client.api import is_here
+from server.cli.client.import_receipt import receipt_lines
 from server.cli.client.imported_rules import take_rules
+from server.cli.log_options import log_options, taken_options
 from server.cli.main import FAILED, INTERRUPTED, USAGE, Failed
 from server.cli.options import status_option, statuses_of, with_settings
 from server.cli.output import ProgressLine, Result, note, on_screen, progress, reports, show
@@ -50,10 +53,6 @@ SCREEN_EVERY_S = 1.0
 NOTE_EVERY_S = 60.0
 BUFFER_MIB = 64  # what an import into a folder holds before it flushes: its peak stays below 256 MiB
 T = TypeVar("T")
-LABEL_HINT = (
-    "  it was read before, and its lines were judged then: with --label NAME it is another source, and all of it counts"
-    " again by these options"
-)
 
 
 class Interrupted(Exception):
@@ -104,6 +103,7 @@ class Interruption:
 @reports("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @status_option
+@log_options
 @click.option("--follow", is_flag=True, help="Keep reading while the log is written and rotated, until interrupted.")
 @click.option(
     "--kind", type=click.Choice([kind.value for kind in SourceKind]), help="Without it, the first line decides."
@@ -138,6 +138,8 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
       clickcurve import access.log access.log.1.gz
       clickcurve import --follow /var/log/nginx/access.log
       clickcurve import --status 200,304 --data ./clickcurve-data access.log
+      clickcurve import --client-field last --exclude favicon.ico --exclude 'wp-*' access.log
+      clickcurve import --format '$remote_addr [$time_local] "$request" $status "$http_user_agent"' access.log
       clickcurve import history.ndjson
       clickcurve import --from shlink visits.csv short-urls.csv
     """
@@ -149,14 +151,17 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
         raise Failed("--follow takes one file", USAGE)
     if given["follow"] and files[0] == STDIN:
         raise Failed("--follow takes a file; standard input is read to its end anyway", USAGE)
+    options = taken_options(given)
+    if given["product"] and options != LogOptions(zone=options.zone):
+        raise Failed("of the flags for logs, --from takes --tz alone", USAGE)
     fields = _fields_of(given.pop("dimensions"), given["no_visitors"])
     hosts = Hosts(default=_host_of(given.pop("host")))
-    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else statuses_of(statuses), fields, hosts)
+    log = AccessLog(bot_judge(), REDIRECTS if statuses is None else statuses_of(statuses), fields, hosts, options)
     local = settings.origins["data"].startswith("flag")
     holding = data_folder.held(settings.data, settings.store, "clickcurve import") if local else nullcontext()
     opened = (_folder if local else _server)(settings, Wide(given["wide"]), not given["no_visitors"])
     kind = SourceKind(given["kind"]) if given["kind"] else None
-    reading = _Reading(log, kind, given["label"], hint=statuses is not None)
+    reading = _Reading(log, options.zone, kind, given["label"], statuses is not None, options.client.name)
     with holding, _seldom_collecting():
         if given["follow"]:
             importing = _follow(opened, files[0], reading)
@@ -231,12 +236,17 @@ def _host_of(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How sources are read. kind: None where the first line decides. hint: of what was read before by other options."""
+    """How sources are read. zone: of times that name none. kind: None where the first line decides.
+
+    hint: of what was read before by other options. client: the name of the field with the client's address.
+    """
 
     log: AccessLog
+    zone: tzinfo
     kind: SourceKind | None
     label: str
     hint: bool
+    client: str
 
 
 async def _import(
@@ -275,7 +285,7 @@ async def _import_export(sender: Sender, files: tuple[Path, ...], product: str, 
     log.use_hosts(there.hosts_in_key)
     log.use(there.fields, there.people)
     # Without a name: what visits say must not be left behind by a kill.
-    with Takeover(log.hosts, log.is_bot) as taken, tempfile.TemporaryFile(prefix="clickcurve-") as lines:
+    with Takeover(log.hosts, log.is_bot, reading.zone) as taken, tempfile.TemporaryFile(prefix="clickcurve-") as lines:
         await asyncio.to_thread(read_product, product, files, taken)
         await asyncio.to_thread(lines.writelines, taken.history())
         lines.flush()
@@ -310,9 +320,9 @@ async def _import_file(sender: Sender, file: Path, interruption: Interruption, r
         note(error.detail if error.detail.startswith(f"{file}:") else f"{file}: {error.detail}")
         return False
     except (Interrupted, asyncio.CancelledError):
-        _show_receipt(str(file), summary, reading.hint)
+        _show_receipt(str(file), summary, reading)
         raise
-    return _show_receipt(str(file), summary, reading.hint)
+    return _show_receipt(str(file), summary, reading)
 
 
 async def _follow(opened: AbstractAsyncContextManager[Target], file: Path, reading: _Reading) -> bool:
@@ -331,7 +341,7 @@ async def _follow(opened: AbstractAsyncContextManager[Target], file: Path, readi
         except ClickcurveError as error:
             note(f"{file}: {error.detail}")
             fine = False
-        return _show_receipt(str(file), summary, reading.hint) and fine
+        return _show_receipt(str(file), summary, reading) and fine
 
 
 @asynccontextmanager
@@ -367,10 +377,12 @@ def follow_line(file: Path, summary: ImportSummary) -> str:
     return f"{file}: {summary.lines:,} lines read, {summary.counted:,} hits counted; {waits}"
 
 
-def _show_receipt(name: str, summary: ImportSummary, hint: bool = False) -> bool:
+def _show_receipt(name: str, summary: ImportSummary, reading: _Reading | None = None) -> bool:
     """Prints what came of one source. Returns whether all of it went well."""
-    object_ = {"source": name, "kind": summary.kind, **asdict(summary), "skipped": dict(summary.skipped)}
-    show(Result(source_lines(name, summary, hint), [object_]))
+    counters = {"skipped": dict(summary.skipped), "formats": dict(summary.formats)}
+    object_ = {"source": name, "kind": summary.kind, **asdict(summary), **counters}
+    hint, client = (reading.hint, reading.client) if reading is not None else (False, "")
+    show(Result(receipt_lines(name, summary, hint, client), [object_]))
     return not (summary.refused or summary.is_all_bad) and summary.damage is None
 
 
@@ -412,31 +424,3 @@ async def _flush_now_and_then(flush: Callable[[], Any], every_s: float) -> None:
         await asyncio.sleep(every_s)
         with suppress(ClickcurveError):  # the next one tries again, and the last one at the end raises
             await flush()
-
-
-def source_lines(name: str, summary: ImportSummary, hint: bool) -> list[str]:
-    """Reports for people what came of one source; with `hint` how to count again what was read before."""
-    label = [LABEL_HINT] if hint and (summary.is_part or (summary.from_byte and not summary.lines)) else []
-    if summary.is_part:
-        return [f"{name}: a part of a source that was counted further already; nothing new", *label]
-    again = f" (bytes up to {summary.from_byte:,} were counted before)" if summary.from_byte else ""
-    read = f"{name}: {summary.lines:,} lines read{again}"
-    if summary.kind is SourceKind.log:
-        read += f", {summary.people_hits:,} hits of people, {summary.bot_hits:,} of bots"
-    if summary.bad or summary.kind is SourceKind.log:
-        read += f", {summary.bad:,} bad"
-    lines = [read, *label]
-    if summary.skipped:
-        lines.append("  skipped: " + ", ".join(f"{n:,} {why}" for why, n in summary.skipped.most_common()))
-    lines += [f"  bad line {bad.line}: {bad.reason}: {bad.text}" for bad in summary.first_bad]
-    lines.append(f"  counted {summary.counted:,}, late {summary.late:,}, refused {summary.refused:,}")
-    if summary.late:
-        lines.append("  late: hits from before today (UTC); they count, in wider buckets than minutes")
-    lines += [f"  refused: {reason}" for reason in summary.reasons]
-    if summary.unanswered:
-        lines.append(f"  {summary.unanswered:,} chunks count, but their receipts were lost")
-    if summary.left_bytes:
-        lines.append(f"  {summary.left_bytes:,} bytes of a last line without an end were left for the next import")
-    if summary.damage is not None:
-        lines.append(f"  read as far as it goes: {summary.damage}")
-    return lines

@@ -313,8 +313,8 @@ def test_a_pipe_goes_on_at_its_offset(target: MemoryTarget) -> None:
 
 
 def test_a_look_alike_in_a_pipe_is_refused_when_it_is_noticed_too_late(target: MemoryTarget) -> None:
-    through_pipe(target, log_lines(8))
+    through_pipe(target, log_lines(37))
     with pytest.raises(ImportRefused, match="cannot be read again"):
-        through_pipe(target, log_lines(4) + log_lines(6, 4, "b"))
-    through_pipe(target, log_lines(2) + log_lines(4, 2, "b"))
-    assert target.people == expected(8) + expected(6)
+        through_pipe(target, log_lines(33) + log_lines(6, 33, "b"))
+    through_pipe(target, log_lines(31) + log_lines(8, 31, "b"))
+    assert target.people == expected(37) + expected(39)

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from clickcurve.hosts import Hosts
-from ingest.imports.access_log import AccessLog, LogSums
+from ingest.imports.access_log import AccessLog
 from ingest.imports.importer import dated_hits
+from ingest.imports.log_sums import LogSums
 from tests.ingest.imports.test_access_log import is_bot, line
 
 CADDY = {"status": 302, "ts": 1772357400.5, "request": {"method": "GET", "host": "A.example:443", "uri": "/x?y"}}

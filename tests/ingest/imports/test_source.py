@@ -208,8 +208,8 @@ def test_a_source_has_the_names_and_tails_that_stores_hold() -> None:
         "64-635ec1e40483076461e684b0618e354f",
         "16-b01084209f8271f6e1f668713ffa2bd5",
     ]
-    assert beginning.tail(320, b"0123456789abcdef" * 16) == "d3aa348bbbc75873.b0108420635ec1e466a4da27"
-    assert beginning.tail(100, b"0123456789abcdef" * 6 + b"0123") == "295cb53cbab4212a.b0108420635ec1e4"
+    assert beginning.tail(320, b"0123456789abcdef" * 16).text() == "d3aa348bbbc75873.b0108420635ec1e466a4da27"
+    assert beginning.tail(100, b"0123456789abcdef" * 6 + b"0123").text() == "295cb53cbab4212a.b0108420635ec1e4"
 
 
 def test_an_offset_is_told_from_a_look_alike() -> None:

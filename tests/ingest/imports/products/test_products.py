@@ -20,7 +20,7 @@ import zstandard
 
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from ingest.agents.bots import bot_judge
-from ingest.imports.access_log import BadLine
+from ingest.imports.log_sums import BadLine
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.products.takeover import Takeover
 from ingest.imports.source import SourceUnreadable
