@@ -11,9 +11,11 @@ import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import zstandard
@@ -48,8 +50,8 @@ class Found:
         ]
 
 
-def read_paths(product: str, paths: list[Path], hosts: Hosts = HOSTS_IGNORED) -> Found:
-    with Takeover(hosts, bot_judge()) as taken:
+def read_paths(product: str, paths: list[Path], hosts: Hosts = HOSTS_IGNORED, zone: tzinfo = UTC) -> Found:
+    with Takeover(hosts, bot_judge(), zone) as taken:
         read_product(product, paths, taken)
         lines = [json.loads(line) for line in taken.history()]
         return Found(lines, dict(taken.openings()), taken.bad, taken.first_bad)
@@ -75,6 +77,16 @@ def test_shlink_has_visits_with_times_and_totals(tmp_path: Path) -> None:
     answers = read("shlink", tmp_path, v_json=exports.SHLINK_VISITS_ANSWER, l_json=exports.SHLINK_LINKS_ANSWER)
     assert answers.visits() == [VISITS[2]]
     assert answers.openings == {"abc": 9, "old": 40}, "bots without dates are counted nowhere"
+
+
+def test_times_without_an_offset_are_of_the_zone_that_is_named(tmp_path: Path) -> None:
+    paths = exports.written(tmp_path, log_csv=exports.YOURLS_LOG)
+    utc = read_paths("yourls", paths).visits()
+    vienna = read_paths("yourls", paths, zone=ZoneInfo("Europe/Vienna")).visits()
+    assert [at for at, *_ in vienna] == [at - HOUR for at, *_ in utc]
+    assert [visit[1:] for visit in vienna] == [visit[1:] for visit in utc]
+    offsets = exports.written(tmp_path, v_json=exports.SHLINK_VISITS_ANSWER)
+    assert read_paths("shlink", offsets, zone=ZoneInfo("Europe/Vienna")) == read_paths("shlink", offsets)
 
 
 def test_yourls_tells_bots_by_their_agents(tmp_path: Path) -> None:
