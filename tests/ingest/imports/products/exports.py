@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -147,7 +148,7 @@ def goatcounter_zip() -> bytes:
     return packed.getvalue()
 
 
-def written(folder: Path, **files: str | bytes | dict[str, object]) -> list[Path]:
+def written(folder: Path, **files: str | bytes | Mapping[str, object]) -> list[Path]:
     """Writes files, `name_ext=...` as name.ext, and returns their paths."""
     paths = []
     for name, content in files.items():
