@@ -8,8 +8,8 @@ decides all of it at once and answers one `Quota` for each rule, in order:
   admitted charges none, writes nothing, and leaves no key behind; neither does a question without `take`.
 - **One moment, one snapshot.** All quotas are of the same instant and of the same counts: after the charge where
   there was one. Nothing is read a second time to describe a decision.
-- **Time never steps back.** For each key the latest moment of a charged hit holds: an earlier one is taken for it. On
-  memcached by a minute at most: machines whose clocks differ by more count apart there.
+- **A count whose window begins after now is no count** (`moment`), so a clock that was ahead locks nobody out. Times
+  that are out of order by less than a second, as those of threads and of machines are, count together.
 - **The numbers are those of `sliding_window`, `fixed_window` and `token_bucket`** in `clickcurve.limiter`, so that
   every backend gives the same answers to the same questions. They are integers below 2^53 throughout.
 - **Every count ends.** From `rule.ttl_s` after the last hit a backend may drop the key, and soon after it has.

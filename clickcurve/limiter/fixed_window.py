@@ -6,7 +6,7 @@
 to twice the limit can pass within W. A window that a hit opened lasts W from that very microsecond, and the next hit
 that is admitted after it opens the next one. Ten means ten: a hit fits while the count with it is at most the limit.
 
-A clock that steps back stays in the window in which the latest hit was counted.
+Where the clock was set back to before a window, its count is none (`moment`).
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from clickcurve.buckets.cover import Run, cover
+from clickcurve.limiter.moment import moment
 from clickcurve.limiter.quota import Piece, Quota, deciding, new, pause_s
 from clickcurve.limiter.rule import FINE_BELOW_S, Reach, Rule
 
@@ -73,9 +74,10 @@ class Counted(NamedTuple):
 def weigh_rates(rule: Rule, counted: Sequence[Counted], latest: int, at_us: int, cost: int, taking: bool) -> Quota:
     """Returns the quota of what counts under all rates, after a hit of this cost if it is taken.
 
-    latest: the tick of the latest hit; an earlier time is taken for it.
+    latest: the tick of the latest hit that counts.
     """
-    tick = max(at_us // rule.tick_us, latest)
+    at_us = moment(at_us, latest * rule.tick_us)
+    tick = at_us // rule.tick_us
     if len(counted) == 1:
         return weigh_rate(rule, rule.reaches[0], counted[0], latest, tick, at_us, cost, taking)
     left = [reach.limit - used for reach, (used, _, _) in zip(rule.reaches, counted, strict=True)]

@@ -8,7 +8,9 @@ drops than a double can count exactly (2^53; scripts inside a backend have nothi
 A rule of several rates has a bucket for each, full at first. A hit takes from all of them or from none: `levels` are
 the drops in each, in the order of the rates, all as of one moment.
 
-A clock that steps back grants nothing: the level stays as it is until the clock is where it was.
+Where the clock was set back a bucket holds what it would have held then (`moment` says when a time is taken for an
+earlier one): what came in since is taken out again. If that is more than there is, its hits lie in the future, and it
+is full.
 """
 
 from __future__ import annotations
@@ -58,16 +60,14 @@ def flow_of(limit: int, window_s: int, burst: int) -> Flow:
 
 
 def drops_at(flow: Flow, drops: int, seen_us: int, at_us: int) -> int:
-    """Returns the drops at at_us of a bucket that had `drops` at seen_us; `drops` if seen_us is later."""
+    """Returns the drops at at_us of a bucket that had `drops` at seen_us, which may be later."""
     return levels_at((flow,), (drops,), seen_us, at_us)[0]
 
 
 def levels_at(flows: Sequence[Flow], levels: Sequence[int], seen_us: int, at_us: int) -> list[int]:
     """Returns what `drops_at` does, of each bucket."""
-    if at_us <= seen_us:
-        return list(levels)
     return [
-        full if (later := drops + (at_us // tick_us - seen_us // tick_us) * gain) > full else later
+        then if 0 <= (then := drops + (at_us // tick_us - seen_us // tick_us) * gain) < full else full
         for (tick_us, gain, _, full, _, _), drops in zip(flows, levels, strict=True)
     ]
 
@@ -97,26 +97,24 @@ def holds_at(flow: Flow, drops: int, at_us: int, wanted: int) -> int:
     return (at_us // flow.tick_us - -missing // flow.gain) * flow.tick_us
 
 
-def weigh_levels(
-    flows: Sequence[Flow], levels: Sequence[int], seen_us: int, at_us: int, cost: int, taking: bool
-) -> Quota:
-    """Returns the quota of the buckets of all rates, which hold `levels` at seen_us, which is now or later.
+def weigh_levels(flows: Sequence[Flow], levels: Sequence[int], at_us: int, cost: int, taking: bool) -> Quota:
+    """Returns the quota of the buckets of all rates, which hold `levels` now.
 
     It is the one after a hit of this cost if that fits and is taken: that of the rate that matters.
     """
     if len(flows) == 1:
-        return weigh_tokens(flows[0], levels[0], seen_us, at_us, cost, taking)
+        return weigh_tokens(flows[0], levels[0], at_us, cost, taking)
     left = [drops // flow.token for flow, drops in zip(flows, levels, strict=True)]
     least = min(left)
     if least > (cost if taking else cost - 1):
         # Some is left under each rate: the first of the tightest has the least limit.
         n = left.index(least)
-        return weigh_tokens(flows[n], levels[n], seen_us, at_us, cost, taking)
+        return weigh_tokens(flows[n], levels[n], at_us, cost, taking)
     pairs = zip(flows, levels, strict=True)
-    return deciding([weigh_tokens(flow, drops, seen_us, at_us, cost, taking) for flow, drops in pairs])
+    return deciding([weigh_tokens(flow, drops, at_us, cost, taking) for flow, drops in pairs])
 
 
-def weigh_tokens(flow: Flow, drops: int, seen_us: int, at_us: int, cost: int, taking: bool) -> Quota:
+def weigh_tokens(flow: Flow, drops: int, at_us: int, cost: int, taking: bool) -> Quota:
     """Returns what `weigh_levels` does, of one bucket.
 
     Its limit is the burst, and the missing tokens stand for the hits that count.
@@ -131,10 +129,10 @@ def weigh_tokens(flow: Flow, drops: int, seen_us: int, at_us: int, cost: int, ta
     if not fits and cost > burst:
         wait_s = None
     elif not fits or not left:
-        more_us = holds_at(flow, drops, seen_us, token if fits else cost * token)
+        more_us = holds_at(flow, drops, at_us, token if fits else cost * token)
         wait_s = 0.0 if fits else pause_s(at_us, more_us)
         more_at = -(-more_us // SECOND_US)
-    reset_at = -(-holds_at(flow, drops, seen_us, full) // SECOND_US)
+    reset_at = -(-holds_at(flow, drops, at_us, full) // SECOND_US)
     used = burst - left
     return new(Quota, (fits, burst, window_s, left, wait_s, reset_at, used, used, (), (), False, more_at))
 

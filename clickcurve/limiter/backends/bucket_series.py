@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from copy import copy
 
 from clickcurve.buckets.cover import Run
-from clickcurve.limiter.backends.meter import MemoryBudget, Meter
+from clickcurve.limiter.backends.meter import UNBOUNDED, MemoryBudget, Meter
+from clickcurve.limiter.moment import last_us, moment
 from clickcurve.limiter.quota import Quota, deciding, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Reach, Rule
@@ -28,8 +30,7 @@ _ROOM = 16
 class Series(Meter):
     """The buckets of one key. sums[i + 1] - sums[i] hits are in the one that begins at starts[i], in ticks of the rule.
 
-    latest: the tick of the latest hit that was charged; an earlier time is taken for it. merged: before this tick there
-    is one bucket for each second.
+    latest: the tick of the latest hit that counts. merged: before this tick there is one bucket for each second.
     """
 
     __slots__ = ("budget", "latest", "merged", "room", "rule", "starts", "sums")
@@ -37,8 +38,7 @@ class Series(Meter):
     def __init__(self, rule: Rule, at_us: int, budget: MemoryBudget) -> None:
         self.rule = rule
         self.budget = budget
-        self.latest = at_us // rule.tick_us
-        self.merged = 0
+        self.latest = self.merged = 0
         self.room = _ROOM
         self.starts = array("I" if rule.ticks_s == 1 else "Q")
         self.sums = array("I", (0,))
@@ -46,7 +46,7 @@ class Series(Meter):
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
         tick = at_us // rule.tick_us
         if tick < self.latest:
-            tick = self.latest
+            return self._weigh_earlier(rule, at_us, cost, taking)
         starts, sums = self.starts, self.sums
         total = sums[-1]
         oldest = starts[0] if starts else tick
@@ -86,12 +86,20 @@ class Series(Meter):
             used, other = other, used
         return new(Quota, (True, limit, window_s, least, 0.0, resets, used, other, (), (), False, 0))
 
+    def _weigh_earlier(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
+        """Weighs a hit at a time before the latest one."""
+        if taking:  # even if it is refused: until it fits, the clock may come to where others have counted
+            self._forget_after(last_us(at_us) // rule.tick_us)
+        then, at_us = self._as_of(rule, at_us)
+        return then.weigh(rule, at_us, cost, taking)
+
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
         """Counts a hit that fits; its handle is the start of the bucket that it went into."""
         self.rule = rule
         tick = at_us // rule.tick_us
         if tick < self.latest:
-            tick = self.latest
+            self._forget_after(last_us(at_us) // rule.tick_us)
+            tick = max(tick, self.latest)
         self.latest = tick
         start = tick if rule.edge == 1 else tick - tick % rule.edge
         starts, sums = self.starts, self.sums
@@ -111,6 +119,23 @@ class Series(Meter):
         starts.append(start)
         sums.append(sums[-1] + cost)
         return start
+
+    def _as_of(self, rule: Rule, at_us: int) -> tuple[Series, int]:
+        """Returns what counts at a time that may be before the latest hit, and the moment that is meant."""
+        then, last = self, last_us(at_us) // rule.tick_us
+        if last < self.latest:
+            then = copy(self)
+            then.starts, then.sums, then.budget = self.starts[:], self.sums[:], UNBOUNDED
+            then._forget_after(last)
+        return then, moment(at_us, then.latest * rule.tick_us)
+
+    def _forget_after(self, tick: int) -> None:
+        """Forgets the buckets that begin after a tick."""
+        starts, kept = self.starts, bisect_right(self.starts, tick)
+        if tick < self.latest:
+            self.latest = starts[kept - 1] if kept else 0
+        self.budget.give(BUCKET_BYTES * (len(starts) - kept))
+        del starts[kept:], self.sums[kept + 1 :]
 
     def _trim(self, rule: Rule) -> None:
         """Cuts off the buckets that no window reaches, and lets the sums begin at 0 again."""
@@ -150,12 +175,14 @@ class Series(Meter):
             self.budget.give(BUCKET_BYTES)
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
-        tick = max(at_us // rule.tick_us, self.latest)
+        then, at_us = self._as_of(rule, at_us)
+        tick = at_us // rule.tick_us
         reach = next(reach for reach in rule.reaches if reach.window_s == quota.window_s)
-        return quota._replace(pieces=pieces(rule, reach, tick, self._hits))
+        return quota._replace(pieces=pieces(rule, reach, tick, then._hits))
 
     def is_idle(self, at_us: int) -> bool:
-        return self.latest + self.rule.keep_s * self.rule.ticks_s <= at_us // self.rule.tick_us
+        rule, (then, at_us) = self.rule, self._as_of(self.rule, at_us)
+        return not then.starts or then.starts[-1] + rule.keep_s * rule.ticks_s <= at_us // rule.tick_us
 
     def size_bytes(self) -> int:
         return BUCKET_BYTES * len(self.starts)

@@ -43,10 +43,11 @@ from clickcurve.limiter.backends.connections.memcached_connection import (
     Server,
     expiry,
 )
-from clickcurve.limiter.backends.memcached_items import GRACE_S, GRACE_US, LEVELS, KeyItem, KeyLocks, Seen, SeenItems
+from clickcurve.limiter.backends.memcached_items import GRACE_S, LEVELS, KeyItem, KeyLocks, Seen, SeenItems
 from clickcurve.limiter.backends.packed_meters import counted_until_us, form_of, pack_meter, rule_of, unpack_meter
 from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.key import memcached_key
+from clickcurve.limiter.moment import last_us
 from clickcurve.limiter.quota import Quota, new
 from clickcurve.limiter.rule import Rule
 from clickcurve.times import SECOND_US
@@ -162,7 +163,7 @@ class MemcachedBackend:
             server, base, value, cas, epoch, _ = seen
             assert value is not None
             meter, life = unpack_meter(rule, value)
-            if counted_until_us(rule, meter) > at_us + GRACE_US:
+            if counted_until_us(rule, meter) > last_us(at_us):
                 return None
             quota = meter.hit(rule, at_us, question.cost, question.caller)
             if not quota.fits:

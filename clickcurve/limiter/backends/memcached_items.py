@@ -20,14 +20,14 @@ from clickcurve.limiter.backends.packed_meters import (
     take_out,
     unpack_meter,
 )
+from clickcurve.limiter.moment import last_us
 from clickcurve.limiter.quota import Quota, new
 from clickcurve.limiter.rule import Rule
-from clickcurve.times import SECOND_US
 
-# The clocks of callers may differ by so much, and each still finds what the others have counted.
+# An item lives so much longer than it counts: memcached's clock is another one, and ticks by whole seconds.
 GRACE_S = 60
-GRACE_US = GRACE_S * SECOND_US
-# A clock that is further behind counts in the next item, and one that is further behind that in the one after it.
+# A clock that is behind (`moment`) counts in the next item, and one that is behind that in the third.
+# Else two machines whose clocks differ would undo one another's counts, hit by hit.
 LEVELS = (b"|a", b"|b", b"|c")
 # What an entry takes beside its value.
 SEEN_BYTES = 600
@@ -135,8 +135,7 @@ class KeyItem:
     def load(self, at_us: int) -> None:
         """Makes the meter of what is known, in the item that is this clock's."""
         self.open(at_us)
-        while self.level + 1 < len(LEVELS) and counted_until_us(self.rule, self.meter) > at_us + GRACE_US:
-            # A clock that is so far ahead is wrong, or this one is: if its time held, nobody else would pass until it.
+        while self.level + 1 < len(LEVELS) and counted_until_us(self.rule, self.meter) > last_us(at_us):
             if self.is_read:
                 self.level += 1
             self.forget()

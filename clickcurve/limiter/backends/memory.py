@@ -25,9 +25,9 @@ from clickcurve.limiter.backends.meter import MemoryBudget, Meter
 from clickcurve.limiter.backends.meters import METERS
 from clickcurve.limiter.decision import is_admitted
 from clickcurve.limiter.key import shared_key
+from clickcurve.limiter.moment import SKEW_US
 from clickcurve.limiter.quota import Quota
 from clickcurve.limiter.rule import Rule
-from clickcurve.times import SECOND_US
 
 MAX_KEYS = 1_000_000
 MAX_BYTES = 512 * 1024 * 1024
@@ -39,8 +39,6 @@ OVERFLOW_KEYS = 1_024
 # How many keys are examined for each new one. Two keep the table near what lives in it.
 _EXAMINED = 2
 _EXAMINED_WHEN_FULL = 64
-# Unless room is short, a key is kept so much longer, so that callers whose clocks differ by less see no difference.
-_GRACE_US = 60 * SECOND_US
 
 RuleMeter: TypeAlias = tuple[Rule, str, Meter]
 
@@ -69,8 +67,6 @@ class MemoryBackend:
         self._budget = MemoryBudget(max_bytes)
         self._max_keys = max_keys
         self._to_examine: list[str] = []
-        # A key that was dropped at this time or before is unknown now: a new key's clock begins here, not earlier.
-        self._forgotten_us = 0
         self._evicted = self._overflown = 0
         self._secret = token_bytes(16)
         self._held: OrderedDict[str, _Held] = OrderedDict()
@@ -125,7 +121,7 @@ class MemoryBackend:
 
     # --- reservations -------------------------------------------------------------------------------------------------
     def _hold(self, reservation: str, hold: _Held, at_us: int) -> None:
-        while self._held and next(iter(self._held.values())).lapses_us <= at_us - _GRACE_US:
+        while self._held and next(iter(self._held.values())).lapses_us <= at_us - SKEW_US:
             self._held.popitem(last=False)
         if len(self._held) >= self._max_reservations:
             _, oldest = self._held.popitem(last=False)
@@ -156,7 +152,7 @@ class MemoryBackend:
     def _new(self, question: Question, n: int, at_us: int) -> RuleMeter:
         """Returns a meter for a key that has none, and the key to keep it under once it is charged."""
         rule, key = question.rules[n], question.keys[n]
-        self._examine(_EXAMINED, at_us - _GRACE_US)
+        self._examine(_EXAMINED, at_us)
         if not self._has_room():
             self._examine(_EXAMINED_WHEN_FULL, at_us)
         if not self._has_room():
@@ -165,22 +161,21 @@ class MemoryBackend:
             key = shared_key(rule, int.from_bytes(digest) % OVERFLOW_KEYS)
             if key in self._meters:
                 return rule, key, self._meters[key]
-        return rule, key, METERS[rule.strategy](rule, max(at_us, self._forgotten_us), self._budget)
+        return rule, key, METERS[rule.strategy](rule, at_us, self._budget)
 
     def _has_room(self) -> bool:
         return len(self._meters) < self._max_keys and self._budget.has(KEY_BYTES)
 
     def _examine(self, many: int, at_us: int) -> None:
-        """Examines the next few keys, and drops those whose windows were empty by then."""
+        """Examines the next few keys, and drops those whose windows are empty, for clocks that are behind too."""
         for _ in range(min(many, len(self._meters))):
             if not self._to_examine:
                 self._to_examine = list(self._meters)
             key = self._to_examine.pop()
             meter = self._meters.get(key)
-            if meter is not None and meter.is_idle(at_us):
+            if meter is not None and meter.is_idle(at_us) and meter.is_idle(at_us - SKEW_US):
                 self._forget(key)
                 self._evicted += 1
-                self._forgotten_us = max(self._forgotten_us, at_us)
 
     def _forget(self, key: str) -> None:
         meter = self._meters.pop(key, None)

@@ -50,7 +50,7 @@ class Meter(ABC):
 
     @abstractmethod
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
-        """Returns the key's quota, after a hit of this cost if it fits and is taken. Changes nothing."""
+        """Returns the key's quota, after a hit of this cost if it fits and is taken. Changes nothing that counts."""
 
     def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
         """Returns the key's quota after a hit of this cost, which it counts if it fits."""
@@ -73,7 +73,7 @@ class Meter(ABC):
 
     @abstractmethod
     def is_idle(self, at_us: int) -> bool:
-        """Returns whether nothing counts any more, so that a new meter would answer the same."""
+        """Returns whether nothing counts at this time, so that a new meter would answer the same."""
 
     def size_bytes(self) -> int:
         """Returns what it took from the budget since it was made, without its share of a key."""

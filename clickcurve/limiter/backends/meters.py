@@ -8,6 +8,7 @@ from clickcurve.limiter import fixed_window
 from clickcurve.limiter.backends.bucket_series import Series
 from clickcurve.limiter.backends.meter import MemoryBudget, Meter
 from clickcurve.limiter.fixed_window import closes_us, turn
+from clickcurve.limiter.moment import moment
 from clickcurve.limiter.quota import Piece, Quota, deciding, new
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import Rule
@@ -21,7 +22,7 @@ CALLER_BYTES = 64
 class Windows(Meter):
     """`fixed` and `per_second`: for each rate a count, and the second at which its window ends.
 
-    All times before that end are taken for times in that window, so a clock that steps back opens no other.
+    The window is that of the second before it too (`moment`).
     """
 
     __slots__ = ("counts", "ends", "rule")
@@ -43,7 +44,7 @@ class Windows(Meter):
         ends, counts = self.ends, self.counts
         tight, least = 0, MAX_LIMIT + 1
         for n, reach in enumerate(rule.reaches):
-            left = reach[0] - counts[n] if second < ends[n] else reach[0]
+            left = reach[0] - counts[n] if 0 < ends[n] - second <= reach[1] + 1 else reach[0]
             if left < least:
                 tight, least = n, left
         if least < cost or (taking and least == cost):
@@ -54,23 +55,30 @@ class Windows(Meter):
         used = limit - least
         reset_at = second
         if used:
-            reset_at = ends[tight] if second < ends[tight] else turn(second, window_s)
+            reset_at = self._closes(tight, second, window_s)
         return new(Quota, (True, limit, window_s, least, 0.0, reset_at, used, used, (), (), False, 0))
 
     def _weigh_each(self, rule: Rule, second: int, at_us: int, cost: int, taking: bool) -> Quota:
         """Weighs a hit that does not fit under each rate, or takes the last place."""
         quotas = []
-        for (limit, window_s, _, _, _), end, count in zip(rule.reaches, self.ends, self.counts, strict=True):
-            used, closes = (count, end) if second < end else (0, turn(second, window_s))
-            quotas.append(fixed_window.weigh_count(limit, window_s, used, closes * SECOND_US, at_us, cost, taking))
+        for n, (limit, window_s, _, _, _) in enumerate(rule.reaches):
+            closes = self._closes(n, second, window_s)
+            used = self.counts[n] if closes == self.ends[n] else 0
+            then_us = max(at_us, (closes - window_s) * SECOND_US)
+            quotas.append(fixed_window.weigh_count(limit, window_s, used, closes * SECOND_US, then_us, cost, taking))
         return deciding(quotas)
 
+    def _closes(self, n: int, second: int, window_s: int) -> int:
+        """Returns the end of the window of rate number n that a second is in."""
+        end = self.ends[n]
+        return end if 0 < end - second <= window_s + 1 else turn(second, window_s)
+
     def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
-        if len(self.counts) == 1 and at_us // SECOND_US < (end := self.ends[0]):
+        if len(self.counts) == 1:
             # The usual hit, after which some is left under one rate: without what several need.
             limit, window_s, _, _, _ = rule.reaches[0]
-            used = self.counts[0] + cost
-            if used < limit:
+            used, end = self.counts[0] + cost, self.ends[0]
+            if used < limit and 0 < end - at_us // SECOND_US <= window_s:
                 self.counts[0], self.rule = used, rule
                 return new(Quota, (True, limit, window_s, limit - used, 0.0, end, used, used, (), (), False, 0))
         return super().hit(rule, at_us, cost, caller)
@@ -79,11 +87,10 @@ class Windows(Meter):
         second = at_us // SECOND_US
         ends, counts = self.ends, self.counts
         self.rule = rule
-        for n, end in enumerate(ends):
-            if second < end:
-                counts[n] += cost
-            else:
-                ends[n], counts[n] = turn(second, rule.reaches[n].window_s), cost
+        for n, reach in enumerate(rule.reaches):
+            closes = self._closes(n, second, reach.window_s)
+            counts[n] = cost + (counts[n] if closes == ends[n] else 0)
+            ends[n] = closes
         # A second that lies in all of these windows, and in no others.
         return max(second, *self._starts()) if is_reserved else 0
 
@@ -97,12 +104,13 @@ class Windows(Meter):
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
         window_s = quota.window_s
-        end = self.ends[[rate.window_s for rate in rule.rates].index(window_s)]
-        start = max(turn(at_us // SECOND_US, window_s), end) - window_s
+        n = [rate.window_s for rate in rule.rates].index(window_s)
+        start = self._closes(n, at_us // SECOND_US, window_s) - window_s
         return quota._replace(pieces=(Piece(window_s, start, 1, quota.at_most),))
 
     def is_idle(self, at_us: int) -> bool:
-        return at_us // SECOND_US >= max(self.ends)
+        second, widths = at_us // SECOND_US, [rate.window_s for rate in self.rule.rates]
+        return all(self._closes(n, second, width) != self.ends[n] for n, width in enumerate(widths))
 
 
 class Opened(Meter):
@@ -119,21 +127,24 @@ class Opened(Meter):
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
         limit, window_s = rule.reaches[0][:2]
-        counts = self._counts(rule, at_us)
-        opened_us, used = (self.opened_us, self.count) if counts else (max(at_us, self.opened_us), 0)
+        if at_us < self.opened_us:
+            at_us = moment(at_us, self.opened_us)
+        opened_us, used = (self.opened_us, self.count) if self._counts(rule, at_us) else (at_us, 0)
         return fixed_window.weigh_count(limit, window_s, used, closes_us(opened_us, window_s), at_us, cost, taking)
 
     def _counts(self, rule: Rule, at_us: int) -> bool:
-        """Returns whether it holds hits that still count."""
-        return self.count > 0 and at_us < closes_us(self.opened_us, rule.reaches[0].window_s)
+        """Returns whether it holds hits that count at this moment."""
+        return self.count > 0 and self.opened_us <= at_us < closes_us(self.opened_us, rule.reaches[0].window_s)
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
         self.rule = rule
+        if at_us < self.opened_us:
+            at_us = moment(at_us, self.opened_us)
         if self._counts(rule, at_us):
             self.count += cost
         else:
             self.budget.give(self.size_bytes())
-            self.opened_us, self.count, self.callers = max(at_us, self.opened_us), cost, []
+            self.opened_us, self.count, self.callers = at_us, cost, []
         if rule.strategy == "list" and self.budget.take(CALLER_BYTES * cost):
             self.callers += [caller] * cost
         return self.opened_us
@@ -149,13 +160,13 @@ class Opened(Meter):
                 self.budget.give(CALLER_BYTES)
 
     def explained(self, rule: Rule, at_us: int, quota: Quota) -> Quota:
-        if not self._counts(rule, at_us):
+        if not self._counts(rule, moment(at_us, self.opened_us)):
             return quota
         piece = Piece(quota.window_s, self.opened_us // SECOND_US, 1, self.count)
         return quota._replace(pieces=(piece,), callers=tuple(self.callers))
 
     def is_idle(self, at_us: int) -> bool:
-        return not self._counts(self.rule, at_us)
+        return not self._counts(self.rule, moment(at_us, self.opened_us))
 
     def size_bytes(self) -> int:
         return CALLER_BYTES * len(self.callers)
@@ -187,13 +198,14 @@ class Tokens(Meter):
         return meter
 
     def weigh(self, rule: Rule, at_us: int, cost: int, taking: bool) -> Quota:
-        seen_us = self.seen_us if self.seen_us > at_us else at_us
-        return weigh_levels(rule.flows, self._levels(rule, at_us), seen_us, at_us, cost, taking)
+        at_us, levels = self._now(rule, at_us)
+        return weigh_levels(rule.flows, levels, at_us, cost, taking)
 
-    def _levels(self, rule: Rule, at_us: int) -> list[int]:
-        old = self.rule.flows
+    def _now(self, rule: Rule, at_us: int) -> tuple[int, list[int]]:
+        """Returns the moment that is meant, and the levels then, in drops of this rule."""
+        at_us, old = moment(at_us, self.seen_us), self.rule.flows
         levels = levels_at(old, self.levels, self.seen_us, at_us)
-        return levels if rule is self.rule else list(map(converted, levels, old, rule.flows))
+        return at_us, levels if rule is self.rule else list(map(converted, levels, old, rule.flows))
 
     def hit(self, rule: Rule, at_us: int, cost: int, caller: str) -> Quota:
         seen_us = self.seen_us
@@ -218,12 +230,10 @@ class Tokens(Meter):
         return super().hit(rule, at_us, cost, caller)
 
     def charge(self, rule: Rule, at_us: int, cost: int, caller: str, is_reserved: bool) -> int:
-        levels = self._levels(rule, at_us)
+        self.seen_us, levels = self._now(rule, at_us)
         if self.claims:
             self._keep(self._trimmed(rule, levels))
         self.levels = [drops - cost * flow.token for drops, flow in zip(levels, rule.flows, strict=True)]
-        if at_us > self.seen_us:
-            self.seen_us = at_us
         self.rule = rule
         if not is_reserved:
             return 0
@@ -246,18 +256,18 @@ class Tokens(Meter):
     def refund(self, rule: Rule, at_us: int, handle: int, cost: int, caller: str) -> None:
         if not self.claims or handle not in self.claims:
             return
-        flows, levels = self.rule.flows, self._levels(self.rule, at_us)
+        flows, (at_us, levels) = self.rule.flows, self._now(self.rule, at_us)
         which, by_rate = list(self.claims).index(handle), self._trimmed(self.rule, levels)
         if not any(claims[which] for claims in by_rate):
             return  # nothing is given back to a full bucket, and only a hit or a refund moves it on in time
         for n, claims in enumerate(by_rate):
             back, by_rate[n] = give_back(claims, which, cost * flows[n].token)
             levels[n] += back
-        self.levels, self.seen_us = levels, max(self.seen_us, at_us)
+        self.levels, self.seen_us = levels, at_us
         self._keep(by_rate)
 
     def is_idle(self, at_us: int) -> bool:
-        return self._levels(self.rule, at_us) == [flow.full for flow in self.rule.flows]
+        return self._now(self.rule, at_us)[1] == [flow.full for flow in self.rule.flows]
 
 
 METERS: Mapping[str, Callable[[Rule, int, MemoryBudget], Meter]] = {

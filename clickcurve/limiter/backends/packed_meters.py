@@ -84,7 +84,7 @@ def take_out(rule: Rule, meter: Meter, at_us: int, handle: int, cost: int, calle
         meter.refund(rule, at_us, handle, cost, caller)
     elif meter.rule.flows == rule.flows:
         for n, flow in enumerate(rule.flows):
-            back = cost * flow.token - drops_at(flow, 0, handle, meter.seen_us)
+            back = cost * flow.token - drops_at(flow, 0, min(handle, meter.seen_us), meter.seen_us)
             meter.levels[n] = min(flow.full, meter.levels[n] + max(0, back))
 
 

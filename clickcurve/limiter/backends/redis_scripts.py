@@ -257,7 +257,7 @@ def _quota(rule: Rule, facts: Facts, at_us: int, cost: int, taking: bool) -> Quo
     if rule.strategy == "tiered":
         return weigh_rates(rule, *_in_ticks(rule, facts), at_us, cost, taking)
     if rule.strategy == "token_bucket":  # the drops under each rate, and the microsecond as of which
-        return weigh_levels(rule.flows, facts[:-1], facts[-1], at_us, cost, taking)
+        return weigh_levels(rule.flows, facts[:-1], facts[-1], cost, taking)
     return _meter(rule, facts).weigh(rule, at_us, cost, taking)
 
 

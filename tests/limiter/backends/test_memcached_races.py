@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any
@@ -21,7 +22,7 @@ from testing.backend_servers import Served, shared_memcached
 from tests.limiter.given import ANN, T, free, hits
 from tests.limiter.places import PATIENCE_S, Place, memory, on
 from tests.limiter.replay.traces import rates_of, steps, text_of
-from tests.limiter.strategies.oracle import SECOND_US, FixedModel, TieredModel
+from tests.limiter.strategies.oracle import SECOND_US, Apart, FixedModel, TieredModel
 from tests.limiter.strategies.test_same_answers import numbers
 from tests.limiter.together import together
 from tests.power import examples
@@ -232,7 +233,7 @@ def test_two_processes_by_what_they_saw_before_answer_as_one_memory(
         tokens: list[tuple[str, str]] = []
         latest = now
         for who, verb, cost, later_s in steps:
-            now = max(now + later_s, latest - 50)  # clocks that differ by more than a minute count apart
+            now = max(now + later_s, latest - 1)  # clocks that differ by more than a second count apart
             latest = max(now, latest)
             if verb == "reset":
                 both[who].reset("e", features, now=now)
@@ -260,16 +261,19 @@ def test_tiered_never_admits_too_much_or_refuses_wrongly(place: Place, side: str
     random = Random(f"memcached {side} {seed}")
     for edge, many in (("second", 800), ("second", 800), ("minute", 250), ("hour", 150)):
         rates = rates_of(random, EDGES_S[edge])
-        model = TieredModel(rates, EDGES_S[edge], side == "strict")
+        models = Apart(partial(TieredModel, rates, EDGES_S[edge], side == "strict"))
         limiter = place.limiter({edge: {"by": "ip", "rates": text_of(rates), "edge": edge, "side": side}})
         caller = {"ip": f"{many} {random.random()}"}
-        for at_us, cost in steps(random, many, [window_s for _, window_s in rates], back_s=30):
+        for at_us, cost in steps(random, many, [window_s for _, window_s in rates]):
+            model = models.of(at_us)
+            assert isinstance(model, TieredModel)
             decision = limiter.hit(edge, caller, cost, now=at_us / SECOND_US)
-            assert decision.allowed is model.fits(at_us, cost), (at_us, cost, decision)
+            assert model.fits(at_us, cost) <= decision.allowed <= model.fits(at_us, cost, forgotten=True)
             if decision.allowed:
                 model.charge(at_us, cost)
             at_least, at_most = decision.bound
-            assert at_least <= model.log.inside(at_us, decision.window_s) <= at_most
+            assert at_least <= model.log.inside(at_us, decision.window_s)
+            assert model.log.inside(at_us, decision.window_s, forgotten=True) <= at_most
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -279,9 +283,10 @@ def test_fixed_does_what_its_model_does(place: Place, seed: int) -> None:
     random = Random(f"memcached fixed {seed}")
     for number in range(2):
         rates = rates_of(random)
-        model = FixedModel(rates)
+        models = Apart(partial(FixedModel, rates))
         limiter = place.limiter({"e": {"by": "ip", "rates": text_of(rates), "strategy": "fixed"}})
-        for at_us, cost in steps(random, 2_000, [window_s for _, window_s in rates], back_s=30):
+        for at_us, cost in steps(random, 2_000, [window_s for _, window_s in rates]):
+            model = models.of(at_us)
             decision = limiter.hit("e", {"ip": str(number)}, cost, now=at_us / SECOND_US)
             assert decision.allowed is model.fits(at_us, cost), (at_us, cost, decision)
             if decision.allowed:

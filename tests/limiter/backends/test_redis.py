@@ -287,7 +287,7 @@ async def test_many_questions_are_under_way_on_one_connection(server: Served) ->
     limiter = AsyncLimiter(rules, clock=None, backends={"redis": backend})
     server.ask(b"SCRIPT FLUSH")
     told = await asyncio.gather(
-        *(limiter.hit("e", {"ip": str(n // 3)}, explain=n % 2 == 0, now=T + n % 3) for n in range(900))
+        *(limiter.hit("e", {"ip": str(n // 3)}, explain=n % 2 == 0, now=T + n % 3 / 2) for n in range(900))
     )
     # Who has to send the script once more comes a little later: which two of three get in is open.
     for first in range(0, 900, 3):

@@ -21,7 +21,7 @@ def text_of(rates: list[tuple[int, int]]) -> str:
     return ", ".join(f"{limit}/{window_s}s" for limit, window_s in rates)
 
 
-def steps(random: Random, many: int, windows_s: list[int], back_s: int = 90_000) -> Iterator[tuple[int, int]]:
+def steps(random: Random, many: int, windows_s: list[int]) -> Iterator[tuple[int, int]]:
     """So many (epoch microsecond, cost): bursts, the edges of seconds, minutes, hours and of the windows with a
     microsecond on either side, whole windows later, pauses, and clocks that step back a little or, rarely, far."""
     at_us = START_US
@@ -43,5 +43,5 @@ def steps(random: Random, many: int, windows_s: list[int], back_s: int = 90_000)
         elif kind < 0.9995:
             at_us -= int(draw() * 5 * SECOND_US)
         else:
-            at_us -= int(draw() * back_s * SECOND_US)
+            at_us -= int(draw() * 90_000 * SECOND_US)
         yield at_us, 1 if draw() < 0.7 else 1 + int(draw() * 4)

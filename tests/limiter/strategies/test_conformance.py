@@ -85,27 +85,6 @@ def test_each_caller_has_a_limit_of_their_own(strategy: str, place: Place) -> No
 
 
 @on()
-def test_a_clock_that_steps_back_grants_nothing(strategy: str, place: Place) -> None:
-    limiter = ten(place, strategy)
-    hits(limiter, 10, T)
-    # On memcached clocks that differ by more than a minute count apart (test_memcached.py).
-    for back_s in (0.1, 1, 59) if place.name == "memcached" else (0.1, 1, 60, 3_600, 100_000):
-        refused = limiter.hit("e", ANN, now=T - back_s)
-        assert not refused.allowed
-        assert refused.retry_after_s is not None
-        assert refused.retry_after_s > back_s
-
-
-@on()
-def test_after_a_step_back_the_latest_time_holds(strategy: str, place: Place) -> None:
-    limiter = ten(place, strategy)
-    hits(limiter, 9, T)
-    assert limiter.hit("e", ANN, now=T - (30 if place.name == "memcached" else 7_200)).remaining == 0
-    assert not limiter.hit("e", ANN, now=T + 0.5).allowed
-    assert limiter.hit("e", ANN, now=T + 200).allowed
-
-
-@on()
 def test_a_reset_forgets_one_caller(strategy: str, place: Place) -> None:
     limiter = ten(place, strategy)
     hits(limiter, 10, T)

@@ -99,7 +99,7 @@ def test_a_refused_hit_fits_when_the_wait_is_over_and_no_bucket_earlier(
 @given(logs(), st.sampled_from(["second", "minute", "hour"]), st.integers(0, 200_000 * SECOND_US))
 def test_the_bound_holds_the_truth(log: list[tuple[int, int]], edge: str, later_us: int) -> None:
     rule_ = rule("90/d", edge, "lenient")
-    truth = Log()
+    truth = Log(SECOND_US, EDGES_S[edge] * SECOND_US)
     for each in log:
         truth.admit(*each)
     at_us = max([MIDNIGHT * SECOND_US + later_us, *(each for each, _ in log)])

@@ -18,7 +18,7 @@ RATES = [
 def admitted(limiter: Limiter, limit: int, window_s: int, factor: float, many: int) -> tuple[int, int]:
     """Of so many evenly spaced hits those that pass, and those that a perfect log would let pass."""
     gap_us = window_s * SECOND_US / limit / factor
-    log, own = Log(), Log()
+    log, own = Log(1, 1), Log(1, 1)
     passed = by_log = 0
     for n in range(many):
         at_us = int(MIDNIGHT * SECOND_US + 30_000 + n * gap_us)
@@ -26,7 +26,7 @@ def admitted(limiter: Limiter, limit: int, window_s: int, factor: float, many: i
             own.admit(at_us, 1)
             passed += 1
             # Never more than the limit in a true window, not even with its open end.
-            assert own.since(at_us - window_s * SECOND_US) <= limit
+            assert own.since(at_us, window_s) <= limit
         if log.inside(at_us, window_s) < limit:
             log.admit(at_us, 1)
             by_log += 1

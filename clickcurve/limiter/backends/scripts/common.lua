@@ -30,7 +30,14 @@ local at_us, second, cost, life, lasts_us, plan, position, caller, held
 -- WEIGH returns, by kind, whether a rule lets the hit pass, and the facts about it, packed; nothing is written there.
 -- CHARGE counts it and returns, at least if it is held, the life of the key and the handle by which it can be taken back;
 -- rule.more has the numbers that this takes besides.
-local WEIGH, CHARGE, NONE = {}, {}, {}
+-- SHORTEN forgets what lies in the future, where a hit is refused.
+local WEIGH, CHARGE, SHORTEN, NONE = {}, {}, {}, {}
+
+-- As `moment` in Python: what a clock has counted by the end of the next second counts already, and nothing later.
+local last_us
+local function moment(counted_us)
+  return counted_us > at_us and counted_us <= last_us and counted_us or at_us
+end
 
 -- Whole division: a >= 0, b > 0. `%` is exact for such numbers below 2^53, and then `/` is.
 local function div(a, b)

@@ -18,6 +18,7 @@ if at_us < 0 then
   at_us, grace_ms = server_us(), 0
 end
 second = div(at_us, 1000000)
+last_us = at_us - at_us % 1000000 + 1999999
 held = KEYS[many + 1]
 
 local rules, admitted, facts = {}, true, ''
@@ -40,18 +41,22 @@ for n = 1, many do
 end
 
 local taken = admitted and take == 1
-if taken then
+if take == 1 then
   local charged = {}
   for n = 1, many do
     local rule = rules[n]
-    if rule.fits then
+    if not (taken and rule.fits) then
+      if rule.state.shortened then
+        SHORTEN[rule.kind](rule)
+      end
+    else
       local alive, handle = CHARGE[rule.kind](rule)
       if held then
         charged[#charged + 1] = { rule.kind, rule.key, alive, handle, spread(rule.more) }
       end
     end
   end
-  if held then
+  if held and taken then
     local record = cmsgpack.pack({ at_us + lasts_us, cost, caller, charged })
     call('SET', held, record, 'PX', div(lasts_us, 1000) + 1000 + grace_ms)
   end

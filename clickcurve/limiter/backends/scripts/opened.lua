@@ -5,7 +5,7 @@ local COUNTER_FORMAT = '>i8i8I4'
 local function weigh_opened(rule)
   local limit, width
   limit, width, position = unpack('>I4I4', plan, position)
-  local state, found = { life = life, opened = at_us, count = 0 }, nil
+  local found
   if rule.kind == LIST then
     local head = call('LINDEX', rule.key, 0)
     found = head and { unpack('>i8i8', head) }
@@ -16,7 +16,9 @@ local function weigh_opened(rule)
     local text = call('GET', rule.key)
     found = text and { unpack(COUNTER_FORMAT, text) }
   end
-  if found and at_us < found[2] + width * 1000000 then
+  local now = moment(found and found[2] or at_us)
+  local state = { life = life, opened = now, count = 0 }
+  if found and found[2] <= now and now < found[2] + width * 1000000 then
     state.life, state.opened, state.count = found[1], found[2], found[3]
   end
   rule.state = state

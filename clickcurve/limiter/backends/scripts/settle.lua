@@ -8,6 +8,7 @@ keep, at_us = unpack('>i8i8', ARGV[1])
 if at_us < 0 then
   at_us = server_us()
 end
+last_us = at_us - at_us % 1000000 + 1999999
 
 local function refund_tiered(key, life, handle, back, charge)
   local form = form_of(charge[1])
@@ -83,7 +84,7 @@ local function refund_tokens(key, life, handle, back, charge)
     state[n].drops = drops_now(state[n], state.seen)
     missing[n] = state[n].full - state[n].drops
   end
-  state.seen = max(state.seen, at_us)
+  state.seen = moment(state.seen)
   trim_claims(state, missing)
   local which
   for n, claim in ipairs(state.claims) do

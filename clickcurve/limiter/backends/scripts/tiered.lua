@@ -63,6 +63,14 @@ local function begun_by(series, tick)
   return low
 end
 
+-- Forgets the buckets that begin after a tick.
+local function forget_after(series, tick)
+  if tick < series.latest then
+    series.shortened, series.count = true, begun_by(series, tick)
+    series.latest = series.count > 0 and bucket(series, series.count - 1) or 0
+  end
+end
+
 -- The start of the bucket with which so many hits, from bucket `first` on, will have left.
 local function leaves_with(series, first, before, many)
   local low, high = first, series.count - 1
@@ -84,11 +92,12 @@ local function weigh_tiered(rule, rates)
   local form = form_of(rule.kind)
   local series = open_series(rule.key, form)
   local now = div(at_us, tick_us)
-  local fits, facts = true, pack(form.latest, series and series.latest or 0)
   if series then
+    forget_after(series, div(last_us, tick_us))
     now = max(now, series.latest)
     series.total = sum_before(series, series.count)
   end
+  local fits, facts = true, pack(form.latest, series and series.latest or 0)
   for _ = 1, rates do
     local limit, decided, other_end
     limit, decided, other_end, position = unpack('>I4I4I4', plan, position)
@@ -112,6 +121,18 @@ local function weigh_tiered(rule, rates)
   return fits, facts
 end
 
+-- Writes it anew: the buckets from number `cut` on, before number `kept`, and one more.
+local function write_series(rule, cut, kept, entry)
+  local series, form = rule.state, rule.state.form
+  local from, to = form.head_size + form.size * cut, form.head_size + form.size * kept
+  local buckets = ''
+  if to > from then
+    buckets = series.size < AT_ONCE and sub(series.text, from + 1, to) or call('GETRANGE', rule.key, from, to - 1)
+  end
+  local head = pack(form.head, series.life, series.now, sum_before(series, cut))
+  call('SET', rule.key, head .. buckets .. entry, 'PX', rule.ttl)
+end
+
 local function charge_tiered(rule)
   local series = rule.state
   local form, now = series.form, series.now
@@ -125,14 +146,8 @@ local function charge_tiered(rule)
   if kept > 0 and bucket(series, floor(kept / 2)) <= gone then
     cut = min(kept, begun_by(series, gone))
   end
-  if series.size < AT_ONCE or cut > 0 then
-    local from, to = form.head_size + form.size * cut, form.head_size + form.size * kept
-    local buckets = ''
-    if to > from then
-      buckets = series.size < AT_ONCE and sub(series.text, from + 1, to) or call('GETRANGE', rule.key, from, to - 1)
-    end
-    local head = pack(form.head, series.life, now, sum_before(series, cut))
-    call('SET', rule.key, head .. buckets .. entry, 'PX', rule.ttl)
+  if series.size < AT_ONCE or cut > 0 or series.shortened then
+    write_series(rule, cut, kept, entry)
   else
     call('SETRANGE', rule.key, 8, pack(form.latest, now))
     call('SETRANGE', rule.key, form.head_size + form.size * kept, entry)
@@ -141,5 +156,15 @@ local function charge_tiered(rule)
   return series.life, start
 end
 
+local function shorten_tiered(rule)
+  if rule.state.count == 0 then
+    call('DEL', rule.key)
+  else
+    rule.state.now = rule.state.latest
+    write_series(rule, 0, rule.state.count, '')
+  end
+end
+
+SHORTEN[TIERED], SHORTEN[FINE] = shorten_tiered, shorten_tiered
 WEIGH[TIERED], WEIGH[FINE] = weigh_tiered, weigh_tiered
 CHARGE[TIERED], CHARGE[FINE] = charge_tiered, charge_tiered

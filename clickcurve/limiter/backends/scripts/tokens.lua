@@ -48,18 +48,15 @@ local function tokens_text(state)
   return concat(parts)
 end
 
--- What a bucket holds now, of which `seen` is the moment of its drops.
+-- What a bucket holds now, of which `seen` is the moment of its drops; it is full if that lies too far in the future.
 local function drops_now(bucket, seen)
-  if at_us <= seen then
-    return bucket.drops
-  end
-  local tick, missing = bucket.tick, bucket.full - bucket.drops
-  local ticks = tick == 1 and at_us - seen or div(at_us, tick) - div(seen, tick)
-  -- By division: the product of a long absence may be too large for a double.
-  if ticks > div(missing, bucket.gain) then
+  local now, tick, gain = moment(seen), bucket.tick, bucket.gain
+  local ticks = tick == 1 and now - seen or div(now, tick) - div(seen, tick)
+  -- By division: the product of a long time may be too large for a double.
+  if ticks > div(bucket.full - bucket.drops, gain) or -ticks > div(bucket.drops, gain) then
     return bucket.full
   end
-  return bucket.drops + ticks * bucket.gain
+  return bucket.drops + ticks * gain
 end
 
 -- A claim is never more than what is missing; those of reservations that have lapsed mean nothing.
@@ -90,7 +87,7 @@ end
 
 WEIGH[TOKENS] = function(rule, rates)
   local state = open_tokens(rule.key, rates)
-  local seen = state and max(state.seen, at_us) or at_us
+  local seen = state and moment(state.seen) or at_us
   local fits, facts, missing = true, '', {}
   local next_state = { life = life, seen = seen, handles = 0, claims = {} }
   for n = 1, rates do

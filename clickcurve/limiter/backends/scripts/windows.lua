@@ -10,7 +10,7 @@ WEIGH[WINDOWS] = function(rule, rates)
     local limit, width, stop, count
     limit, width, position = unpack('>I4I4', plan, position)
     stop, count, at = unpack('>I4I4', text, at)
-    if second >= stop then
+    if second >= stop or second < stop - width - 1 then
       stop, count = second - second % width + width, 0
     end
     count = count + cost
