@@ -152,6 +152,7 @@ class Owner:
             raise self._closed.with_traceback(None)
         if self._buffers.full:
             raise self._buffers.behind()
+        self._commit.check_overdue()  # before it waits for an id, or an import's step, that waits for the journal
         if batch.source is not None:
             async with self._offsets.step(batch.source):
                 await self._join(batch, visible=False)
@@ -267,9 +268,11 @@ class Owner:
 
         last: erased with them, as by `Store.erase`.
 
-        Raises StoreUnavailable: nothing is erased here, and perhaps some of them in the store.
+        Raises JournalFull while the journal does not answer: nothing is erased. StoreUnavailable: nothing is erased
+        here, and perhaps some of them in the store.
         """
         all_keys = (*keys, *last)
+        self._commit.check_overdue()
         if not self._stamps.known():
             raise StoreUnavailable("another worker is still reading its journal; try again in a second")
         if self._held is None:

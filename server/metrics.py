@@ -67,6 +67,9 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_buffer_bytes": Family("Memory for hits that are not in the store yet, and for their flush."),
     "clickcurve_buffer_limit_bytes": Family("Memory that these hits and their flush may take."),
     "clickcurve_journal_bytes": Family("Bytes in the journal."),
+    "clickcurve_journal_stalled_seconds": Family(
+        "For how long the disk, or the cluster, has not answered a write of the journal; 0 while it answers in time."
+    ),
     "clickcurve_journal_limit_bytes": Family("Bytes that the journal may hold, if it is on a disk."),
     "clickcurve_flushes_total": Family("Flushes that the store took."),
     "clickcurve_failed_flushes_total": Family("Flushes that the store did not take; they are tried again."),

@@ -22,6 +22,7 @@ FOR_TESTS: Mapping[str, tuple[str, ...]] = {
     "caddy": ("caddy",),
     # Maven fetches the jars, Java runs them, faketime puts the clock of one node wrong.
     "cassandra": ("mvn:maven", "java:openjdk-17-jre-headless", "faketime"),
+    "compiler": ("cc:gcc", "/usr/include/stdio.h:libc6-dev"),
     "curl": ("curl",),
     "django": (f"{_PYTHON}/django:python3-django",),
     "express": ("node:nodejs", f"{_NODE}/express:node-express"),

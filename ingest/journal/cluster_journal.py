@@ -20,11 +20,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from clickcurve.buckets.errors import ClickcurveError, JournalBroken, JournalFull, JournalUnknown, StoreUnavailable
+from clickcurve.buckets.errors import ClickcurveError, JournalBroken, JournalUnknown, StoreUnavailable
 from ingest.claim import first_flush
 from ingest.journal.contract import BetweenCommits, FlushRecord, Frame, Identity, JournalState
 from ingest.journal.frame_format import decode_frame, encode_frame, text_of
 from ingest.journal.taking import claimed_record, frames_named, is_unfinished, made, process_of, take, taken_over
+from ingest.journal.unanswered import Unanswered
 from ingest.journal.window import Window
 from storage.contract import EMPTYING, FramePlace, Held, JournalRecord, Journals, Store
 
@@ -40,11 +41,16 @@ class NamedFlush(FlushRecord):
 
 
 class ClusterJournal:
-    """The journal of an owner that this process has taken. `clock` gives epoch seconds."""
+    """The journal of an owner that this process has taken.
+
+    `clock` gives epoch seconds, `timer` seconds that nobody can set.
+    """
 
     commits_at_once = 2  # with one alone all stands still where a node is slow; more send more for the same hits
 
-    def __init__(self, journals: Journals, taken: JournalRecord, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, journals: Journals, taken: JournalRecord, clock: Callable[[], float], timer: Callable[[], float]
+    ) -> None:
         """Reads the frames that the owner's last holder left; blocks.
 
         Raises StoreUnavailable, OwnerFenced, JournalDamaged.
@@ -68,7 +74,7 @@ class ClusterJournal:
         self._beginning: NamedFlush | None = None  # of unknown outcome
         self._closed = False
         self._waiting: dict[int, asyncio.Future[None]] = {}  # frames that are acknowledged, by number
-        self._sent_at: dict[int, float] = {}  # frames under way
+        self._unanswered = Unanswered(timer, OVERDUE_S, "the cluster has not acknowledged a frame")
         self._reading = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.bytes_held = sum(map(len, (*self._left.values(), *(self._unfinished or {}).values())))
@@ -94,10 +100,11 @@ class ClusterJournal:
         self.check_timely()
 
     def check_timely(self) -> None:
-        sent_at = next(iter(self._sent_at.values()), None)  # of the oldest
-        overdue_s = 0.0 if sent_at is None else self._clock() - sent_at
-        if overdue_s > OVERDUE_S:
-            raise JournalFull(f"the cluster has not acknowledged a frame for {overdue_s:.1f} s")
+        self._unanswered.check()
+
+    @property
+    def stalled_s(self) -> float:
+        return self._unanswered.overdue_s()
 
     def _check_accepts(self) -> None:
         """Raises an error that is certain: nothing is sent."""
@@ -118,7 +125,7 @@ class ClusterJournal:
         self._check_accepts()
         frame = encode_frame(payloads, accepted_us)
         place = self._window.open_frame(len(frame))
-        self._sent_at[place.number] = self._clock()
+        self._unanswered.begin(place.number)
         self.bytes_held += len(frame)
         kept = asyncio.get_running_loop().create_future()
         self._spawn(self._send(place, frame, kept))
@@ -158,7 +165,7 @@ class ClusterJournal:
     def _settle(self, number: int, error: BaseException | None) -> None:
         kept = self._waiting.pop(number)
         if error is None:
-            del self._sent_at[number]
+            self._unanswered.end(number)
             self.kept += 1
             kept.set_result(None)
         else:
@@ -166,7 +173,7 @@ class ClusterJournal:
 
     def _give_up(self, number: int, kept: asyncio.Future[None], error: BaseException) -> None:
         self._window.give_up(number)
-        del self._sent_at[number]
+        self._unanswered.end(number)
         self.given_up += 1
         kept.set_exception(JournalUnknown(f"a frame was sent, and nobody knows whether it counts: {error}"))
 
@@ -285,6 +292,7 @@ def take_journal(
     token: str,
     place: str,
     clock: Callable[[], float],
+    timer: Callable[[], float],
     emptying: bool,
 ) -> ClusterJournal | None:
     """Takes an owner that is free, with its journal; None: another process was first.
@@ -294,18 +302,20 @@ def take_journal(
     """
     journals = store.journals()
     taken = take(store, journals, before, claimed_record(before, token, place, int(clock()), emptying))
-    return None if taken is None else ClusterJournal(journals, taken, clock)
+    return None if taken is None else ClusterJournal(journals, taken, clock, timer)
 
 
-def make_journal(store: Store, owner: int, token: str, place: str, clock: Callable[[], float]) -> ClusterJournal | None:
+def make_journal(
+    store: Store, owner: int, token: str, place: str, clock: Callable[[], float], timer: Callable[[], float]
+) -> ClusterJournal | None:
     """Makes an owner with a journal of its own; None: another process has made one of this number.
 
     Raises StoreUnavailable: call again with this number, or the owner may be made for nobody.
     """
     journals, record = store.journals(), made(owner, token, place, int(clock()))
     if store.create_owner(record):
-        return ClusterJournal(journals, JournalRecord(record), clock)
+        return ClusterJournal(journals, JournalRecord(record), clock, timer)
     stored = journals.record(owner)  # perhaps of an earlier call
     if stored is None or process_of(stored.record.holder) != process_of(token):
         return None
-    return ClusterJournal(journals, stored, clock)
+    return ClusterJournal(journals, stored, clock, timer)

@@ -169,7 +169,14 @@ class Journal(Protocol):
         """Raises JournalFull if the next group would be refused; OSError if that cannot be told."""
 
     def check_timely(self) -> None:
-        """Raises JournalFull if a commit under way takes so long that no more requests should wait for the next one."""
+        """Raises JournalFull while a write is overdue: no more requests should wait for the next one.
+
+        It is called every LOOK_S (`unanswered`) while a write is under way.
+        """
+
+    @property
+    def stalled_s(self) -> float:
+        """For how long an overdue write is under way, seconds; 0.0 if none is."""
 
     def close(self) -> None:
         """Lets another process open it. What was accepted stays."""

@@ -90,6 +90,17 @@ class Disk:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
         return disk.f_bavail * disk.f_frsize
 
+    def is_memory(self, folder: Path) -> bool:
+        """Returns whether the folder lies in a file system in memory, which always answers at once."""
+        device = folder.stat().st_dev
+        name = f"{os.major(device)}:{os.minor(device)}"
+        try:
+            mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
+        except OSError:
+            return False
+        kinds = [mount.rpartition(" - ")[2].split(" ", 1)[0] for mount in mounts if mount.split(" ", 3)[2] == name]
+        return bool(kinds) and all(kind in ("tmpfs", "ramfs") for kind in kinds)
+
     def write(self, fd: int, buffers: Sequence[bytes], offset: int, *, durable: bool) -> int:
         """Returns the number of bytes written, perhaps fewer than given. durable: they are synced when it returns."""
         if durable and self._write_and_sync:

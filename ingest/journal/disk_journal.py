@@ -23,7 +23,7 @@ import uuid
 from asyncio import Future, get_running_loop
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -49,14 +49,15 @@ from ingest.journal.segment_format import (
     payloads_of,
     valid_frames,
 )
+from ingest.journal.unanswered import Unanswered, WatchedLock
 from storage.contract import Held, Store
 
 MAX_BYTES = 1 << 30
 SEGMENT_BYTES = 32 << 20  # a recovery, and a flush that is rebuilt, read a segment whole
 CHUNK_BYTES = 1 << 20
 LOOK_BYTES = 64 << 10  # after so many bytes, and after a flush, the disk is asked again how much room it has
-SLOW_SYNC_S = 0.0005  # a disk slower than this is synced in a thread
-LARGE_GROUP_BYTES = 256 * 1024  # a larger group is synced in a thread, too
+STALL_S = 2.0  # after that a write without an answer makes the server not ready, and hits are refused
+LARGE_GROUP_BYTES = 256 * 1024  # a larger group is written in a thread, in memory too
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -64,8 +65,7 @@ class DiskJournal:
     """The log of one folder. Any thread may call the methods; one runs at a time.
 
     name: a uuid, which copies of it share. state: as it is now; found: as it was at opening. torn_bytes: the length of
-    the torn tail that was cut then. sync_s: how long a group takes to be written and synced, smoothed, seconds; 0.0
-    before the first group, and without a clock.
+    the torn tail that was cut then. in_memory: whether its file system is, so that no write waits for a disk.
     """
 
     commits_at_once = 1
@@ -79,27 +79,32 @@ class DiskJournal:
         *,
         chunk_bytes: int = CHUNK_BYTES,
         sync: Literal["always", "off"] = "always",
-        clock: Callable[[], float] | None = None,
+        timer: Callable[[], float] = lambda: 0.0,
+        stall_s: float = STALL_S,
         flush_bytes: Callable[[int], int] | None = None,
     ) -> None:
         """Locks the folder (JournalHeld if a process has it) and recovers; JournalDamaged gives file and offset.
 
         An existing journal opens on a disk that refuses writes, too: it can be read, and each call that must write
         tries again. A new one raises JournalFull or JournalBroken there. `flush_bytes` says how much room the flush of
-        so many bytes of the journal needs on this disk; None: the store is elsewhere.
+        so many bytes of the journal needs on this disk; None: the store is elsewhere. timer: seconds that nobody can
+        set; hits are refused while a write is under way for longer than stall_s.
         """
         self.folder = folder
-        self.sync_s = 0.0
         self._disk = disk or Disk()
         self._files = SegmentFiles(folder, self._disk, chunk_bytes)
         self._max_bytes, self._chunk_bytes = max_bytes, chunk_bytes
         self._segment_bytes = min(segment_bytes, SEGMENT_BYTES_MAX)
-        self._always, self._clock, self._flush_bytes = sync == "always", clock, flush_bytes
+        self._always, self._flush_bytes = sync == "always", flush_bytes
+        self._unanswered = Unanswered(timer, stall_s, "the disk has not answered")
         self._mutex = threading.Lock()
+        self._watched = WatchedLock(self._mutex, self._unanswered)
+        self.in_memory = False
         self._lock_fd: int | None = None
         self._thread = ThreadPoolExecutor(1, "journal")  # for commits; started by the first one that needs it
         try:
             self._lock_folder()
+            self.in_memory = self._disk.is_memory(folder)
             self._recover()
         except BaseException as error:
             self.close()
@@ -122,8 +127,11 @@ class DiskJournal:
 
     # --- hits ---------------------------------------------------------------------------------------------------
     def commit(self, payloads: Sequence[bytes], accepted_us: int) -> Future[None] | None:
-        """Appends a group: here while the disk is quick, because handing it to a thread costs more than it takes."""
-        if self.sync_s <= SLOW_SYNC_S and sum(map(len, payloads)) <= LARGE_GROUP_BYTES:
+        """Appends a group: in memory here, because handing it to a thread costs more than it takes.
+
+        Else in a thread, however quick the disk is: one day it does not answer, and questions must go on.
+        """
+        if self.in_memory and sum(map(len, payloads)) <= LARGE_GROUP_BYTES:
             self.append(payloads, accepted_us)
             return None
         return get_running_loop().run_in_executor(self._thread, self.append, payloads, accepted_us)
@@ -137,10 +145,9 @@ class DiskJournal:
         if not payloads:
             return
         size = frame_bytes(sum(map(len, payloads)), len(payloads))
-        with self._mutex:
+        with self._writing():
             self._make_ready(size)
-            files, always, clock = self._files, self._always, self._clock
-            began = clock() if clock else 0.0
+            files, always = self._files, self._always
             try:
                 files.append_frame(
                     lambda at: encode_group(payloads, accepted_us, at.end, at.durable, at.salt), durable=always
@@ -149,9 +156,10 @@ class DiskJournal:
                 self._cancel(error)
             assert files.current is not None
             files.current.hits = True
-            if clock:
-                took = clock() - began
-                self.sync_s += (took - self.sync_s) / 8 if self.sync_s else took
+
+    def _writing(self) -> AbstractContextManager[object]:
+        """Holds the journal for a call that writes; on a disk it notes since when, which takes 2 us."""
+        return self._mutex if self.in_memory else self._watched
 
     def _make_ready(self, size: int) -> None:
         """Makes sure of a segment with room for a group. If it raises, nothing of the group is written."""
@@ -169,18 +177,23 @@ class DiskJournal:
             assert current is not None
             if current.end + size > current.room_to:
                 if self._flush_bytes is not None:
-                    self.check_room(size)
+                    self._check_disk(size)
                 current.room_to = current.end + size + LOOK_BYTES
             files.make_spare()
             files.reserve(size)
         except OSError as error:
             raise _refusal("nothing was written", error) from error
 
-    def check_room(self, size: int = 0) -> None:
+    def check_room(self) -> None:
+        """Raises JournalFull if the disk does not answer, or has no room for the next group. Writes nothing."""
+        self.check_timely()
+        self._check_disk(0)
+
+    def _check_disk(self, size: int) -> None:
         """Raises JournalFull if the journal is full, or the disk lacks room for `size` bytes more and their flush.
 
-        Writes nothing. Where the store is elsewhere, the disk needs room for the next piece of a file. Raises OSError
-        if it cannot tell how much it has.
+        Where the store is elsewhere, the disk needs room for the next piece of a file. Raises OSError if it cannot tell
+        how much it has.
         """
         bytes_held, free = self.bytes_held, self._disk.free_bytes(self.folder)
         if bytes_held >= self._max_bytes:
@@ -193,7 +206,11 @@ class DiskJournal:
             raise JournalFull(f"the disk has {free:,} bytes left, and {what} needs {needed:,} of them")
 
     def check_timely(self) -> None:
-        """Returns at once: a disk that takes long mostly answers yet, and the requests that wait are bounded."""
+        self._unanswered.check()
+
+    @property
+    def stalled_s(self) -> float:
+        return self._unanswered.overdue_s()
 
     def _cancel(self, error: OSError) -> None:
         """Cancels a group whose write failed, by making the end of its segment before it durable; always raises."""
@@ -256,7 +273,7 @@ class DiskJournal:
 
     def record_identity(self, identity: Identity) -> None:
         """Records the identity durably. After an error a recovery may find the old identity or this one."""
-        with self._mutex:
+        with self._writing():
             self._record(replace(self.state, identity=identity))
 
     def record_flush(self, number: int, fold_day: int) -> DiskFlushRecord:
@@ -265,7 +282,7 @@ class DiskJournal:
         After an error this journal has no such flush, but a recovery may find it. Raises ValueError if a flush is
         unfinished, or if the number does not rise.
         """
-        with self._mutex:
+        with self._writing():
             self._check_open()
             state, files = self.state, self._files
             state.check_next(number)
@@ -284,7 +301,7 @@ class DiskJournal:
 
     def complete_flush(self, number: int) -> None:
         """Records durably that the store has the flush, and removes its segments. May be repeated after an error."""
-        with self._mutex:
+        with self._writing():
             if self.state.has_completed(number):
                 return
             flush = self.state.flush

@@ -19,9 +19,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from clickcurve.buckets.errors import JournalBehind
+from clickcurve.buckets.errors import JournalBehind, JournalFull
 from ingest.batch import Batch
 from ingest.hit import Hit
+from ingest.journal.unanswered import LOOK_S
 
 GROUP_FULL = 512  # members at which a group is committed at once
 MAX_TURNS = 64  # turns of the loop for which a group may grow, some 2 ms under load
@@ -71,7 +72,8 @@ Closed = Callable[[Group, int], Sequence[bytes]]
 class GroupCommit:
     """Gathers requests into groups and commits them, at most so many at once. `commit`, `check_timely`: the journal's.
 
-    A request that would have to wait is refused as `check_timely` raises: nothing was sent, so it certainly counts not.
+    While a write of the journal is overdue, requests that come are refused, and so are those that wait for their
+    commit to begin: nothing of them was sent, so they certainly count not. Those under way wait for it.
     """
 
     def __init__(
@@ -100,12 +102,14 @@ class GroupCommit:
         self._counting: deque[tuple[Group, Iterator[None]]] = deque()  # large groups, one after the other
         self._none_counting = asyncio.Event()
         self._none_counting.set()
+        self._watching = False
+        self._overdue: JournalFull | None = None  # a write under way
 
     # --- joining -------------------------------------------------------------------------------------------------
     def add_single(self, hit: str | Hit) -> asyncio.Future[None]:
         """Adds one person's hit now by its key, or another hit; returns the future that these share."""
-        if self._busy:
-            self._check_timely()
+        if self._overdue is not None:
+            raise self._overdue.with_traceback(None)
         group = self._group
         if len(group.keys) + len(group.hits) >= WAITING_SINGLES:
             raise JournalBehind(f"{WAITING_SINGLES} hits are waiting for the journal; try again in a second")
@@ -122,8 +126,7 @@ class GroupCommit:
 
     def add_batch(self, batch: Batch, payload: bytes, visible: bool) -> asyncio.Future[None]:
         """Adds a batch, encoded; returns its future. `visible` goes with it to `committed`."""
-        if self._busy:
-            self._check_timely()
+        self.check_overdue()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         group = self._group
         if group.payload_bytes and group.payload_bytes + len(payload) > WAITING_BYTES:
@@ -168,6 +171,7 @@ class GroupCommit:
             self._settle(group, minute, accepted_us)
         else:
             self._busy += 1
+            self._watch()
             kept.add_done_callback(lambda done: self._ended(group, minute, accepted_us, done.exception()))
 
     def _ended(self, group: Group, minute: int, accepted_us: int, error: BaseException | None) -> None:
@@ -205,6 +209,7 @@ class GroupCommit:
 
     def _release(self, commits: int) -> None:
         self._busy -= commits
+        self._overdue = None
         while self._idle and not self._busy:
             turn = self._idle.pop(0)
             if not turn.done():  # else it was given up in this very step
@@ -224,6 +229,33 @@ class GroupCommit:
             asyncio.get_running_loop().call_soon(self._after_turns, turns, call)
         else:
             call()
+
+    # --- a journal that does not answer --------------------------------------------------------------------------
+    def check_overdue(self) -> None:
+        """Raises JournalFull while a write of the journal is overdue."""
+        if self._overdue is not None:
+            raise self._overdue.with_traceback(None)
+
+    def _watch(self) -> None:
+        """Begins to look whether the writes under way are overdue, unless it does already."""
+        if not self._watching:
+            self._watching = True
+            self._look_again()
+
+    def _look_again(self) -> None:
+        asyncio.get_running_loop().call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self._watching = self._busy > 0
+        if not self._watching:
+            return
+        try:
+            self._check_timely()
+        except JournalFull as error:
+            self._overdue = error
+            group, self._group = self._group, Group()
+            _fail(group, error)
+        self._look_again()
 
     async def drain(self) -> None:
         """Waits until nothing is left to commit and no commit is under way."""
@@ -250,6 +282,7 @@ class GroupCommit:
                 raise
         else:
             self._busy = self._most
+            self._watch()
         try:
             await self._none_counting.wait()  # for those that came meanwhile: no more can
             yield

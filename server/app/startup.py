@@ -120,7 +120,7 @@ async def _begin_on_disk(settings: Settings, slots: Slots) -> Worker:
     what is accepted from now on is certainly not counted yet, and must not lie in a journal that may be quarantined
     later. Then the store has just failed to answer, and is not asked again.
     """
-    number, journal = take_journal(settings)  # before it waits for the store: others adopt what nobody holds
+    number, journal = await _take_journal(settings)  # before it waits for the store: others adopt what nobody holds
     try:
         store = _open_store(settings, "hits are accepted")
     except BaseException:
@@ -143,7 +143,17 @@ async def _begin_on_disk(settings: Settings, slots: Slots) -> Worker:
             if own.is_judged or not _gives_way(settings, own, journal):
                 return Worker(settings, own, store)
         await own.owner.release()
-        number, journal = take_journal(settings)
+        number, journal = await _take_journal(settings)
+
+
+async def _take_journal(settings: Settings) -> tuple[int, DiskJournal]:
+    """Opens a journal as `take_journal` does, however long that takes; says so where it takes long."""
+    opening = asyncio.ensure_future(asyncio.to_thread(take_journal, settings))
+    await asyncio.wait({opening}, timeout=settings.journal_stall_s)
+    if not opening.done():
+        then = "the start waits: it is large, or the disk does not answer"
+        log.warning("journal not open yet", extra={"after_s": settings.journal_stall_s, "then": then})
+    return await opening
 
 
 def _gives_way(settings: Settings, own: OwnJournal, journal: DiskJournal) -> bool:

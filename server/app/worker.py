@@ -240,6 +240,7 @@ class Worker:
         yield from samples.of_owner(
             self.pending.status, journal_limit_bytes, self.readiness.flush_state(), settings.flush_s
         )
+        yield Sample("clickcurve_journal_stalled_seconds", self.own.journal.stalled_s)
         yield from (Sample(f"clickcurve_{name}", value) for name, value in self.store.measures().items())
         yield from samples.of_jobs(self.schedule.status)
         yield from samples.of_requests(self.problems, self.tokens.gate, self.answers, self.peers.incomplete_answers)

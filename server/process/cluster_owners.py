@@ -113,14 +113,14 @@ class ClusterOwners:
             return None
 
     def _take(self, before: JournalRecord, emptying: bool) -> ClusterJournal | None:
-        return take_journal(self.store, before, self.token(), self.place, clock.now, emptying)
+        return take_journal(self.store, before, self.token(), self.place, clock.now, clock.monotonic, emptying)
 
     async def _make(self, least: int) -> ClusterJournal:
         """Makes an owner of the least number that no other process makes at the same time."""
         number = least
         while True:
             self._tried = Make(number)
-            make = partial(make_journal, self.store, number, self.token(), self.place, clock.now)
+            make = partial(make_journal, self.store, number, self.token(), self.place, clock.now, clock.monotonic)
             if (made := await asyncio.to_thread(make)) is not None:
                 self._tried = None
                 return made

@@ -62,7 +62,8 @@ def _open(settings: Settings, folder: Path) -> DiskJournal:
         folder,
         max_bytes=settings.journal_mib * MIB,
         sync="always" if settings.sync else "off",
-        clock=clock.monotonic,
+        timer=clock.monotonic,
+        stall_s=settings.journal_stall_s,
         flush_bytes=_flush_bytes(settings),
     )
 

@@ -21,7 +21,7 @@ from clickcurve.limiter.http.headers import DIALECTS
 from clickcurve.limiter.rule import Rule
 from ingest.attributes.dimensions import DIMENSION_RULE
 from ingest.buffer import BUFFER_BYTES
-from ingest.journal.disk_journal import MAX_BYTES
+from ingest.journal.disk_journal import MAX_BYTES, STALL_S
 from server.settings import values
 from server.settings.alerts import Alert
 from server.settings.values import KEEP_LEAST
@@ -147,6 +147,13 @@ class Settings:
         values.whole_number(4, 1_048_576),
         "Largest size of one journal, in MiB. When it is full, hits are answered 503.",
         "MIB",
+    )
+    journal_stall_s: int = _row(
+        str(int(STALL_S)),
+        values.whole_number(1, 300),
+        "Seconds that a write of the journal on a disk may take. While one takes longer, hits are answered 503 and "
+        "/readyz too.",
+        "SECONDS",
     )
     buffer_mib: int = _row(
         str(BUFFER_MIB),

@@ -64,7 +64,7 @@ async def test_a_batch_that_a_slow_disk_is_writing_is_in_the_last_flush(tmp_path
     store = MemoryStore()
     node = start(tmp_path / "journal", store)
     await node.owner.flush()
-    node.journal.sync_s = 1.0  # so it is written by a thread
+    node.journal.in_memory = False  # so it is written by a thread
     accepting = asyncio.ensure_future(node.owner.accept(Batch(people=counts(minute_of(NOW), {"a": 1}))))
     while not node.owner._commit._busy:
         await asyncio.sleep(0)

@@ -85,9 +85,9 @@ class ClusterProcess:
         before = self.store.journals().record(1)
         token = self._token()
         if before is None:
-            journal = make_journal(self.store, 1, token, "here", lambda: NOW)
+            journal = make_journal(self.store, 1, token, "here", lambda: NOW, lambda: NOW)
         else:
-            journal = take_journal(self.store, before, token, "here", lambda: NOW, False)
+            journal = take_journal(self.store, before, token, "here", lambda: NOW, lambda: NOW, False)
         assert journal is not None
         self.journal = journal
         pace = Pace(lambda: 0.0, 15.0, lambda: False)

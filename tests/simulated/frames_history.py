@@ -208,11 +208,11 @@ class FramesHistory:
         process.tried = choice
         made: ClusterJournal | None = None
         if isinstance(choice, Take):
-            take = partial(take_journal, store, choice.before, token, name, self.clock, False)
+            take = partial(take_journal, store, choice.before, token, name, self.clock, self.clock, False)
             made = await process.thread(self, take)
             self.counted["taken"] += made is not None
         elif isinstance(choice, Make):
-            make = partial(make_journal, store, choice.owner, token, name, self.clock)
+            make = partial(make_journal, store, choice.owner, token, name, self.clock, self.clock)
             made = await process.thread(self, make)
         process.tried = None
         return made
@@ -293,7 +293,7 @@ class FramesHistory:
         # Of its own: a thread that waits for the cluster would keep the other from a lock of the store.
         store = open_store(process.connection, self.clock)
         try:
-            take = partial(take_journal, store, before, process.token(), name, self.clock, True)
+            take = partial(take_journal, store, before, process.token(), name, self.clock, self.clock, True)
             journal = await process.thread(self, take)
             if journal is not None:
                 self.counted["adopted"] += 1

@@ -144,7 +144,7 @@ def fewer(kind: str, table: str) -> Switched:
 
 def refuse_what_is_unknown(self: ClusterJournal, number: int, kept: Any, error: BaseException) -> None:
     self._window.give_up(number)
-    del self._sent_at[number]
+    self._unanswered.end(number)
     kept.set_exception(JournalBroken("not kept"))
 
 

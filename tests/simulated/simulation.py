@@ -120,7 +120,7 @@ class Simulation:
             machine.disk.kill()
             return
         if self.rnd.random() < 0.3:
-            process.journal.sync_s = 1.0  # a slow disk: its writes go to a thread
+            process.journal.in_memory = False  # its writes go to a thread
         self.spawn(process, self.flush_at)
 
     async def bury(self, machine: Machine) -> None:

@@ -73,7 +73,7 @@ def test_a_round_costs_the_same_requests_however_many_owners_there_are() -> None
         store, requests = factory(), []
         for owners in (2, 50):
             for number in range(1, owners + 1):
-                make_journal(store, number, f"process.{number}", "here", lambda: 0.0)
+                make_journal(store, number, f"process.{number}", "here", lambda: 0.0, lambda: 0.0)
             before = factory.cluster.requests
             presence = Presence(store, "other")
             presence._look(owners)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from clickcurve.buckets.errors import StoreUnavailable
 from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_journal
 from ingest.journal.contract import Journal
-from ingest.journal.disk_journal import SLOW_SYNC_S, DiskJournal
+from ingest.journal.disk_journal import DiskJournal
 from storage.contract import FramePlace, Journals, Store
 from tests.ingest.claim_kit import NOW
 from tests.ingest.journal.faulty_disk import Fault, FaultyDisk
@@ -43,7 +43,7 @@ class Driver(Protocol):
 
 
 class OnDisk:
-    """A disk that forgets what was not synced. slow: commits are settled later, by a thread."""
+    """A disk that forgets what was not synced. slow: it is not in memory, so commits are settled later, by a thread."""
 
     def __init__(self, stores: StoreFactory, *, slow: bool = False) -> None:
         self.store = stores()
@@ -51,9 +51,8 @@ class OnDisk:
         self._slow = slow
 
     def open(self) -> Journal:
-        journal = DiskJournal(FOLDER, self._disk, segment_bytes=1_000, chunk_bytes=256)
-        journal.sync_s = 2 * SLOW_SYNC_S if self._slow else 0.0
-        return journal
+        self._disk.in_memory = not self._slow
+        return DiskJournal(FOLDER, self._disk, segment_bytes=1_000, chunk_bytes=256)
 
     def crash(self) -> None:
         self._disk.lose_power()
@@ -107,9 +106,9 @@ class InCluster:
         self._taken += 1
         token, before = f"process.{self._taken}", self.journals.record(1)
         if before is None:
-            journal = make_journal(self.store, 1, token, "here", lambda: NOW)
+            journal = make_journal(self.store, 1, token, "here", lambda: NOW, lambda: NOW)
         else:
-            journal = take_journal(self.store, before, token, "here", lambda: NOW, False)
+            journal = take_journal(self.store, before, token, "here", lambda: NOW, lambda: NOW, False)
         assert journal is not None
         self._opened.append(journal)
         return journal

@@ -84,6 +84,7 @@ class FaultyDisk(Disk):
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
         self.fault: Fault | None = None
+        self.in_memory = True
         self.calls: list[str] = []
         self._random = random.Random(seed)
         self._names: Names = {}
@@ -92,6 +93,9 @@ class FaultyDisk(Disk):
         self._files: dict[int, File] = {}
         self._next_fd = 3
         self._locked: set[int] = set()
+
+    def is_memory(self, folder: Path) -> bool:
+        return self.in_memory
 
     # --- for tests ------------------------------------------------------------------------------------------------
     def kill(self, *, evict: bool = False) -> None:

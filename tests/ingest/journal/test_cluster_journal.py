@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from ingest.claim import FLUSHES_PER_EPOCH
 from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_journal
 from ingest.journal.contract import Frame
 from ingest.journal.taking import claimed_record, take
+from ingest.journal.unanswered import LOOK_S
 from storage.contract import CLOSED, EMPTYING, RETIRED, JournalRecord
 from storage.memory_journals import MemoryJournals
 from storage.memory_store import MemoryStore
@@ -82,12 +84,20 @@ class Cluster:
         self.now = float(NOW)
         self._claims = 0
 
+    def passes(self, journal: ClusterJournal, seconds: float) -> None:
+        """Lets so many seconds pass, in which the process runs."""
+        until = self.now + seconds
+        while self.now < until:
+            self.now = min(until, self.now + LOOK_S)
+            with suppress(JournalFull):
+                journal.check_timely()
+
     def token(self) -> str:
         self._claims += 1
         return f"process.{self._claims}"
 
     def made(self) -> ClusterJournal:
-        journal = make_journal(self.store, 1, self.token(), "here", lambda: self.now)
+        journal = make_journal(self.store, 1, self.token(), "here", lambda: self.now, lambda: self.now)
         assert journal is not None
         return journal
 
@@ -96,7 +106,9 @@ class Cluster:
         return flushed(self.made())
 
     def taken(self, emptying: bool = False) -> ClusterJournal:
-        journal = take_journal(self.store, self.record(), self.token(), "here", lambda: self.now, emptying)
+        journal = take_journal(
+            self.store, self.record(), self.token(), "here", lambda: self.now, lambda: self.now, emptying
+        )
         assert journal is not None
         return journal
 
@@ -226,10 +238,13 @@ async def test_a_server_is_not_ready_while_a_frame_is_overdue(cluster: Cluster) 
     cluster.journals.before["append"] = go_on.wait
     waiting = asyncio.create_task(keep(journal, b"a"))
     await asyncio.sleep(0)
+    cluster.passes(journal, 0.9)
     journal.check_room()
-    cluster.now += 1.5
-    with pytest.raises(JournalFull, match=r"not acknowledged a frame for 1.5 s"):
+    assert journal.stalled_s == 0.0
+    cluster.passes(journal, 0.9)
+    with pytest.raises(JournalFull, match=r"not acknowledged a frame for 2 s"):
         journal.check_room()
+    assert journal.stalled_s == pytest.approx(1.8)
     go_on.set()
     await waiting
     journal.check_room()
@@ -321,7 +336,7 @@ def test_a_taker_reads_the_record_again_and_frames_last(cluster: Cluster) -> Non
     cluster.ready()
     before = cluster.record()
     cluster.journals.calls.clear()
-    assert take_journal(cluster.store, before, "other.1", "here", lambda: NOW, False) is not None
+    assert take_journal(cluster.store, before, "other.1", "here", lambda: NOW, lambda: NOW, False) is not None
     assert cluster.journals.calls == ["raise_fence", "record", "frames"]
 
 
@@ -331,7 +346,7 @@ async def test_a_flush_that_was_done_until_the_claim_is_not_carried_out_again(cl
     flush = journal.record_flush(FIRST + 1, 20_000)
     before = cluster.record()
     journal.complete_flush(flush.number)
-    taken = take_journal(cluster.store, before, "other.1", "here", lambda: NOW, False)
+    taken = take_journal(cluster.store, before, "other.1", "here", lambda: NOW, lambda: NOW, False)
     assert taken is not None
     assert (taken.state.flush, taken.state.last_flush) == (None, flush.number)
 
@@ -355,7 +370,7 @@ def test_a_taker_that_was_itself_taken_over_reads_no_frames(cluster: Cluster) ->
         cluster.taken()
 
     cluster.journals.before["raise_fence"] = another
-    assert take_journal(cluster.store, before, "other.1", "here", lambda: NOW, False) is None
+    assert take_journal(cluster.store, before, "other.1", "here", lambda: NOW, lambda: NOW, False) is None
 
 
 @pytest.mark.parametrize("state", [RETIRED, CLOSED])
@@ -363,7 +378,7 @@ def test_a_retired_owner_is_never_taken(cluster: Cluster, state: str) -> None:
     cluster.ready()
     before = cluster.record().record
     assert cluster.store.claim(before, replace(before, epoch=2, state=state))
-    taken = take_journal(cluster.store, cluster.record(), "other.1", "here", lambda: NOW, False)
+    taken = take_journal(cluster.store, cluster.record(), "other.1", "here", lambda: NOW, lambda: NOW, False)
     assert (taken is None) == (state == RETIRED)
 
 
@@ -421,13 +436,13 @@ async def test_once_its_numbers_are_used_up_it_takes_the_next_epoch_and_loses_no
 
 def test_of_two_that_make_an_owner_one_gets_it(cluster: Cluster) -> None:
     cluster.made()
-    assert make_journal(cluster.store, 1, "other.1", "here", lambda: NOW) is None
+    assert make_journal(cluster.store, 1, "other.1", "here", lambda: NOW, lambda: NOW) is None
 
 
 def test_an_owner_that_is_made_by_a_call_of_unknown_outcome_belongs_to_the_next_one(cluster: Cluster) -> None:
     cluster.journals.before["frames"] = down
     with pytest.raises(StoreUnavailable):
-        make_journal(cluster.store, 1, "process.1", "here", lambda: NOW)
+        make_journal(cluster.store, 1, "process.1", "here", lambda: NOW, lambda: NOW)
     cluster.journals.before.clear()
-    assert make_journal(cluster.store, 1, "process.2", "here", lambda: NOW + 5) is not None
+    assert make_journal(cluster.store, 1, "process.2", "here", lambda: NOW + 5, lambda: NOW) is not None
     assert [owner.holder for owner in cluster.store.owners()] == ["process.1"]

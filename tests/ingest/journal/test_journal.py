@@ -332,16 +332,6 @@ def test_a_failure_that_is_no_failure_of_the_disk_closes_the_segment_all_the_sam
     assert pending(open_journal(disk)) == [b"next"]
 
 
-def test_sync_time_is_measured_by_the_clock_that_is_given() -> None:
-    ticks = iter(range(100))
-    journal = DiskJournal(FOLDER, FaultyDisk(), clock=lambda: float(next(ticks)) ** 2)
-    assert journal.sync_s == 0.0
-    journal.append([b"hit"], 1)
-    assert journal.sync_s == 1.0
-    journal.append([b"hit"], 1)
-    assert journal.sync_s == 1.0 + (5.0 - 1.0) / 8
-
-
 def test_with_sync_off_a_group_costs_no_sync_and_a_recorded_flush_is_durable() -> None:
     disk = FaultyDisk()
     journal = DiskJournal(FOLDER, disk, sync="off", chunk_bytes=256)

@@ -52,13 +52,15 @@ async def lifetime(store: Store) -> int:
 
 async def test_hits_of_a_process_that_was_killed_count_once_at_the_next_holder(open_store: Callable[[], Store]) -> None:
     first, second = open_store(), open_store()
-    dead = owner_of(make_journal(first, 1, "first.1", "here", lambda: NOW), first)
+    dead = owner_of(make_journal(first, 1, "first.1", "here", lambda: NOW, lambda: NOW), first)
     await dead.flush()
     await asyncio.gather(*[dead.accept(batch(1)) for _ in range(50)])
     await dead.flush()
     for _ in range(20):
         await dead.accept(batch(1))
-    living = owner_of(take_journal(second, record(second), "second.1", "here", lambda: NOW, emptying=True), second)
+    living = owner_of(
+        take_journal(second, record(second), "second.1", "here", lambda: NOW, lambda: NOW, emptying=True), second
+    )
     with pytest.raises(JournalUnknown):
         await dead.accept(batch(1_000_000))
     with pytest.raises(OwnerFenced):
@@ -73,12 +75,14 @@ async def test_hits_of_a_process_that_was_killed_count_once_at_the_next_holder(o
 
 async def test_a_large_group_is_cut_and_comes_back_whole(open_store: Callable[[], Store]) -> None:
     first, second = open_store(), open_store()
-    owner = owner_of(make_journal(first, 1, "first.1", "here", lambda: NOW), first)
+    owner = owner_of(make_journal(first, 1, "first.1", "here", lambda: NOW, lambda: NOW), first)
     await owner.flush()
     keys = {f"link {n:040}": 1 for n in range(20_000)}  # more than a MB
     await owner.accept(Batch(people=counts(minute_of(NOW), keys)))
     await owner.accept(batch(7))
-    again = owner_of(take_journal(second, record(second), "second.1", "here", lambda: NOW, emptying=False), second)
+    again = owner_of(
+        take_journal(second, record(second), "second.1", "here", lambda: NOW, lambda: NOW, emptying=False), second
+    )
     await again.flush()
     assert await lifetime(second) == 7
     found = await second.rows(link_key("link " + "0" * 35 + "19999"))
@@ -87,7 +91,9 @@ async def test_a_large_group_is_cut_and_comes_back_whole(open_store: Callable[[]
     await again.close()
     assert await lifetime(second) == 12
     third = open_store()
-    last = owner_of(take_journal(third, record(third), "third.1", "here", lambda: NOW, emptying=False), third)
+    last = owner_of(
+        take_journal(third, record(third), "third.1", "here", lambda: NOW, lambda: NOW, emptying=False), third
+    )
     await last.close()
     assert await lifetime(third) == 12
     assert [each.owner for each in third.owners()] == [1]
