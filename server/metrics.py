@@ -2,11 +2,13 @@
 
 Every sample carries the label `journal`, which names its worker. With several workers any of them may be asked, so each
 writes its samples to a file. The worker that answers renews its own file, then reads all of them: so no series ever
-steps back, whichever worker answers. Other workers' numbers are as old as their last publication.
+steps back, whichever worker answers, unless the disk takes longer than WRITE_S. Other workers' numbers are as old as
+their last publication.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections import defaultdict
@@ -21,6 +23,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+WRITE_S = 1.0
 _VERSION_GIVEN = re.compile(r"\bversion\s*=([^;]*)")
 _VERSION = re.compile(r"\s*[0-9]{1,4}(\.[0-9]{1,4}){0,3}\s*", re.ASCII)
 
@@ -207,33 +210,45 @@ class Metrics:
     journal: str
     sources: Sequence[Source]
     shared: Path | None
+    _written: asyncio.Future[None] | None = None
 
     def _own(self) -> list[Sample]:
         return [sample for source in self.sources for sample in source()]
 
-    def publish(self) -> None:
-        """Writes this worker's samples to the shared folder."""
-        if self.shared is not None:
-            fresh = self.shared / f".{self.journal}"
-            fresh.write_text(json.dumps(self._own()), "utf-8")
-            fresh.replace(self.shared / f"{self.journal}.json")
+    async def publish(self) -> list[Sample]:
+        """Writes this worker's samples to the shared folder, in a thread; returns them.
 
-    def by_journal(self) -> dict[str, list[Sample]]:
-        """Returns the samples of every worker, this one's as of now."""
-        if self.shared is None:
-            return {self.journal: self._own()}
-        self.publish()
-        by_journal = {}
-        for file in self.shared.glob("*.json"):
+        It waits for a disk that does not answer for WRITE_S, and begins no other write meanwhile.
+        """
+        while self._written is not None and not self._written.done():
+            if not (await asyncio.wait({self._written}, timeout=WRITE_S))[0]:
+                return self._own()
+        own = self._own()
+        if self.shared is not None:
+            self._written = asyncio.ensure_future(asyncio.to_thread(self._write, self.shared, own))
+            if (await asyncio.wait({self._written}, timeout=WRITE_S))[0]:
+                self._written.result()
+        return own
+
+    def _write(self, shared: Path, own: list[Sample]) -> None:
+        fresh = shared / f".{self.journal}"
+        fresh.write_text(json.dumps(own), "utf-8")
+        fresh.replace(shared / f"{self.journal}.json")
+
+    def by_journal(self, own: list[Sample] | None = None) -> dict[str, list[Sample]]:
+        """Returns the samples of every worker; own: this one's, if not as of now."""
+        by_journal: dict[str, list[Sample]] = {}
+        for file in self.shared.glob("*.json") if self.shared is not None else ():
             rows = json.loads(file.read_text("utf-8"))
             by_journal[file.stem] = [Sample(name, value, tuple(labels)) for name, value, labels in rows]
+        by_journal[self.journal] = self._own() if own is None else own
         return by_journal
 
-    def answer(self, accept: str) -> tuple[bytes, str]:
+    async def answer(self, accept: str) -> tuple[bytes, str]:
         """Returns (body, content type) for a scraper whose Accept header is `accept`."""
         encode, content_type = choose_encoder(known_versions(accept))
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collector(self.by_journal()))
+        registry.register(_Collector(self.by_journal(await self.publish())))
         return encode(registry), content_type
 
 

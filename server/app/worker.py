@@ -335,4 +335,4 @@ class Worker:
             await journals.visit()
 
     async def _publish(self) -> None:
-        self.metrics.publish()
+        await self.metrics.publish()

@@ -111,7 +111,7 @@ def router(readiness: Readiness, metrics: Metrics) -> APIRouter:
     @routes.get("/metrics", summary="Numbers for Prometheus", response_class=Response)
     async def metrics_(request: Request) -> Response:
         """All workers' numbers, whichever worker is asked; each sample carries the label `journal`."""
-        body, content_type = metrics.answer(request.headers.get("accept", ""))
+        body, content_type = await metrics.answer(request.headers.get("accept", ""))
         return Response(body, headers={"Content-Type": content_type})
 
     return routes

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from server import metrics
@@ -22,22 +24,22 @@ def parsed(answer: tuple[bytes, str]) -> Numbers:
     }
 
 
-def test_every_family_is_named_and_explained_even_before_it_has_numbers() -> None:
-    body, _ = Metrics("journal-1", [], None).answer("")
+async def test_every_family_is_named_and_explained_even_before_it_has_numbers() -> None:
+    body, _ = await Metrics("journal-1", [], None).answer("")
     text = body.decode()
     for name in FAMILIES:
         assert f"# HELP {name.removesuffix('_total')}" in text
         assert f"# TYPE {name.removesuffix('_total')}" in text
 
 
-def test_samples_carry_their_labels_and_their_journal() -> None:
+async def test_samples_carry_their_labels_and_their_journal() -> None:
     samples = [Sample("clickcurve_refused_requests_total", 3, ("413", "body too large"))]
-    body, _ = Metrics("journal-1", [lambda: samples], None).answer("")
+    body, _ = await Metrics("journal-1", [lambda: samples], None).answer("")
     line = 'clickcurve_refused_requests_total{journal="journal-1",status="413",title="body too large"} 3.0'
     assert line in body.decode().splitlines()
 
 
-def test_any_worker_answers_for_all_and_no_number_steps_back(tmp_path: Path) -> None:
+async def test_any_worker_answers_for_all_and_no_number_steps_back(tmp_path: Path) -> None:
     metrics.clear_samples(tmp_path / "m")
     hits = {"journal-1": 0.0, "journal-2": 0.0}
     workers = {
@@ -48,21 +50,39 @@ def test_any_worker_answers_for_all_and_no_number_steps_back(tmp_path: Path) -> 
     for asked, counted in [("journal-1", "journal-2"), ("journal-2", "journal-1")] * 5:
         hits[counted] += 1
         hits[asked] += 10
-        found = parsed(workers[asked].answer(""))
+        found = parsed(await workers[asked].answer(""))
         assert found["clickcurve_flushes_total", asked] == hits[asked]
         assert all(found[series] >= seen[series] for series in seen)
         seen = found
-    workers["journal-1"].publish()
-    assert parsed(workers["journal-2"].answer(""))["clickcurve_flushes_total", "journal-1"] == hits["journal-1"]
+    await workers["journal-1"].publish()
+    assert parsed(await workers["journal-2"].answer(""))["clickcurve_flushes_total", "journal-1"] == hits["journal-1"]
 
 
-def test_a_start_forgets_the_samples_of_former_workers(tmp_path: Path) -> None:
+async def test_a_start_forgets_the_samples_of_former_workers(tmp_path: Path) -> None:
     shared = tmp_path / "m"
     metrics.clear_samples(shared)
-    Metrics("journal-7", [], shared).publish()
+    await Metrics("journal-7", [], shared).publish()
     metrics.clear_samples(shared)
-    answered = Metrics("journal-1", [lambda: [Sample("clickcurve_flushes_total", 1)]], shared).answer("")
+    answered = await Metrics("journal-1", [lambda: [Sample("clickcurve_flushes_total", 1)]], shared).answer("")
     assert {journal for _, journal in parsed(answered)} == {"journal-1"}
+
+
+async def test_a_folder_that_does_not_answer_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "WRITE_S", 0.01)
+    answers, writes = Event(), []
+
+    def hanging(self: Metrics, shared: Path, own: list[Sample]) -> None:
+        writes.append(own)
+        assert answers.wait(60)
+
+    monkeypatch.setattr(Metrics, "_write", hanging)
+    worker = Metrics("journal-1", [lambda: [Sample("clickcurve_flushes_total", 1)]], tmp_path)
+    for _ in range(3):
+        assert parsed(await worker.answer(""))["clickcurve_flushes_total", "journal-1"] == 1
+    assert len(writes) == 1
+    answers.set()
+    await worker.publish()
+    assert len(writes) == 2
 
 
 def test_the_process_tells_of_itself() -> None:
