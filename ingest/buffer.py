@@ -88,6 +88,7 @@ class Buffer:
     flush: int | None = None  # the number of the flush that took it
     since_us: int | None = None  # the first accept stamp
     until_us: int = 0  # the last
+    began: float = 0.0  # when the first hit came, by a clock that nobody can set
     more_bytes: int = 0  # what is held beside the counts
     words: ErasedWords = NO_WORDS  # values that must be forgotten
 
@@ -344,10 +345,23 @@ class Buffers:
         self.filling = replay(journal.frames(), {}, late_before)
         self.words = NO_WORDS
         self.full = self.bytes_held() > bytes_max
+        self._running: Callable[[], float] = lambda: 0.0
+
+    def measure(self, now: float, running: Callable[[], float]) -> None:
+        """Measures how long hits wait by `running` from now on. now: by the clock of the stamps that it holds."""
+        self._running = running
+        for each in self.all():
+            each.began = running() - (0.0 if each.since_us is None else max(0.0, now - each.since_us / 1e6))
+
+    def lag_s(self, running: float) -> float:
+        """Returns how long the oldest hit has waited."""
+        return max((running - each.began for each in self.all() if each.since_us is not None), default=0.0)
 
     def add(self, group: Group, minute: int, accepted_us: int) -> Iterator[None]:
         """Counts what a group brought, its single hits in this minute; yields between steps, for others to run."""
         buffer = self.filling
+        if buffer.since_us is None:
+            buffer.began = self._running()
         if group.keys and buffer.add_singles(minute, group.keys, accepted_us):
             self.full = self.bytes_held() > self.bytes_max
         if group.batches:

@@ -20,6 +20,7 @@ from clickcurve.buckets.breakdowns.disavow import CORRECTIONS
 from clickcurve.buckets.breakdowns.parts import head_of_joined
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import ClickcurveError, CountTooLarge, RowCorrupt
+from clickcurve.buckets.ladder import fold_day
 from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, encode_quarantined
 from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, is_breakdown, is_moved
 from ingest.buffer import Buffer
@@ -88,7 +89,7 @@ class Flush:
         of_all = [breakdown_of(ALL_LINKS)] if deltas.any_attributes() or ALL_LINKS in with_breakdown else []
         keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
         ladder, cutoffs = self.store.ladder(), self.store.cutoffs(self.held.owner)
-        counts = FlushedCounts(self.number, self.fold_day, self.rewrite, ladder, cutoffs)
+        counts = FlushedCounts(self.number, self.fold_day, self.rewrite, ladder, self._touched_day(), cutoffs)
         written = 0
         with self.store.saving(self.held, self.number) as save:
             for rows in self._pieces(keys, with_breakdown, deltas, counts):
@@ -102,6 +103,11 @@ class Flush:
         sources = {name: Source(self.held.owner, step.end, step.tail) for name, step in self.taken.sources.items()}
         self.store.save_own(self.held, self.number, saved, sources)
         return written + len(saved)
+
+    def _touched_day(self) -> int:
+        """Returns the day on which lists name the links that get hits: a fold day may lag behind the hits'."""
+        minutes = chain(self.taken.links.people.sums, self.taken.links.bots.sums)
+        return max(self.fold_day, fold_day(max(minutes, default=0)))
 
     def _pieces(
         self, keys: Iterator[str], with_breakdown: set[str], deltas: DeltasByKey, counts: FlushedCounts

@@ -67,12 +67,16 @@ class FlushedRows(Protocol[R, D]):
 
 @dataclass(frozen=True, slots=True)
 class FlushedCounts:
-    """Rows of counts. rewrite: rows that have the flush are written again. cutoffs: of the owner in its store."""
+    """Rows of counts. rewrite: rows that have the flush are written again. cutoffs: of the owner in its store.
+
+    touched_day: of the rows that get hits, no earlier than the day of any of these.
+    """
 
     number: int
     fold_day: int
     rewrite: bool
     ladder: Ladder
+    touched_day: int
     cutoffs: CutoffsByPrefix | None = None
     nothing: Delta = NOTHING
 
@@ -105,7 +109,7 @@ class FlushedCounts:
         due_day = next_due(after, self.ladder, days)
         if link_of(key) is None:
             return SavedRow(codec.encode(after), due_day)
-        touched_day = None if delta is NOTHING else self.fold_day
+        touched_day = None if delta is NOTHING else self.touched_day
         if bounds is not None:
             bounds = upper_bounds_after(bounds, before, after, delta, self.ladder)
         elif self.cutoffs is not None:

@@ -63,6 +63,10 @@ T = TypeVar("T")
 class Owner:
     """One journal, its buffer and its rows; see the module's text.
 
+    `clock` gives the time that hits are counted at, `careful` the one that what cannot be undone goes by, in epoch
+    seconds: folding, and accept stamps, by which ids are remembered and forgotten. None: the same. `running` gives
+    seconds that nobody can set, to measure durations; None: as `clock`.
+
     `token` makes a random name for each claim. `place`: the journal's address in the owner's record, for people.
     `alone`: no other owner writes this store. `buffers`: what the journal holds; None: it is read here. `stamps` None:
     no other process stamps its hits. `flushed` is called with the status after each complete flush, `unreadable` with
@@ -86,10 +90,12 @@ class Owner:
         flushed: Callable[[OwnerStatus], None] = lambda status: None,
         unreadable: Callable[[str, ClickcurveError], object] = lambda key, error: None,
         erased_words: Callable[[], ErasedWords] | None = None,
+        careful: Callable[[], float] | None = None,
+        running: Callable[[], float] | None = None,
     ) -> None:
         self._journal = journal
         self._store = store
-        self._clock = clock
+        self._clock, self._careful, self._running = clock, careful or clock, running or clock
         self._token = token
         self._pace = pace
         self._place = place
@@ -113,7 +119,8 @@ class Owner:
         self._status = OwnerStatus()  # as of the last flush, without what is buffered
         self._record: FlushRecord | None = journal.state.flush
         self._buffers = buffers or Buffers(journal, self._late_before(), buffer_bytes)
-        self._stamps = stamps or Stamps(clock, [0])
+        self._buffers.measure(self._careful(), self._running)
+        self._stamps = stamps or Stamps(self._careful, [0])
         self._stamps.follow(max(buffer.until_us for buffer in self._buffers.all()))
         self._commit = GroupCommit(
             journal.commit,
@@ -363,7 +370,7 @@ class Owner:
         if self._held is not None and not epoch_is_used_up(self._journal.state.last_flush):
             return
         self._stamps.follow(await self._in_store_thread(self._store.newest_erasure))
-        now, between = int(self._clock()), self._between_commits()
+        now, between = int(self._careful()), self._between_commits()
         self._held = held = await self._in_store_thread(
             lambda: self._journal.claim(self._store, self._place, self._token, now, between)
         )
@@ -391,19 +398,20 @@ class Owner:
             return None
         number = self.next_flush
         async with self._commit.exclusive():
-            day = fold_day(int(self._clock()))
+            day = fold_day(int(self._careful()))
             self._record = await self._in_journal_thread(lambda: self._journal.record_flush(number, day))
             self._buffers.take(number, self._late_before())
         return self._record
 
     async def _carry_out(self, record: FlushRecord) -> None:
-        held, taken, store, started = self._held, self._buffers.taken, self._store, self._clock()
+        held, taken, store = self._held, self._buffers.taken, self._store
+        started, at, began = self._clock(), int(self._careful()), self._running()
         assert held is not None and taken is not None
-        if not await self._in_store_thread(lambda: self._journal.begin(store, held, record, int(started))):
+        if not await self._in_store_thread(lambda: self._journal.begin(store, held, record, at)):
             raise OwnerFenced(f"another process has taken owner {held.owner} over; restart to go on as another owner")
         if taken.undecided:
             ids = {id_: one.accepted_us for id_, one in taken.undecided.items()}
-            refuse_old_ids(store.replay_us, min(ids.values()), self._clock(), self._place)
+            refuse_old_ids(store.replay_us, min(ids.values()), self._careful(), self._place)
             window_us = ID_WINDOW_S * 1_000_000
             refused = await self._in_store_thread(lambda: store.claim_ids(held, record.number, ids, window_us))
             async with self._erasing:
@@ -437,7 +445,7 @@ class Owner:
             raise
         self._rewrite = False
         self._status = self._status.with_quarantine(flush.quarantined)
-        self._status = self._status.after_flush(started, self._clock(), rows, taken.hits())
+        self._status = self._status.after_flush(started, self._running() - began, rows, taken.hits())
         self._given_up -= flush.given_up
         self._flushed(self.status)
         await self._in_store_thread(self._journal.drop_completed)
@@ -461,7 +469,7 @@ class Owner:
     # --- state and end -------------------------------------------------------------------------------------------
     @property
     def status(self) -> OwnerStatus:
-        return self._status.with_buffers(self._buffers, self._journal.bytes_held, self._clock())
+        return self._status.with_buffers(self._buffers, self._journal.bytes_held, self._running())
 
     async def _give_back_number(self, held: Held) -> None:
         between = self._between_commits()

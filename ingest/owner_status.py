@@ -32,6 +32,7 @@ class OwnerStatus:
     buffer_full: bool = False
     journal_bytes: int = 0
     lag_s: float = 0.0  # age of the oldest hit that is not in the store
+    oldest_us: int | None = None  # its accept stamp; None: all hits are in the store
     quarantined: Mapping[str, int] = field(default_factory=dict)  # stored key of a row that cannot be read -> its hits
 
     def after_failure(self, error: BaseException) -> OwnerStatus:
@@ -40,12 +41,12 @@ class OwnerStatus:
         store_up, failed = not isinstance(error, StoreUnavailable), self.failed_flushes + 1
         return replace(self, state=state, store_up=store_up, failed_flushes=failed)
 
-    def after_flush(self, started: float, now: float, rows: int, hits: int) -> OwnerStatus:
+    def after_flush(self, started: float, seconds: float, rows: int, hits: int) -> OwnerStatus:
         return replace(
             self,
             flushes=self.flushes + 1,
             last_flush_at=started,
-            last_flush_s=now - started,
+            last_flush_s=seconds,
             last_flush_rows=rows,
             last_flush_hits=hits,
         )
@@ -74,9 +75,8 @@ class OwnerStatus:
             raise RowCorrupt(f"{detail}; `clickcurve repair` says more", field="key", value=group or link)
         return False
 
-    def with_buffers(self, buffers: Buffers, journal_bytes: int, now: float) -> OwnerStatus:
-        """Returns the status with what is buffered now."""
-        since_us = buffers.since_us
+    def with_buffers(self, buffers: Buffers, journal_bytes: int, running: float) -> OwnerStatus:
+        """Returns the status with what is buffered now. running: as `Buffers.measure` takes it."""
         return replace(
             self,
             buffered_hits=sum(buffer.hits() for buffer in buffers.all()),
@@ -85,5 +85,6 @@ class OwnerStatus:
             buffer_bytes_max=buffers.bytes_max,
             buffer_full=buffers.full,
             journal_bytes=journal_bytes,
-            lag_s=0.0 if since_us is None else max(0.0, now - since_us / 1e6),
+            lag_s=buffers.lag_s(running),
+            oldest_us=buffers.since_us,
         )

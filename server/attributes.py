@@ -54,8 +54,18 @@ class Attributes:
     keys say of the hosts of addresses.
     """
 
-    def __init__(self, settings: Settings, store: Store, clock: Callable[[], float]) -> None:
-        """Raises SettingInvalid for group_by_host without hosts in keys, or a file that cannot be read."""
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        clock: Callable[[], float],
+        careful: Callable[[], float] | None = None,
+        running: Callable[[], float] | None = None,
+    ) -> None:
+        """Raises SettingInvalid for group_by_host without hosts in keys, or a file that cannot be read.
+
+        careful: the time that salts are deleted by; None: `clock`. running: seconds that nobody can set; as `clock`.
+        """
         if settings.group_by_host and settings.hosts != IN_KEY:
             rule = f"hosts = {IN_KEY}"
             raise SettingInvalid(f"group_by_host needs {rule}", field="group_by_host", value="on", rule=rule)
@@ -66,11 +76,11 @@ class Attributes:
         self.bounded = settings.bounded
         self._countries = settings.breakdown_country_data
         self._store = store
-        self._clock = clock
+        self._clock, self._careful, self._running = clock, careful or clock, running or clock
         self._since: dict[str, int] = {}
         self._salts: dict[int, bytes] = {}
         self._salted: dict[int, int] = {}  # days that have had several salts, and how many
-        self._agreed_at = 0.0
+        self._agreed_at: float | None = None
         self._beginning: asyncio.Task[None] | None = None
         self.referrers = ReferrerReader(settings.breakdown_own_hosts, settings.breakdown_ref_aliases)
         self.bot_rules = BotRules(bot_rules_of(settings), self.referrers)
@@ -138,8 +148,8 @@ class Attributes:
 
         Days pass, and other servers may divide by something else.
         """
-        self._forget_old_salts(int(self._clock()))
-        if not 0 <= self._clock() - self._agreed_at < RENEW_S:
+        self._forget_old_salts()
+        if self._agreed_at is None or self._running() - self._agreed_at >= RENEW_S or not self._has_salts():
             await self._renew(holds_hits=True)
 
     async def _renew(self, holds_hits: bool) -> None:
@@ -154,24 +164,29 @@ class Attributes:
             self._since[name] = int(noted.get(SINCE + name) or self._store.note(SINCE + name, str(since)))
         left = [name for name in noted if name.startswith(SINCE) and name.removeprefix(SINCE) not in self.dimensions]
         days = {int(name.removeprefix(SALT)) for name in noted if name.startswith(SALT)}
-        old = {day for day in days if day + SALT_KEPT_S <= now}
+        old = {day for day in days if day + SALT_KEPT_S <= self._careful()}
         salted = {int(name.removeprefix(SALTED)): int(many) for name, many in noted.items() if name.startswith(SALTED)}
-        once = [f"{SALTED}{day}" for day, many in salted.items() if many == 1 and day + SALT_KEPT_S <= now]
+        once = [f"{SALTED}{day}" for day, many in salted.items() if many == 1 and day + SALT_KEPT_S <= self._careful()]
         if left or old or once:
             self._store.drop_notes([*left, *(f"{SALT}{day}" for day in sorted(old)), *once])
         if self.visitors:
             self._renew_salts(now, noted, salted)
         self._salted = {day: many for day, many in salted.items() if many > 1}
-        self._agreed_at = now
+        self._agreed_at = self._running()
 
-    def _forget_old_salts(self, now: int) -> None:
+    def _forget_old_salts(self) -> None:
         """Lets go of salts also while the store does not answer: a visitor of their days is then unknown."""
         for day in list(self._salts):
-            if day + SALT_KEPT_S <= now:
+            if day + SALT_KEPT_S <= self._careful():
                 self._salts.pop(day, None)  # the thread that asks the store may be first
 
+    def _has_salts(self) -> bool:
+        """Returns whether today's hits have a salt: after a step of the clock it is another day."""
+        now = int(self._clock())
+        return not self.visitors or now - now % DAY_S in self._salts
+
     def _renew_salts(self, now: int, noted: Mapping[str, str], salted: dict[int, int]) -> None:
-        self._forget_old_salts(now)
+        self._forget_old_salts()
         today = now - now % DAY_S
         for day in {today - DAY_S, today, (now + AHEAD_S) // DAY_S * DAY_S} - self._salts.keys():
             name, kept_s = f"{SALT}{day}", day + SALT_KEPT_S - now

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -29,6 +30,24 @@ def tokens_copy(data: Path) -> Path:
 def callers_secret(data: Path) -> Path:
     """Returns the file of the secret that callers of the limiter are hashed with."""
     return data / "callers.secret"
+
+
+def known_time(data: Path) -> Path:
+    """Returns the file of what the next process must know of the time."""
+    return data / "clock.json"
+
+
+def accepted_at(data: Path) -> int:
+    """Returns when an operator accepted the wall clock last: a number that is another one each time, 0 if never."""
+    try:
+        return (data / "clock.accepted").stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def note_accepted(data: Path) -> None:
+    """Notes that an operator accepts the wall clock. Raises OSError."""
+    replace_private(data / "clock.accepted", secrets.token_hex(8))
 
 
 def samples_folder(data: Path) -> Path:

@@ -148,9 +148,10 @@ class OwnRow(NamedTuple):
 class SavedRow(NamedTuple):
     """A row as a flush saves it: the bytes `data`, and after them `closed`, which seldom change.
 
-    due_day: the fold day on which folding next changes this row; None = never. touched_day: the fold day of the flush,
-    if the flush brought new hits of the link. closed_stays: the row is stored with this `closed` already, for certain.
-    upper_bounds: None of a row that does not count a link, or passes no cutoff of `cutoffs`, as they are or were.
+    due_day: the fold day on which folding next changes this row; None = never. touched_day: if the flush brought new
+    hits of the link, the fold day of the flush or of the newest hit in it, whichever is later. closed_stays: the row is
+    stored with this `closed` already, for certain. upper_bounds: None of a row that does not count a link, or passes no
+    cutoff of `cutoffs`, as they are or were.
     """
 
     data: bytes

@@ -55,8 +55,11 @@ class AlertWatch:
     causes: CauseFinder | None
     clock: Callable[[], float]
     new_id: Callable[[], str]
+    careful: Callable[[], float] | None = None  # the time that giving up goes by; None: `clock`
+    running: Callable[[], float] | None = None  # seconds that nobody can set; None: `clock`
 
     def __post_init__(self) -> None:
+        self._careful, self._running = self.careful or self.clock, self.running or self.clock
         self._retries: dict[str, _Retry] = {}
         self._few = asyncio.Semaphore(AT_ONCE)
         self._under_way: dict[str, asyncio.Task[None]] = {}  # alert -> what says its last change
@@ -150,7 +153,7 @@ class AlertWatch:
         message = AlertMessage(noted.id, FIRED if noted.firing else OVER, noted.at, alert, noted.counted, noted.cause)
         for way in noted.due:
             retry = self._retries.setdefault(f"{noted.id} {way}", _Retry())
-            if self.clock() < retry.at:
+            if self._running() < retry.at:
                 continue
             try:
                 if way in alert.ways and not retry.arrived:  # the settings may have changed since
@@ -165,8 +168,8 @@ class AlertWatch:
 
     def _gives_up(self, alert: Alert, way: str, noted: Noted, retry: _Retry, error: ClickcurveError) -> bool:
         """Notes a failure; returns whether it was the last one."""
-        now = self.clock()
-        given_up = now - noted.at > GIVE_UP_S
+        now = self._running()
+        given_up = self._careful() - noted.at > GIVE_UP_S
         self.messages["given up" if given_up else "failed"] += 1
         retry.at = now + PAUSES_S[min(retry.failures, len(PAUSES_S) - 1)]
         retry.failures += 1

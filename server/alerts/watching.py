@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.why import ChangeQueries
@@ -25,13 +25,17 @@ def new_message_id() -> str:
     return f"msg_{secrets.token_hex(12)}"
 
 
-def ways_of(settings: Settings) -> Ways:
+def ways_of(settings: Settings, now: Callable[[], float]) -> Ways:
     mails = MailServer(settings.smtp, settings.mail_from, settings.smtp_password)
-    return Ways(Webhooks(webhook_client, clock.now).send, mails.send)
+    return Ways(Webhooks(webhook_client, now).send, mails.send)
 
 
 def make_watch(
-    settings: Settings, store: Store, queries: Queries, breakdowns: BreakdownQueries | None
+    settings: Settings,
+    store: Store,
+    queries: Queries,
+    breakdowns: BreakdownQueries | None,
+    trusted: clock.TrustedClock,
 ) -> tuple[AlertWatch, WeeklyReport]:
     """Returns the watch over the alerts, and the weekly report; each is idle where the settings name none.
 
@@ -39,10 +43,12 @@ def make_watch(
     """
     changes = None if breakdowns is None else ChangeQueries(queries, breakdowns)
     causes = None if changes is None or breakdowns is None else CauseFinder(changes, breakdowns, settings.page_least)
-    ledger, ways = Ledger(store), ways_of(settings)
-    watch = AlertWatch(settings.alerts, queries, ledger, ways, causes, clock.now, new_message_id)
+    ledger, ways = Ledger(store), ways_of(settings, trusted.now)
+    watch = AlertWatch(
+        settings.alerts, queries, ledger, ways, causes, trusted.now, new_message_id, trusted.careful, clock.running
+    )
     why = None if changes is None else changes.why
-    return watch, WeeklyReport(settings.weekly_report, queries, why, ledger, ways.mail, clock.now)
+    return watch, WeeklyReport(settings.weekly_report, queries, why, ledger, ways.mail, trusted.careful)
 
 
 def samples_of_alerts(watch: AlertWatch) -> Iterator[Sample]:

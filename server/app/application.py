@@ -32,6 +32,7 @@ from server.compat.plausible import plausible_routes
 from server.compat.prometheus.routes import prometheus_routes
 from server.corrections.disavow_routes import disavow_routes
 from server.corrections.erase_routes import erase_routes
+from server.http.clock_routes import clock_routes
 from server.http.export_route import export_routes
 from server.http.gateway import FastRoute, Gateway, made_safe
 from server.http.health_routes import router as server_routes
@@ -61,12 +62,12 @@ def create_app(worker: Worker) -> Gateway:
     kept_value = attributes.referrers.kept_value
 
     def moment() -> Moment:
-        return Moment.at(clock.now(), minutes_since)
+        return Moment.at(worker.clock.now(), minutes_since)
 
     app = _without_routes()
     problems.install(app)
     app.include_router(query_routes(queries, _erasing(worker), audit.note_request))
-    app.include_router(export_routes(store, owner.flush, clock.now, attributes.bounded))
+    app.include_router(export_routes(store, owner.flush, worker.clock.now, attributes.bounded))
     app.include_router(picture_routes(queries))
     sender = HitSender(worker.hits)
     questions = Questions(queries, breakdowns, worker.limit_history, attributes.visitors)
@@ -82,15 +83,16 @@ def create_app(worker: Worker) -> Gateway:
         app.include_router(router)
     in_docs = [route for router in other_tools for route in router.routes]
     limiter, rules = worker.limiter, worker.limiter.limiter.events.rules
-    include_page(app, queries, worker.limit_history, rules, _page_sources(worker), clock.now, in_docs)
-    app.include_router(token_routes(worker.tokens, audit, clock.now))
-    app.include_router(disavow_routes(worker.corrections, audit, attributes.dimensions, kept_value, clock.now))
-    app.include_router(erase_routes(store, audit, kept_value, clock.now))
+    include_page(app, queries, worker.limit_history, rules, _page_sources(worker), worker.clock, in_docs)
+    app.include_router(token_routes(worker.tokens, audit, worker.clock.now, worker.clock.careful))
+    app.include_router(disavow_routes(worker.corrections, audit, attributes.dimensions, kept_value, worker.clock.now))
+    app.include_router(erase_routes(store, audit, kept_value, worker.clock.now))
     reading = worker.counters, worker.room, attributes.reader, attributes.hosts
     app.include_router(import_routes(owner, moment, store.ladder, *reading))
     service = DecisionService(limiter.limiter, limiter.addresses, limiter.dialect)
     app.include_router(limit_routes(service))
     app.include_router(server_routes(worker.readiness, worker.metrics))
+    app.include_router(clock_routes(worker.kept_clock.accept, worker.clock, audit))
     describe(app, questions.paths())
     reads_first: Application = QueryEndpoint(questions, problems.answer, made_safe(app), clock.monotonic)
     total = ask_total(queries)

@@ -15,7 +15,7 @@ from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from query.breakdowns.queries import BreakdownQueries
 from query.queries import Queries
 from server.alerts.watching import make_watch, samples_of_alerts
-from server.clock import monotonic
+from server.clock import TrustedClock, monotonic
 from server.compat.hit_sender import HitSender
 from server.compat.statsd import StatsdReceiver
 from server.logs import log
@@ -40,10 +40,11 @@ class BackgroundRequests:
         queries: Queries,
         breakdowns: BreakdownQueries | None,
         hits: Application,
+        trusted: TrustedClock,
     ) -> None:
         self._settings = settings
         self._is_first = number == 1
-        self._watch, self._report = make_watch(settings, store, queries, breakdowns)
+        self._watch, self._report = make_watch(settings, store, queries, breakdowns, trusted)
         self._statsd = StatsdReceiver(HitSender(hits), monotonic)
         self._duties: dict[str, tuple[Duty, Callable[[], Awaitable[None]]]] = {}
         if settings.alerts:

@@ -25,7 +25,7 @@ from dashboard.page.templates import Templates
 from dashboard.questions import BrokenDown
 from query.parameters import LIMIT_CURVE
 from query.queries import Limits, Queries
-from server.clock import monotonic
+from server.clock import TrustedClock, monotonic
 from server.http.docs_page import docs_values
 from server.http.gateway import cookie_of
 from server.http.shares import MAX_DAYS, Shares
@@ -64,7 +64,7 @@ def include_page(
     limits: Limits,
     rules: Callable[[], Mapping[str, Sequence[Rule]]],
     sources: PageSources,
-    clock: Callable[[], float],
+    trusted: TrustedClock,
     other_tools: Sequence[BaseRoute],
 ) -> None:
     """Adds the page's routes to the application, and /docs. other_tools: the routes in the shapes of other tools."""
@@ -87,7 +87,7 @@ def include_page(
     def missing_s() -> float:
         return sources.flush_s if some_unreachable() else 0
 
-    sharing = PageSharing(sources.shares, gate, sources.audit, clock)
+    sharing, clock = PageSharing(sources.shares, gate, sources.audit, trusted), trusted.now
     shown = sources.broken_down, sources.hosts_in_key
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, *shown)
     app.include_router(page_routes(pages, templates, clock, signed_in, may_share, missing_s))
@@ -111,7 +111,7 @@ class PageSharing:
     shares: Shares
     gate: Gate
     audit: AuditLog
-    clock: Callable[[], float]
+    clock: TrustedClock
 
     def needs_token(self) -> bool:
         return self.gate.closed
@@ -120,15 +120,16 @@ class PageSharing:
         return self.gate.check(Allowed.admin, b"Bearer " + token.encode("latin-1", "replace")).token or NOBODY
 
     async def shared(self, signed: str) -> tuple[str, str] | None:
-        return await self.shares.shared(signed, int(self.clock()))
+        return await self.shares.shared(signed, int(self.clock.now()))
 
     async def addresses(self, kind: str, name: str) -> list[SharedAddress]:
-        shares = await in_thread("reading shares", self.shares.addresses, kind, name, int(self.clock()))
+        shares = await in_thread("reading shares", self.shares.addresses, kind, name, int(self.clock.now()))
         return [SharedAddress(share.id, share.until, signed) for share, signed in shares]
 
     async def share(self, kind: str, name: str, days: int, by: str) -> SharedAddress:
         await in_thread("writing the audit log", self.audit.note, by, "share made", f"{kind} {name}")
-        signed = await in_thread("sharing", self.shares.add, kind, name, days, int(self.clock()))
+        now, careful = int(self.clock.now()), int(self.clock.careful())
+        signed = await in_thread("sharing", self.shares.add, kind, name, days, now, careful)
         share_id, until, _ = signed.split(".")
         return SharedAddress(share_id, until, signed)
 

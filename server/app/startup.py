@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 
 from clickcurve.buckets.errors import ClickcurveError, JournalError, JournalSuperseded, OwnerFenced
 from ingest.journal.disk_journal import DiskJournal
@@ -13,10 +14,12 @@ from ingest.owner import Owner
 from ingest.stamps import Slots
 from server import clock, data_folder
 from server.app.shutdown import shut_down
-from server.app.worker import OwnJournal, Worker, today
+from server.app.worker import OwnJournal, Worker
+from server.clock import TrustedClock
 from server.logs import log
 from server.process.cluster_owners import ClusterOwners
-from server.process.journals import make_give_way, take_journal
+from server.process.journals import learn_flushes, make_give_way, take_journal
+from server.process.kept_clock import open_clock
 from server.process.presence import Presence
 from server.settings.table import Settings
 from server.settings.values import IN_CLUSTER
@@ -37,8 +40,11 @@ async def running(
 
     check_stop: raises if the server is to stop before it has begun. Raises ClickcurveError when it must not start.
     """
-    in_cluster = settings.journal == IN_CLUSTER
-    worker = await (_begin_in_cluster(settings, slots, check_stop) if in_cluster else _begin_on_disk(settings, slots))
+    trusted = open_clock(settings)
+    if settings.journal == IN_CLUSTER:
+        worker = await _begin_in_cluster(settings, slots, trusted, check_stop)
+    else:
+        worker = await _begin_on_disk(settings, slots, trusted)
     await worker.attributes.begin(bool(worker.pending.status.buffered_hits), FIRST_FLUSH_S)
     await worker.tokens.begin(FIRST_FLUSH_S)
     await worker.corrections.begin(FIRST_FLUSH_S)
@@ -63,7 +69,9 @@ def _open_store(settings: Settings, later: str) -> Store:
     )
 
 
-async def _begin_in_cluster(settings: Settings, slots: Slots, check_stop: Callable[[], None]) -> Worker:
+async def _begin_in_cluster(
+    settings: Settings, slots: Slots, trusted: TrustedClock, check_stop: Callable[[], None]
+) -> Worker:
     """Makes a worker with an owner whose journal is in the cluster, however long it takes until it has one.
 
     Its first flush names what the owner's last holder left. Until it has begun, nothing is accepted.
@@ -72,8 +80,8 @@ async def _begin_in_cluster(settings: Settings, slots: Slots, check_stop: Callab
     store = _open_store(settings, "the start waits")
     presence = Presence(store, secrets.token_hex(8))
     try:
-        cluster = ClusterOwners(store, presence, data_folder.journal_folder(settings.data, number).name, today)
-        own = await _own_in_cluster(settings, number, store, slots, cluster, check_stop)
+        cluster = ClusterOwners(store, presence, data_folder.journal_folder(settings.data, number).name, trusted)
+        own = await _own_in_cluster(settings, number, store, slots, trusted, cluster, check_stop)
         await asyncio.to_thread(_keep_secret, settings, store)
     except BaseException:
         await presence.end()
@@ -87,11 +95,12 @@ async def _own_in_cluster(
     number: int,
     store: Store,
     slots: Slots,
+    trusted: TrustedClock,
     cluster: ClusterOwners,
     check_stop: Callable[[], None],
 ) -> OwnJournal:
     while True:
-        own = OwnJournal(settings, number, await cluster.take(check_stop), store, slots, cluster)
+        own = OwnJournal(settings, number, await cluster.take(check_stop), store, slots, trusted, cluster)
         try:
             await begin_first_flush(own.owner)
             return own
@@ -112,7 +121,7 @@ def _keep_secret(settings: Settings, store: Store) -> None:
         data_folder.replace_private(file, store.note(CALLERS, secrets.token_hex(32)))
 
 
-async def _begin_on_disk(settings: Settings, slots: Slots) -> Worker:
+async def _begin_on_disk(settings: Settings, slots: Slots, trusted: TrustedClock) -> Worker:
     """Makes a worker with a journal, and flushes that before the first request, if the store answers.
 
     So answers are whole from the start: a flush settles the claims of ids and the hits of erased links. A superseded
@@ -130,10 +139,10 @@ async def _begin_on_disk(settings: Settings, slots: Slots) -> Worker:
     while True:
         if torn_bytes := journal.torn_bytes:
             log.warning("journal cut", extra={"journal": str(journal.folder), "torn_bytes": torn_bytes})
-        own = OwnJournal(settings, number, journal, store, slots)
+        own = OwnJournal(settings, number, journal, store, slots, trusted)
         try:
             if store_answers:
-                await begin_first_flush(own.owner)
+                await begin_first_flush(own.owner, partial(learn_flushes, trusted, store))
             return Worker(settings, own, store)
         except JournalSuperseded as error:
             log_quarantined(error, own.recovered, data_folder.quarantine(journal.folder))
@@ -167,12 +176,18 @@ def _gives_way(settings: Settings, own: OwnJournal, journal: DiskJournal) -> boo
     return True
 
 
-async def begin_first_flush(owner: Owner) -> None:
+async def begin_first_flush(owner: Owner, learn: Callable[[int], None] = lambda owner: None) -> None:
     """Claims the owner and begins its first flush, for some seconds; what is unfinished then goes on.
 
-    Raises what the claim or the flush raised by then.
+    learn: asks the store, before it knows of the claim, when the owner of this number flushed last. Raises what it, the
+    claim or the flush raised by then.
     """
-    if await _ended(owner.claim(), CLAIM_S):
+
+    async def claim() -> None:
+        await asyncio.to_thread(learn, owner.number)
+        await owner.claim()
+
+    if await _ended(claim(), CLAIM_S):
         await _ended(owner.flush(), FIRST_FLUSH_S)
 
 

@@ -31,6 +31,7 @@ from server import clock, data_folder
 from server.app import samples
 from server.app.background import BackgroundRequests
 from server.attributes import Attributes
+from server.clock import TrustedClock
 from server.corrections.erasing import Erasing
 from server.corrections.runner import Corrections
 from server.http.health_routes import Readiness
@@ -41,6 +42,7 @@ from server.metrics import Metrics, Sample, process_samples
 from server.process import jobs
 from server.process.cluster_owners import ClusterOwners
 from server.process.journals import MIB, is_alone, open_journal, open_owner, place_of, random_token
+from server.process.kept_clock import KeptClock
 from server.process.schedule import Schedule
 from server.settings.table import Settings
 from server.tokens.audit import AuditLog
@@ -52,11 +54,6 @@ from server.workers.peers import Peers
 from server.workers.pending import PendingHits
 from server.workers.unheld_journals import UnheldJournals
 from storage.contract import Store
-
-
-def today() -> int:
-    """Returns the fold day of now."""
-    return fold_day(int(clock.now()))
 
 
 class OwnJournal:
@@ -72,11 +69,13 @@ class OwnJournal:
         journal: Journal,
         store: Store,
         slots: Slots,
+        trusted: TrustedClock,
         cluster: ClusterOwners | None = None,
     ) -> None:
         self.number, self.journal, self.cluster = number, journal, cluster
         self.listening = False
-        self.stamps = Stamps(clock.now, slots, number - 1)
+        self.clock = trusted
+        self.stamps = Stamps(trusted.careful, slots, number - 1)
         self._settings, self._store = settings, store
         self.owner = self._open(journal, is_alone(settings, store))
         self.recovered = self.owner.status.buffered_hits  # that were found in it
@@ -89,7 +88,7 @@ class OwnJournal:
             assert self.cluster is not None
             place, token = self.cluster.place, self.cluster.token
         settings, store, served = self._settings, self._store, lambda: self.listening
-        return open_owner(settings, journal, place, store, alone, self.stamps, served, buffers, token)
+        return open_owner(settings, journal, place, store, alone, self.clock, self.stamps, served, buffers, token)
 
     @property
     def is_judged(self) -> bool:
@@ -115,7 +114,7 @@ class OwnJournal:
     async def _open_orphan(self, journal: Journal) -> Owner:
         """Opens an owner over an orphaned journal, which is read in a thread: requests are answered meanwhile."""
         try:
-            read = partial(Buffers, journal, minutes_since(int(clock.now())), self._settings.buffer_mib * MIB)
+            read = partial(Buffers, journal, minutes_since(int(self.clock.now())), self._settings.buffer_mib * MIB)
             return self._open(journal, False, await asyncio.to_thread(read))
         except BaseException:
             journal.close()
@@ -130,16 +129,18 @@ class Worker:
 
     def __init__(self, settings: Settings, own: OwnJournal, store: Store) -> None:
         self.settings, self.own, self.store = settings, own, store
+        self.clock = trusted = own.clock
         self.owner, self.number = own.owner, own.number
         number = own.number
         self.name = data_folder.journal_folder(settings.data, number).name
         self.draining = self.stopping = False
         self._version = program_version()
-        self.attributes = Attributes(settings, store, clock.now)
-        self.fold = jobs.DailyFold(today)
+        self.kept_clock = KeptClock(settings, trusted, is_first=number == 1)
+        self.attributes = Attributes(settings, store, trusted.now, trusted.careful, clock.running)
+        self.fold = jobs.DailyFold(self._fold_day)
         self.orphaned = [*self._orphaned()]
         self.pending = PendingHits(self.owner, [journals for _, journals in self.orphaned])
-        self.limiter = ServerLimiter(settings, clock.now, clock.monotonic)
+        self.limiter = ServerLimiter(settings, trusted.now, clock.monotonic)
         self.connections_refused: Counter[str] = Counter()
         self.limit_history = self._limit_history()
         self.readiness = Readiness(
@@ -149,28 +150,34 @@ class Worker:
             self._ending,
             own.journal.check_room,
             self._cluster,
+            trusted.status,
         )
         self.peers = Peers(settings.data, number, settings.workers)
         self.others = self.peers if settings.workers > 1 else None  # for those that ask them
-        self.tokens = KnownTokens(settings, TokenBook(store), clock.now, writes_copy=number == 1)
-        self.audit = AuditLog(store, clock.now)
+        self.tokens = KnownTokens(settings, TokenBook(store), trusted.now, writes_copy=number == 1)
+        self.audit = AuditLog(store, trusted.now, trusted.careful)
         self.problems = Problems()
         self.counters = IngestCounters()
         self.answers: Counter[int] = Counter()  # to requests without hits, by status
         self.metrics = Metrics(
             self.name, [self._samples], data_folder.samples_folder(settings.data) if settings.workers > 1 else None
         )
-        self.corrections = Corrections(self.owner, store, self.attributes.bounded, clock.now)
+        self.corrections = Corrections(self.owner, store, self.attributes.bounded, trusted.careful)
         self.queries = self._queries()
         self.breakdowns = self._breakdowns()
         self.named_breakdowns = self._breakdowns(settings.page_least)
         self.room = BodyBudget(clock.monotonic)
         reader = self.attributes.reader
         self.hits = HitRoutes(
-            self.owner, clock.now, minutes_since, bot_judge(), self.counters, reader=reader, room=self.room
+            self.owner, trusted.now, minutes_since, bot_judge(), self.counters, reader=reader, room=self.room
         )
-        self.background = BackgroundRequests(settings, number, store, self.queries, self.named_breakdowns, self.hits)
+        self.background = BackgroundRequests(
+            settings, number, store, self.queries, self.named_breakdowns, self.hits, trusted
+        )
         self.schedule = self._schedule()
+
+    def _fold_day(self) -> int:
+        return fold_day(int(self.clock.careful()))
 
     def _orphaned(self) -> Iterator[tuple[ClusterOwners | UnheldJournals, OrphanedJournals]]:
         """Yields what finds orphaned journals in the cluster and on the disk, each with what empties them.
@@ -179,15 +186,15 @@ class Worker:
         """
 
         async def fold(orphan: Owner) -> None:
-            await jobs.DailyFold(today).visit(orphan)
+            await jobs.DailyFold(self._fold_day).visit(orphan)
 
         own, workers = self.own, self.settings.workers
         if own.cluster is not None:
             cluster, take = own.cluster, own.take_in_cluster
-            yield cluster, OrphanedJournals(cluster.orphaned, take, cluster.quarantine, fold, today)
+            yield cluster, OrphanedJournals(cluster.orphaned, take, cluster.quarantine, fold, self._fold_day)
             workers = 0
         on_disk = UnheldJournals(self.settings.data, self.number, workers)
-        yield on_disk, OrphanedJournals(on_disk.orphaned, own.open_on_disk, on_disk.quarantine, fold, today)
+        yield on_disk, OrphanedJournals(on_disk.orphaned, own.open_on_disk, on_disk.quarantine, fold, self._fold_day)
 
     def _queries(self) -> Queries:
         """Joins what answers are made of."""
@@ -204,7 +211,7 @@ class Worker:
         held, corrected = pending.pending, (reader.is_corrected, reader.corrected)
         links = Listing(LINK, store, held, pending.buffered_links, flushes, nobody, within, *corrected)
         groups = Listing(GROUP, store, held, pending.buffered_groups, flushes, of_groups, None, *corrected)
-        return Queries(reader, links, groups, clock.now)
+        return Queries(reader, links, groups, self.clock.now)
 
     def _breakdowns(self, least: int = 0) -> BreakdownQueries | None:
         """Joins what answers about breakdowns are made of; None without dimensions. least: as of the reader."""
@@ -216,7 +223,7 @@ class Worker:
         reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, *others, least)
         kept_value = attributes.referrers.kept_value
         since, salts_in = attributes.since, attributes.salts_in
-        return BreakdownQueries(reader, attributes.dimensions, since, clock.now, kept_value, salts_in)
+        return BreakdownQueries(reader, attributes.dimensions, since, self.clock.now, kept_value, salts_in)
 
     def _ending(self) -> str | None:
         """Returns why no more requests should come; None while they should."""
@@ -251,6 +258,7 @@ class Worker:
         yield Sample("clickcurve_quarantined_journals", self._quarantined())
         if cluster is not None:
             yield from cluster.samples()
+        yield from self.kept_clock.samples()
         yield from self.background.samples()
         yield Sample("clickcurve_build_info", 1, (self._version,))
         yield from process_samples()
@@ -259,7 +267,11 @@ class Worker:
         """Makes a history that hears every decision of the limiter, and knows its events and names of callers."""
         limiter, secret = self.limiter, data_folder.callers_secret(self.settings.data)
         history = LimitHistory(
-            self.owner.accept, clock.now, secret, events=limiter.limiter.events.rules, address=limiter.addresses.name
+            self.owner.accept,
+            self.clock.now,
+            secret,
+            events=limiter.limiter.events.rules,
+            address=limiter.addresses.name,
         )
         limiter.listeners.append(history.count)
         limiter.caller_listeners.append(history.count_for_caller)
@@ -271,17 +283,19 @@ class Worker:
             self.store,
             self.attributes.bounded,
             self.audit,
-            clock.now,
+            self.clock.careful,
             self.number == 1,
             self._quarantined_journals,
             self.corrections.refresh,
+            running=clock.running,
         )
 
     def _schedule(self) -> Schedule:
         functions: dict[str, Callable[[], Awaitable[None]]] = {
             "flush": self.owner.flush,
             "fold": lambda: self.fold.visit(self.owner),
-            "forget_ids": lambda: jobs.forget_ids(self.store, self.pending.status.lag_s, clock.now),
+            "forget_ids": lambda: jobs.forget_ids(self.store, self.pending.status.oldest_us, self.clock.careful),
+            "clock": self._look_at_clock,
             "rank": lambda: jobs.rank_rows(self.store),
             "limit_history": self.limit_history.hand_over,
             "dimensions": self.attributes.renew,
@@ -291,7 +305,7 @@ class Worker:
             "orphaned_journals": self._empty_orphaned,
         }
         if self.number == 1:
-            functions["rank"] = jobs.PrefixRankings(self.store, self.tokens.prefixes, clock.now).visit
+            functions["rank"] = jobs.PrefixRankings(self.store, self.tokens.prefixes, clock.running).visit
             functions["audit"] = lambda: asyncio.to_thread(self.audit.forget)
         if self.settings.workers > 1 or self.own.cluster is not None:
             functions["dead_workers"] = self._adopt
@@ -300,8 +314,17 @@ class Worker:
         if self.background.has_duties:
             functions["duties"] = self._look_after_duties
         functions |= self.background.jobs()
+        if self.store.shared:
+            functions["other_clocks"] = self._compare_clocks
         phase = (self.number - 1) / self.settings.workers
-        return Schedule(jobs.job_table(functions, clock.now(), self.settings.flush_s, phase), clock.now)
+        table = jobs.job_table(functions, clock.running(), self.clock.now(), self.settings.flush_s, phase)
+        return Schedule(table, clock.running)
+
+    async def _look_at_clock(self) -> None:
+        await self.kept_clock.visit(self.owner.status.flushes)
+
+    async def _compare_clocks(self) -> None:
+        await self.kept_clock.compare(await asyncio.to_thread(self.store.owners))
 
     async def _look_after_duties(self) -> None:
         for taken in await self.background.look():

@@ -124,7 +124,7 @@ def _tried_lines(tried: dict[str, Any]) -> Iterator[str]:
 
 
 async def _tested(settings: Settings, alerts: list[Alert]) -> list[dict[str, object]]:
-    ways = ways_of(settings)
+    ways = ways_of(settings, clock.now)
     sent: list[dict[str, object]] = []
     for alert in alerts:
         message = AlertMessage(new_message_id(), TEST, int(clock.now()), alert, ())

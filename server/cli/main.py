@@ -71,6 +71,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "owners": ("store.owners", "List the owners of the store; retire the owner of a lost machine."),
     "limits": ("limits", "Try a rule of the rate limiter on a trace."),
     "bots": ("bots", "Try rules for bots on an access log."),
+    "clock": ("clock", "Say that the clock of the server's machine is right."),
     "alerts": ("alerts", "Test the messages of alerts, and say when alerts would have fired."),
     "share": ("shares", "Make, list and revoke addresses that show one link to anybody."),
     "token": ("tokens", "Make, list and revoke tokens."),

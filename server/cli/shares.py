@@ -10,12 +10,12 @@ import msgspec
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import GROUP_BYTES, require_key
-from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, ShorthandGroup
 from server.cli.store.inspect import opened
 from server.http.shares import MAX_DAYS, Shares
+from server.process.kept_clock import open_clock
 from server.settings.table import Settings
 from server.tokens.audit import PROMPT, AuditLog
 
@@ -27,7 +27,7 @@ _CREATE = "create"
 def _shares(settings: Settings) -> Iterator[tuple[Shares, AuditLog]]:
     """Opens the shares of the settings' store, which servers may use meanwhile, and its audit log."""
     with opened(settings.store) as store:  # not a new one: no server would know its secret, nor take the address
-        yield Shares(store), AuditLog(store, clock.now)
+        yield Shares(store), AuditLog(store, open_clock(settings).now)
 
 
 @click.group("share", cls=ShorthandGroup, left_out=_CREATE)
@@ -77,7 +77,8 @@ def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Res
     kind = "group" if is_group else "link"
     with _shares(settings) as (shares, audit):
         audit.note(PROMPT, "share made", f"{kind} {key}")
-        signed = shares.add(kind, key, days, int(clock.now()))
+        trusted = open_clock(settings)
+        signed = shares.add(kind, key, days, int(trusted.now()), int(trusted.careful()))
     address = f"{settings.url.rstrip('/')}/share/{signed}"
     share_id, until, _ = signed.split(".")
     return Result([address], [{"id": share_id, "kind": kind, "name": key, "until": until, "address": address}])

@@ -13,11 +13,12 @@ from clickcurve.access import group_rule
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.times import parse_length, parse_time
-from server import clock, data_folder
+from server import data_folder
 from server.cli.main import USAGE, Failed
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result, note, reports
 from server.cli.store.inspect import opened
+from server.process.kept_clock import open_clock
 from server.settings.table import Settings
 from server.tokens.audit import PROMPT, AuditEntry, AuditLog
 from server.tokens.known_tokens import write_tokens_copy
@@ -40,7 +41,7 @@ def _token_book(settings: Settings, may_be_new: bool = False) -> Iterator[tuple[
     with opened(settings.store, settings.ladder, may_be_new=may_be_new, instead=instead) as store:
         book = TokenBook(store)
         book.take_over(load_tokens(data_folder.tokens_file(settings.data)))
-        yield book, AuditLog(store, clock.now)
+        yield book, AuditLog(store, open_clock(settings).now)
         if settings.data.is_dir():  # a server that starts there knows them even while the store does not answer
             write_tokens_copy(settings.data, book.all())
 
@@ -101,12 +102,13 @@ def create_token(
         raise Failed("the token needs a NAME, or --prefix", USAGE)
     if not scopes and prefix is None:
         raise Failed("the token needs a --scope: write, read or admin", USAGE)
-    now = int(clock.now())
+    trusted = open_clock(settings)
+    now = int(trusted.now())
     wanted = tuple(map(Scope, scopes)) or (Scope.write, Scope.read)
     asked = TokenRequest(name or prefix or "", wanted, prefix, group, _end_of(expires, now)).checked(now)
     with _token_book(settings, may_be_new=True) as (book, audit):
         audit.note(PROMPT, "token made", asked.name if prefix is None else f"{asked.name} {prefix}")
-        token, secret = book.add(asked, now)
+        token, secret = book.add(asked, now, int(trusted.careful()))
     if token.prefix is not None:
         rule = group_rule(token.prefix, token.group or "")
         note(f"its hits count in the group {token.group!r}, and may name {rule}: docs/customers.md says more")
@@ -185,7 +187,7 @@ def audit_command(settings: Settings) -> Result:
       clickcurve audit --json --data /var/lib/clickcurve
     """
     with opened(settings.store, instead="ask GET /v1/audit") as store:
-        entries = list(AuditLog(store, clock.now).entries())
+        entries = list(AuditLog(store, open_clock(settings).now).entries())
     return Result(map(_entry_text, entries), [msgspec.to_builtins(entry) for entry in entries])
 
 

@@ -34,8 +34,9 @@ Write = Callable[[Callable[[Held], None]], Awaitable[None]]
 class Erasing:
     """Carries out erasures. `refresh` follows the store.
 
-    is_first: whether this worker also erases in rows of owners that are not open.
-    set_aside: lists the journals that were set aside on this machine. rules_known: reads the rules of `disavow` again.
+    clock: the time that erasures are forgotten by. running: seconds that nobody can set; None: `clock`. is_first:
+    whether this worker also erases in rows of owners that are not open. set_aside: lists the journals that were set
+    aside on this machine. rules_known: reads the rules of `disavow` again.
     """
 
     owner: Owner
@@ -47,10 +48,11 @@ class Erasing:
     set_aside: Callable[[], list[Path]]
     rules_known: Callable[[], Awaitable[None]]
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    running: Callable[[], float] | None = None
     book: ErasureBook = field(init=False)
 
     def __post_init__(self) -> None:
-        self.book = ErasureBook(self.store)
+        self.book, self._running = ErasureBook(self.store), self.running or self.clock
         self._version = self.book.followed()
         self._is_running = False
         self._next_look, self._wait_s = 0.0, LOOK_S
@@ -72,15 +74,15 @@ class Erasing:
                 self._failed = error.detail
 
     async def _refresh(self) -> None:
-        is_changed, now = await asyncio.to_thread(self._version.is_changed), self.clock()
-        is_old = self._old_at is not None and now >= self._old_at
-        is_due = self._is_running and not self._next_look - self._wait_s <= now < self._next_look
+        is_changed, now = await asyncio.to_thread(self._version.is_changed), self._running()
+        is_old = self._old_at is not None and self.clock() >= self._old_at
+        is_due = self._is_running and now >= self._next_look
         if not (is_changed or is_due or is_old):
             return
         self._wait_s = LOOK_S if is_changed else min(2 * self._wait_s, LONGEST_WAIT_S)
         self._next_look = now + self._wait_s
         if is_old:
-            await asyncio.to_thread(self.book.forget_old, int(now))
+            await asyncio.to_thread(self.book.forget_old, int(self.clock()))
         erasures = await asyncio.to_thread(self.book.all)
         self._version.note_read()
         self._is_running = any(erasure.done_at is None for erasure in erasures)
@@ -147,10 +149,10 @@ class Erasing:
 
     def _may_try(self, erasure: Erasure, owner: int) -> bool:
         tried = self._tried.get((erasure.id, owner))
-        return tried is None or not 0 <= self.clock() - tried < RETRY_S
+        return tried is None or self._running() - tried >= RETRY_S
 
     async def _refuse(self, erasure: Erasure, owner: int, reason: str) -> None:
-        self._tried[erasure.id, owner] = self.clock()
+        self._tried[erasure.id, owner] = self._running()
         await asyncio.to_thread(self.book.refuse, erasure, owner, reason)
         log.warning("value not erased", extra={"erasure": erasure.id, "owner": owner, "reason": reason})
 
@@ -192,7 +194,7 @@ class Erasing:
         """
         after: str | None = None
         while True:
-            began = self.clock()
+            began = self._running()
             page = await asyncio.to_thread(eraser.page, after, owners, anew)
             for owner in owners:
                 if keys := [key for key, of_owner in page.rows if of_owner == owner]:
@@ -200,7 +202,7 @@ class Erasing:
             if page.last is None:
                 return
             after = page.last
-            await self.pause(min(1.0, max(0.0, self.clock() - began)))
+            await self.pause(min(1.0, max(0.0, self._running() - began)))
 
     async def _finish(self, erasure_id: str, words: ErasedWords) -> None:
         """Forgets the bytes, and notes that the erasure is done, if all owners have confirmed it."""

@@ -132,7 +132,7 @@ def _open_days(spoken: Mapping[int, int], day: int) -> Counter[int]:
 
 def _rows_of(stored: str, year: YearSums, day: int, ladder: Ladder, flush: int) -> list[tuple[str, SavedRow]]:
     """Returns the row of counts, and the breakdown where hits say anything."""
-    counts, delta = FlushedCounts(flush, day, False, ladder, open_cutoffs()), Delta(year.people, year.bots)
+    counts, delta = FlushedCounts(flush, day, False, ladder, day, open_cutoffs()), Delta(year.people, year.bots)
     row = counts.saved(stored, None, counts.applied(None, delta, 0), delta)
     assert row is not None
     if not year.values:

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from clickcurve.buckets.errors import ClickcurveError, JournalError, StoreUnavailable
 from clickcurve.keys import ALL_LINKS
 from ingest.owner_status import OwnerStatus
+from server.clock import RIGHT, ClockStatus
 from server.metrics import Metrics
 from storage.contract import StoredLink
 
@@ -29,7 +30,7 @@ class Readiness:
     """Can hits be accepted, and can questions be answered?
 
     ending: returns why no more requests should come, None while they should. in_cluster: returns what there is to say
-    of a journal in the cluster, or raises ClickcurveError.
+    of a journal in the cluster, or raises ClickcurveError. clock: what there is to say of the trusted clock.
     """
 
     status: Callable[[], OwnerStatus]
@@ -38,6 +39,7 @@ class Readiness:
     ending: Callable[[], str | None]
     check_room: Callable[[], None]
     in_cluster: Callable[[], Mapping[str, object]] = dict
+    clock: Callable[[], ClockStatus] = lambda: RIGHT
 
     def flush_state(self) -> str:
         """Returns "stuck" while the oldest hit that is not in the store waits longer than some flush intervals."""
@@ -49,7 +51,7 @@ class Readiness:
         A stuck flush is told, and is no reason: the journal takes hits meanwhile, and where the store is to blame every
         node says the same, so a balancer that took them all out would refuse what can be counted.
         """
-        status = self.status()
+        status, clock = self.status(), self._clock()
         self._check_staying()
         if status.state not in ("unclaimed", "open"):
             raise NotReady(f"the owner is {status.state}; the log says why")
@@ -61,18 +63,33 @@ class Readiness:
         except (JournalError, OSError) as error:
             raise NotReady(str(error)) from error
         store = "up" if status.store_up else "down"
-        return {"ready": True, "store": store, "flush": self.flush_state(), "owner": status.owner, **in_cluster}
+        found = {"ready": True, "store": store, "flush": self.flush_state(), "owner": status.owner}
+        return {**found, **clock, **in_cluster}
 
     async def for_read(self) -> dict[str, Any]:
         """Asks the store. Raises NotReady with the reason."""
         self._check_staying()
+        clock = self._clock()
         try:
             await asyncio.wait_for(self.rows(ALL_LINKS), PROBE_S)
         except TimeoutError:
             raise NotReady(f"the store did not answer within {PROBE_S} s") from None
         except StoreUnavailable as error:
             raise NotReady(f"the store cannot answer: {error.detail}") from error
-        return {"ready": True, "store": "up", "owner": self.status().owner}
+        return {"ready": True, "store": "up", "owner": self.status().owner, **clock}
+
+    def _clock(self) -> dict[str, Any]:
+        """Returns what there is to say of the clock. Raises NotReady a moment after a start that is behind."""
+        status = self.clock()
+        if status.is_unready:
+            raise NotReady(
+                f"the clock is {-status.off_s:,.0f} s behind what the store already has; hits are stamped no earlier"
+            )
+        return (
+            {"clock": status.state}
+            if status.state == "ok"
+            else {"clock": status.state, "clock_off_s": round(status.off_s, 3)}
+        )
 
     def _check_staying(self) -> None:
         why = self.ending()
@@ -101,6 +118,10 @@ def router(readiness: Readiness, metrics: Metrics) -> APIRouter:
 
         With `journal = cluster` also `epoch`, `adopting` (owners that are being emptied) and `rounds_missed`: rounds of
         2 s without an answer of the cluster. 503 without an owner, or while the cluster does not answer.
+
+        `"clock"` is `"ok"`; or `"stepped"` while the system's clock has jumped and is not followed yet; or `"behind"`
+        while it is before what the store already has. Then `clock_off_s` is that clock less the one that the server
+        goes by. For the first 60 s after a start that is behind: 503.
 
         503 with `"detail": "draining"` after SIGTERM, while requests are still answered for `drain_s` seconds.
 

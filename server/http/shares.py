@@ -89,9 +89,9 @@ class Shares:
         here = (share for share in self.all() if (share.kind, share.name) == (kind, name) and share.until >= today)
         return [(share, share.signed_by(notes[SHARE_SECRET])) for share in here if SHARE_SECRET in notes]
 
-    def add(self, kind: str, name: str, days: int, now: int) -> str:
-        """Shares a link or group and returns the signed text. What has ended is dropped."""
-        shares, today = self.all(), _day(now)
+    def add(self, kind: str, name: str, days: int, now: int, careful: int | None = None) -> str:
+        """Shares a link or group and returns the signed text. What has ended is dropped: by `careful`; None: by now."""
+        shares, today = self.all(), _day(now if careful is None else careful)
         if ended := [share for share in shares if share.until < today]:
             self._store.drop_notes([SHARE + share.id for share in ended])
         if len(shares) - len(ended) >= MAX_SHARES:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from clickcurve.buckets.errors import JournalBroken, JournalDamaged, JournalHeld, OwnerFenced, StoreUnavailable
-from clickcurve.buckets.ladder import DAY_S
+from clickcurve.buckets.ladder import DAY_S, fold_day
 from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_journal
 from ingest.journal.taking import (
     DEAD_FOR_A_START,
@@ -31,8 +31,10 @@ from ingest.journal.taking import (
     to_adopt,
 )
 from server import clock
+from server.clock import TrustedClock
 from server.logs import log
 from server.metrics import Sample
+from server.process.journals import flushes_elsewhere
 from server.process.presence import Presence
 from storage.contract import CLOSED, OPEN, JournalRecord, Store
 
@@ -43,14 +45,14 @@ FOLDS = "folds:"  # then an owner's number and a fold day: the note of the proce
 class ClusterOwners:
     """What the worker with this name knows and does of them."""
 
-    def __init__(self, store: Store, presence: Presence, name: str, fold_day: Callable[[], int]) -> None:
+    def __init__(self, store: Store, presence: Presence, name: str, trusted: TrustedClock) -> None:
         self.store, self.presence = store, presence
         self.place = f"{socket.gethostname()}:{os.getpid()}/{name}"
         self.own: ClusterJournal | None = None
         self._tried: Choice | None = None  # to take or to make it had no answer
         self._lost: Callable[[OwnerFenced], object] | None = None
         self._is_lost: OwnerFenced | None = None
-        self._fold_day = fold_day
+        self._clock = trusted
         self._adopted = 0
         self._to_fold: set[int] = set()
         self._seen_closed: dict[int, int] = {}  # closed owner -> the fold day on which it was seen
@@ -100,9 +102,16 @@ class ClusterOwners:
                 return None  # the process of one may be gone
             return await self._make(choice.owner if isinstance(choice, Make) else max(owners) + 1)
         self._tried = choice
+        self._learn(choice.before)
         journal = await self._take_own(choice.before)
         self._tried = None
         return journal
+
+    def _learn(self, before: JournalRecord) -> None:
+        """Tells the clock when the owner that is to be the own one flushed last, and the others."""
+        if before.record.begun:
+            self._clock.learn_flush(before.record.begun_at)
+        self._clock.learn_others(flushes_elsewhere(each.record for each in self.presence.records))
 
     async def _take_own(self, before: JournalRecord) -> ClusterJournal | None:
         try:
@@ -113,14 +122,16 @@ class ClusterOwners:
             return None
 
     def _take(self, before: JournalRecord, emptying: bool) -> ClusterJournal | None:
-        return take_journal(self.store, before, self.token(), self.place, clock.now, clock.monotonic, emptying)
+        times = self._clock.careful, clock.monotonic
+        return take_journal(self.store, before, self.token(), self.place, *times, emptying)
 
     async def _make(self, least: int) -> ClusterJournal:
         """Makes an owner of the least number that no other process makes at the same time."""
         number = least
         while True:
             self._tried = Make(number)
-            make = partial(make_journal, self.store, number, self.token(), self.place, clock.now, clock.monotonic)
+            times = self._clock.careful, clock.monotonic
+            make = partial(make_journal, self.store, number, self.token(), self.place, *times)
             if (made := await asyncio.to_thread(make)) is not None:
                 self._tried = None
                 return made
@@ -160,7 +171,7 @@ class ClusterOwners:
 
     async def find_to_fold(self) -> None:
         """Finds the closed owners that nobody has folded today. The first process that notes its name does it."""
-        today, process = self._fold_day(), self.presence.process
+        today, process = fold_day(int(self._clock.careful())), self.presence.process
         closed = {each.record.owner for each in self.presence.records if each.record.state == CLOSED}
         if self.own is not None:
             closed.discard(self.own.held.owner)  # it was closed in a round from before it was taken

@@ -16,6 +16,8 @@ from server.process.schedule import Job
 from storage.contract import Store
 
 PUBLISH_S = 5
+CLOCK_S = 1
+OTHER_CLOCKS_S = 60
 TOKENS_S = 2  # all workers and nodes know of a new or revoked token within 5 s
 HAND_OVER_S = 1
 DEAD_WORKERS_S = 2
@@ -28,14 +30,15 @@ RANK_PAUSE_S = 0.1  # between steps of some 40 ms
 FOLD_AT_S = GRACE_S + 30
 
 
-async def forget_ids(store: Store, lag_s: float, clock: Callable[[], float]) -> None:
+async def forget_ids(store: Store, oldest_us: int | None, careful: Callable[[], float]) -> None:
     """Deletes ids that no repeat can meet any more.
 
-    Twice the window is kept, counted back from the oldest hit that is not in the store (it came lag_s ago), because
-    every attempt of an unfinished flush must judge its ids in the same way.
+    Twice the window is kept, counted back from the oldest hit that is not in the store (oldest_us is its accept stamp),
+    because every attempt of an unfinished flush must judge its ids in the same way.
     """
-    horizon_s = clock() - lag_s - 2 * ID_WINDOW_S
-    await asyncio.to_thread(store.forget_ids, int(horizon_s * 1e6))
+    now_us = int(careful() * 1e6)
+    before_us = now_us if oldest_us is None else min(now_us, oldest_us)
+    await asyncio.to_thread(store.forget_ids, before_us - 2 * ID_WINDOW_S * 1_000_000)
 
 
 async def rank_rows(store: Store, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
@@ -90,17 +93,24 @@ class DailyFold:
 
 
 def job_table(
-    functions: Mapping[str, Callable[[], Awaitable[None]]], now: float, flush_s: float, phase: float
+    functions: Mapping[str, Callable[[], Awaitable[None]]], now: float, epoch_s: float, flush_s: float, phase: float
 ) -> list[Job]:
-    """Returns the jobs that `functions` names, with their due times.
+    """Returns the jobs that `functions` names, with their due times by the clock of the schedule.
 
+    now: what that says now, and epoch_s what the time is.
     Flushes are due every flush_s from now on, `phase` of a period (0 to 1) later, so that workers flush one after the
     other.
     """
     due: dict[str, tuple[float, float, bool]] = {  # name -> (period, any due time, run at the start too)
         "flush": (flush_s, now + flush_s * phase, True),
-        "fold": (HOUR_S, FOLD_AT_S, True),  # folds once a day; runs hourly, to go on where a pass was stopped
-        "forget_ids": (HOUR_S, HOUR_S / 2, False),
+        "fold": (
+            HOUR_S,
+            now + FOLD_AT_S - epoch_s,
+            True,
+        ),  # folds once a day; runs hourly, to go on where a pass was stopped
+        "forget_ids": (HOUR_S, now, False),
+        "clock": (CLOCK_S, now, True),
+        "other_clocks": (OTHER_CLOCKS_S, now, True),
         "rank": (RANK_S, now, True),
         "tokens": (TOKENS_S, now, False),
         "disavow": (TOKENS_S, now, True),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
@@ -18,9 +19,10 @@ from ingest.owner import Owner
 from ingest.owner_status import OwnerStatus
 from ingest.stamps import Stamps
 from server import clock, data_folder
+from server.clock import TrustedClock
 from server.logs import log
 from server.settings.table import Settings
-from storage.contract import Store
+from storage.contract import OPEN, OwnerRecord, Store
 from storage.erased_words import ErasureBook, KnownWords
 from storage.from_uri import open_store
 from storage.sqlite.file import flush_bytes
@@ -99,6 +101,25 @@ def _holds_hits(settings: Settings, number: int) -> bool:
         return journal.state.flush is not None or next(journal.frames(), None) is not None
 
 
+def learn_flushes(trusted: TrustedClock, store: Store, owner: int) -> None:
+    """Tells the clock, before the owner is claimed, when that and other machines flushed. Raises StoreUnavailable."""
+    own = store.owner(owner) if owner else None
+    owners = [] if own is not None and not store.shared else store.owners()
+    newest = own.begun_at if own is not None else 0
+    if own is None and not store.shared:  # a new journal beside an old database
+        newest = max((each.begun_at for each in owners), default=0)
+    if newest:
+        trusted.learn_flush(newest)
+    if store.shared:
+        trusted.learn_others(flushes_elsewhere(owners))
+
+
+def flushes_elsewhere(owners: Iterable[OwnerRecord]) -> list[int]:
+    """Returns when the owners of other machines began their last flushes."""
+    here = f"{socket.gethostname()}:"
+    return [each.begun_at for each in owners if each.state == OPEN and not each.place.startswith(here)]
+
+
 def random_token() -> str:
     return secrets.token_hex(16)
 
@@ -114,6 +135,7 @@ def open_owner(
     place: str,
     store: Store,
     alone: bool,
+    trusted: TrustedClock,
     stamps: Stamps | None = None,
     served: Callable[[], bool] = lambda: False,
     buffers: Buffers | None = None,
@@ -135,7 +157,7 @@ def open_owner(
     return Owner(
         journal,
         store,
-        clock.now,
+        trusted.now,
         token=token,
         pace=Pace(clock.monotonic, settings.flush_s, served),
         place=place,
@@ -146,7 +168,9 @@ def open_owner(
         flushed=FlushLog(Path(place).name, settings.flush_s),
         unreadable=damaged,
         bounded=settings.bounded,
-        erased_words=partial(KnownWords(ErasureBook(store)).read, clock.now),
+        erased_words=partial(KnownWords(ErasureBook(store)).read, trusted.careful),
+        careful=trusted.careful,
+        running=clock.running,
     )
 
 
@@ -181,15 +205,16 @@ class FlushLog:
 
 
 @asynccontextmanager
-async def owning(settings: Settings, number: int) -> AsyncIterator[tuple[Owner, Store]]:
+async def owning(settings: Settings, number: int, trusted: TrustedClock) -> AsyncIterator[tuple[Owner, Store]]:
     """Opens the owner of journal `number` for a command, with its store; flushes as the block begins and ends.
 
     The caller holds the data folder. Raises ClickcurveError, StoreUnavailable too: a command accepts no hits meanwhile.
     """
     store = open_store(settings.store, settings.ladder)
     journal = open_journal(settings, number)
-    owner = open_owner(settings, journal, place_of(journal), store, alone=False)
+    owner = open_owner(settings, journal, place_of(journal), store, alone=False, trusted=trusted)
     try:
+        await asyncio.to_thread(learn_flushes, trusted, store, owner.number)
         await owner.flush()  # claims the owner: imports ask the store for their offset
         yield owner, store
     finally:

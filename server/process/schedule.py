@@ -1,6 +1,7 @@
 """Runs a table of jobs by APScheduler, which is imported here only.
 
-A job's due times are computed from its first one, so they do not drift. A due time that finds the job still running is
+Due times are of a clock that nobody can set, so that no job waits for a clock that was set back. They are computed
+from a job's first one, so they do not drift. A due time that finds the job still running is
 skipped and counted, so there is one run at a time. A run that fails is logged and counted, and tried again at the next
 due time. A job's function is a plain coroutine function, which tests call directly.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -27,7 +28,7 @@ class Job:
     name: str
     function: Callable[[], Awaitable[None]]
     period_s: float
-    since_s: float  # epoch seconds of any one due time
+    since_s: float  # any one due time, by the clock of the schedule
     at_start: bool = True
 
 
@@ -43,12 +44,12 @@ class JobStatus:
 
 
 class Schedule:
-    """Runs a table of jobs on the running loop, between `start` and `stop`."""
+    """Runs a table of jobs on the running loop, between `start` and `stop`. clock: seconds that nobody can set."""
 
     def __init__(self, jobs: Sequence[Job], clock: Callable[[], float]) -> None:
         self.jobs = {job.name: job for job in jobs}
         self._clock = clock
-        self._scheduler = AsyncIOScheduler(timezone=UTC)
+        self._scheduler = AsyncIOScheduler(timezone=TimeOf(clock))
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._stopping = False
         self.status = {job.name: JobStatus() for job in jobs}
@@ -112,11 +113,30 @@ class Schedule:
             await asyncio.gather(*late, return_exceptions=True)
 
 
+class TimeOf(tzinfo):
+    """A time zone in which it is now what a clock says: the library asks what the time is in its zone."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+
+    def fromutc(self, dt: datetime) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC).replace(tzinfo=self)
+
+    def utcoffset(self, dt: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    def dst(self, dt: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    def tzname(self, dt: datetime | None) -> str:
+        return "running"
+
+
 class EveryPeriod(IntervalTrigger):  # type: ignore[misc]
     """Due times as a grid, of which missed ones are passed over at once.
 
-    The library walks every missed one before it makes one run of them all: a job of each second, after a clock that
-    jumped ten years ahead, held the server up for as long as 315 million steps take.
+    The library walks every missed one before it makes one run of them all: a job of each second, on a machine that
+    was suspended for a month, would hold the server up for as long as 2.6 million steps take.
     """
 
     def get_next_fire_time(self, previous: datetime | None, now: datetime) -> Any:

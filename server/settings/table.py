@@ -135,6 +135,12 @@ class Settings:
         "once.",
         "SECONDS",
     )
+    clock_settle_s: int = _row(
+        "600",
+        values.whole_number(0, 86_400),
+        "Seconds that the system's clock must have held a new time before hits are stamped by it; 0 follows at once.",
+        "SECONDS",
+    )
     sync: bool = _row(
         "on",
         values.on_or_off,

@@ -64,11 +64,14 @@ _read_entry = msgspec.json.Decoder(AuditEntry).decode
 
 
 class AuditLog:
-    """Writes and lists entries. Blocks where it says nothing else; raises StoreUnavailable. clock: epoch seconds."""
+    """Writes and lists entries. Blocks where it says nothing else; raises StoreUnavailable. clock: epoch seconds.
 
-    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+    careful: the time that entries are dropped by; None: `clock`.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float], careful: Callable[[], float] | None = None) -> None:
         self._store = store
-        self._clock = clock
+        self._clock, self._careful = clock, careful or clock
         self._rules: Sequence[Rule] | None = None  # those that the store knows of
 
     async def follow_limits(self, rules: Sequence[Rule]) -> None:
@@ -109,7 +112,7 @@ class AuditLog:
 
     def forget(self) -> None:
         """Drops entries that are older than KEPT_DAYS."""
-        before = self._name_at(self._clock() - _KEPT_S)
+        before = self._name_at(self._careful() - _KEPT_S)
         if old := [name for name in self._store.notes(AUDIT) if name < before]:
             self._store.drop_notes(old)
 

@@ -24,7 +24,13 @@ QUESTIONS = frozenset(
         *("/api/v1/query", "/api/v1/query_range", "/api/v1/labels", "/api/v1/series", "/mcp"),
     )
 )
-ADMIN_PATHS = ("/v1/tokens", "/v1/audit", "/v1/disavow", "/v1/words")  # and below them: administering in every method
+ADMIN_PATHS = (
+    "/v1/tokens",
+    "/v1/audit",
+    "/v1/disavow",
+    "/v1/words",
+    "/v1/clock",
+)  # and below them: administering in every method
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/login"})
 OPEN_BELOW = ("/static/", "/share/")  # what pages load; and addresses that are signed
 # Forms of the page. The one that shares a link checks the token that is typed in it.
@@ -149,6 +155,7 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("GET DELETE", "/v1/disavow/{id}", Effect.admin),
     RouteEffect("POST", "/v1/words/erase", Effect.admin),
     RouteEffect("GET", "/v1/words/erase/{id}", Effect.admin),
+    RouteEffect("POST", "/v1/clock/accept", Effect.admin),
     RouteEffect("GET", "/links/{key}/share", Effect.form),
     RouteEffect("GET", "/groups/{name}/share", Effect.form),
     RouteEffect("POST", "/links/{key}/share", Effect.typed),

@@ -54,10 +54,13 @@ class TokenBook:
             used[token_id] = max(day, used.get(token_id, ""))
         return used
 
-    def add(self, asked: TokenRequest, now: int) -> tuple[Token, str]:
-        """Makes a token and returns it with its text, which cannot be read again. Raises ParameterInvalid."""
+    def add(self, asked: TokenRequest, now: int, careful: int | None = None) -> tuple[Token, str]:
+        """Makes a token and returns it with its text, which cannot be read again. Raises ParameterInvalid.
+
+        careful: the time that old tokens are dropped by; None: now.
+        """
         tokens = self.all()
-        old = [token for token in tokens if token.is_over(now - EXPIRED_SHOWN_S)]
+        old = [token for token in tokens if token.is_over((now if careful is None else careful) - EXPIRED_SHOWN_S)]
         self._drop([token.id for token in old])
         if len(tokens) - len(old) >= MAX_TOKENS:
             detail, rule = f"there are {len(tokens) - len(old):,} tokens already", f"at most {MAX_TOKENS:,}"

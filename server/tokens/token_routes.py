@@ -76,8 +76,10 @@ _REVOKE = describe_route(
 _AUDIT = describe_route("List what administrators did", "Entries of the last 400 days, oldest first")
 
 
-def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float]) -> APIRouter:
-    """Makes the router. clock: epoch seconds."""
+def token_routes(
+    tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float], careful: Callable[[], float]
+) -> APIRouter:
+    """Makes the router. clock: epoch seconds. careful: the time that old tokens are dropped by."""
     router = APIRouter(tags=["administering"])
     book = tokens.book
 
@@ -86,7 +88,7 @@ def token_routes(tokens: KnownTokens, audit: AuditLog, clock: Callable[[], float
         """With `prefix`, it touches keys that begin so and nothing else; `group` counts every hit that it writes."""
         asked = _request_in(await read_bounded(request.stream(), _BODY_BYTES)).checked(clock())
         await audit.note_request("token made", asked.name if asked.prefix is None else f"{asked.name} {asked.prefix}")
-        token, secret = await in_thread("writing a token", book.add, asked, int(clock()))
+        token, secret = await in_thread("writing a token", book.add, asked, int(clock()), int(careful()))
         await tokens.refresh()
         return json_answer({"token": secret, **listed(token, None)}, 201)
 

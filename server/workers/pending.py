@@ -93,4 +93,5 @@ class PendingHits:
             buffered_hits=status.buffered_hits + sum(each.buffered_hits for each in others),
             buffered_entries=status.buffered_entries + sum(each.buffered_entries for each in others),
             lag_s=max(status.lag_s, *(each.lag_s for each in others)),
+            oldest_us=min((each.oldest_us for each in (status, *others) if each.oldest_us is not None), default=None),
         )

@@ -68,7 +68,7 @@ class TokenNode:
         self.now = float(NOW)
         self.book = TokenBook(store)
         self.tokens = KnownTokens(read_settings({"data": str(data)}, {}), self.book, lambda: self.now, writes_copy=True)
-        (self.job,) = job_table({"tokens": self.tokens.refresh}, NOW, 15, 0)
+        (self.job,) = job_table({"tokens": self.tokens.refresh}, NOW, NOW, 15, 0)
 
     def lets(self, secret: str) -> bool:
         try:

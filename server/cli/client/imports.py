@@ -35,7 +35,7 @@ from ingest.imports.products.takeover import Takeover, send_openings
 from ingest.imports.rule_lines import rules_of
 from ingest.imports.source import Stream, open_reader
 from ingest.imports.target import TIMEOUT_S, TRIES, HttpTarget, OwnerTarget, Sender, Target
-from server import clock, data_folder
+from server import data_folder
 from server.attributes import Attributes
 from server.cli.client.api import is_here
 from server.cli.client.import_receipt import receipt_lines
@@ -45,6 +45,7 @@ from server.cli.main import FAILED, INTERRUPTED, USAGE, Failed
 from server.cli.options import status_option, statuses_of, with_settings
 from server.cli.output import ProgressLine, Result, note, on_screen, progress, reports, show
 from server.process.journals import owning
+from server.process.kept_clock import open_clock
 from server.settings.table import Settings
 from server.settings.values import Broken, dimensions
 
@@ -403,11 +404,14 @@ async def _server(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterat
 
 @asynccontextmanager
 async def _folder(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterator[Target]:
-    def moment() -> Moment:
-        return Moment.at(clock.now(), minutes_since)
+    trusted = open_clock(settings)
 
-    async with owning(replace(settings, buffer_mib=min(settings.buffer_mib, BUFFER_MIB)), 1) as (owner, store):
-        dividing = Attributes(settings, store, clock.now)
+    def moment() -> Moment:
+        return Moment.at(trusted.now(), minutes_since)
+
+    bounded = replace(settings, buffer_mib=min(settings.buffer_mib, BUFFER_MIB))
+    async with owning(bounded, 1, trusted) as (owner, store):
+        dividing = Attributes(settings, store, trusted.now, trusted.careful)
         await dividing.begin(holds_hits=False)
         attribute_reader = dividing.reader if visitors else dividing.reader.without_visitors()
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))

@@ -17,6 +17,7 @@ from server.cli.options import with_settings
 from server.cli.output import ProgressLine, Result, progress, reports
 from server.cli.store.inspect import require_database
 from server.process.journals import open_journal
+from server.process.kept_clock import open_clock
 from server.settings.table import Settings
 from server.tokens.audit import PROMPT, AuditLog
 from storage.contract import OwnerRecord
@@ -110,7 +111,7 @@ def restore_command(settings: Settings, file: Path) -> Result:
             restored = restore(file, path, settings.ladder, line.show)
         with closing(open_store(settings.store, settings.ladder)) as store:
             owners = store.owners()
-            AuditLog(store, clock.now).note(PROMPT, "restored", str(file))
+            AuditLog(store, open_clock(settings).now).note(PROMPT, "restored", str(file))
         journals = [_outlook(settings, number, owners) for number in data_folder.journal_numbers(settings.data)]
     object_ = {
         "file": str(file),

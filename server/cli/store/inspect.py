@@ -17,11 +17,11 @@ from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
 from clickcurve.visible import json_line
-from server import clock
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import ProgressLine, Result, note, reports
 from server.corrections.exported import exported_rules
+from server.process.kept_clock import open_clock
 from server.settings.table import Settings
 from storage.contract import Store
 from storage.from_uri import open_store
@@ -169,7 +169,7 @@ def _exported(
     """Yields the exported links and groups; raises LeftOut in the end if there were damaged rows."""
     damaged: list[str] = []
     with reading(settings) as (store, ladder):
-        yield from export(store, ladder, int(clock.now()), damaged.append, on_progress, settings.bounded)
+        yield from export(store, ladder, int(open_clock(settings).now()), damaged.append, on_progress, settings.bounded)
         yield from exported_rules(store)
     if damaged:
         raise LeftOut(f"{len(damaged):,} links or groups with damaged rows are left out; the first: {damaged[0]}")

@@ -16,14 +16,17 @@ from clickcurve.buckets.quarantine import decode_quarantined, quarantined_hits
 from clickcurve.buckets.upper_bounds import upper_bounds_in
 from clickcurve.keys import QUARANTINE, breakdown_of, counts_key, is_breakdown
 from retention.run import preview, revisit_breakdowns, run_pass
-from server import clock, data_folder
+from server import data_folder
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
-from server.cli.output import Result, reports, show
+from server.cli.output import Result, note, reports, show
 from server.cli.store.inspect import opened, reading, stored_keys
+from server.clock import TrustedClock
 from server.process.journals import owning
+from server.process.kept_clock import open_clock
 from server.settings.table import Settings
 from storage.contract import Store
+from storage.tools.dump import utc
 from storage.tools.verify import row_name
 
 
@@ -41,21 +44,35 @@ def fold_command(settings: Settings, dry_run: bool) -> Result | None:
       clickcurve fold --dry-run
       clickcurve fold --data /var/lib/clickcurve
     """
-    day = fold_day(int(clock.now()))
+    trusted = open_clock(settings)
     if dry_run:
         with reading(settings) as (store, ladder):
-            due = preview(store.walk, day, ladder)
+            if newest := max((each.begun_at for each in store.owners()), default=0):
+                trusted.learn_flush(newest)
+            due = preview(store.walk, _day(trusted), ladder)
         return Result(due.lines(), [asdict(due)], FAILED if due.changed_totals else 0)
     if not data_folder.journal_numbers(settings.data):  # before the folder is held, which makes it
         raise Failed(f"there is no journal in {settings.data}; --data DIR names another folder")
     with data_folder.held(settings.data, settings.store, "clickcurve fold"):
         for number in data_folder.journal_numbers(settings.data):
-            asyncio.run(_fold(settings, number, day))
+            asyncio.run(_fold(settings, number, trusted))
     return None
 
 
-async def _fold(settings: Settings, number: int, day: int) -> None:
-    async with owning(settings, number) as (owner, _):
+def _day(trusted: TrustedClock) -> int:
+    """Returns the fold day, and says so if that is not the clock's."""
+    status = trusted.status()
+    if status.state != "ok":
+        note(f"the clock is off by {status.off_s:+,.0f} s, as the last server of this folder knew it: not believed")
+    if status.folding_held:
+        left = "`clickcurve clock accept --folder` if it is right"
+        note(f"the clock is more than an hour ahead of the last flush: folded to {utc(int(trusted.careful()))}; {left}")
+    return fold_day(int(trusted.careful()))
+
+
+async def _fold(settings: Settings, number: int, trusted: TrustedClock) -> None:
+    async with owning(settings, number, trusted) as (owner, _):
+        day = _day(trusted)
         passes = [await run_pass(owner, day)]
         if passes[0].stopped is None:
             passes.append(await revisit_breakdowns(owner, day))
@@ -154,6 +171,7 @@ def _faults(store: Store, key: str) -> dict[int, str]:
 
 async def _drop(settings: Settings, key: str) -> None:
     with data_folder.held(settings.data, settings.store, "clickcurve repair"):
+        trusted = open_clock(settings)
         for number in data_folder.journal_numbers(settings.data):
-            async with owning(settings, number) as (owner, _):
+            async with owning(settings, number, trusted) as (owner, _):
                 owner.give_up([key, breakdown_of(key)])

@@ -96,7 +96,7 @@ class DayIndex:
         if len(self._by_touched) > 1_000:
             self._by_touched.clear()
         listed = self._by_touched.setdefault(since_day, since_day >= today - DAYS_BY_TOUCHED)
-        if not listed or since_day < today - DAYS_TOUCHED:
+        if not listed or not today - DAYS_TOUCHED <= since_day <= today + 1:  # a clock may be far ahead of the node's
             return None
         return list(range(since_day, today + 2))  # a node's clock may be a little ahead
 

@@ -210,6 +210,7 @@ def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) ->
         "/v1/groups/{name}/disavow": {"post"},
         "/v1/disavow": {"get", "post"},
         "/v1/disavow/{id}": {"get", "delete"},
+        "/v1/clock/accept": {"post"},
         "/v1/words/erase": {"post"},
         "/v1/words/erase/{id}": {"get"},
     }

@@ -25,9 +25,15 @@ def ready(status: OwnerStatus, check_room: Callable[[], None] = lambda: None) ->
 
 
 def test_a_flush_is_called_stuck_after_four_intervals_and_hits_are_still_accepted() -> None:
-    assert ready(replace(OPEN, lag_s=60.0)).for_write() == {"ready": True, "store": "up", "flush": "ok", "owner": 7}
+    assert ready(replace(OPEN, lag_s=60.0)).for_write() == {
+        "ready": True,
+        "store": "up",
+        "flush": "ok",
+        "owner": 7,
+        "clock": "ok",
+    }
     found = ready(replace(OPEN, lag_s=60.1, store_up=False)).for_write()
-    assert found == {"ready": True, "store": "down", "flush": "stuck", "owner": 7}
+    assert found == {"ready": True, "store": "down", "flush": "stuck", "owner": 7, "clock": "ok"}
 
 
 def test_a_full_journal_is_not_ready_stuck_or_not(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from clickcurve.buckets.errors import (
 from ingest.batch import Batch, SourceStep
 from ingest.journal.cluster_journal import ClusterJournal
 from ingest.journal.taking import DEAD_FOR_ADOPTERS
+from server import clock
 from server.app import serve, startup
 from server.app.application import create_app
 from server.app.shutdown import Signals, StoppedEarly
@@ -128,7 +129,6 @@ class Server:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     store = Cluster()
     monkeypatch.setattr(startup, "open_store", lambda *_, **__: store)
-    monkeypatch.setattr(startup, "today", lambda: 20_000)
     monkeypatch.setattr(store, "close", lambda: None)
     for module in (presence, cluster_owners):
         monkeypatch.setattr(module, "ROUND_S", 0.001)
@@ -203,11 +203,15 @@ async def test_an_import_goes_on_where_the_lost_server_had_come(cluster: Cluster
         assert await second.total("launch") == 7
 
 
+def trusted_clock() -> clock.TrustedClock:
+    return clock.TrustedClock(clock.now, clock.running)
+
+
 async def test_a_server_that_gets_no_hits_hears_that_its_owner_is_lost(cluster: Cluster, start: Start) -> None:
     async with start() as first:
         lost: list[object] = []
         first.cluster.when_lost(lost.append)
-        taken = cluster_owners.ClusterOwners(cluster, presence.Presence(cluster, "other"), "journal-1", lambda: 1)
+        taken = cluster_owners.ClusterOwners(cluster, presence.Presence(cluster, "other"), "journal-1", trusted_clock())
         assert taken._take(cluster.record(1), emptying=True) is not None
         await first.rounds(2)
         assert [str(error) for error in lost] == [
@@ -274,7 +278,7 @@ async def test_it_is_not_ready_while_the_cluster_does_not_answer(cluster: Cluste
 async def test_a_start_waits_for_the_cluster_and_ends_when_it_is_told(cluster: Cluster, start: Start) -> None:
     cluster.is_down = True
     signals = Signals()
-    owners = cluster_owners.ClusterOwners(cluster, presence.Presence(cluster, "process"), "journal-1", lambda: 1)
+    owners = cluster_owners.ClusterOwners(cluster, presence.Presence(cluster, "process"), "journal-1", trusted_clock())
 
     def check() -> None:
         if owners.presence.missed == 3:
@@ -351,7 +355,7 @@ async def test_two_that_take_the_same_owner_get_one_each(cluster: Cluster, start
     async with start():
         pass
     both = [
-        cluster_owners.ClusterOwners(cluster, presence.Presence(cluster, name), "journal-1", lambda: 1)
+        cluster_owners.ClusterOwners(cluster, presence.Presence(cluster, name), "journal-1", trusted_clock())
         for name in ("a", "b")
     ]
     await both[0].presence.begin()

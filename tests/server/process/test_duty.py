@@ -65,7 +65,7 @@ async def test_another_one_takes_it_when_the_holder_is_gone_within_an_interval_o
     while not await two.look():
         looks += 1
     assert looks == GONE_LOOKS
-    (job,) = job_table({"duties": lambda: two.give_back()}, 0, 15, 0)
+    (job,) = job_table({"duties": lambda: two.give_back()}, 0, 0, 15, 0)
     assert (looks + 1) * job.period_s <= (GONE_LOOKS + 1) * DUTIES_S <= ALERTS_S
 
 

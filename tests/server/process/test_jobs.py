@@ -108,8 +108,10 @@ def test_a_fold_that_was_stopped_goes_on_at_its_next_run() -> None:
 
 def test_ids_are_kept_twice_their_window_before_the_oldest_hit_that_is_not_stored() -> None:
     store = FakeStore()
-    asyncio.run(jobs.forget_ids(as_store(store), 3_600, lambda: 1_000_000.0))
-    assert store.forgotten_before == int((1_000_000 - 3_600 - 2 * ID_WINDOW_S) * 1e6)
+    for oldest_s, counted_from in ((1_000_000 - 3_600, 1_000_000 - 3_600), (1_000_500, 1_000_000), (None, 1_000_000)):
+        oldest_us = None if oldest_s is None else oldest_s * 1_000_000
+        asyncio.run(jobs.forget_ids(as_store(store), oldest_us, lambda: 1_000_000.0))
+        assert store.forgotten_before == (counted_from - 2 * ID_WINDOW_S) * 1_000_000
 
 
 def test_orphaned_journals_are_emptied_once_a_day_and_closed() -> None:
@@ -180,7 +182,7 @@ def test_the_table_names_every_job_and_its_period() -> None:
     names: dict[str, Any] = dict.fromkeys(
         ("flush", "fold", "forget_ids", "orphaned_journals", "publish_metrics"), nothing
     )
-    found = {job.name: job for job in jobs.job_table(names, now=1_000.0, flush_s=15, phase=0.5)}
+    found = {job.name: job for job in jobs.job_table(names, now=1_000.0, epoch_s=1_000.0, flush_s=15, phase=0.5)}
     assert found.keys() == names.keys()
     assert (found["flush"].period_s, found["flush"].since_s) == (15, 1_007.5)
     assert all(job.period_s > 0 for job in found.values())

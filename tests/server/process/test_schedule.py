@@ -42,22 +42,22 @@ def test_due_times_do_not_drift_however_late_each_run_begins() -> None:
 
 def test_the_fold_is_due_just_after_the_fold_day_changes_and_at_the_start() -> None:
     now = 1_800_000_000.0
-    (job,) = job_table({"fold": nothing}, now, 15, 0)
-    due = trigger(job).get_next_fire_time(None, datetime.fromtimestamp(now, UTC))
+    (job,) = job_table({"fold": nothing}, now - 1_700_000_123.0, now, 15, 0)
+    due = trigger(job).get_next_fire_time(None, datetime.fromtimestamp(now - 1_700_000_123.0, UTC))
     assert job.period_s == 3_600, "hourly, to go on where a pass was stopped"
-    assert due.timestamp() % 3_600 == 30, "just after 01:00, when the fold day changes"
+    assert (due.timestamp() + 1_700_000_123.0) % 3_600 == 30, "just after 01:00, when the fold day changes"
     assert job.at_start, "days of standstill are caught up when the server starts"
 
 
 def test_the_flush_is_due_first_one_period_after_the_start_at_the_latest() -> None:
     for phase in (0.0, 0.5, 0.9):
-        (job,) = job_table({"flush": nothing}, 1_000.0, 15, phase)
+        (job,) = job_table({"flush": nothing}, 1_000.0, 1_000.0, 15, phase)
         due = trigger(job).get_next_fire_time(None, datetime.fromtimestamp(1_000.1, UTC))
         assert 1_000 < due.timestamp() <= 1_015.1
 
 
 def running(function: Callable[[], Awaitable[None]], clock: Clock) -> Schedule:
-    return Schedule([Job("job", function, period_s=15, since_s=clock.at)], clock)
+    return Schedule([Job("job", function, period_s=15, since_s=clock.at - 0.5)], clock)
 
 
 async def test_a_run_that_is_still_going_is_not_begun_again() -> None:
@@ -72,7 +72,7 @@ async def test_a_run_that_is_still_going_is_not_begun_again() -> None:
     schedule = running(slow, clock)
     schedule.start()
     await began.wait()
-    clock.at += 15.25
+    clock.at += 14.75
     await schedule.due("job")
     assert schedule.status["job"].skipped == 1
     assert schedule.status["job"].lag_s == 0.25
@@ -141,7 +141,8 @@ def test_jobs_really_come_due() -> None:
             if runs == 2:
                 twice.set()
 
-        schedule = Schedule([Job("job", count, period_s=0.05, since_s=1_000, at_start=False)], Clock(1_000.0))
+        clock = asyncio.get_running_loop().time
+        schedule = Schedule([Job("job", count, period_s=0.05, since_s=clock(), at_start=False)], clock)
         schedule.start()
         await asyncio.wait_for(twice.wait(), 600)
         await schedule.stop(patience_s=1)
