@@ -77,7 +77,8 @@ class KnownTime(msgspec.Struct):
     """What a process leaves to the next one: `TrustedClock.known`.
 
     running: when it was noted, in the boot of this name. offset: the trusted clock less the running time. careful: what
-    the careful clock said. past: the offsets of `TrustedClock` that are remembered.
+    the careful clock said. past: the offsets of `TrustedClock` that are remembered. newest: of what flush the wall
+    clock was before; None: it was not.
     """
 
     boot: str
@@ -86,6 +87,7 @@ class KnownTime(msgspec.Struct):
     careful: float
     past: list[tuple[float, float]]
     step: Step | None = None
+    newest: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ class TrustedClock:
             self._past.extend((offset + moved, last - moved) for offset, last in known.past)
             if self._is_exact:
                 self._offset, self._step = known.offset, known.step
-            self._begin_from(known.careful)
+            self._begin_from(known.careful if known.newest is None else known.newest)
         self.look()
 
     # --- reading ----------------------------------------------------------------------------------------------------
@@ -182,7 +184,8 @@ class TrustedClock:
         careful = self.careful()
         with self._lock:
             step = None if self._step is None else replace(self._step)
-            return KnownTime(self._boot, self._looked, self._offset, careful, [*self._past], step)
+            newest = self._newest if self._began_behind else None
+            return KnownTime(self._boot, self._looked, self._offset, careful, [*self._past], step, newest)
 
     # --- following the wall clock -----------------------------------------------------------------------------------
     def look(self) -> float:

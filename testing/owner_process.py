@@ -58,11 +58,16 @@ class OwnerProcess:
         stamps: Callable[[], Stamps] | None = None,
         erased_words: Callable[[], ErasedWords] | None = None,
         bounded: BoundedLadder = BREAKDOWN,
+        careful: Callable[[], float] | None = None,
     ) -> None:
-        """Starts it. `stamps` makes its stamps at each start; None: as if no other process had any."""
+        """Starts it. `stamps` makes its stamps at each start; None: as if no other process had any.
+
+        careful: the clock of what cannot be undone; None: `clock`.
+        """
         self.erased_words, self.bounded = erased_words, bounded
         self.folder, self.store, self.clock, self.alone, self.disk = folder, store, clock, alone, disk
-        self.stamps = stamps or (lambda: Stamps(clock, [0]))
+        self.careful = careful or clock
+        self.stamps = stamps or (lambda: Stamps(self.careful, [0]))
         self.tokens = 0
         self.start()
 
@@ -79,6 +84,7 @@ class OwnerProcess:
             stamps=self.stamps(),
             erased_words=self.erased_words,
             bounded=self.bounded,
+            careful=self.careful,
         )
 
     def _token(self) -> str:
