@@ -22,7 +22,7 @@ help:
 	@echo "make test      the tests that need Python alone                                 (ARGS='tests/storage -x')"
 	@echo "make test-all  every kind of test, with real programs, which it installs where it may"
 	@echo "make test-long every test: all seeds, kills, planted faults, and clients against stores, for an hour"
-	@echo "make chaos     fifty kills of one server; then two campaigns of faults on three Cassandra nodes, twelve minutes each, with reports"
+	@echo "make chaos     fifty kills of one server; ten minutes of a clock that jumps; then two campaigns of faults on three Cassandra nodes, twelve minutes each, with reports"
 	@echo "make check     formatting, lint, types, layout"
 	@echo "make bench     the measurements, one table at the end"
 	@echo "make bench-peers   Clickcurve beside other stores, into a file of figures         (ARGS='--links 1000 --hits 100000')"
@@ -71,6 +71,7 @@ check: install
 chaos: install
 	@$(PROGRAMS) tests
 	CRASH_KILLS=50 $(BIN)/pytest -q -m '' tests/crash/test_kill.py -k many_kills
+	$(BIN)/python -m tests.clock.campaign --minutes 10
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 format: install

@@ -269,7 +269,8 @@ class Computer:
                 other.run(gone_s)
         self._start(now + gone_s)
         if self.wrong.began_behind:  # nothing was followed meanwhile
-            self.wrong.is_lost, self.wrong.granted = was_lost, max(granted, self.wrong.granted)
+            self.wrong.is_lost |= was_lost
+            self.wrong.granted = max(granted, self.wrong.granted)
 
     async def boot(self) -> None:
         """The machine is off for a while; its clock may be wrong when it starts."""
