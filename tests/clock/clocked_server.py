@@ -77,7 +77,7 @@ class ClockedServer:
 
     def command(self, *words: str) -> str:
         """Runs a command under the same clock; its output. It must succeed."""
-        ended = run(*words, **self.wall.environment)
+        ended = run(*words, timeout_s=60.0, **self.wall.environment)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout + ended.stderr
 
