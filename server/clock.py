@@ -220,9 +220,9 @@ class TrustedClock:
         held_s = running - step.since
         if abs(offset - step.to) > NEAR_S + held_s * DRIFT:
             step.to, step.since, held_s = offset, running, 0.0
-        is_behind = self._is_behind(wall)
-        if self._comes_nearer(wall, offset) or held_s >= (HELD_S if is_behind else self._settle_s):
-            self._offset = offset
+        has_held = held_s >= (HELD_S if self._is_behind(wall) else self._settle_s)
+        if has_held or self._comes_nearer(wall, offset):
+            self._offset, self._is_guess = offset, self._is_guess and not has_held
             self._end_step(running, followed=True)
 
     def _is_behind(self, wall: float) -> bool:
@@ -287,6 +287,7 @@ class TrustedClock:
             wall, running = self._wall(), self._running()
             moved = wall - self._look(wall, running)
             self._offset, self._is_guess = wall - running, False
+            self._end_step(running, followed=True)
             self._past.clear()
             self._look(wall, running)
             return moved

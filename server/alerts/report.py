@@ -8,7 +8,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers import WhyAnswer
-from clickcurve.buckets.ladder import HOUR_S
+from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.keys import ALL, ALL_LINKS, Subject, link_key
 from clickcurve.visible import visible
 from dashboard.page.audience.differences import difference_of
@@ -21,6 +21,7 @@ from server.alerts.mail import Mail
 
 SOURCE = "weekly-report"
 SENT_AT_S = 6 * HOUR_S  # after Monday's midnight, UTC
+WEEK_S = 7 * DAY_S
 LISTED = 20
 CAUSES = 3
 UTC = ZoneInfo("UTC")
@@ -47,9 +48,10 @@ class WeeklyReport:
         week = WEEK.start(max(0, now - SENT_AT_S), UTC_ZONE)
         try:
             entry = await self.ledger.read(SOURCE)
-            if entry.noted.at >= week:
+            is_ahead = entry.noted.at > week + WEEK_S  # noted by a clock that was wrong: what was sent is not known
+            if entry.noted.at >= week and not is_ahead:
                 return
-            if entry.noted.at:
+            if entry.noted.at and not is_ahead:
                 await self.mail(await self._report(week))
             await self.ledger.write(SOURCE, entry, Noted(at=week))
         except ChangedElsewhere:

@@ -49,7 +49,8 @@ class Schedule:
     def __init__(self, jobs: Sequence[Job], clock: Callable[[], float]) -> None:
         self.jobs = {job.name: job for job in jobs}
         self._clock = clock
-        self._scheduler = AsyncIOScheduler(timezone=TimeOf(clock))
+        self._zone = TimeOf(clock)
+        self._scheduler = AsyncIOScheduler(timezone=self._zone)
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._stopping = False
         self.status = {job.name: JobStatus() for job in jobs}
@@ -58,7 +59,7 @@ class Schedule:
         for job in self.jobs.values():
             self._scheduler.add_job(
                 self.due,
-                trigger(job),
+                trigger(job, self._zone),
                 (job.name,),
                 id=job.name,
                 coalesce=True,
@@ -114,7 +115,10 @@ class Schedule:
 
 
 class TimeOf(tzinfo):
-    """A time zone in which it is now what a clock says: the library asks what the time is in its zone."""
+    """A time zone in which it is now what a clock says: the library asks what the time is in its zone.
+
+    No time of another zone can be converted to it: that is asked of a zone in the same way.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -136,17 +140,21 @@ class EveryPeriod(IntervalTrigger):  # type: ignore[misc]
     """Due times as a grid, of which missed ones are passed over at once.
 
     The library walks every missed one before it makes one run of them all: a job of each second, on a machine that
-    was suspended for a month, would hold the server up for as long as 2.6 million steps take.
+    was suspended for a month, would hold the server up for as long as 2.6 million steps take. Due times are of `zone`.
     """
+
+    def __init__(self, job: Job, zone: tzinfo) -> None:
+        since = datetime.fromtimestamp(job.since_s, UTC)
+        super().__init__(seconds=job.period_s, start_date=since, timezone=UTC)
+        self._zone = zone
 
     def get_next_fire_time(self, previous: datetime | None, now: datetime) -> Any:
         if previous is not None:
             missed = int((now.timestamp() - previous.timestamp()) // self.interval_length)
             previous += max(0, missed - 1) * self.interval
-        return super().get_next_fire_time(previous, now)
+        return super().get_next_fire_time(previous, now).replace(tzinfo=self._zone)
 
 
-def trigger(job: Job) -> EveryPeriod:
-    """Returns the due times of a job: since_s + n * period_s."""
-    since = datetime.fromtimestamp(job.since_s, UTC)
-    return EveryPeriod(seconds=job.period_s, start_date=since, timezone=UTC)
+def trigger(job: Job, zone: tzinfo = UTC) -> EveryPeriod:
+    """Returns the due times of a job in a zone: since_s + n * period_s."""
+    return EveryPeriod(job, zone)

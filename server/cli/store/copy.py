@@ -42,12 +42,15 @@ def copy_command(settings: Settings, source: str, target: str) -> Result:
       clickcurve copy --from cassandra://h1:9042/clicks --to sqlite:////var/lib/clickcurve/clickcurve.db
     """
     window_us = ID_WINDOW_S * 1_000_000
-    since_us = int(clock.now() * 1e6) - window_us
     with (
         ProgressLine("copy", "rows written or read back", notes=True) as line,
         opened(source, settings.ladder, read_only=True, may_be_new=True) as here,
     ):
-        refuse_open(here.owners())  # before a target is made
+        owners = here.owners()
+        refuse_open(owners)  # before a target is made
+        # Ids are stamped by the clocks of the servers, and the one of this command may be wrong.
+        newest_s = min(clock.now(), max((each.begun_at for each in owners), default=clock.NEVER))
+        since_us = int(newest_s * 1e6) - window_us
         ladder = here.ladder()
         with opened(target, ladder, may_be_new=True) as there:
             copied = asyncio.run(copy(here, there, ladder, since_us, window_us, NOTE_SPACES, line.show))

@@ -150,6 +150,35 @@ def test_jobs_really_come_due() -> None:
     asyncio.run(main())
 
 
+def test_a_schedule_wakes_for_its_due_times_alone() -> None:
+    async def main() -> int:
+        thrice, wakes, runs = asyncio.Event(), 0, 0
+
+        async def count() -> None:
+            nonlocal runs
+            runs += 1
+            if runs == 3:
+                thrice.set()
+
+        clock = asyncio.get_running_loop().time
+        jobs = [Job("often", count, period_s=0.1, since_s=clock()), Job("seldom", nothing, 3_600, since_s=clock())]
+        schedule = Schedule(jobs, clock)
+        look = schedule._scheduler._process_jobs
+
+        def counted() -> object:
+            nonlocal wakes
+            wakes += 1
+            return look()
+
+        schedule._scheduler._process_jobs = counted
+        schedule.start()
+        await asyncio.wait_for(thrice.wait(), 10)
+        await schedule.stop(patience_s=1)
+        return wakes
+
+    assert asyncio.run(main()) < 30, "a wake by a timer that is early is repeated a few times"
+
+
 def test_a_clock_that_jumps_far_ahead_is_followed_in_a_few_steps() -> None:
     async def nothing() -> None:
         return
