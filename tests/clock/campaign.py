@@ -39,6 +39,7 @@ JUMPS_S = (-1_772_000_000, -400 * DAY_S, -DAY_S, -3_600, -90, 45, 3_600, 3 * DAY
 WRONG_S, RIGHT_S = (0.2, 12.0), (0.1, 4.0)
 KILL_EVERY_S = (8.0, 40.0)
 WIDEST_S = 300  # of hits of yesterday, where midnight came in between
+JUDGED_WITHIN_S = 900.0
 LATEST_S = 15  # what a stamp may be off: small steps are followed at once
 
 
@@ -168,8 +169,8 @@ class Campaign:
         wrong += [f"the log: {each}" for each in server.events("folding held", "worker crashed", "journal quarantined")]
         if (code := server.process.stop()) != 0:
             wrong.append(f"it ended with {code}")
-        self._judge_export(run("export", "--data", str(server.data)).stdout)
-        verified = run("verify", "--data", str(server.data))
+        self._judge_export(run("export", "--data", str(server.data), timeout_s=JUDGED_WITHIN_S).stdout)
+        verified = run("verify", "--data", str(server.data), timeout_s=JUDGED_WITHIN_S)
         if verified.returncode != 0:
             wrong.append(verified.stdout + verified.stderr)
 
