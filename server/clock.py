@@ -153,7 +153,7 @@ class TrustedClock:
             self._past.extend((offset + moved, last - moved) for offset, last in known.past)
             if self._is_exact:
                 self._offset, self._step = known.offset, known.step
-            self._begin_from(known.careful if known.newest is None else known.newest)
+            self._begin_from(max(known.careful, -NEVER if known.newest is None else known.newest))
         self.look()
 
     # --- reading ----------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from testing.owner_process import OwnerProcess, TrackedDisk
 from tests.clock.machine import TRUE, Machine
 
 SETTLES_S, HELD_S, AHEAD_S = 600.0, float(DAY_S), float(HOUR_S)
+SMALL_S = 120.0  # steps below it are followed, after ten minutes, without being one of an hour
 SLACK_S = 15.0  # what a clock may be off and be followed at once, and a look
 STEPS = (30, 90, 3_700, 5 * HOUR_S, DAY_S, 3 * DAY_S, 40 * DAY_S, 400 * DAY_S, 30 * 365 * DAY_S)
 RUNS = (0.5, 5, 30, 120, 290, 590, 700, 2 * HOUR_S, 9 * HOUR_S, 26 * HOUR_S, 50 * HOUR_S)
@@ -407,7 +408,7 @@ class Computer:
     # --- the laws ---------------------------------------------------------------------------------------------------
     def latest(self) -> float:
         """How late it may be for what cannot be undone: an error that has not held for a day moves it by an hour."""
-        return self.machine.true + self.wrong.granted + AHEAD_S + SLACK_S + MINUTE_S
+        return self.machine.true + self.wrong.granted + AHEAD_S + SLACK_S + SMALL_S
 
     def _check_rows(self, owner: OwnerProcess) -> None:
         self._note_latest()

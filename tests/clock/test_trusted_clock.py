@@ -209,6 +209,20 @@ def test_a_store_whose_last_flush_was_ahead_is_behind_for_a_day_or_until_an_oper
     assert (clock.now(), clock.careful()) == (machine.true, machine.true)
 
 
+def test_each_start_is_behind_what_the_last_process_has_flushed_whatever_it_was_behind_of_itself() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    machine.run(DAY_S)
+    machine.off_s = -2 * HOUR_S
+    clock = machine.clock(clock.known())
+    clock.learn_flush(machine.true - HOUR_S)
+    assert clock.status().state == "behind"
+    machine.look(clock, 30)
+    known = clock.known()
+    machine.run(900)
+    assert machine.clock(known).now() == machine.true, "it has held for ten minutes, and is before what was flushed"
+
+
 def test_a_clock_that_was_set_back_while_the_server_was_down_is_followed_when_it_has_passed_the_newest_flush() -> None:
     machine = Machine()
     machine.off_s = HOUR_S
