@@ -14,7 +14,7 @@ from tests.clock.wrong_clock import WrongClock
 pytestmark = pytest.mark.needs("compiler", "cassandra")
 
 
-@pytest.mark.parametrize("journal", ["disk", "cluster"])
+@pytest.mark.parametrize("journal", [pytest.param("disk", marks=pytest.mark.long), "cluster"])
 def test_a_wrong_clock_of_one_server_widens_no_answer_of_the_other(
     journal: str, tmp_path: Path, wall: WrongClock, cassandra_uri: str
 ) -> None:

@@ -12,6 +12,8 @@ from testing.server import run
 from tests.clock.clocked_server import DAY_S, clocked, send_two_links
 from tests.clock.wrong_clock import WrongClock
 
+LONG = pytest.mark.long
+JUMPS = [(3, 1), (400, 2), pytest.param(-1, 1, marks=LONG), pytest.param(-400, 2, marks=LONG)]
 pytestmark = pytest.mark.needs("compiler")
 YEAR_1970 = 100_000.0
 ALERT = """
@@ -29,7 +31,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize(("days", "workers"), [(3, 1), (400, 2), (-1, 1), (-400, 2)])
+@pytest.mark.parametrize(("days", "workers"), JUMPS)
 def test_a_jump_that_is_put_right_leaves_no_trace(days: int, workers: int, data: Path, wall: WrongClock) -> None:
     config = data.parent / "clickcurve.toml"
     config.write_text(ALERT)

@@ -15,11 +15,11 @@ from clickcurve.keys import ALL_LINKS
 from clickcurve.visible import visible
 from ingest.claim import FLUSHES_PER_EPOCH
 from ingest.claim_table import name_in
-from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
 from server.cli.output import ReportingGroup, Result
 from server.cli.store.inspect import opened, reading
+from server.process.kept_clock import open_clock
 from server.settings.table import Settings
 from storage.contract import EMPTYING, IN_STORE, OPEN, RETIRED, OwnerRecord, StoredLink
 
@@ -59,7 +59,7 @@ def list_owners(settings: Settings) -> Result:
     Examples:
       clickcurve owners list --data ./clickcurve-data
     """
-    now = int(clock.now())
+    now = int(open_clock(settings).now())
     with reading(settings) as (store, _):
         records = store.owners()
     owners = [_owner_json(record, now) for record in records]
@@ -91,7 +91,7 @@ def retire_owner(settings: Settings, owner: int, disk_is_lost: bool) -> Result:
     with reading(settings) as (store, _):
         record = store.owner(owner)
         all_links = asyncio.run(store.rows(ALL_LINKS))
-    now = int(clock.now())
+    now = int(open_clock(settings).careful())
     _check_retirable(owner, record, now, disk_is_lost)
     assert record is not None
     with opened(settings.store, settings.ladder) as store:
