@@ -25,7 +25,9 @@ LOCAL_SOCKET = "unix"  # stands for a peer without an address, which nginx write
 HEADERS = ("x-forwarded-for", "forwarded")
 NETWORKS_RULE = "addresses and networks such as 10.0.0.0/8, 2001:db8::/32, with commas between them, or unix"
 
-_WITH_PORT = re.compile(r"\[([^\]]*)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
+_WITH_PORT = re.compile(
+    r"\[([^\]]*)\](?::[0-9]+)?|([0-9A-Fa-f:.]*\.[0-9]+):[0-9]+"
+)  # the last part of 1.2.3.4, then a port
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"')
 _PAIRED = re.compile(r'[^"]*+(?:"(?:[^"\\]|\\.)*+"[^"]*+)*+')
 _PAIR = re.compile(r'\s*([\w!#$%&\'*+.^`|~-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))\s*(?:;|$)', re.ASCII)
@@ -60,9 +62,10 @@ class Addresses:
     def name(self, text: str) -> str:
         """Returns an address in the one form under which it counts; another text as it is.
 
-        An IPv6 address counts as its network, an IPv4-mapped one as IPv4.
+        An IPv6 address counts as its network, an IPv4-mapped one as IPv4. Brackets, a port and blanks are left out:
+        each connection of a caller has another port.
         """
-        address = _parsed(text)
+        address = address_in(text)
         if address is None:
             return text
         if isinstance(address, IPv4Address) or self.ipv6_prefix == 128:
@@ -95,7 +98,7 @@ class Addresses:
 
     def trusts(self, text: str) -> bool:
         """Returns whether an address is that of one's own proxy."""
-        address = _parsed(text)
+        address = address_in(text)
         if address is None:
             return self.trusts_local_socket and text in (LOCAL_SOCKET, LOCAL_SOCKET + ":")
         return any(address in network for network in self.trusted)
@@ -117,12 +120,16 @@ def _network(text: str) -> Network:
         ) from None
 
 
-def _parsed(text: str) -> Address | None:
-    """Parses an address; None if the text is not one. A zone (`fe80::1%eth0`) is left out; IPv4 in IPv6 is IPv4."""
+def address_in(text: str) -> Address | None:
+    """Returns the address in a text, which may have brackets, a port and blanks around it; None without one.
+
+    A zone (`fe80::1%eth0`) is left out; IPv4 in IPv6 is IPv4.
+    """
     try:
         address = ip_address(text)
     except ValueError:
-        return None
+        bare = _without_port(text)
+        return address_in(bare) if bare != text else None
     if isinstance(address, IPv6Address):
         return address.ipv4_mapped or (address if address.scope_id is None else IPv6Address(int(address)))
     return address
