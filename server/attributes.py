@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import ClickcurveError, RowCorrupt, SettingInvalid, StoreUnavailable
@@ -22,7 +23,7 @@ from ingest.agents.bots import bot_judge
 from ingest.attributes.bot_rules import BotRules, BotRuleSet, read_bot_rules
 from ingest.attributes.country import OFF, country_reader
 from ingest.attributes.profile import ProfileReader
-from ingest.attributes.referrer import ReferrerReader
+from ingest.attributes.referrer import ReferrerReader, read_aliases
 from ingest.hit import FUTURE_S
 from server.logs import log
 from server.settings.table import Settings
@@ -39,6 +40,13 @@ RENEW_S = 600
 AHEAD_S = HOUR_S  # before midnight: hits may come from the next day
 # A hit may say that it happened so much later than it came, and other workers may begin so much later than this one.
 SINCE_LATER_S = FUTURE_S + 2 * MINUTE_S
+
+
+def referrers_of(settings: Settings) -> ReferrerReader:
+    """Returns the reader of referrers of the settings and their file; raises SettingInvalid."""
+    aliases = settings.breakdown_ref_aliases
+    more = read_aliases(aliases) if isinstance(aliases, Path) else None
+    return ReferrerReader(settings.breakdown_own_hosts, aliases is not False, more)
 
 
 def bot_rules_of(settings: Settings) -> BotRuleSet:
@@ -82,7 +90,7 @@ class Attributes:
         self._salted: dict[int, int] = {}  # days that have had several salts, and how many
         self._agreed_at: float | None = None
         self._beginning: asyncio.Task[None] | None = None
-        self.referrers = ReferrerReader(settings.breakdown_own_hosts, settings.breakdown_ref_aliases)
+        self.referrers = referrers_of(settings)
         self.bot_rules = BotRules(bot_rules_of(settings), self.referrers)
         self.reader = ProfileReader(
             self.dimensions,
@@ -106,7 +114,8 @@ class Attributes:
         return max((many for day, many in self._salted.items() if start < day + DAY_S and day < end), default=1)
 
     def reload(self) -> None:
-        """Reads the rules for bots and the file of countries again; what cannot be read stays as it was."""
+        """Reads rules for bots and the files of countries and aliases again; what cannot be read stays as it was."""
+        self._reload_aliases()
         try:
             rules = bot_rules_of(self._settings.again())
         except ClickcurveError as error:
@@ -123,6 +132,19 @@ class Attributes:
             self.reader.use_countries(country_reader(self._countries))
         except ClickcurveError as error:
             log.error("countries not reloaded", extra={"reason": error.detail, "then": "the old file is used"})
+
+    def _reload_aliases(self) -> None:
+        path = self._settings.breakdown_ref_aliases
+        if not isinstance(path, Path):
+            return
+        try:
+            more = read_aliases(path)
+        except ClickcurveError as error:
+            log.error("aliases not reloaded", extra={"reason": error.detail, "then": "the old ones stay in use"})
+            return
+        self.referrers.use_aliases(more)
+        self.reader.forget_referrers()
+        self.bot_rules.use(self.bot_rules.rules)
 
     async def begin(self, holds_hits: bool, patience_s: float | None = None) -> None:
         """Agrees with the store before the first hit comes, if it answers, and answers in time.

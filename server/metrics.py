@@ -50,6 +50,9 @@ FAMILIES: dict[str, Family] = {
         "Hits by outcome: counted, late (counted as well), duplicate, refused.", ("outcome",)
     ),
     "clickcurve_refused_hits_total": Family("Hits refused, by the field to blame.", ("field",)),
+    "clickcurve_adjusted_fields_total": Family(
+        "Words of hits that were cut or left out because they broke a rule; the hits count.", ("field",)
+    ),
     "clickcurve_ignored_fields_total": Family("Hits with a field that no dimension uses.", ("field",)),
     "clickcurve_writes_total": Family("Requests that were answered with a receipt.", ("kind",)),
     "clickcurve_write_bytes_total": Family("Decompressed bytes of the bodies of these requests."),

@@ -15,7 +15,7 @@ SOURCE_BYTES = 64
 SOURCE_RULE = f"1 to {SOURCE_BYTES} bytes"
 UTM = ("source", "medium", "campaign")
 CAMPAIGN_FIELDS: Final = frozenset(("source", "utm"))
-UTM_BYTES = 2_048  # a longer one is refused; of the rest the first bytes are kept
+UTM_BYTES = 2_048  # a longer one is cut first; of each the first bytes are kept
 UTM_RULE = f"an object of the strings {', '.join(UTM)}, each at most {UTM_BYTES:,} bytes"
 _QUERY_FIELDS = 100
 # Where no `source` is named, a query's first of these is it; a QR code is `qr` whatever its value is.
@@ -25,10 +25,7 @@ _QR = "qr"
 
 def source_of(value: object) -> str:
     """Returns the field `source` of a hit; raises HitRejected if the value is not valid."""
-    text = text_of(value, "source", SOURCE_RULE, SOURCE_BYTES)
-    if not text:
-        raise HitRejected("source is empty", field="source", value="", rule=SOURCE_RULE)
-    return text
+    return text_of(value, "source", SOURCE_RULE, SOURCE_BYTES)
 
 
 def utm_of(value: object) -> dict[str, str]:

@@ -8,22 +8,26 @@ is forgotten as soon as its country is known.
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from socket import AF_INET, inet_pton
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import iptocc
 import maxminddb
 
+from clickcurve.buckets.breakdowns.vocabulary import VOCABULARIES
 from clickcurve.buckets.errors import HitRejected, SettingInvalid
+from clickcurve.limiter.http.address import address_in
 
 BUILTIN, OFF = "builtin", "off"
 UNKNOWN = ""
 COUNTRY_RULE = "two letters of ISO 3166, as DE"
-ADDRESS_RULE = "an IPv4 or IPv6 address"
+ADDRESS_RULE = "an IPv4 or IPv6 address, also with a port or in brackets, or a list that begins with one"
+ADDRESSES_OF_LIST = 16  # of X-Forwarded-For that are looked at, where the first ones are none
+# ISO 3166-1 alpha-2, and XK, which everybody uses for Kosovo. Registries and proxies have others for what is no
+# country, such as XX, T1, and the first two here, which rows may hold.
+COUNTRIES: Final = frozenset(VOCABULARIES[1].values["country"]) - {"EU", "AP", UNKNOWN}
 
-Address: TypeAlias = IPv4Address | IPv6Address
 CountryOf: TypeAlias = Callable[[str], str]  # an address as `address_of` writes it -> its country; "" = unknown
 _FORGOTTEN = None  # in place of an address that is refused: errors are logged and answered
 
@@ -36,23 +40,23 @@ def address_of(value: object) -> str:
         return text  # of the fourth version and written in the one way that there is: ten times as fast as below
     except (OSError, ValueError):
         pass
-    try:
-        address = ip_address(text)
-    except ValueError:
-        raise HitRejected("ip is not an address", field="ip", value=_FORGOTTEN, rule=ADDRESS_RULE) from None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return str(mapped or address).partition("%")[0]
+    for part in text.split(",", ADDRESSES_OF_LIST)[:ADDRESSES_OF_LIST]:
+        if address := address_in(part):
+            return str(address)
+    raise HitRejected("ip is not an address", field="ip", value=_FORGOTTEN, rule=ADDRESS_RULE)
 
 
 def country_of_field(value: object) -> str:
     """Returns the country in the field `country` of a hit, in capitals; raises HitRejected if it is none."""
-    if isinstance(value, str) and len(value) == 2 and value.isascii() and value.isalpha():
-        return value.upper()
-    raise HitRejected("country is not a code", field="country", value=value, rule=COUNTRY_RULE)
+    code = value.strip().upper() if isinstance(value, str) else ""
+    if code in COUNTRIES:
+        return code
+    raise HitRejected("country is not the code of one", field="country", value=value, rule=COUNTRY_RULE)
 
 
 def _builtin(address: str) -> str:
-    return iptocc.country_code(address) or UNKNOWN
+    code = iptocc.country_code(address) or UNKNOWN
+    return code if code in COUNTRIES else UNKNOWN
 
 
 def _nowhere(_: str) -> str:
@@ -75,7 +79,7 @@ class CountryFile:
             return UNKNOWN
         country = record.get("country")
         code = country.get("iso_code") if isinstance(country, dict) else record.get("country_code")
-        return code.upper() if isinstance(code, str) and len(code) == 2 else UNKNOWN
+        return code.upper() if isinstance(code, str) and code.upper() in COUNTRIES else UNKNOWN
 
 
 def country_reader(setting: str) -> CountryOf:

@@ -32,6 +32,7 @@ from ingest.attributes.referrer import ReferrerReader
 from ingest.attributes.text import cut, text_of
 
 NAMELESS: Final = Bot("", OTHER_BOT)  # one that is a bot because the shortener says so
+EMPTY: Final = ""  # says as little as a field that is absent
 TAGS = 4
 TAGS_RULE = f"an object of at most {TAGS} strings of 1 to {TAG_BYTES} bytes, by names that the settings know"
 # What the caches hold at most, in memory only: 10 MB of addresses, 24 MB of agents, 27 MB of the longest referrers that
@@ -198,6 +199,11 @@ class ProfileReader:
         self._judged = Memo(self._judged_agent, AGENTS_KEPT, AGENT_CHARACTERS)
 
     @property
+    def tags(self) -> Sequence[str]:
+        """The names of tags that are counted."""
+        return self._tags
+
+    @property
     def lacks_agents(self) -> bool:
         """Whether the reader of agents is needed and not loaded yet."""
         return self.wants_agents and self._agent_reader is None
@@ -235,6 +241,11 @@ class ProfileReader:
         """Finds countries by another file from now on."""
         self._country_of = country_of
         for memo in (self._addresses, self._known):
+            memo.clear()
+
+    def forget_referrers(self) -> None:
+        """Reads each referrer anew from now on: hosts are kept by other aliases."""
+        for memo in (self._referrers, self._known):
             memo.clear()
 
     def _wants(self, *names: str) -> bool:
@@ -332,6 +343,17 @@ class ProfileReader:
         silent = (None,) * len(columns)
         return texts, [row != silent for row in zip(*columns, strict=True)]  # type: ignore[return-value]
 
+    def fitting(self, hits: HitColumns) -> list[bool]:
+        """Returns which hits have no attribute that breaks a rule."""
+        fitting = [True] * len(hits["key"])
+        memos: dict[str, Memo[Any, Any]] = {"ref": self._referrers, "ip": self._addresses, **self._texts}
+        memos |= {"utm": self._utms, "tags": self._tagged}
+        for name in memos.keys() & hits.keys():
+            values = list(map(pairs_of, hits[name])) if name in ("utm", "tags") else hits[name]
+            if bad := {value for value in set(values) if not _is_taken(memos[name], value)}:
+                fitting = [so_far and value not in bad for so_far, value in zip(fitting, values, strict=True)]
+        return fitting
+
     def _by_dimension(self, hits: HitColumns) -> dict[str, Sequence[str | None]]:
         """Returns the values of the fields that some hits have, without those of the agent."""
         by_dimension: dict[str, Sequence[str | None]] = {}
@@ -373,9 +395,8 @@ class ProfileReader:
     def _read_others(self, others: tuple[object, ...]) -> Mapping[str, str]:
         """Returns the values of the fields after the agent by dimension."""
         *texts, utm, tags = others
-        values = {
-            name: read(value) for (name, read), value in zip(_TEXTS.items(), texts, strict=True) if value is not None
-        }
+        pairs = zip(_TEXTS.items(), texts, strict=True)
+        values = {name: read(value) for (name, read), value in pairs if value is not None and value != EMPTY}
         return {**values, **_of_utm(utm), **self._of_tags(tags)}
 
     def with_known_visitor(self, profile: Profile | None) -> Profile:
@@ -396,7 +417,7 @@ class ProfileReader:
         return site if "ref" in self._dimension_set else UNKNOWN  # so that profiles that are memo are few
 
     def _country_of_address(self, value: object) -> str | None:
-        if value is None:
+        if value is None or value == EMPTY:
             return None
         address = address_of(value)
         return self._country_of(address) if "country" in self.dimensions else UNKNOWN
@@ -424,10 +445,8 @@ class ProfileReader:
             raise HitRejected("tags must be an object of short texts", field="tags", value=value, rule=TAGS_RULE)
         tag_values = {}
         for name in self._tags:
-            if tags.get(name) is not None:
+            if tags.get(name) is not None and tags[name] != EMPTY:
                 tag_values[TAG + name] = cut(text_of(tags[name], f"tags.{name}", TAGS_RULE, TAG_BYTES))
-                if not tag_values[TAG + name]:
-                    raise HitRejected("a tag is empty", field=f"tags.{name}", value="", rule=TAGS_RULE)
         return tag_values
 
 
@@ -440,11 +459,21 @@ _TEXTS: Final[Mapping[str, Callable[[object], str]]] = {
 
 
 def _if_given(read: Callable[[object], str]) -> Callable[[object], str | None]:
-    return lambda value: None if value is None else read(value)
+    return lambda value: None if value is None or value == EMPTY else read(value)
+
+
+def _is_taken(memo: Memo[Any, Any], value: object) -> bool:
+    try:
+        memo[value]
+    except HitRejected:
+        return False
+    return True
 
 
 def _of_utm(value: object) -> Mapping[str, str]:
-    return {} if value is None else {UTM_ + name: cut(text) for name, text in utm_of(_object_of(value)).items()}
+    if value is None:
+        return {}
+    return {UTM_ + name: cut(text) for name, text in utm_of(_object_of(value)).items() if text}
 
 
 # Checks attributes where no dimension is counted.

@@ -7,17 +7,22 @@ port. Hosts that lead to one site (`l.facebook.com`, `t.co`, apps) count as that
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, unquote_to_bytes
 
-from ingest.attributes.text import cut, text_of
+from clickcurve.buckets.errors import SettingInvalid
+from ingest.attributes.text import CUT, cut, text_of
 
 REF_BYTES = 2_048
 REF_RULE = f"a URL or a host, at most {REF_BYTES:,} bytes"
 HOST_CHARACTERS = 256  # of any host: more than is kept, and few enough for the field `ref` of another hit
 
 # Redirectors and mobile addresses that the sites themselves put before their links, and the ids of their Android apps.
-ALIASES: Final[dict[str, str]] = {
+# Those of version 0.2.0: the lines that takeovers make of exports know no others, and a source is known by its lines.
+FORMER_ALIASES: Final[dict[str, str]] = {
     alias: site
     for site, aliases in {
         "bing.com": ("cn.bing.com", "m.bing.com"),
@@ -51,49 +56,169 @@ ALIASES: Final[dict[str, str]] = {
     }.items()
     for alias in aliases
 }
+ALIASES: Final[dict[str, str]] = FORMER_ALIASES | {
+    alias: site
+    for site, aliases in {
+        "bing.com": ("com.microsoft.bing",),
+        "bsky.app": ("go.bsky.app", "xyz.blueskyweb.app"),
+        "google.com": ("com.google.android.apps.searchlite",),
+        "instagram.com": ("com.instagram.lite",),
+        "linkedin.com": ("com.linkedin.android.lite",),
+        "messenger.com": ("com.facebook.mlite",),
+        "reddit.com": ("redd.it",),
+        "telegram.org": ("org.telegram.messenger.web", "org.thunderdog.challegram"),
+        "tiktok.com": ("com.zhiliaoapp.musically.go", "com.ss.android.ugc.trill"),
+        "whatsapp.com": ("com.whatsapp.w4b",),
+        "x.com": ("com.twitter.android.lite",),
+    }.items()
+    for alias in aliases
+}
+# Sites that have a host in each country: google.de, google.co.uk, google.com.br, pinterest.fr.
+NATIONAL: Final = ("google", "pinterest")
+_NATIONAL = re.compile(rf"({'|'.join(NATIONAL)})\.(?:com?\.)?[a-z]{{2}}").fullmatch
+# What scripts write where there is no referrer.
+_NOTHING = frozenset(("null", "undefined", "-"))
+LABEL_CHARACTERS = 63  # of a name in Punycode, whose reading takes quadratic time
+ALIASES_BYTES = 4 << 20  # of a file of one's own
 
-_HOST = re.compile(r"[\w.-]+|\[[0-9a-f:.]+\]")  # letters of any script: internationalized names come in both forms
+_DOTS = re.compile("[\u3002\uff0e\uff61]")  # the other full stops that end a label of an internationalized name
+_IGNORED = re.compile("[\xad\u200b\u2060\ufe00-\ufe0f\ufeff]")  # that no name has in Punycode
+# Letters, digits and signs of any script, with dots between them; or an address in brackets.
+_HOST = re.compile(r"(?:[\w.-]|[^\x00-\x7f\s])+|\[[0-9a-f:.]+\]")
+_FORMER_HOST = re.compile(r"[\w.-]+|\[[0-9a-f:.]+\]")
 # What nearly all browsers send: a third of the time of the rules below, which give the same for it.
 _PLAIN_URL = re.compile(r"https?://([a-z0-9.-]+)(?:[/?#]|\Z)")
 
 
 def host_of(referrer: str) -> str:
-    """Returns the host that a referrer names, or the id of an app; "" if it names none."""
-    if plain := _PLAIN_URL.match(referrer):
-        return plain[1].removeprefix("www.").rstrip(".")[:HOST_CHARACTERS]
-    text = referrer.strip()
-    if not text or text == "-":
+    """Returns the host that a referrer names, or the id of an app; "" if it names none.
+
+    An internationalized name is in Unicode (UTS 46, roughly: NFKC, lower case), as which browsers show it.
+    """
+    if (plain := _PLAIN_URL.match(referrer)) and "xn--" not in plain[1]:
+        host = plain[1].rstrip(".")
+    else:
+        host = _in_one_form(_authority_of(referrer.strip()).lower())
+    host = _without_www(host)
+    return "" if host in _NOTHING else host[:HOST_CHARACTERS]
+
+
+def _authority_of(text: str) -> str:
+    """Returns the host that stands in a URL, or before a path, without port and user."""
+    if text == "-":
         return ""
     scheme, slashes, rest = text.partition("://")
     authority = rest if slashes else scheme
     for mark in "/?#":
         authority = authority.partition(mark)[0]
-    host = authority.rpartition("@")[2].lower()
+    host = authority.rpartition("@")[2]
     if host.startswith("["):
-        host = host.partition("]")[0] + "]"
-    else:
-        name, colon, port = host.rpartition(":")
-        host = name if colon and (port.isdigit() or not port) else host
-    host = host.removeprefix("www.").rstrip(".")
-    return host[:HOST_CHARACTERS] if _HOST.fullmatch(host) else ""
+        return host.partition("]")[0] + "]"
+    name, colon, port = host.rpartition(":")
+    return name if colon and (port.isdigit() or not port) else host
+
+
+def _in_one_form(host: str) -> str:
+    """Returns the one spelling of a host; "" if the text is none."""
+    if "%" in host:
+        host = unquote(host, errors="strict") if _is_escaped_utf8(host) else ""
+    if not host.isascii():
+        host = unicodedata.normalize("NFKC", _IGNORED.sub("", _DOTS.sub(".", host)).lower())
+    if "xn--" in host:
+        host = ".".join(map(_label_in_unicode, host.split(".")))
+    host = host.rstrip(".")
+    return host if _HOST.fullmatch(host) and (host.isascii() or host.isprintable()) else ""
+
+
+def _is_escaped_utf8(text: str) -> bool:
+    try:
+        unquote_to_bytes(text).decode()
+    except UnicodeError:
+        return False
+    return True
+
+
+def _label_in_unicode(label: str) -> str:
+    """Returns a label in Unicode if it is in Punycode and the one spelling of it; any other as it is."""
+    if not label.startswith("xn--") or len(label) > LABEL_CHARACTERS:
+        return label
+    try:
+        text = label[4:].encode().decode("punycode")
+        same = not text.isascii() and text.encode("punycode").decode() == label[4:]
+    except (UnicodeError, OverflowError):
+        return label
+    return text if same and unicodedata.normalize("NFKC", text).lower() == text and _HOST.fullmatch(text) else label
+
+
+def _without_www(host: str) -> str:
+    """Returns a host without its `www.`, unless that leaves no name of a site: www.com is one."""
+    short = host.removeprefix("www.")
+    return short if "." in short else host
+
+
+def former_site_of(referrer: str) -> str:
+    """Returns the site of a referrer as version 0.2.0 named it, which the lines of takeovers go on to hold."""
+    host = _authority_of(referrer.strip()).lower().removeprefix("www.").rstrip(".")
+    host = host[:HOST_CHARACTERS] if _FORMER_HOST.fullmatch(host) else ""
+    return cut(FORMER_ALIASES.get(host, host))
+
+
+def read_aliases(path: Path) -> dict[str, str]:
+    """Reads a file of one's own aliases: a site, a colon, its hosts, on each line; raises SettingInvalid.
+
+    Empty lines, and what follows `#` at the start of a line or after a blank, are left out.
+    """
+    try:
+        if path.stat().st_size > ALIASES_BYTES:
+            raise _invalid(path, f"is larger than {ALIASES_BYTES:,} bytes")
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _invalid(path, f"cannot be read: {error}") from None
+    aliases: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        named = "" if line.startswith("#") else line.partition(" #")[0].strip()
+        if not named:
+            continue
+        site, colon, others = named.partition(":")
+        hosts = list(map(host_of, re.split(r"[,\s]+", others.strip())))
+        if not colon or not host_of(site) or not all(hosts):
+            raise _invalid(path, f"has no aliases in line {number}: write `site.example: m.site.example, sit.example`")
+        aliases |= dict.fromkeys(hosts, host_of(site))
+    return aliases
+
+
+def _invalid(path: Path, why: str) -> SettingInvalid:
+    return SettingInvalid(f"{path} {why}", field="breakdown_ref_aliases", value=str(path))
 
 
 class ReferrerReader:
     """Returns the site of a referrer, as the settings want it kept.
 
     own_hosts: hosts whose visits count as no referrer, in any spelling. with_aliases: hosts of one site are kept as
-    that site; False: each host is kept as it is.
+    that site; False: each host is kept as it is. more_aliases: of one's own, which win.
     """
 
-    def __init__(self, own_hosts: Iterable[str] = (), with_aliases: bool = True) -> None:
-        self._aliases = ALIASES if with_aliases else {}
-        own = filter(None, map(host_of, own_hosts))
-        self._own_sites = frozenset(self._aliases.get(host, host) for host in own)
+    def __init__(
+        self, own_hosts: Iterable[str] = (), with_aliases: bool = True, more_aliases: Mapping[str, str] | None = None
+    ) -> None:
+        self._own_hosts = [*filter(None, map(host_of, own_hosts))]
+        self._with_aliases = with_aliases
+        self.use_aliases(more_aliases or {})
+
+    def use_aliases(self, more: Mapping[str, str]) -> None:
+        """Keeps hosts by these aliases of one's own from now on."""
+        self._aliases = {**ALIASES, **more} if self._with_aliases else {}
+        self._own_sites = frozenset(map(self._site_of_host, self._own_hosts))
+
+    def _site_of_host(self, host: str) -> str:
+        site = self._aliases.get(host)
+        if site is None and self._with_aliases and (national := _NATIONAL(host)):
+            return f"{national[1]}.com"
+        return host if site is None else site
 
     def site(self, referrer: str) -> str:
         """Returns the site that a referrer names; "" if it names none, or an own host."""
-        host = host_of(referrer)
-        site = self._aliases.get(host, host)
+        site = self._site_of_host(host_of(referrer))
         return "" if site in self._own_sites else cut(site)
 
     def site_of_field(self, value: object) -> str:
@@ -102,4 +227,6 @@ class ReferrerReader:
 
     def kept_value(self, dimension: str, value: str) -> str:
         """Returns what is kept of a value that a question names: a referrer's site, and any other value as it is."""
-        return self._aliases.get(value, value) if dimension == "ref" else value
+        if dimension != "ref" or value.endswith(CUT):
+            return value
+        return cut(self._site_of_host(host_of(value) or value))

@@ -10,7 +10,8 @@ VALUE_BYTES = 100
 CUT = "…"
 _CUT_BYTES = len(CUT.encode())
 # C0, DEL and C1, and lone surrogates, which no UTF-8 can hold.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_WHITE_SPACE = re.compile(r"\s")
 CONTROL_RULE = "no control characters and no lone surrogates"
 
 
@@ -25,16 +26,21 @@ def text_of(value: object, field: str, rule: str, longest: int) -> str:
     return value
 
 
+def without_controls(value: str) -> str:
+    """Returns a text without the signs that CONTROL_RULE forbids; white space among them becomes one blank."""
+    return _CONTROL.sub(lambda signs: " " if _WHITE_SPACE.search(signs[0]) else "", value).strip()
+
+
 def utf8_text(text: str) -> str:
     """Returns a text that UTF-8 can hold: with `?` for what it cannot."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def cut(value: str) -> str:
-    """Returns what is kept of a value: all of it, or its first characters and an ellipsis, VALUE_BYTES at most."""
-    if len(value) * 4 <= VALUE_BYTES:
+def cut(value: str, longest: int = VALUE_BYTES) -> str:
+    """Returns what is kept of a value: all of it, or its first characters and an ellipsis, `longest` bytes at most."""
+    if len(value) * 4 <= longest:
         return value
     raw = value.encode()
-    if len(raw) <= VALUE_BYTES:
+    if len(raw) <= longest:
         return value
-    return raw[: VALUE_BYTES - _CUT_BYTES].decode("utf-8", "ignore") + CUT
+    return raw[: longest - _CUT_BYTES].decode("utf-8", "ignore") + CUT

@@ -128,7 +128,8 @@ class HttpTarget:
         except httpx.TransportError as error:
             raise JournalUnknown(f"the connection broke: {error or type(error).__name__}") from error
         answered = _checked(answer)
-        reasons = tuple(str(item["reason"]) for item in answered["items"][:SHOWN_REFUSALS])
+        items = [item for item in answered["items"] if item["status"] != "adjusted"]
+        reasons = tuple(str(item["reason"]) for item in items[:SHOWN_REFUSALS])
         return Taken(int(answered["counted"]), int(answered["late"]), int(answered["refused"]), reasons)
 
     async def reconnect(self) -> None:
@@ -209,7 +210,8 @@ class OwnerTarget:
         except JournalUnknown as error:
             raise ImportRefused(f"{error.detail}; start the import again: it goes on where it was") from error
         receipt = sums.receipt()
-        reasons = tuple(item.reason for item in receipt.items[:SHOWN_REFUSALS])
+        refused = [item for item in receipt.items if item.status != "adjusted"]
+        reasons = tuple(item.reason for item in refused[:SHOWN_REFUSALS])
         return Taken(receipt.counted, receipt.late, receipt.refused, reasons)
 
     async def _accept(self, batch: Batch) -> None:

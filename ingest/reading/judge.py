@@ -12,7 +12,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import compress
 from operator import and_, attrgetter, or_
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -37,6 +37,7 @@ from ingest.attributes.profile import (
     pairs_of,
 )
 from ingest.hit import (
+    ATTRIBUTE_FIELDS,
     NO_COUNT,
     NO_TIME,
     EventId,
@@ -54,7 +55,10 @@ from ingest.hit import (
     sent_id,
     time_of,
 )
-from ingest.reading.receipt import RECEIPT_ITEMS, Refusals
+from ingest.reading.fit import fit
+from ingest.reading.receipt import RECEIPT_ITEMS, Adjusted, Refusals
+
+T = TypeVar("T")
 
 HOSTS_KEPT = 1_024  # whose groups are remembered
 # New agents that are judged in one step, in characters: 2 us each with all dimensions, and four bodies take turns.
@@ -99,6 +103,8 @@ class Judged(NamedTuple):
 class HitJudge:
     """Judges the hits of one request. What is refused is noted in `refusals`, what is not used in `ignored`.
 
+    A word that breaks a rule is made to fit, which is noted in `adjusted`: the hit counts.
+
     allowed: the keys that its token may touch; hits of others are refused, and each counts in the token's group.
     """
 
@@ -115,6 +121,7 @@ class HitJudge:
         self.groups_all = bool(allowed.prefix) or reader.group_by_host  # also hits that name no groups
         self.refusals = Refusals(explained)
         self.ignored: dict[str, int] = {}  # hits, by fields that no dimension uses
+        self.adjusted = Adjusted(explained)
         self._learned = 0  # characters of new agents in this step
 
     # --- many hits ----------------------------------------------------------------------------------------------
@@ -158,27 +165,31 @@ class HitJudge:
     ) -> tuple[GoodHits | None, Sequence[GoodHits], Sequence[int]]:
         """Returns what counts of hits for links, for groups, and the places of those to be judged one by one.
 
-        These have ids, groups, odd times or keys of others, or some attribute of some hit breaks a rule.
+        These have ids, groups, odd times, keys of others, or an attribute that breaks a rule.
         """
-        places, fit = range(len(seconds)), list[bool]()
+        places, fitting = range(len(seconds)), list[bool]()
         if "id" in hits or "groups" in hits or None in seconds or self._allowed.prefix:
             covers, ids, named = self._allowed.covers, column_of(hits, "id"), column_of(hits, "groups")
-            fit = [
+            fitting = [
                 not (second is None or id_ or groups) and covers(key)
                 for second, id_, groups, key in zip(seconds, ids, named, hits["key"], strict=True)
             ]
-            if True not in fit:
+            if True not in fitting:
                 return None, (), places
-            hits = {name: list(compress(column, fit)) for name, column in hits.items()}
-            seconds = list(compress(seconds, fit))
+        chosen, times = _where(hits, fitting), _compressed(seconds, fitting)
         try:
-            links, groups = self._good(hits, cast(Sequence[int], seconds), is_bot)
+            links, groups = self._good(chosen, cast(Sequence[int], times), is_bot)
         except HitRejected:
-            return None, (), places
+            fitting = list(map(and_, self._reader.fitting(hits), fitting or (True,) * len(places)))
+            if True not in fitting:
+                return None, (), places
+            chosen, times = _where(hits, fitting), _compressed(seconds, fitting)
+            links, groups = self._good(chosen, cast(Sequence[int], times), is_bot)
+        hits = chosen
         for name in hits.keys() & self._reader.ignored:
             column = hits[name]
             self.ignored[name] = self.ignored.get(name, 0) + len(column) - column.count(None)
-        return links, groups, [place for place in places if not fit[place]] if fit else ()
+        return links, groups, [place for place in places if not fitting[place]] if fitting else ()
 
     def _good(self, hits: HitColumns, times: Sequence[int], is_bot: Judge) -> tuple[GoodHits, Sequence[GoodHits]]:
         """Returns hits of these times without ids and groups; raises HitRejected if an attribute breaks a rule."""
@@ -279,15 +290,26 @@ class HitJudge:
             # One with a time was decoded as a whole: nothing but its id, and what its token forbids, is left to judge.
             is_good = second is not None and (raw.id is None or is_id(raw.id)) and not self._allowed.prefix
             try:
-                if not is_good:
-                    second = self._second(raw, not self.refusals.are_explained())
-                hit = self._hit_at(raw, cast(int, second), is_bot)
+                hit = self._fitted(index, raw, second if is_good else None, is_bot)
             except HitRejected as error:
                 self.refusals.note(error, refused_count(raw.count), index)
                 continue
             self.note_ignored(raw, self.ignored)
             good.append((index, hit))
         return good
+
+    def _fitted(self, index: int, raw: JsonHit, second: int | None, is_bot: Judge) -> Hit:
+        """Returns the hit that was meant, with words that were made to fit where they broke a rule."""
+        explains = not self.refusals.are_explained()
+        try:
+            return self._hit_at(raw, self._second(raw, explains) if second is None else second, is_bot)
+        except HitRejected as error:
+            if (error.field or "").partition(".")[0] not in ATTRIBUTE_FIELDS:
+                raise
+        fitting, lost = fit(raw, self._reader.tags)
+        hit = self._hit_at(fitting, self._second(fitting, explains) if second is None else second, is_bot)
+        self.adjusted.note(index, hit.count, lost)
+        return hit
 
     def note_ignored(self, hit: JsonHit, ignored: dict[str, int]) -> None:
         """Counts each field of a hit that no dimension uses."""
@@ -370,7 +392,7 @@ def who_of(visitor: str | None, address: str | None, agent: str | None) -> str |
     """
     if visitor is not None:
         return f"visitor {visitor}"
-    return f"{address_of(address)} {agent}" if address is not None and agent is not None else None
+    return f"{address_of(address)} {agent}" if address and agent is not None else None
 
 
 def visitor_hash(salt: bytes, key: str, who: str) -> int:
@@ -396,6 +418,15 @@ def columns_of(hits: Sequence[Struct]) -> dict[str, Sequence[Any]]:
     nothing = (None,) * len(hits)
     columns = zip(hits[0].__struct_fields__, zip(*map(astuple, hits), strict=True), strict=True)
     return {name: column for name, column in columns if column != nothing}
+
+
+def _compressed(column: Sequence[T], chosen: Sequence[bool]) -> Sequence[T]:
+    return list(compress(column, chosen)) if chosen else column
+
+
+def _where(hits: HitColumns, chosen: Sequence[bool]) -> HitColumns:
+    """Returns the chosen hits alone; all of them for no choice."""
+    return {name: _compressed(column, chosen) for name, column in hits.items()} if chosen else hits
 
 
 def column_of(hits: HitColumns, name: str) -> Sequence[Any]:

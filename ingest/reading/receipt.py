@@ -2,13 +2,15 @@
 
     {"counted", "duplicate", "late", "refused", "items": [{"index", "status", "field", "value", "reason"}]}
 
-The four numbers are sums of counts. `counted` is what was accepted, `late` the part of it that came too late to be
-kept by the minute; a refused hit without a valid count sums as 1. `items` holds refused and duplicate hits in the
-order of the body, at most 1,000, then `items_omitted` says how many more there were.
+The numbers are sums of counts. `counted` is what was accepted, `late` the part of it that came too late to be kept by
+the minute; a refused hit without a valid count sums as 1. `adjusted`, where it is not 0, are hits that count without a
+word of theirs. `items` holds refused and duplicate hits, and each word that was lost, in the order of the body, at most
+1,000, those that did not count first; then `items_omitted` says how many more there were.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -26,18 +28,18 @@ Shown = str | int | float | bool | None
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One hit that was not counted."""
+    """One hit that was not counted, or one word of a hit that was lost."""
 
     index: Annotated[int, Meta(description="Place in the body, from 0.")]
-    status: Literal["duplicate", "refused"]
+    status: Literal["duplicate", "refused", "adjusted"]
     field: str | None
     value: Shown
     reason: str
 
     @classmethod
-    def refused(cls, index: int, error: HitRejected) -> Item:
+    def of(cls, index: int, status: Literal["refused", "adjusted"], error: HitRejected) -> Item:
         rule = f" (rule: {error.rule})" if error.rule else ""
-        return cls(index, "refused", error.field, error.value, error.detail + rule)
+        return cls(index, status, error.field, error.value, error.detail + rule)
 
     @classmethod
     def duplicate(cls, index: int, field: str, value: str) -> Item:
@@ -52,9 +54,11 @@ class Receipt(msgspec.Struct, frozen=True):
     late: Annotated[int, Meta(description="Those of counted whose minute is no longer kept as a minute.")]
     refused: Annotated[int, Meta(description="Hits that break a rule.")]
     items: Annotated[
-        tuple[Item, ...], Meta(description=f"The refused and the duplicate hits, {RECEIPT_ITEMS:,} at most.")
+        tuple[Item, ...],
+        Meta(description=f"The refused and the duplicate hits, and words that were lost, {RECEIPT_ITEMS:,} at most."),
     ]
     items_omitted: Annotated[int | UnsetType, Meta(description="How many more there were.")] = UNSET
+    adjusted: Annotated[int | UnsetType, Meta(description="Hits that count and of which a word was lost.")] = UNSET
 
     @property
     def status(self) -> int:
@@ -95,13 +99,36 @@ class Refusals:
     def note(self, error: HitRejected, count: int, index: int, reason: str | None = None) -> None:
         """Notes a hit that breaks a rule; `reason`: its class in the counters, if not the field's."""
         if not self.are_explained():
-            self.items.append(Item.refused(index, error))
+            self.items.append(Item.of(index, "refused", error))
         self.count(reason or refusal_class(error), count)
 
     def count(self, reason: str, count: int, hits: int = 1) -> None:
         """Counts hits of one class that get no explanation."""
         self.hits += hits
         self.sums[reason] = self.sums.get(reason, 0) + count
+
+
+class Adjusted:
+    """The hits of one request of which words were lost, and the first of these words as items."""
+
+    def __init__(self, explained: int = RECEIPT_ITEMS) -> None:
+        self._explained = explained
+        self.items: list[Item] = []
+        self.words = 0
+        self.sum = 0  # of the counts of the hits
+        self.fields: dict[str, int] = {}  # words, by field
+
+    def note(self, index: int, count: int, lost: Sequence[HitRejected]) -> None:
+        """Notes a hit with the words that it lost."""
+        if not lost:
+            return
+        self.sum += count
+        self.words += len(lost)
+        for error in lost:
+            name = refusal_class(error)
+            self.fields[name] = self.fields.get(name, 0) + 1
+            if len(self.items) < self._explained:
+                self.items.append(Item.of(index, "adjusted", error))
 
 
 @dataclass(slots=True)
@@ -115,6 +142,7 @@ class IngestCounters:
     duplicate: int = 0
     late: int = 0
     refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REFUSAL_CLASSES, 0))
+    adjusted: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ATTRIBUTE_FIELDS, 0))  # words lost, by field
     ignored: dict[str, int] = field(default_factory=dict)  # hits with a field that no dimension uses
     rejected: dict[int, int] = field(default_factory=dict)  # requests without a receipt, by status
     unanswered: int = 0  # connections closed because the outcome is unknown

@@ -228,11 +228,11 @@ class RequestSums:
                 counted += hit.count
                 late += hit.count if hit.minute < self.moment.late_before else 0
         duplicate += sum(hit.count for hit in duplicates.values())
-        refused = sum(self.refusals.sums.values())
-        if not (refused or duplicate):
+        refused, adjusted = sum(self.refusals.sums.values()), self.judge.adjusted.sum
+        if not (refused or duplicate or adjusted):
             return Receipt(counted, 0, late, 0, ())
         items, omitted = self._items(duplicates, whole_again)
-        return Receipt(counted, duplicate, late, refused, items, omitted or UNSET)
+        return Receipt(counted, duplicate, late, refused, items, omitted or UNSET, adjusted or UNSET)
 
     def count_into(self, counters: IngestCounters, receipt: Receipt) -> None:
         """Adds this request, as its receipt has it, to the counters."""
@@ -242,23 +242,27 @@ class RequestSums:
         counters.late += receipt.late
         for reason, count in self.refusals.sums.items():
             counters.refused[reason] = counters.refused.get(reason, 0) + count
+        for name, count in self.judge.adjusted.fields.items():
+            counters.adjusted[name] += count
         for name, count in self.judge.ignored.items():
             counters.ignored[name] = counters.ignored.get(name, 0) + count
 
     def _items(self, duplicates: dict[int, Hit], whole_again: bool) -> tuple[tuple[Item, ...], int]:
-        """Returns the first refused and duplicate hits in order, and how many more there are."""
-        limit, refusals = self._receipt_items, self.refusals
-        not_counted = refusals.hits + len(duplicates)
+        """Returns the first items in order, and how many more there are: hits that did not count, then lost words."""
+        limit, refusals, adjusted = self._receipt_items, self.refusals, self.judge.adjusted
+        of_items = refusals.hits + len(duplicates) + adjusted.words
         first = sorted(duplicates.items(), key=itemgetter(0))[:limit]
         items = refusals.items + [Item.duplicate(index, "id", hit.sent_id) for index, hit in first]
         if whole_again:
             assert self._name is not None
             others = {*self._ids.values(), *self._repeated, *(item.index for item in refusals.items)}
-            not_counted += self._hits - refusals.hits - len(self._sums.with_id) - len(self._repeated)
+            of_items += self._hits - refusals.hits - len(self._sums.with_id) - len(self._repeated)
             # Refused hits that are not noted may slip in here, but only after as many noted ones as are shown.
             plain = (index for index in range(self._hits) if index not in others)
             name = sent_id(self._name)
             items += [Item.duplicate(index, "Idempotency-Key", name) for index in islice(plain, limit)]
         items.sort(key=lambda item: item.index)
-        shown = tuple(items[:limit])
-        return shown, not_counted - len(shown)
+        items = items[:limit]
+        items += adjusted.items[: limit - len(items)]
+        items.sort(key=lambda item: item.index)
+        return tuple(items), of_items - len(items)

@@ -24,6 +24,8 @@ def of_ingest(counters: IngestCounters) -> Iterator[Sample]:
     yield Sample("clickcurve_hits_total", sum(counters.refused.values()), ("refused",))
     for rule, count in counters.refused.items():
         yield Sample("clickcurve_refused_hits_total", count, (rule,))
+    for name, count in counters.adjusted.items():
+        yield Sample("clickcurve_adjusted_fields_total", count, (name,))
     for name, count in counters.ignored.items():
         yield Sample("clickcurve_ignored_fields_total", count, (name,))
     yield Sample("clickcurve_writes_total", counters.singles, ("single",))

@@ -13,10 +13,9 @@ import click
 
 from ingest.agents.bots import BotJudge, bot_judge
 from ingest.attributes.bot_rules import BotRules, BotRuleSet
-from ingest.attributes.referrer import ReferrerReader
 from ingest.imports.access_log import REDIRECTS, AccessLog
 from ingest.imports.log_under_rules import LogUnderRules, TakenByRule, read_under_rules
-from server.attributes import bot_rules_of
+from server.attributes import bot_rules_of, referrers_of
 from server.cli.main import FAILED
 from server.cli.options import status_option, statuses_of, with_settings
 from server.cli.output import ReportingGroup, Result
@@ -65,7 +64,7 @@ def try_bot_rules(settings: Settings, files: tuple[Path, ...], top: int, agents:
     judge = bot_judge()
     log = AccessLog(judge, REDIRECTS if statuses is None else statuses_of(statuses))
     found = LogUnderRules()
-    judging = BotRules(rules, ReferrerReader(settings.breakdown_own_hosts, settings.breakdown_ref_aliases))
+    judging = BotRules(rules, referrers_of(settings))
     for file in files:
         read_under_rules(sys.stdin.buffer if file == STDIN else file, log, judging, found)  # type: ignore[arg-type]
     summary = found.summary

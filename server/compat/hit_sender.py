@@ -27,10 +27,10 @@ class SentHits:
         return self.status in (200, 422)
 
     def refused(self) -> tuple[int, str]:
-        """Returns how many hits were refused, by the receipt, and why the first one was."""
+        """Returns how many of at most RECEIPT_ITEMS hits were refused, and why the first one was."""
         receipt = msgspec.json.decode(self.body)
         reasons = [str(item["reason"]) for item in receipt["items"] if item["status"] == "refused"]
-        return len(reasons) + int(receipt.get("items_omitted", 0)), reasons[0] if reasons else "refused"
+        return len(reasons), reasons[0] if reasons else "refused"
 
     def passed_on(self) -> Response:
         """Returns the answer as it is, where it is no receipt."""
@@ -40,7 +40,7 @@ class SentHits:
     def first_reason(self) -> str:
         """Returns why nothing or not all of it counted."""
         receipt = msgspec.json.decode(self.body)
-        items = receipt.get("items", [])
+        items = [item for item in receipt.get("items", ()) if item["status"] != "adjusted"]
         return str(items[0]["reason"] if items else receipt.get("detail", ""))
 
 

@@ -263,13 +263,14 @@ class Settings:
         "NAME=DAYS,...",
     )
     breakdown_own_hosts: tuple[str, ...] = _row(
-        "", values.host_names, "Your own hosts: a visit from one of them has no referrer.", "NAMES"
+        "", values.own_hosts, "Your own hosts: a visit from one of them has no referrer.", "NAMES"
     )
-    breakdown_ref_aliases: bool = _row(
+    breakdown_ref_aliases: bool | Path = _row(
         "on",
-        values.on_or_off,
-        "Keep hosts of one site as that site: t.co and twitter.com as x.com. off keeps each host.",
-        "on|off",
+        values.ref_aliases,
+        "Keep hosts of one site as that site: t.co and twitter.com as x.com. off keeps each host; a file adds sites "
+        "of yours.",
+        "on|off|FILE",
     )
     breakdown_country_data: str = _row(
         "builtin",

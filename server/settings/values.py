@@ -15,6 +15,7 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.limiter.http.address import addresses
 from ingest.attributes.bot_rules import BotRuleInvalid, agent_rule, network_rule, ref_rule
 from ingest.attributes.dimensions import dimensions_of
+from ingest.attributes.referrer import host_of
 from storage.cassandra import uri
 
 ON_DISK, IN_CLUSTER = JOURNALS = "disk", "cluster"
@@ -280,6 +281,24 @@ def bot_files(text: str) -> tuple[Path, ...]:
     if not all(path.is_file() for path in paths):
         raise Broken("must name files that are there, with commas between several")
     return paths
+
+
+def own_hosts(text: str) -> tuple[str, ...]:
+    """Reads hosts in any spelling that a referrer may have, with commas between them."""
+    parts = _parts(text)
+    if not all(host_of(part) and "/" not in part for part in parts):
+        raise Broken("must be names such as clicks.example.org, with commas between several")
+    return parts
+
+
+def ref_aliases(text: str) -> bool | Path:
+    """Reads whether hosts of one site are kept as that site; a file names further sites."""
+    if text.strip().lower() in _WORDS:
+        return on_or_off(text)
+    path = file_path(text)
+    if not path.is_file():
+        raise Broken("must be on, off, or a file of lines such as `site.example: m.site.example, sit.example`")
+    return path
 
 
 def country_data(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from ingest.agents.reader import OTHER
-from ingest.attributes.referrer import ReferrerReader
+from ingest.attributes.referrer import former_site_of
 from ingest.attributes.text import utf8_text
 from ingest.imports.products.tables import whole_count
 
@@ -22,8 +22,6 @@ Fields: TypeAlias = tuple[tuple[str, str], ...]
 HourValues: TypeAlias = tuple[tuple[str, Mapping[str, int], int], ...]  # dimension, values, hits of unknown values
 
 _NO_REFERRERS = ("direct", "unknown")
-# Whatever the setting says: an export that was imported is known again by the lines that are made of it.
-_REFERRERS = ReferrerReader()
 _BROWSERS = {
     "br_chrome": "Chrome",
     "br_edge": "Edge",
@@ -78,7 +76,8 @@ def _agent(text: object) -> str:
 def _host(referrer: object) -> str:
     if not isinstance(referrer, str) or referrer.lower() in _NO_REFERRERS:
         return ""
-    return _REFERRERS.site(utf8_text(referrer))
+    # Whatever the settings say: an export that was imported is known again by the lines that are made of it.
+    return former_site_of(utf8_text(referrer))
 
 
 def _country(text: object) -> str:

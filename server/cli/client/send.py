@@ -103,6 +103,6 @@ def _send_hits(server: NamedServer, body: bytes, media_type: str, sums: Counter[
     headers = {"Content-Type": media_type, "Idempotency-Key": str(uuid.uuid4())}
     receipt = server.send("/v1/hits", body, headers).json()
     for item in receipt["items"]:
-        if item["status"] == "refused":
-            note(f"refused hit {item['index']}: {item['reason']}")
+        if item["status"] in ("refused", "adjusted"):
+            note(f"{item['status']} hit {item['index']}: {item['reason']}")
     sums.update({name: receipt[name] for name in SUMS})

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -130,9 +131,13 @@ def test_a_bot_by_rule_is_no_visitor_and_counts_in_its_groups() -> None:
     assert sum_counts(batch.attributes.groups.bots) == sum_counts(batch.bots) == 1
 
 
-def test_a_bad_attribute_refuses_a_hit_that_a_rule_would_take() -> None:
-    refused = Client(reader=DIVIDING).send({"key": "k", "ref": "spam.example", "ip": "here"})
-    assert refused.json["refused"] == 1
+@pytest.mark.parametrize(
+    "words", [{"ref": "spam.example", "ip": "here"}, {"ref": "https://spam.example/" + "x" * 3_000}]
+)
+def test_a_rule_takes_a_hit_that_loses_a_word(words: dict[str, str]) -> None:
+    client = Client(reader=DIVIDING)
+    answered = client.send({"key": "k", **words})
+    assert (answered.json["adjusted"], client.intake.batches[0].bots) == (1, {NOW // 60 * 60: {"k": 1}})
 
 
 def test_a_field_that_only_rules_look_at_is_asked_for_and_not_ignored() -> None:
