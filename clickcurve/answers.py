@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from operator import attrgetter
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -392,14 +393,30 @@ JSON, CSV = "application/json", "text/csv; charset=utf-8"
 as_json = msgspec.json.Encoder().encode  # of an answer, or a list of rows
 
 
-def as_csv(answer: Tabular, zone: tzinfo | None = None) -> bytes:
-    """Returns a line of names, and one for each line of the answer. zone: times are ISO 8601 in it."""
+class CsvForm(NamedTuple):
+    """How CSV is written. times_in: times are ISO 8601 in this zone, else epoch seconds.
+
+    raw: texts stay as they are, for programs. bom: a byte order mark, by which Excel knows UTF-8.
+    """
+
+    times_in: tzinfo | None = None
+    raw: bool = False
+    bom: bool = False
+
+
+PLAIN_CSV: Final = CsvForm()
+
+
+def as_csv(answer: Tabular, form: CsvForm = PLAIN_CSV) -> bytes:
+    """Returns a line of names, and one for each line of the answer."""
+    zone = form.times_in
     lines = answer.lines()
     times = [place for place, name in enumerate(answer.COLUMNS) if name in _TIMES]
     if zone is not None and times:
         lines = (_with_moments(line, times, zone) for line in lines)
-    written = [",".join(map(_csv_field, line)) for line in (answer.COLUMNS, *lines)]
-    return ("\n".join(written) + "\n").encode()
+    quoted = partial(_csv_field, form.raw)
+    written = [",".join(map(quoted, line)) for line in (answer.COLUMNS, *lines)]
+    return (BOM if form.bom else b"") + ("\n".join(written) + "\n").encode()
 
 
 def _with_moments(line: Sequence[object], times: Sequence[int], zone: tzinfo) -> Sequence[object]:
@@ -415,9 +432,21 @@ _TIMES = ("start", "end")  # columns that are times
 _TO_QUOTE = re.compile(r'[,"\r\n]')
 
 
-def _csv_field(value: object) -> str:
-    """Quotes one field as RFC 4180 says. The text itself is kept: a key that begins with `=` keeps it."""
+BOM = b"\xef\xbb\xbf"
+# With these signs begins what spreadsheets run as a formula (OWASP, "CSV Injection").
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+
+
+def without_formula(text: str) -> str:
+    """Returns a text that no spreadsheet takes for a formula: a stranger may have written it."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _csv_field(raw: bool, value: object) -> str:
+    """Quotes one field as RFC 4180 says. raw: a text that begins as a formula stays as it is."""
     if isinstance(value, int):
         return str(value)
     text = "" if value is None else str(value)
+    if not raw:
+        text = without_formula(text)
     return '"' + text.replace('"', '""') + '"' if _TO_QUOTE.search(text) else text

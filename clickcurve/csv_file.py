@@ -9,6 +9,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers import (
+    CsvForm,
     CurveAnswer,
     GroupsAnswer,
     Tabular,
@@ -21,6 +22,14 @@ from clickcurve.answers import (
 _NAME_CHARS = 60  # of a key or a value in a name
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _NOT_ASCII = re.compile(r"[^ -~]+")
+
+
+def csv_form_of(query: bytes) -> tuple[CsvForm, bytes]:
+    """Returns how a raw query string wants CSV to be written (`raw=1`, `bom=1`), and the query string without that."""
+    parts = query.split(b"&")
+    return CsvForm(None, b"raw=1" in parts, b"bom=1" in parts), b"&".join(
+        part for part in parts if not part.startswith((b"raw=", b"bom="))
+    )
 
 
 def disposition(answer: Tabular, zone: ZoneInfo) -> str:

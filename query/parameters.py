@@ -13,6 +13,7 @@ from datetime import timedelta
 from urllib.parse import unquote_to_bytes
 from zoneinfo import ZoneInfo
 
+from clickcurve.answers import CsvForm
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, MINUTE_S, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
@@ -21,14 +22,16 @@ from clickcurve.times import LATEST, parse_time, require_in_range
 from query.steps import AUTO, Last, Step, auto_step, parse_last, parse_step
 from query.zones import EPOCH, UTC_ZONE, Zone, iso, zone
 
-CURVE = ("from", "to", "last", "step", "tz", "bots", "format", "times")
+_FORM = ("format", "raw", "bom")  # how an answer is written
+_DATED_FORM = (*_FORM, "times")
+CURVE = ("from", "to", "last", "step", "tz", "bots", *_DATED_FORM)
 TOTAL = ("from", "to", "last", "tz", "bots")
 SUMMARY = ("tz", "bots")
-BY = ("value", "from", "to", "last", "tz", "limit", "format")
-BY_CURVE = ("value", "from", "to", "last", "step", "tz", "format", "times")
-VISITORS = ("from", "to", "last", "tz", "format", "times")
-WHY = ("from", "to", "last", "before_from", "before_to", "tz", "limit", "format")
-LINKS = ("sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", "format")
+BY = ("value", "from", "to", "last", "tz", "limit", *_FORM)
+BY_CURVE = ("value", "from", "to", "last", "step", "tz", *_DATED_FORM)
+VISITORS = ("from", "to", "last", "tz", *_DATED_FORM)
+WHY = ("from", "to", "last", "before_from", "before_to", "tz", "limit", *_FORM)
+LINKS = ("sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", *_FORM)
 ERASURE = ("prefix", "limit")
 EXPORT = ("prefix", "after")
 OF_LIMITS = ("outcome", "caller")
@@ -44,6 +47,7 @@ FORMATS = ("json", "csv")
 ROWS = "rows"
 CURVE_FORMATS = (*FORMATS, ROWS)
 TIMES = ("epoch", "iso")
+NO_OR_YES = ("0", "1")
 BY_KEY = "key"
 SORTS = ("hits", BY_KEY)
 DEFAULT_OUTCOME = "asked"
@@ -129,15 +133,16 @@ def parse_query(query: bytes, allowed: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def given_form(query: bytes) -> tuple[str | None, ZoneInfo | None, ZoneInfo]:
-    """Returns how an answer to a query string that was understood is written.
+def given_form(query: bytes) -> tuple[str | None, CsvForm, ZoneInfo]:
+    """Returns how an answer to a query string that was understood is written: its format, and as CSV how.
 
-    The format, the zone in which CSV has its times (None: epoch seconds), and the zone that was asked for.
+    And the zone that was asked for.
     """
     names = (part.partition(b"=") for part in query.split(b"&"))
     given = {_unquoted(name): _unquoted(value) for name, _, value in names}
     where = _zone_of(given).info
-    return given.get("format"), where if given.get("times") == TIMES[1] else None, where
+    raw, bom = (given.get(name) == NO_OR_YES[1] for name in ("raw", "bom"))
+    return given.get("format"), CsvForm(where if given.get("times") == TIMES[1] else None, raw, bom), where
 
 
 def _unquoted(raw: bytes) -> str:
@@ -172,6 +177,8 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
     _check_sort(given, sort)
     _one_of("format", given, formats)
     _one_of("times", given, TIMES)
+    for name in ("raw", "bom"):
+        _one_of(name, given, NO_OR_YES)
     return Parameters(
         start,
         end,

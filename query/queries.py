@@ -38,7 +38,7 @@ from query.parameters import (
 )
 from query.reader import HEAD, Reader
 from query.sums import sum_of_rows
-from query.total import make_summary, make_total
+from query.total import lifetime, make_summary, make_total
 
 _CACHED_BYTES = 100_000  # of query strings whose meaning is kept
 _ERASURES = 1_000  # prefixes of which it is known how far a deletion has come
@@ -164,6 +164,14 @@ class Queries:
         since = self.ladder.kept(window.start, fold_day(now))[0]
         row = await self._row(stored, now, since=since, bots=False)
         return await self._along(row, window, Bots.exclude, now)
+
+    async def life_in(self, stored: str, window: Window | None) -> tuple[int, int, Curve | None]:
+        """Returns how many hits of people a row ever had, those of them without dates, and its curve in a window."""
+        now = self.now()
+        since = HEAD if window is None else self.ladder.kept(window.start, fold_day(now))[0]
+        row = await self._row(stored, now, since=since, bots=False)
+        curve = None if window is None else await self._along(row, window, Bots.exclude, now)
+        return lifetime(row, Bots.exclude), row.opening, curve
 
     async def points_in(self, window: Window) -> int:
         """Returns how many points a window has now; raises ParameterInvalid for too many."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from clickcurve.asgi import Application, Message, Receive, Scope, Send
-from clickcurve.client.redirects import RedirectCounter
+from clickcurve.client.redirects import RedirectCounter, encoded_path
 
 
 class ClickMiddleware:
@@ -36,7 +36,7 @@ class ClickMiddleware:
     def _count(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         raw: bytes | None = scope.get("raw_path")
-        path = quote(scope["path"], safe="/:@!$&'()*+,;=~") if raw is None else raw.decode("ascii", "replace")
+        path = quote(scope["path"], safe="/:@!$&'()*+,;=~") if raw is None else encoded_path(raw)
         peer = (scope.get("client") or (None, 0))[0]
         query = scope["query_string"].decode("latin-1")
         self._counter.count(path.partition("?")[0], query, lambda name: headers.get(name.encode()), peer)

@@ -1,8 +1,8 @@
 """Which answers of an application are hits, and with which fields: for the middleware beside this file. Pure.
 
-As in `clickcurve import`: a GET that is answered by a redirect is a hit; the key is the path as it was sent, without
-its first slash and without the query. What a visitor's browser says is made fit for the server, which refuses a hit
-with a control character in its referrer, say: a word is lost then, never the hit.
+As in `clickcurve import`: a GET that is answered by a redirect is a hit; the key is the path without its first slash
+and without the query, percent-decoded once. What a visitor's browser says is made fit for the server, which cuts it in
+any case. A browser that fetches a link before anybody has clicked says so: its hit is a bot's.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Collection
 from ipaddress import ip_address
 from typing import Any, Protocol
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
+from clickcurve.keys import decoded_once
 from clickcurve.limiter.http.address import addresses
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -21,6 +22,10 @@ _HEADERS = {"ua": "user-agent", "ref": "referer", "lang": "accept-language"}
 _UTM = ("source", "medium", "campaign")
 _BYTES = {"ua": 2048, "ref": 2048, "lang": 1024, "source": 64, "utm": 2048}
 _MOST_PARAMETERS = 100
+# What browsers send with a fetch before a click: `prefetch;prerender`, and older ones `prefetch` or `preview`.
+_AHEAD_HEADERS = ("sec-purpose", "purpose", "x-purpose", "x-moz")
+_AHEAD = re.compile(rb"\s*(?:prefetch|prerender|preview)\b", re.IGNORECASE)
+_PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
@@ -61,7 +66,7 @@ class RedirectCounter:
 
     def count(self, path: str, query: str, header: Callable[[str], bytes | None], peer: str | None) -> None:
         """Reports one hit if the path has a key. path: percent-encoded. header: gives one by its name in lower case."""
-        key = path.removeprefix(self._prefix)
+        key = decoded_once(path.removeprefix(self._prefix))
         if not key or not path.startswith(self._prefix):
             return
         attributes: dict[str, Any] = {name: _fit(name, header(of) or b"") for name, of in self._headers}
@@ -69,6 +74,7 @@ class RedirectCounter:
             attributes["ip"] = self._address(peer or "", header("x-forwarded-for"))
         if "=" in query:
             attributes |= {name: value for name, value in _campaign(query).items() if name in self._fields}
+        attributes["bot"] = any(_AHEAD.match(header(name) or b"") for name in _AHEAD_HEADERS)
         self._clicks.hit(key, **{name: value for name, value in attributes.items() if value})
 
     def _address(self, peer: str, forwarded: bytes | None) -> str | None:
@@ -78,6 +84,11 @@ class RedirectCounter:
             return str(ip_address(address))
         except ValueError:
             return None  # a local socket, or a test's client
+
+
+def encoded_path(raw: bytes) -> str:
+    """Returns a path as it was sent, with escapes for its bytes that are no visible ASCII."""
+    return quote(raw, safe=_PRINTABLE)
 
 
 def _fit(name: str, value: bytes) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from clickcurve.client.redirects import RedirectCounter
+from clickcurve.client.redirects import RedirectCounter, encoded_path
 
 Environ: TypeAlias = dict[str, Any]
 WsgiApplication: TypeAlias = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
@@ -49,6 +49,6 @@ def _sent_path(environ: Environ) -> str:
     """Returns the path as it was sent where the server tells (gunicorn, uWSGI, mod_wsgi), else encodes it anew."""
     raw = environ.get("RAW_URI") or environ.get("REQUEST_URI") or ""
     if raw.startswith("/"):
-        return str(raw).partition("?")[0]
+        return encoded_path(str(raw).partition("?")[0].encode("latin-1", "replace"))
     decoded = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
     return quote(decoded.encode("latin-1"), safe="/:@!$&'()*+,;=~")

@@ -2,10 +2,11 @@
 //
 //     app.use(countRedirects(clicks));
 //
-// As in `clickcurve import`: a GET that is answered by a redirect is a hit; the key is the path as it was sent, without its
-// first slash and without the query. Behind a proxy, set Express's own `trust proxy`: the address is `request.ip`.
+// As in `clickcurve import`: a GET that is answered by a redirect is a hit; the key is the path without its first slash and
+// without the query, percent-decoded once. A browser that fetches ahead of a click says so: its hit is a bot's. Behind a proxy, set Express's own `trust proxy`: the address is `request.ip`.
 
 import { fit } from "./fit.js";
+import { decodedOnce, isAhead } from "./request.js";
 
 const REDIRECTS = [301, 302, 303, 307, 308];
 const HEADERS = { ua: "user-agent", ref: "referer", lang: "accept-language" };
@@ -31,7 +32,8 @@ export function redirectCounter(clicks, { statuses = REDIRECTS, prefix = "/", fi
     said.ip = request.ip ?? request.socket?.remoteAddress;
     Object.assign(said, campaign(query));
     const kept = Object.entries(said).filter(([name, value]) => value && fields.includes(name));
-    clicks.hit(path.slice(prefix.length), Object.fromEntries(kept));
+    if (isAhead((name) => request.headers[name])) kept.push(["bot", true]);
+    clicks.hit(decodedOnce(path.slice(prefix.length)), Object.fromEntries(kept));
   };
 }
 

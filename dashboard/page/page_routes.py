@@ -12,10 +12,10 @@ from zoneinfo import ZoneInfo
 from fastapi import APIRouter, HTTPException, Request, Response
 
 from clickcurve.access import access
-from clickcurve.answers import CSV, Tabular, as_csv
+from clickcurve.answers import CSV, CsvForm, Tabular, as_csv
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
-from clickcurve.csv_file import disposition
+from clickcurve.csv_file import csv_form_of, disposition
 from clickcurve.routes import RawPathRoute, raw_query, subject_in_path
 from clickcurve.waiting import computed
 from dashboard.page.pages import Pages, Values
@@ -100,8 +100,9 @@ def page_routes(
 
     @router.get("/links.csv", include_in_schema=False)
     async def table_csv(request: Request) -> Response:
-        answer, zone = await pages.table_csv(view_of(raw_query(request)), int(clock()))
-        return await csv_file(request, answer, zone)
+        form, query = csv_form_of(raw_query(request))
+        answer, zone = await pages.table_csv(view_of(query), int(clock()))
+        return await csv_file(request, answer, zone, form)
 
     _add_files(router, templates)
     return router
@@ -141,11 +142,11 @@ async def html(
     return await computed("writing a page", written)
 
 
-async def csv_file(request: Request, answer: Tabular, zone: ZoneInfo, times_in: ZoneInfo | None = None) -> Response:
-    """Returns CSV as an answer that browsers save under a name. zone: of the days in it; times_in: as of `as_csv`."""
+async def csv_file(request: Request, answer: Tabular, zone: ZoneInfo, form: CsvForm) -> Response:
+    """Returns CSV as an answer that browsers save under a name. zone: of the days in it."""
 
     def written() -> Response:
-        return _as_sent(request, as_csv(answer, times_in), CSV, {"Content-Disposition": disposition(answer, zone)})
+        return _as_sent(request, as_csv(answer, form), CSV, {"Content-Disposition": disposition(answer, zone)})
 
     return await computed("writing a table", written)
 

@@ -20,6 +20,7 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
+from clickcurve.csv_file import csv_form_of
 from clickcurve.keys import Subject
 from clickcurve.routes import raw_query, subject_in_path
 from clickcurve.visible import visible
@@ -116,7 +117,7 @@ def share_routes(
         name = request.scope["path"].rpartition("/")[2]
         answer = await pages.table_of(await subject(request), name, dimension, query)
         zone = ZoneInfo(dict(parse_qsl(query.decode("latin-1"))).get("tz", "UTC"))  # the question has judged it
-        return await csv_file(request, answer, zone, zone)
+        return await csv_file(request, answer, zone, csv_form_of(query)[0]._replace(times_in=zone))
 
     for path in ("curve", "visitors", "why", "by/{dimension}", "by/{dimension}/curve"):
         router.add_api_route(f"/share/{{signed}}/{path}", table, include_in_schema=False)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from clickcurve.asgi import Receive, Scope, Send
 from clickcurve.client import AsyncClient
+from clickcurve.keys import decoded_once
 
 
 class Redirector:
@@ -46,8 +47,8 @@ class Redirector:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Scope, send: Send) -> None:
-        # The raw path: everything after the slash is the key, as Clickcurve's own log import has it.
-        key = scope["raw_path"].decode("ascii", "replace").removeprefix("/")
+        # The raw path, decoded once: everything after the slash is the key, as Clickcurve's own log import has it.
+        key = decoded_once(scope["raw_path"].decode("ascii", "replace").removeprefix("/"))
         address = self.links.get(key)
         headers = [(b"cache-control", b"no-store")]  # or a browser that comes back is not seen
         if address is not None:

@@ -3,13 +3,14 @@
 
 import { Client } from "../../clients/js/clickcurve.js";
 import { fit } from "../../clients/js/fit.js";
+import { decodedOnce, isAhead } from "../../clients/js/request.js";
 
 const REPORT_WITHIN_MS = 20_000; // a worker may go on for some 30 s after its answer
 
 export default {
   async fetch(request, env, context) {
-    // The path as it was sent, without its slash, as Clickcurve's own import of logs has it.
-    const key = new URL(request.url).pathname.slice(1);
+    // The path without its slash, decoded once, as Clickcurve's own import of logs has it.
+    const key = decodedOnce(new URL(request.url).pathname.slice(1));
     const target = key === "" ? null : await env.LINKS.get(key);
     if (target === null) return new Response("no such link\n", { status: 404 });
     if (request.method === "GET") context.waitUntil(report(key, request, env));
@@ -28,6 +29,7 @@ async function report(key, request, env) {
     lang: fit("lang", header("Accept-Language")),
     ip: header("CF-Connecting-IP"),
     country: /^(?!XX)[A-Z]{2}$/.test(country) ? country : null,
+    bot: isAhead(header) || null,
   });
   await clicks.close(REPORT_WITHIN_MS);
 }

@@ -144,6 +144,7 @@ class IngestCounters:
     refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REFUSAL_CLASSES, 0))
     adjusted: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ATTRIBUTE_FIELDS, 0))  # words lost, by field
     ignored: dict[str, int] = field(default_factory=dict)  # hits with a field that no dimension uses
+    ignored_events: int = 0  # of other tools, that are no hits and were taken all the same
     rejected: dict[int, int] = field(default_factory=dict)  # requests without a receipt, by status
     unanswered: int = 0  # connections closed because the outcome is unknown
     disconnected: int = 0  # clients that left in the middle of a body

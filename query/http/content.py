@@ -25,11 +25,11 @@ class Content(NamedTuple):
 
 def written(answer: object, query: bytes, headers: RawHeaders) -> Content:
     """Writes an answer to a question whose query string was understood; headers: of the request."""
-    form, times_in, zone = _form_of(query)
+    form, csv_form, zone = _form_of(query)
     if isinstance(answer, CurveAnswer) and form == ROWS:
         return Content(JSON, as_json(answer.rows()))
     if isinstance(answer, Tabular) and (form == "csv" or (form is None and accepts_csv(headers))):
-        return Content(CSV, as_csv(answer, times_in), disposition(answer, zone))
+        return Content(CSV, as_csv(answer, csv_form), disposition(answer, zone))
     return Content(JSON, as_json(answer))
 
 

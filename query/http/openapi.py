@@ -81,6 +81,8 @@ _PARAMETERS = (
         parameters.TIMES,
         parameters.TIMES[0],
     ),
+    _choice("raw", "`1`: texts of CSV that begin as a formula does get no `'` in front.", parameters.NO_OR_YES, "0"),
+    _choice("bom", "`1`: CSV begins with a byte order mark, by which Excel knows UTF-8.", parameters.NO_OR_YES, "0"),
     _choice(
         "sort",
         "The order: most hits first, ties by key; or by key, as the bytes of UTF-8 are ordered.",

@@ -106,9 +106,9 @@ class Questions:
         The path is read raw, because a key may hold an encoded slash, or be called `total`.
         """
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
-        _, version, *parts = raw.split(b"/")
-        if version != b"v1" or not parts:
+        if not raw.startswith(b"/v1/"):
             return None
+        parts = raw.split(b"/")[2:]
         kind = name = dimension = b""
         if len(parts) > 1 and parts[0] in _NAMED:
             kind, name, *parts = parts

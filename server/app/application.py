@@ -75,7 +75,7 @@ def create_app(worker: Worker) -> Gateway:
         graphite_routes(SeriesReader(queries, breakdowns)),
         prometheus_routes(queries, breakdowns, problems.answer),
         bitly_routes(queries, breakdowns, attributes.hosts),
-        plausible_routes(sender, attributes.hosts),
+        plausible_routes(sender, worker.counters, attributes.hosts),
         otlp_routes(sender),
         mcp_routes(program_version(), HelpPages(MANUAL), questions),
     )

@@ -1,5 +1,8 @@
 """`POST /api/event` as Plausible's scripts and libraries send it: a page view is a hit of the link that its path names.
 
+Any other event is taken and counts nothing: newer scripts send `engagement` for each page that is left, and a refusal
+would stand in red in each visitor's console.
+
 The visitor's agent and address are those of the request, in `User-Agent` and `X-Forwarded-For`: so the interface that
 is spoken here has it, and the address is used and not kept.
 """
@@ -15,7 +18,9 @@ from fastapi import APIRouter, Request, Response
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
+from clickcurve.keys import decoded_once
 from ingest.attributes.campaign import campaign_of_query
+from ingest.reading.receipt import IngestCounters
 from server.compat.hit_sender import HitSender
 
 PATH = "/api/event"
@@ -25,21 +30,29 @@ LONGEST_URL = 8_192
 _WEB = ("http", "https")  # an app sends addresses of another scheme, whose host is no domain
 
 
-def plausible_routes(sender: HitSender, hosts: Hosts = HOSTS_IGNORED) -> APIRouter:
-    """Makes the router. hosts: what keys say of the hosts of pages."""
+def plausible_routes(sender: HitSender, counters: IngestCounters, hosts: Hosts = HOSTS_IGNORED) -> APIRouter:
+    """Makes the router. hosts: what keys say of the hosts of pages. Events that count nothing are noted in counters."""
     router = APIRouter(include_in_schema=False, tags=["Plausible"])
 
     @router.post(PATH, summary="Count a `pageview` as a hit of its path")
     async def event(request: Request) -> Response:
-        hit = _hit_of(_event_in(await read_bounded(request.stream(), MOST_BYTES)), request, hosts)
-        sent = await sender.send([hit])
+        event = _event_in(await read_bounded(request.stream(), MOST_BYTES))
+        name = event.get("name")
+        if isinstance(name, str) and name and name != PAGE_VIEW:
+            counters.ignored_events += 1
+            return _taken()
+        sent = await sender.send([_hit_of(event, request, hosts)])
         if sent.status == 200:
-            return Response("ok", 202, headers={"content-type": "text/plain; charset=utf-8"})
+            return _taken()
         if sent.status == 422:
             raise BodyUnreadable(sent.first_reason())
         return sent.passed_on()
 
     return router
+
+
+def _taken() -> Response:
+    return Response("ok", 202, headers={"content-type": "text/plain; charset=utf-8"})
 
 
 def _event_in(body: bytes) -> dict[str, Any]:
@@ -55,16 +68,16 @@ def _event_in(body: bytes) -> dict[str, Any]:
 
 
 def _hit_of(event: dict[str, Any], request: Request, hosts: Hosts) -> dict[str, Any]:
-    """Returns the hit that a page view is; raises BodyUnreadable for another event."""
+    """Returns the hit that a page view is; raises BodyUnreadable for what is none."""
     name, url = event.get("name"), event.get("url")
     if name != PAGE_VIEW:
-        raise BodyUnreadable("only page views are hits", field="name", value=str(name), rule=PAGE_VIEW)
+        raise BodyUnreadable("the event has no name", field="name", value=str(name), rule=PAGE_VIEW)
     try:
         parts = urlsplit(url if isinstance(url, str) and len(url) <= LONGEST_URL else "")
     except ValueError:
         parts = urlsplit("")
     host = parts.netloc.rpartition("@")[2] if parts.scheme in _WEB else ""
-    key = hosts.key(parts.path.removeprefix("/"), host or str(event.get("domain") or ""))
+    key = hosts.key(decoded_once(parts.path.removeprefix("/")), host or str(event.get("domain") or ""))
     if not key:
         raise BodyUnreadable(
             "the url names no link",
@@ -77,7 +90,7 @@ def _hit_of(event: dict[str, Any], request: Request, hosts: Hosts) -> dict[str, 
     hit = {
         "key": key,
         "ua": request.headers.get("user-agent"),
-        "ip": request.headers.get("x-forwarded-for", "").partition(",")[0].strip() or None,
+        "ip": request.headers.get("x-forwarded-for") or None,
         "ref": referrer if isinstance(referrer, str) and referrer else None,
         "utm": utm or None,
     }

@@ -2,6 +2,7 @@
 
 UDP has no answers, so a sender does not learn what was lost: in the network, in a buffer of the system, or by a kill
 before the hits were handed over, which happens once a second. A sampled line (`@0.1`) is an estimate and is refused.
+Clients add fields as the protocol grows (`|c:`, `|e:`, `|card:`): one that is not known is passed over.
 
     clicks:1|c|#key:launch,country:DE        DogStatsD, the link as a tag; also |T1783000000
     clicks.launch:3|c                        StatsD, the link in the name
@@ -10,8 +11,10 @@ before the hits were handed over, which happens once a second. A sampled line (`
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from clickcurve.buckets.errors import ClickcurveError
@@ -23,6 +26,8 @@ METRIC = "clicks"
 MOST_WAITING = 50_000  # lines between two handings over; packets with more are dropped, and counted
 PIECE_HITS = 200  # that are passed on at once
 LINES = Cost("lines", MOST_WAITING)
+MOST_DIGITS = 10  # of a count
+_NUMBER = re.compile(r"\+?[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE][+-]?[0-9]{1,2})?")
 _TAGS = ("key", "ref", "country", "lang", "source", "ua", "visitor")
 
 
@@ -109,10 +114,8 @@ def hit_of_line(line: str) -> dict[str, Any]:
             hit |= _tags_of(part[1:])
         elif part.startswith("T") and part[1:].isascii() and part[1:].isdigit() and len(part) < 12:
             hit["ts"] = int(part[1:])
-        elif (part.startswith("@") and part[1:] in ("1", "1.0")) or part.startswith("c:"):
-            continue
-        else:
-            raise LineRefused("sampled, or unknown")
+        elif part.startswith("T") or (part.startswith("@") and _whole(part[1:]) != 1):
+            raise LineRefused("no time, or sampled")
     metric, _, key = name.partition(".")
     if metric != METRIC or (key and "key" in hit):
         raise LineRefused("another metric")
@@ -123,9 +126,17 @@ def hit_of_line(line: str) -> dict[str, Any]:
 
 
 def _value_of(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+    if (value := _whole(text)) is None:
         raise LineRefused("no whole count")
-    return int(text)
+    return value
+
+
+def _whole(text: str) -> int | None:
+    """Returns a whole number in any spelling, such as 4, 4.0 or 4e0; None for another text, or more than 10 digits."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    value = Decimal(text)
+    return int(value) if value.adjusted() < MOST_DIGITS and value == value.to_integral_value() else None
 
 
 def _tags_of(text: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 
 from clickcurve.access import ALL_ACCESS, Access, access, begin_access
@@ -181,8 +182,12 @@ class Gateway:
         return False
 
     async def _rest(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_answered = False
+
         async def counted(message: Message) -> None:
+            nonlocal is_answered
             if message["type"] == "http.response.start":
+                is_answered = True
                 self.answers[message["status"]] += 1
             await send(message)
 
@@ -191,8 +196,14 @@ class Gateway:
         except JournalUnknown:
             await close_unanswered(send)
             raise
-        except Exception:  # the framework's handler answered and logged it, and raised it again
-            return
+        except ClientDisconnect:
+            return  # nobody is there to answer
+        except Exception as error:
+            # The framework's handler has answered and logged most of them, and raised them again.
+            if is_answered:
+                self.problems.log(error)
+            else:
+                await self._refuse(error, scope, receive, send)
 
 
 def made_safe(app: Application) -> Application:

@@ -39,11 +39,18 @@ class Problems:
             refusal, title = error.refusal, REFUSED
             response = Response(refusal.body, refusal.status, dict(refusal.fields))
         else:
-            log.error("unexpected error", exc_info=error)
+            self.log(error)
             detail, title = "something went wrong here; the log has the details", "internal error"
             response = _problem_response(500, title, detail)
         self.refused[response.status_code, title] += 1
         return response
+
+    @staticmethod
+    def log(error: Exception) -> None:
+        """Logs an error that is not ours with its traceback, once."""
+        if not getattr(error, "is_logged", False):
+            error.is_logged = True  # type: ignore[attr-defined]
+            log.error("unexpected error", exc_info=error)
 
     def install(self, app: FastAPI) -> None:
         """Makes every error of the app a problem document."""

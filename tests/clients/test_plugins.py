@@ -133,6 +133,9 @@ def test_yourls_loses_no_hit_to_what_a_browser_says(
         visitor = Visitor(browser, hostile)
         visitor.until(program, made.spool, lambda: client.total("launch")["total"] == visitor.redirects)
         assert browser.head("/launch").status_code == 301
+        assert browser.get("/ahead", headers={"Sec-Purpose": "prefetch;prerender"}).status_code == 301
+        program.until(lambda: client.total("ahead", bots="only")["total"] == 1)
+        assert client.total("ahead")["total"] == 0
     assert "refused" not in program.output()
 
 
@@ -180,12 +183,12 @@ def test_kutt_is_reported_by_what_node_says_of_its_answers(
             assert browser.get(path).status_code == 302
         assert browser.head("/launch").status_code == 302
         assert program.stop() == -15, program.output()
-    assert client.lifetimes(["launch", "none", "login", "api/x", "caf%C3%A9"]) == {
+    assert client.lifetimes(["launch", "none", "login", "api/x", "café"]) == {
         "launch": 7,
         "none": 0,
         "login": 0,
         "api/x": 0,
-        "caf%C3%A9": 1,
+        "café": 1,
     }
     assert not (tmp_path / "clicks").exists()
 

@@ -72,9 +72,12 @@ def test_a_redirect_is_a_hit_with_what_the_browser_says() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "keys"),
     [
-        ("GET", "/a%2Fb", ["a%2Fb"]),
+        ("GET", "/a%2Fb", ["a/b"]),
         ("GET", "/a/b", ["a/b"]),
-        ("GET", "/caf%C3%A9", ["caf%C3%A9"]),
+        ("GET", "/caf%C3%A9", ["café"]),
+        ("GET", "/%6caunch", ["launch"]),
+        ("GET", "/%252F%F0%9F%9A%80", ["%2F🚀"]),
+        ("GET", "/caf%e9%", ["caf%E9%"]),
         ("GET", "/", []),
         ("GET", "/launch?status=301", ["launch"]),
         ("GET", "/launch?status=308", ["launch"]),
@@ -172,6 +175,34 @@ def test_other_scopes_pass_through() -> None:
     assert seen == ["lifespan"]
 
 
+AHEAD = [
+    {"Sec-Purpose": "prefetch"},
+    {"Sec-Purpose": "prefetch;prerender"},
+    {"sec-purpose": "Prefetch;anonymous-client-ip"},
+    {"Purpose": "prefetch"},
+    {"X-Purpose": "preview"},
+    {"X-Moz": "prefetch"},
+]
+
+
+@pytest.mark.parametrize("headers", AHEAD)
+def test_a_browser_that_fetches_ahead_is_no_person(headers: dict[str, str]) -> None:
+    asgi, wsgi = Recorder(), Recorder()
+    visit(ClickMiddleware(shortener(), RedirectCounter(asgi)), "/launch", **headers)
+    named = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in headers.items()}
+    answered(ClickWsgi(redirecting, RedirectCounter(wsgi)), **named)
+    assert [hit.get("bot") for hit in asgi.hits + wsgi.hits] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Sec-Purpose": "x-prefetch"}, {"Purpose": "prefetching"}, {"X-Moz": "microsummary"}]
+)
+def test_a_browser_that_says_nothing_of_the_kind_is_a_person(headers: dict[str, str]) -> None:
+    recorder = Recorder()
+    visit(ClickMiddleware(shortener(), RedirectCounter(recorder)), "/launch", **headers)
+    assert "bot" not in recorder.hits[0]
+
+
 # --- WSGI -------------------------------------------------------------------------------------------------------------
 def answered(app: Any, **environ: str) -> str:
     """The status that a WSGI application answers with."""
@@ -195,8 +226,10 @@ def redirecting(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     ("environ", "key"),
     [
         ({"PATH_INFO": "/launch"}, "launch"),
-        ({"PATH_INFO": "/caf\xc3\xa9"}, "caf%C3%A9"),
-        ({"PATH_INFO": "/a/b", "RAW_URI": "/a%2Fb?x=1"}, "a%2Fb"),
+        ({"PATH_INFO": "/caf\xc3\xa9"}, "café"),
+        ({"PATH_INFO": "/caf\xe9"}, "caf%E9"),
+        ({"PATH_INFO": "/x", "RAW_URI": "/caf\xc3\xa9"}, "café"),
+        ({"PATH_INFO": "/a/b", "RAW_URI": "/a%2Fb?x=1"}, "a/b"),
         ({"PATH_INFO": "/b", "REQUEST_URI": "/r/b", "SCRIPT_NAME": "/r"}, "r/b"),
         ({"PATH_INFO": "/b", "SCRIPT_NAME": "/r"}, "r/b"),
     ],

@@ -75,8 +75,9 @@ class CompatRoutes:
             node.hit("a" * 1_000 + str(n), HOUR)
         node.hit("k" * 16, HOUR)
         app = node.app
-        sender = HitSender(Client().routes)
-        app.include_router(plausible_routes(sender))
+        client = Client()
+        sender = HitSender(client.routes)
+        app.include_router(plausible_routes(sender, client.routes.counters))
         app.include_router(otlp_routes(sender))
         app.include_router(mcp_routes("1", HelpPages(MANUAL), Questions(node.nodes.queries, None, Limits())))
         app.include_router(login_routes(Templates(), lambda token: None, lambda: True))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickcurve.answers import as_csv
+from clickcurve.answers import CsvForm, as_csv
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.ranges import Bots
 from query.lists import rankings
@@ -239,7 +239,7 @@ def test_csv_quotes_keys_that_need_it_and_keeps_them_as_they_are() -> None:
     nodes = QueriedNodes(now=NOW)
     for count, key in enumerate(['say "hi", all', "line\nbreak", "=1+1", "plain"], start=1):
         nodes.hit(key, NOW, count)
-    body = as_csv(run(nodes.queries.links(b"format=csv")))
+    body = as_csv(run(nodes.queries.links(b"format=csv&raw=1")), CsvForm(raw=True))
     assert body.decode() == 'key,count\nplain,4\n=1+1,3\n"line\nbreak",2\n"say ""hi"", all",1\n'
 
 

@@ -33,7 +33,21 @@ function clickcurve_redirect(array $redirect): void
         'lang' => clickcurve_fit($_SERVER['HTTP_ACCEPT_LANGUAGE'] ?? '', 1024),
         'ip' => filter_var(yourls_get_IP(), FILTER_VALIDATE_IP) ?: '',
     ];
+    if (clickcurve_is_ahead()) {
+        $hit['bot'] = true;
+    }
     register_shutdown_function('clickcurve_report', array_filter($hit, fn ($value) => $value !== ''));
+}
+
+/** Whether the browser fetches the link before anybody has clicked on it, as it says itself. */
+function clickcurve_is_ahead(): bool
+{
+    foreach (['HTTP_SEC_PURPOSE', 'HTTP_PURPOSE', 'HTTP_X_PURPOSE', 'HTTP_X_MOZ'] as $name) {
+        if (preg_match('/^\s*(prefetch|prerender|preview)\b/i', (string) ($_SERVER[$name] ?? ''))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /** As much of a text as the server takes, without control characters. */

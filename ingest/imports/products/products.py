@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
-from clickcurve.hosts import Hosts
 from ingest.imports.products.attributes import hour_values
 from ingest.imports.products.json_documents import LongLists
 from ingest.imports.products.tables import ExportFile, Row, whole_count
@@ -105,13 +104,13 @@ def _id(value: Any) -> str:
 
 # --- Shlink -------------------------------------------------------------------------------------------------------
 def _shlink_visit(takeover: Takeover, row: Row, where: Place) -> None:
-    key, bot = takeover.hosts.key_of_address(row["Visited URL"]), bool(row.get("Potential bot", "").strip())
+    key, bot = takeover.key_of_address(row["Visited URL"]), bool(row.get("Potential bot", "").strip())
     takeover.visit(row["Date"], key, bot, where, row.get("User agent"), row.get("Referer"))
 
 
 def _shlink_visit_answered(takeover: Takeover, value: Any, where: Place) -> bool:
     visit = _object(value)
-    key, bot = takeover.hosts.key_of_address(visit.get("visitedUrl")), visit.get("potentialBot") is True
+    key, bot = takeover.key_of_address(visit.get("visitedUrl")), visit.get("potentialBot") is True
     country = _object(visit.get("visitLocation")).get("countryCode")
     takeover.visit(visit.get("date"), key, bot, where, visit.get("userAgent"), visit.get("referer"), country)
     return True
@@ -143,7 +142,7 @@ def _yourls_click(takeover: Takeover, row: Row, where: Place) -> None:
 def _yourls_link(takeover: Takeover, value: Any, where: Place) -> bool:
     """Reads a link of the stats, which are a list, or an object of `link_1` and so on."""
     link = _object(value)
-    takeover.total(takeover.hosts.key_of_address(link.get("shorturl")), link.get("clicks"), where)
+    takeover.total(takeover.key_of_address(link.get("shorturl")), link.get("clicks"), where)
     return isinstance(value, dict)
 
 
@@ -177,7 +176,7 @@ def _bitly_answer(takeover: Takeover, value: Any, where: Place) -> bool:
     if not isinstance(value, dict) or not ("link_clicks" in value or "total_clicks" in value):
         takeover.note_bad(where, "no answer about clicks")
         return False
-    key = takeover.hosts.key_of_address(value.get("bitlink"))
+    key = takeover.key_of_address(value.get("bitlink"))
     if "total_clicks" in value and value.get("units", -1) == -1:
         takeover.total(key, value["total_clicks"], where)
     listed = value.get("link_clicks", [])
@@ -196,7 +195,7 @@ def _bitly_answer(takeover: Takeover, value: Any, where: Place) -> bool:
 
 # --- GoatCounter --------------------------------------------------------------------------------------------------
 def _goatcounter_view(takeover: Takeover, row: Row, where: Place) -> None:
-    key, agent = _key_of_path(row["2Path"], row.get("Event") == "1", takeover.hosts), row.get("UserAgent", "")
+    key, agent = _key_of_path(row["2Path"], row.get("Event") == "1", takeover), row.get("UserAgent", "")
     bot = row.get("Bot", "0") not in ("", "0") or (bool(agent) and takeover.is_bot(agent))
     # Of the schemes h and o (apps) a referrer is an address; the others are names.
     referrer = row.get("Referrer") if row.get("Referrer scheme", "") in ("h", "o") else None
@@ -210,7 +209,7 @@ def _goatcounter_zip(takeover: Takeover, file: ExportFile) -> bool:
         return False
     for _, n, path in paths:
         of_path = _required(path, ("paths.jsonl", n))
-        key = _key_of_path(_text(of_path.get("path")), of_path.get("event") is True, takeover.hosts)
+        key = _key_of_path(_text(of_path.get("path")), of_path.get("event") is True, takeover)
         takeover.name_link(_id(of_path.get("id")), key)
     for _, n, hour in hours:
         of_hour, where = _required(hour, ("hit_stats.jsonl", n)), ("hit_stats.jsonl", n + 1)
@@ -225,11 +224,11 @@ def _required(value: Any, where: Place) -> Mapping[str, Any]:
     return value
 
 
-def _key_of_path(path: str, is_event: bool, hosts: Hosts) -> str:
+def _key_of_path(path: str, is_event: bool, takeover: Takeover) -> str:
     """Returns the key: an event's name as it is, a path without its leading slash and without the query."""
     if is_event or not path.startswith("/"):
         return path
-    return hosts.key(path.partition("?")[0].partition("#")[0].removeprefix("/"))
+    return takeover.noted(takeover.hosts.key(path.partition("?")[0].partition("#")[0].removeprefix("/")))
 
 
 PRODUCTS: Mapping[str, Product] = {

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from hashlib import blake2b
 from itertools import islice
@@ -20,7 +21,7 @@ from typing import NamedTuple, Self, TypeAlias
 
 from clickcurve.buckets.errors import shown
 from clickcurve.hosts import Hosts
-from clickcurve.keys import is_key
+from clickcurve.keys import decoded_once, is_key
 from ingest.batch import SourceStep
 from ingest.hit import Judge
 from ingest.imports.chunk import Chunk
@@ -29,7 +30,7 @@ from ingest.imports.log_sums import SHOWN_BAD_LINES, BadLine
 from ingest.imports.products.attributes import Fields, HourValues, visit_fields
 from ingest.imports.products.tables import second_of, whole_count
 from ingest.imports.source import SourceUnreadable
-from ingest.imports.target import ImportRefused, Sender
+from ingest.imports.target import ImportRefused, Sender, Taken
 
 Place: TypeAlias = tuple[str, int]  # a file's name, and the line or entry
 _Line: TypeAlias = dict[str, object]
@@ -99,6 +100,9 @@ class Takeover:
         self.zone = zone
         self.bad = 0
         self.first_bad: list[BadLine] = []
+        # Keys of addresses that have escapes -> decoded once. Lines hold them as sent, as older versions counted them
+        # and by which an export is known again; they are decoded as a chunk of lines is sent.
+        self.decoded: dict[str, str] = {}
         self._visits = self._spans = 0
         self._rows = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._rows.executescript(_TABLES)
@@ -108,6 +112,16 @@ class Takeover:
 
     def __exit__(self, *raised: object) -> None:
         self._rows.close()
+
+    def key_of_address(self, address: object) -> str:
+        """Returns the key that a short address names, as it is spelled there; "" if it names none."""
+        return self.noted(self.hosts.key_of_address(address))
+
+    def noted(self, key: str) -> str:
+        """Returns a key that stood in an address, once it is noted how it is decoded."""
+        if "%" in key and (decoded := decoded_once(key)) != key:
+            self.decoded[key] = decoded
+        return key
 
     def visit(
         self,
@@ -143,7 +157,7 @@ class Takeover:
 
     def total(self, key: str, count: object, where: Place, of_people: bool = False) -> None:
         """Sets a link's count of all time; the greatest, if there are several. of_people: without bots."""
-        number = whole_count(count)
+        number, key = whole_count(count), self.decoded.get(key, key)
         if number is None or not is_key(key) or number > _LARGEST:
             self.note_bad(where, "no count or link")
         elif number:
@@ -186,7 +200,8 @@ class Takeover:
                 yield line
 
     def _add(self, second: int, place: int, is_span: bool, key: str, people: int, bots: int, line: _Line) -> None:
-        row = (second, place, is_span, _stored(key), people, bots, history_bytes(line))
+        decoded = _stored(self.decoded.get(key, key))
+        row = (second, place, is_span, decoded, people, bots, history_bytes(line))
         self._write("INSERT INTO dated VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def _write(self, statement: str, values: tuple[object, ...]) -> None:
@@ -210,6 +225,26 @@ def _stored(key: str) -> bytes:
 
 def _key(stored: bytes) -> str:
     return stored.decode("utf-8", "surrogatepass")
+
+
+@dataclass(eq=False)
+class DecodingSender(Sender):
+    """Sends lines of history with these keys decoded. Their place in the source stays that of the lines as made."""
+
+    decoded: Mapping[str, str] = field(default_factory=dict)
+
+    async def send(self, chunk: Chunk) -> Taken | None:
+        return await super().send(replace(chunk, history=self._with_decoded_keys(chunk.history)))
+
+    def _with_decoded_keys(self, lines: bytes) -> bytes:
+        if not self.decoded:
+            return lines
+        return b"".join(map(self._line, lines.splitlines(keepends=True)))
+
+    def _line(self, line: bytes) -> bytes:
+        known = json.loads(line)
+        key = self.decoded.get(known["key"])
+        return line if key is None else history_bytes({**known, "key": key})
 
 
 def history_bytes(line: _Line) -> bytes:

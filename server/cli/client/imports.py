@@ -31,7 +31,7 @@ from ingest.imports.fingerprint import PREFIX_BYTES
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind, kind_of
 from ingest.imports.products.products import PRODUCTS, read_product
-from ingest.imports.products.takeover import Takeover, send_openings
+from ingest.imports.products.takeover import DecodingSender, Takeover, send_openings
 from ingest.imports.rule_lines import rules_of
 from ingest.imports.source import Stream, open_reader
 from ingest.imports.target import TIMEOUT_S, TRIES, HttpTarget, OwnerTarget, Sender, Target
@@ -290,7 +290,8 @@ async def _import_export(sender: Sender, files: tuple[Path, ...], product: str, 
         await asyncio.to_thread(read_product, product, files, taken)
         await asyncio.to_thread(lines.writelines, taken.history())
         lines.flush()
-        importer = Importer(sender, AccessLog(lambda agent: False), SourceKind.history, f"{product}:{reading.label}")
+        decoding = DecodingSender(sender.target, sender.wait, sender.on_wait, sender.tries, taken.decoded)
+        importer = Importer(decoding, AccessLog(lambda agent: False), SourceKind.history, f"{product}:{reading.label}")
         dated = await importer.run(Path(f"/proc/self/fd/{lines.fileno()}"))
         undated = ImportSummary(kind=SourceKind.history)
         name = f"openings-{product}-{blake2b(reading.label.encode(), digest_size=8).hexdigest()}"

@@ -12,6 +12,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from msgspec.json import encode
 
+from clickcurve.answers import BOM, without_formula
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.budget import NAMES, SIGNS, spend
 from clickcurve.routes import json_answer
@@ -109,7 +110,10 @@ def _asked_span(form: Form, now: int) -> AskedSpan:
 async def _written(reader: SeriesReader, form: Form, selected: Sequence[CountSeries]) -> Response:
     """Returns the answer, which is written in a thread: of the most points it takes 1 s."""
     if form.get("format") == "csv":
-        text = await computed("writing series", _series_csv, selected)
+        is_raw = bool(form.number("raw", 0, 0, 1))
+        text = await computed("writing series", _series_csv, selected, is_raw)
+        if form.number("bom", 0, 0, 1):
+            text = BOM.decode() + text
         return Response(text, headers={"content-type": "text/csv; charset=utf-8"})
     body = await computed("writing series", _series_json, reader, selected, form.get("meta") == "true")
     return Response(body, headers={"content-type": "application/json"})
@@ -158,13 +162,14 @@ def _with_resolution(reader: SeriesReader, series: CountSeries) -> dict[str, Any
     return {**series_object, "meta": [resolution]}
 
 
-def _series_csv(selected: Sequence[CountSeries]) -> str:
+def _series_csv(selected: Sequence[CountSeries], is_raw: bool) -> str:
     written = io.StringIO()
     lines = csv.writer(written, lineterminator="\r\n")
     for series in selected:
+        name = series.name if is_raw else without_formula(series.name)
         for start, value in zip(series.starts, series.values, strict=True):
             time = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%d %H:%M:%S")
-            lines.writerow((series.name, time, "" if value is None else _whole(value)))
+            lines.writerow((name, time, "" if value is None else _whole(value)))
     return written.getvalue()
 
 

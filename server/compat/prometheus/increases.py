@@ -5,6 +5,9 @@ is still open ends now. With moments on the edges of buckets that is the exact n
 a bucket is wider than the step, its count is one sample, at the first moment after it, and the moments in it have none:
 so a sum over moments is the sum of all hits, whatever the step.
 
+The counter itself, `clicks`, is the count of all time at a moment of now, and at each before it what had been counted
+by the ends of buckets: so it grows between two moments by the increase. An opening, which has no dates, is in it.
+
 With a dimension in a label there is a series for each of its values, which counts what is certain of it (`at_least`) in
 hours at the finest. Hits without a value have no label; hits whose value is not kept are in no series.
 """
@@ -15,23 +18,26 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
+from itertools import accumulate
 from typing import NamedTuple
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import MINUTE_S, Ladder, fold_day
 from clickcurve.budget import POINTS, spend
 from clickcurve.keys import ALL_LINKS, link_key
+from ingest.hit import FUTURE_S
 from query.breakdowns.queries import BreakdownQueries
 from query.grid import Grid
-from query.parameters import MAX_TOP, Window
+from query.parameters import MAX_TOP, Parameters, Window
 from query.queries import Queries
 from query.steps import STEPS
 from query.zones import UTC_ZONE, iso
 from server.compat.expressions import Expression, literals_of
 from server.compat.links import MOST_LOOKED_AT, greatest_links, matching_keys
-from server.compat.prometheus.promql import Increase, Matcher, NotUnderstood, SumBy, TopK, Vector
+from server.compat.prometheus.promql import METRIC, Increase, Matcher, NotUnderstood, SumBy, TopK, Vector
 
 KEY = "key"
+_NAME = {"__name__": METRIC}
 MOST_LINKS = 1_000  # that one expression may read
 MOST_WITH_BREAKDOWNS = 200  # links whose breakdowns one may read
 MOST_MOMENTS = 11_000  # as Prometheus has it
@@ -147,9 +153,13 @@ class Increases:
     async def _greatest(self, vector: TopK) -> list[LabelledSamples]:
         of = vector.of.of if isinstance(vector.of, SumBy) and vector.of.labels == (KEY,) else vector.of
         if isinstance(of, Increase) and not of.matchers and len(self._moments) == 1:
-            end = self._moments.end
-            greatest = await greatest_links(self._queries, max(0, end - of.over_s), end, vector.k)
-            return [LabelledSamples({KEY: key}, {0: count}) for key, count in greatest]
+            end, name = self._moments.end, {} if of is not vector.of or of.over_s is not None else _NAME
+            if of.over_s is not None:
+                greatest = await greatest_links(self._queries, max(0, end - of.over_s), end, vector.k)
+                return [LabelledSamples({KEY: key}, {0: count}) for key, count in greatest]
+            if end == self._now:
+                best = await self._queries.top(Parameters(limit=vector.k))
+                return [LabelledSamples(name | {KEY: key}, {0: count}) for key, count in best.links]
         candidates = await self.series(vector.of)
         kept = [LabelledSamples(one.labels) for one in candidates]
         for at in range(len(self._moments)):
@@ -168,7 +178,11 @@ class Increases:
         """Returns a series for each link that is selected, or for all together; for each value of a dimension."""
         most = MOST_LINKS if dimension is None else MOST_WITH_BREAKDOWNS
         keys = [] if is_of_all else await self.keys(vector.matchers, most)
-        subjects: list[tuple[dict[str, str], str]] = [({KEY: key}, link_key(key)) for key in keys]
+        name = _NAME if vector.over_s is None else {}
+        subjects: list[tuple[dict[str, str], str]] = [(name | {KEY: key}, link_key(key)) for key in keys]
+        if vector.over_s is None and dimension is None:
+            of = [({}, ALL_LINKS)] if is_of_all else subjects
+            return [LabelledSamples(labels, await self._counter(stored)) for labels, stored in of]
         window = self._window(vector.over_s)
         if window is None:
             return []
@@ -176,6 +190,7 @@ class Increases:
         for labels, stored in [({}, ALL_LINKS)] if is_of_all else subjects:
             if dimension is None:
                 curve = await self._queries.curve_in(stored, window)
+                assert vector.over_s is not None
                 self._warn(curve.grid, vector.over_s, self._queries.ladder)
                 selected.append(LabelledSamples(labels, await self._gathered(curve.grid, curve.counts, curve.first)))
                 continue
@@ -191,15 +206,42 @@ class Increases:
         curves = await self._breakdowns.value_curves_in(stored, self._dimensions[dimension], window, is_wanted, MAX_TOP)
         samples = []
         for curve in curves:
-            self._warn(curve.grid, vector.over_s, self._breakdowns.ladder)
             certain = [bounds.at_least for bounds in curve.bounds]
             of_value = labels | ({dimension: curve.value} if curve.value else {})
-            samples.append(LabelledSamples(of_value, await self._gathered(curve.grid, certain, curve.first)))
+            gathered = await self._gathered(curve.grid, certain, curve.first)
+            if vector.over_s is None:
+                gathered = self._so_far(gathered, 0)
+            else:
+                self._warn(curve.grid, vector.over_s, self._breakdowns.ladder)
+            samples.append(LabelledSamples(of_value, gathered))
         return samples
 
-    def _window(self, over_s: int) -> Window | None:
+    async def _counter(self, stored: str) -> dict[int, int]:
+        """Returns what a row had counted at each moment: all that it has, less what came after."""
+        moments = self._moments
+        is_now = moments.start == moments.end == self._now
+        # Hits may be stamped so far ahead, and are in the count of all time.
+        after = None if is_now else Window(moments.start, self._now + FUTURE_S + 1, STEPS["native"], UTC_ZONE)
+        count, opening, curve = await self._queries.life_in(stored, after)
+        if curve is None:
+            return {0: count} if count else {}
+        since = await self._gathered(curve.grid, curve.counts, curve.first)
+        later = sum(curve.counts) - sum(since.values())
+        first = 0 if opening or curve.first is None else max(0, moments.first_after(curve.first))
+        before = count - sum(since.values()) - later
+        samples = self._so_far(since, before)
+        return {at: value for at, value in samples.items() if at >= first and value}
+
+    def _so_far(self, gathered: dict[int, int], before: int) -> dict[int, int]:
+        """Returns the running sum at each moment."""
+        added = [gathered.get(at, 0) for at in range(len(self._moments))]
+        return dict(enumerate(list(accumulate(added, initial=before))[1:]))
+
+    def _window(self, over_s: int | None) -> Window | None:
         """Returns the range that all moments need; None if it is empty. Raises NotUnderstood for another length."""
         moments = self._moments
+        if over_s is None:
+            return Window(0, max(1, moments.end + (moments.end == self._now)), STEPS["native"], UTC_ZONE)
         if len(moments) > 1 and over_s != moments.step_s:
             detail = f"the length in brackets is {over_s} s and the step {moments.step_s} s: both must be the same"
             raise NotUnderstood(f"{detail}; in Grafana write [$__interval]", field="query", rule=f"[{moments.step_s}s]")

@@ -1,4 +1,4 @@
-"""The expressions of PromQL that are understood: `increase(clicks{...}[1h])`, `sum`, `sum by (...)`, `topk`, numbers.
+"""The expressions of PromQL that are understood: `clicks{...}`, `increase(clicks{...}[1h])`, `sum`, `topk`, numbers.
 
 Labels are `key` and at most one dimension in an expression: a row keeps each dimension by itself.
 
@@ -18,8 +18,9 @@ from clickcurve.times import UNITS_S, parse_length
 
 METRIC = "clicks"
 UNDERSTOOD = (
-    f'increase({METRIC}{{key="..."}}[1h]) with =, !=, =~ and !~, sum(...) and sum by (...) of it, topk(10, ...) of '
-    "either, with the label key and at most one dimension, and numbers with + - * /"
+    f'{METRIC}{{key="..."}}, which is all that was counted, and increase({METRIC}{{key="..."}}[1h]), with =, !=, =~ '
+    "and !~, sum(...) and sum by (...) of these, topk(10, ...) of any, with the label key and at most one dimension, "
+    "and numbers with + - * /"
 )
 MOST_CHARACTERS = 65_536
 MOST_TOKENS = 2_000
@@ -48,10 +49,10 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Increase:
-    """The hits of a length of time before each moment."""
+    """The hits of a length of time before each moment. over_s: None for all hits before it, which is the counter."""
 
     matchers: tuple[Matcher, ...]
-    over_s: int
+    over_s: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,8 @@ class _PromReader:
             vector = self._vector(depth + 1)
             self._next("sign", ")")
             return vector
+        if self._peek()[1] in (METRIC, "{"):
+            return Increase(self.selector(), None)
         function = self._next("word")
         if function == "increase":
             return self._increase()

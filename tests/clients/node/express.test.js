@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { test } from "node:test";
 
 import { countRedirects, redirectCounter } from "../../../clients/js/express.js";
+import { decodedOnce } from "../../../clients/js/request.js";
 
 const express = createRequire(import.meta.url)("express"); // on NODE_PATH
 const BROWSER = { "User-Agent": "Mozilla/5.0", Referer: "https://news.example/a", "Accept-Language": "de-AT" };
@@ -45,10 +46,18 @@ test("a redirect is a hit with what the browser says", async () => {
   });
 });
 
-test("a key is the path, as it was sent, of a GET that is redirected", async () => {
+test("a key is the path, decoded once, of a GET that is redirected", async () => {
+  const odd = ["/%6caunch", "/%252F%F0%9F%9A%80", "/caf%e9%", "/%ed%a0%80%F0%9F"];
+  assert.deepEqual(odd.map((path) => decodedOnce(path)), ["/launch", "/%2F🚀", "/caf%E9%", "/%ED%A0%80%F0%9F"]);
   const paths = ["/a%2Fb", "/a/b", "/caf%C3%A9?x", "/", "/x?status=301", "/x?status=304", "/x?status=404"];
   const hits = await reported({}, [...paths.map((path) => [path]), ["/x", "POST"], ["/x", "HEAD"]]);
-  assert.deepEqual(hits.map((hit) => hit.key), ["a%2Fb", "a/b", "caf%C3%A9", "x"]);
+  assert.deepEqual(hits.map((hit) => hit.key), ["a/b", "a/b", "café", "x"]);
+});
+
+test("a browser that fetches ahead is no person", async () => {
+  const ahead = [["Sec-Purpose", "prefetch;prerender"], ["Purpose", "prefetch"], ["X-Purpose", "preview"], ["X-Moz", "Prefetch"]];
+  const asked = [...ahead, ["X-Moz", "other"]].map(([name, value]) => ["/launch", "GET", { [name]: value }]);
+  assert.deepEqual((await reported({}, asked)).map((hit) => hit.bot), [true, true, true, true, undefined]);
 });
 
 test("what counts and what is said can be chosen", async () => {

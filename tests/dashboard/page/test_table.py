@@ -54,7 +54,7 @@ def test_links_are_sorted_by_their_hits_or_by_their_keys_page_by_page(serve: Ser
         assert ranked == [f"k{n:02}" for n in reversed(range(LINKS))] and len(pages) == 3
         assert names(http.get(address_of(pages[2], "Previous page")).text) == names(pages[1])
         table = http.get(address_of(pages[2], "CSV"))
-        assert table.text.splitlines()[:2] == ["key,count,before,change", f"k{LINKS - 1},{LINKS},0,{LINKS}"]
+        assert table.text.splitlines()[:2] == ["\ufeffkey,count,before,change", f"k{LINKS - 1},{LINKS},0,{LINKS}"]
         assert re.fullmatch(
             r'attachment; filename="links_[\d-]{10}(_[\d-]{10})?\.csv"', table.headers["content-disposition"]
         )
@@ -70,7 +70,10 @@ def test_links_are_sorted_by_their_hits_or_by_their_keys_page_by_page(serve: Ser
         assert names(http.get("/links?last=24h&compare=before").text) == names(pages[0])
         csv = http.get(address_of(by_key, "CSV")).text.splitlines()
         assert csv[1:] == [*(f"k{n:02},{n + 1},0,{n + 1}" for n in range(LINKS)), "old,0,0,0"]
-        assert http.get("/links.csv?q=K7&last=24h").text == csv[0] + "\n" + "\n".join(csv[71:76]) + "\n"
+        assert (
+            http.get("/links.csv?q=K7&last=24h").text
+            == csv[0].removeprefix("\ufeff") + "\n" + "\n".join(csv[71:76]) + "\n"
+        )
         assert http.get("/links.csv?from=0").text.startswith("key,count\nk74,75\n"), "nothing is before all time"
 
 
@@ -97,7 +100,7 @@ def test_links_are_sorted_by_their_change_page_by_page(serve: Serve) -> None:
         )
         assert 'aria-sort="ascending"' in fallen and "not listed" not in fallen
         assert http.get(address_of(fallen, "CSV")).text.splitlines()[:3] == [
-            "key,count,before,change",
+            "\ufeffkey,count,before,change",
             "gone,0,1000,-1000",
             "k00,1,40,-39",
         ]

@@ -30,7 +30,7 @@ class CompatIntake:
         self.app = FastAPI()
         Problems().install(self.app)
         sender = HitSender(self.client.routes)
-        self.app.include_router(plausible_routes(sender, hosts))
+        self.app.include_router(plausible_routes(sender, self.client.routes.counters, hosts))
         self.app.include_router(otlp_routes(sender))
 
     def post(self, path: str, body: object, **headers: str) -> httpx.Response:
@@ -67,6 +67,38 @@ def test_a_page_view_is_a_hit_of_its_path(node: CompatIntake, event: dict[str, A
     assert not node.client.intake.bots
 
 
+@pytest.mark.parametrize("name", ["engagement", "Outbound Link: Click", "Signup", "404"])
+def test_another_event_is_taken_and_counts_nothing(node: CompatIntake, name: str) -> None:
+    answer = node.event(EVENT | {"n": name, "e": 1200, "sd": 57})
+    assert (answer.status_code, answer.text) == (202, "ok")
+    assert (node.client.intake.total, node.client.routes.counters.ignored_events) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("more", "headers"),
+    [
+        ({}, {"x_forwarded_for": "203.0.113.7:51008"}),
+        ({}, {"x_forwarded_for": "unknown"}),
+        ({"r": "https://m.baidu.com/?" + "x" * 2_100}, {}),
+        ({"u": EVENT["u"] + "&utm_campaign=a%09b"}, {}),  # type: ignore[operator]
+        ({"u": EVENT["u"] + "&utm_campaign=" + "x" * 2_100}, {}),  # type: ignore[operator]
+    ],
+)
+def test_no_word_of_a_visitor_makes_a_page_view_an_error(
+    node: CompatIntake, more: dict[str, Any], headers: dict[str, str]
+) -> None:
+    assert node.event(EVENT | more, **headers).status_code == 202
+    assert node.client.intake.people == {(MINUTE, "launch"): 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "key"), [("%F0%9F%9A%80", "🚀"), ("%6Caunch", "launch"), ("a%252Fb", "a%2Fb"), ("%ff", "%FF")]
+)
+def test_a_path_is_decoded_once(node: CompatIntake, path: str, key: str) -> None:
+    node.event(EVENT | {"u": f"https://s.example/{path}"})
+    assert node.client.intake.people == {(MINUTE, key): 1}
+
+
 def test_the_agent_of_the_request_tells_a_bot(node: CompatIntake) -> None:
     node.event(EVENT, user_agent="Mozilla/5.0 (compatible; Googlebot/2.1)")
     assert node.client.intake.bots == {(MINUTE, "launch"): 1}
@@ -77,7 +109,9 @@ def test_the_agent_of_the_request_tells_a_bot(node: CompatIntake) -> None:
     [
         (b"not json", "the body is not JSON"),
         ([], "the body is not an event"),
-        (EVENT | {"n": "Outbound Link"}, "only page views are hits"),
+        (EVENT | {"n": None}, "the event has no name"),
+        (EVENT | {"n": ""}, "the event has no name"),
+        (EVENT | {"n": 7}, "the event has no name"),
         (EVENT | {"u": "https://s.example/"}, "the url names no link"),
         (EVENT | {"u": 7}, "the url names no link"),
         (EVENT | {"u": "https://[x/y"}, "the url names no link"),

@@ -97,6 +97,46 @@ def test_a_range_that_begins_inside_a_bucket_says_so(node: CompatNode) -> None:
     assert answer["data"]["result"][0]["value"] == [EDGE, "13"]
 
 
+def test_the_bare_metric_is_the_counter_of_all_time(node: CompatNode) -> None:
+    assert at(node, "clicks") == {"launch": "11", ODD: "10"}
+    assert at(node, 'clicks{key="launch"}') == at(node, '({key="launch",__name__="clicks"})') == {"launch": "11"}
+    assert at(node, "sum(clicks)") == {"": "21"}
+    assert at(node, "sum by (key) (clicks)") == at(node, "topk(9, clicks)") == at(node, "clicks")
+    assert at(node, "topk(1, clicks)") == {"launch": "11"}
+    assert at(node, 'clicks{key="none"}') == {}
+    answer = node.post("/api/v1/query", query='clicks{key="launch"}', time=NOW).json()
+    assert answer["data"]["result"][0]["metric"] == {"__name__": "clicks", "key": "launch"}
+    assert "warnings" not in answer
+
+
+def test_the_counter_grows_by_the_increases(node: CompatNode) -> None:
+    start, end = EDGE - 4 * HOUR, EDGE + HOUR
+    counter = along(node, 'clicks{key="launch"}', start, end, HOUR)["launch"]
+    assert counter == [[EDGE - HOUR, "5"], [EDGE, "8"], [EDGE + HOUR, "11"]]
+    assert at(node, 'clicks{key="launch"}', EDGE - HOUR) == {"launch": "5"}
+    assert at(node, 'clicks{key="launch"}', EDGE - 3 * HOUR) == {}
+    assert along(node, "sum(clicks)", EDGE, end, HOUR)[""] == [[EDGE, "18"], [EDGE + HOUR, "21"]]
+
+
+@pytest.mark.parametrize("step", [60, 420, 5 * HOUR, 3 * DAY])
+def test_between_two_moments_the_counter_grows_by_the_increase(node: CompatNode, step: int) -> None:
+    for day in (3, 20, 45, 200):
+        node.nodes.hit("launch", NOW - day * DAY, day)
+    end = EDGE + HOUR
+    start = end - 50 * step
+    counter = dict(along(node, 'clicks{key="launch"}', start, end, step)["launch"])
+    grown = dict(along(node, f'increase(clicks{{key="launch"}}[{step}s])', start + step, end, step)["launch"])
+    for t in range(start + step, end + 1, step):
+        assert int(counter.get(t, 0)) - int(counter.get(t - step, 0)) == int(grown.get(t, 0))
+    assert counter[end] == "279"
+
+
+def test_a_hit_that_is_ahead_is_in_the_counter_of_now_as_in_the_lifetime(node: CompatNode) -> None:
+    node.nodes.hit("launch", NOW + 240, 7)
+    assert at(node, 'clicks{key="launch"}') == {"launch": "18"}
+    assert at(node, 'clicks{key="launch"}', EDGE) == {"launch": "8"}
+
+
 ODD = 'sp"r\\ing\n'
 
 
@@ -145,8 +185,11 @@ def test_topk_ranks_more_links_than_may_be_read(node: CompatNode) -> None:
     ("query", "said"),
     [
         ("rate(clicks[5m])", "at 'rate'"),
-        ("clicks", "at 'clicks'"),
-        ('clicks{key="launch"}', "at 'clicks'"),
+        ("clicks[1h]", "at '['"),
+        ("clicks - 1", "at '-'"),
+        ("hits", "at 'hits'"),
+        ('{key="launch"}', "one metric, clicks"),
+        ('clicks{color="red"}', "there is no label color"),
         ("increase(hits[1h])", "one metric, clicks"),
         ('increase({key="x"}[1h])', "one metric, clicks"),
         ("increase(clicks[1h]) * 2", "at '*'"),

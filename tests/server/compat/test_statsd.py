@@ -28,6 +28,10 @@ from tests.server.conftest import events, wait_until
         ("clicks:1:2:3|c|#key:x", {"key": "x", "count": 6}),
         ("clicks:2|c|@1|#key:x,country:DE,bot:true|T1783000000|c:abc",
          {"key": "x", "count": 2, "country": "DE", "bot": True, "ts": 1783000000}),
+        ("clicks:1|c|#key:ext|e:it-false,cn-nginx,pu-75a2b6d5|card:low|x", {"key": "ext", "count": 1}),
+        ("clicks:4.0|c|#key:x", {"key": "x", "count": 4}),
+        ("clicks:+4:1.50e1:2E0|c|@1.000|#key:x", {"key": "x", "count": 21}),
+        ("clicks:2|c|@1e0|#key:x", {"key": "x", "count": 2}),
         ("clicks:2|c|#key:a:b,other:1,ref:news.example", {"key": "a:b", "count": 2, "ref": "news.example"}),
     ],
 )  # fmt: skip
@@ -39,7 +43,9 @@ def test_a_line_is_hits(line: str, hit: dict[str, Any]) -> None:
     "line",
     ["", "clicks", "clicks:1", "clicks:1|g|#key:x", "clicks:1|ms|#key:x", "clicks:1|c", "clicks:1|c|@0.5|#key:x",
      "clicks:-1|c|#key:x", "clicks:1.5|c|#key:x", "clicks:0|c|#key:x", "requests:1|c|#key:x", "clicks.a:1|c|#key:b",
-     "clicks:1|c|#key:", "clicks:1|c|Tx|#key:x", "clicks:99999999999|c|#key:x", "_sc|x|0"],
+     "clicks:1|c|#key:", "clicks:1|c|Tx|#key:x", "clicks:99999999999|c|#key:x", "_sc|x|0",
+     "clicks:4.5|c|#key:x", "clicks:1e99|c|#key:x", "clicks:nan|c|#key:x", "clicks:4 0|c|#key:x", "clicks:٤|c|#key:x",
+     "clicks:1|c|@0.9999|#key:x", "clicks:1|c|@|#key:x", "clicks:1|c|@2|#key:x", "clicks:0x4|c|#key:x"],
 )  # fmt: skip
 def test_another_line_is_refused(line: str) -> None:
     with pytest.raises(LineRefused):
@@ -55,8 +61,8 @@ def test_packets_are_handed_over_together() -> None:
     assert client.intake.total == 0
     asyncio.run(receiver.hand_over())
     asyncio.run(receiver.hand_over())
-    assert client.intake.people == {(MINUTE, "a"): 1, (MINUTE, "b"): 2, (MINUTE - 60, "a"): 4}
-    assert receiver.lines == {"taken": 4, "refused": 2}
+    assert client.intake.people == {(MINUTE, "a"): 2, (MINUTE, "b"): 2, (MINUTE - 60, "a"): 4}
+    assert receiver.lines == {"taken": 4, "refused": 1}
 
 
 def test_many_lines_are_handed_over_in_pieces() -> None:

@@ -149,3 +149,37 @@ def test_errors_carry_what_a_client_needs_next(error: Exception, status: int, he
     assert answer.status_code == status
     assert answer.headers[header[0]] == header[1]
     assert answer.media_type == "application/problem+json"
+
+
+def test_what_fails_in_front_of_the_framework_is_answered_and_leaves_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def behind(scope: Any, receive: Any, send: Any) -> None:
+        raise ZeroDivisionError("planted")
+
+    app, problems = front(Hits(), behind, tmp_path)
+    wire = asyncio.run(asked(app, "/v1/total", "GET"))
+    assert wire.status == 500 and wire.problem["title"] == "internal error"
+    assert problems.refused[500, "internal error"] == 1 and app.answers[500] == 1
+    (record,) = caplog.records
+    assert record.exc_info is not None and isinstance(record.exc_info[1], ZeroDivisionError)
+
+
+def test_what_fails_in_a_route_leaves_one_traceback(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    app, _ = front(Hits(), raising(ZeroDivisionError("planted")), tmp_path)
+    assert asyncio.run(asked(app, "/boom", "GET")).status == 500
+    (record,) = caplog.records
+    assert record.exc_info is not None and "planted" in str(record.exc_info[1])
+
+
+def test_what_fails_in_the_middle_of_an_answer_leaves_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def behind(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ZeroDivisionError("planted")
+
+    app, _ = front(Hits(), behind, tmp_path)
+    assert asyncio.run(asked(app, "/v1/export", "GET")).status == 200
+    (record,) = caplog.records
+    assert record.exc_info is not None and "planted" in str(record.exc_info[1])

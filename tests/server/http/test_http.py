@@ -54,6 +54,20 @@ def test_every_error_is_a_problem_document(
     assert "server" not in answer.headers
 
 
+@pytest.mark.parametrize(
+    "line",
+    (
+        *("GET *", "HEAD *", "OPTIONS *", "POST *", "DELETE *", "GET *x", "GET v1", "GET v1/total"),
+        *("CONNECT a.example:443", "GET http://a.example/nothing", "GET /v1", "GET /v1/", "GET //v1/total", "GET ?x"),
+    ),
+)
+def test_an_odd_target_is_the_clients_error(shared: RunningServer, line: str) -> None:
+    with socket.create_connection(("127.0.0.1", shared.port), 10) as wire:
+        wire.sendall(f"{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        status = int(wire.makefile("rb").readline().split()[1])
+    assert status in (400, 404, 405), status
+
+
 def test_405_says_what_is_possible(http: httpx.Client) -> None:
     assert http.post("/v1/total").headers["allow"] == "GET, HEAD"
     assert http.get("/v1/hits").headers["allow"] == "POST"

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from clickcurve.hosts import HOSTS_IGNORED
+from ingest.imports.products.products import read_product
+from ingest.imports.products.takeover import Takeover
 from server.clock import now
 from testing.client import Clickcurve
 from testing.server import RunningServer
@@ -149,3 +152,26 @@ def test_what_visits_say_is_divided_as_hits_of_today_are(shared: RunningServer, 
         assert (
             client.http.get("/v1/links/worded/by/ref/curve?value=news.example&from=0&step=1mo").json()["at_least"] == 1
         )
+
+
+def test_a_key_is_decoded_and_an_export_of_an_older_version_is_known_again(shared: RunningServer, folder: Path) -> None:
+    """Its lines have keys as sent, by which their source is known: what came since counts under the decoded key."""
+    visit = '2026-02-0{day}T10:00:05+00:00,,"{agent}",,,,,https://s.test/%F0%9F%9A%80%6e,,valid_short_url'
+    head = exports.SHLINK_VISITS.splitlines()[0]
+    visits = [visit.format(day=day, agent=exports.BROWSER) for day in (3, 2, 1)]
+    links = 'shortCode,visits\n"🚀n",3\n'
+    with Takeover(HOSTS_IGNORED, lambda agent: False) as taken:
+        read_product("shlink", exports.written(folder, old_csv="\n".join([head, *visits[1:]])), taken)
+        lines = b"".join(taken.history())
+    assert json.loads(lines.splitlines()[0])["key"] == "%F0%9F%9A%80%6e"
+    with Clickcurve(shared.url) as client:
+        before = client.link("🚀n")["lifetime"]
+        (history,) = exports.written(folder, history_ndjson=lines.decode())
+        # What an older version sent: these lines, under the label of the product's export.
+        said("import", "--kind", "history", "--label", "shlink:", "--url", shared.url, str(history))
+        paths = exports.written(folder, new_csv="\n".join([head, *visits]) + "\n", links_csv=links)
+        assert "counted 1," in take_over(shared, "shlink", *paths)
+        assert client.link("🚀n")["lifetime"] - before == 1
+        assert client.link("%F0%9F%9A%80%6e")["lifetime"] == 2
+        take_over(shared, "shlink", *paths)
+        assert client.link("🚀n") == {**client.link("🚀n"), "lifetime": before + 1, "opening": 0}
