@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import codecs
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from clickcurve.buckets.errors import ClickcurveError
 
@@ -118,6 +119,65 @@ def _decoded(escapes: re.Match[str]) -> str:
 def contains(key: str, text: str) -> bool:
     """Tells whether a key contains a text; letters of ASCII match in either case."""
     return text.encode().lower() in key.encode().lower()
+
+
+# --- the form in which keys count ---------------------------------------------------------------------------------
+# In a path the key of a link stands after these, a bitlink's after its host.
+_BEFORE_KEY = ((b"", b"v1", b"links"), (b"", b"v1", b"hits"), (b"", b"links"), (b"", b"v4", b"bitlinks", None))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyForm:
+    """What tells two keys apart: everything, or not the case of letters, or not slashes at their ends.
+
+    Some shorteners follow `/Launch` and `/launch/` as `/launch`; hits and questions then mean one link.
+    """
+
+    lower: bool = False
+    without_slash: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether it changes any key."""
+        return self.lower or self.without_slash
+
+    def of(self, key: str) -> str:
+        """Returns a key in the form in which it counts."""
+        form = self.start_of(key)
+        return (form.rstrip("/") or form) if self.without_slash else form
+
+    def start_of(self, text: str) -> str:
+        """Returns how keys begin that in any form begin with a text."""
+        if not self.lower:
+            return text
+        form = text.lower()
+        return form if form.isascii() or len(form.encode("utf-8", "surrogatepass")) <= KEY_BYTES else text
+
+    def of_row(self, stored: str) -> str:
+        """Returns the stored key of a link in this form; that of another row as it is."""
+        key = link_of(stored) if self else None
+        return stored if key is None else link_key(self.of(key))
+
+    def in_path(self, raw: bytes) -> bytes:
+        """Returns a raw path with the key that it names in this form; any other path as it is."""
+        parts = raw.split(b"/")
+        for before in _BEFORE_KEY:
+            at = len(before)
+            stands = all(each in (None, part) for each, part in zip(before, parts, strict=False))
+            if stands and len(parts) > at and parts[at]:
+                try:
+                    key = key_in_path(parts[at], _NoKey)
+                except _NoKey:
+                    return raw
+                parts[at] = quote(self.of(key), safe="").encode()
+                return b"/".join(parts)
+        return raw
+
+
+class _NoKey(ClickcurveError):
+    """A part of a path is no key."""
+
+
+AS_GIVEN = KeyForm()
 
 
 # --- stored keys ------------------------------------------------------------------------------------------------------

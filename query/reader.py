@@ -27,7 +27,7 @@ from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
 from clickcurve.budget import POINTS, ROWS, spend
-from clickcurve.keys import ALL_LINKS, corrected_key, group_of, is_moved, link_of, moved_key
+from clickcurve.keys import ALL_LINKS, AS_GIVEN, KeyForm, corrected_key, group_of, is_moved, link_of, moved_key
 from clickcurve.waiting import computed, locked
 from storage.contract import StoredLink, StoredRow
 
@@ -212,7 +212,9 @@ class Reader:
         ladder: Callable[[], Ladder],
         other_workers: Callable[[str], Awaitable[Sequence[Pending]]] | None = None,
         is_corrected: Callable[[str], bool] = lambda stored: False,
+        key_form: KeyForm = AS_GIVEN,
     ) -> None:
+        self._key_form = key_form
         self._ladder = ladder
         self.is_corrected = is_corrected
         self._other_workers = other_workers
@@ -234,7 +236,7 @@ class Reader:
 
         Raises StoreUnavailable, RowCorrupt, RequestTooCostly; OutsidePrefix for a row that the request may not see.
         """
-        key = access().row(key)
+        key = access().row(self._key_form.of_row(key))
         await spend(ROWS)
         corrected = await self.corrected(key, now, since=since, bots=bots)
         return await self._current(key, now, since, bots) if corrected is None else corrected

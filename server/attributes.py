@@ -18,7 +18,7 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import ClickcurveError, RowCorrupt, SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from clickcurve.hosts import IN_KEY, Hosts
-from clickcurve.keys import ALL_LINKS
+from clickcurve.keys import ALL_LINKS, KeyForm
 from ingest.agents.bots import bot_judge
 from ingest.attributes.bot_rules import BotRules, BotRuleSet, read_bot_rules
 from ingest.attributes.country import OFF, country_reader
@@ -26,7 +26,7 @@ from ingest.attributes.profile import ProfileReader
 from ingest.attributes.referrer import ReferrerReader, read_aliases
 from ingest.hit import FUTURE_S
 from server.logs import log
-from server.settings.table import Settings
+from server.settings.table import KEY_CASES, TRAILING_SLASHES, Settings
 from storage.contract import Store, StoredRow
 from storage.notes import Notes, NoteSpace, TakenAlong, leave
 
@@ -40,6 +40,11 @@ RENEW_S = 600
 AHEAD_S = HOUR_S  # before midnight: hits may come from the next day
 # A hit may say that it happened so much later than it came, and other workers may begin so much later than this one.
 SINCE_LATER_S = FUTURE_S + 2 * MINUTE_S
+
+
+def key_form_of(settings: Settings) -> KeyForm:
+    """Returns the form in which keys count, by the settings."""
+    return KeyForm(settings.key_case == KEY_CASES[1], settings.trailing_slash == TRAILING_SLASHES[1])
 
 
 def referrers_of(settings: Settings) -> ReferrerReader:
@@ -100,6 +105,7 @@ class Attributes:
             self._salts if self.visitors else None,
             self.bot_rules,
             settings.group_by_host,
+            key_form_of(settings),
         )
 
     def since(self, dimension: str) -> int:

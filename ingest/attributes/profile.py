@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from clickcurve.buckets.breakdowns.check import BOT, BOT_KIND
 from clickcurve.buckets.errors import HitRejected
+from clickcurve.keys import AS_GIVEN, KeyForm
 from ingest.agents.bots import Bot
 from ingest.agents.known_bots import OTHER_BOT, RULE
 from ingest.agents.reader import AGENT_CHARACTERS, NO_AGENT, Agent, AgentReader
@@ -155,7 +156,7 @@ class ProfileReader:
 
     bot_rules: rules of the operator by which hits are bots'. salts: by the start of a UTC day, under which its visitors
     are hashed; they are replaced elsewhere as days pass. None: visitors are not counted. Without dimensions they are
-    not, either. group_by_host: each hit counts in the group of the host that its key begins with.
+    not, either. group_by_host: each hit counts in the group of the host that its key begins with. key_form: of keys.
     """
 
     def __init__(
@@ -167,8 +168,10 @@ class ProfileReader:
         salts: Mapping[int, bytes] | None = None,
         bot_rules: BotRules | None = None,
         group_by_host: bool = False,
+        key_form: KeyForm = AS_GIVEN,
     ) -> None:
         self.group_by_host = group_by_host
+        self.key_form = key_form
         self.bot_rules = BotRules() if bot_rules is None else bot_rules
         self._given = tuple(dimensions)
         self.dimensions = tuple(name for name in dimensions if name not in (BOT, BOT_KIND))
@@ -235,6 +238,7 @@ class ProfileReader:
             self._bot_of,
             bot_rules=self.bot_rules,
             group_by_host=self.group_by_host,
+            key_form=self.key_form,
         )
 
     def use_countries(self, country_of: CountryOf) -> None:

@@ -111,6 +111,7 @@ class HitRoutes:
         self._minutes_since = minutes_since
         self._is_bot = is_bot
         self._reader = reader
+        self._key_form = reader.key_form or None
         self._room = room if room is not None else BodyBudget(clock)
         self._receipt_items = receipt_items
         self._now = HitJudge(Moment.at(clock(), minutes_since), reader)
@@ -162,6 +163,8 @@ class HitRoutes:
     def now(self, key: str, judge: HitJudge | None = None) -> str | Hit:
         """Returns one hit of a link now: its key, or a hit if it counts in groups; judge: None for one of any token."""
         judge = judge or self._judge()
+        if self._key_form is not None:
+            key = self._key_form.of(key)
         groups = judge.groups_of(key)
         return Hit(key, minute_start(judge.moment.now), 1, None, False, groups=groups) if groups else key
 
@@ -176,15 +179,17 @@ class HitRoutes:
             return None
         if hit.ts == NO_TIME:
             return self.now(hit.key)
-        judge = self._judge()
+        judge, key = self._judge(), hit.key if self._key_form is None else self._key_form.of(hit.key)
         if not judge.moment.late_before <= hit.ts <= judge.moment.latest:
             return None
-        return Hit(hit.key, minute_start(hit.ts), 1, None, False, groups=judge.groups_of(hit.key))
+        return Hit(key, minute_start(hit.ts), 1, None, False, groups=judge.groups_of(key))
 
     def _valid(self, raw: JsonHit) -> Hit | None:
         if raw.ua is not None and self._reader.lacks_agents:
             return None  # the other way waits for them
         judge = self._judge()
+        if self._key_form is not None:
+            raw.key = self._key_form.of(raw.key)
         try:
             hit = judge.hit_of(raw, self._is_bot)
         except HitRejected:

@@ -16,7 +16,7 @@ from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
-from ingest.hit import Hit, Judge, Moment, RawHits, sent_id
+from ingest.hit import Hit, Judge, Moment, NoHit, RawHits, sent_id
 from ingest.hit_sums import HitSums, PastValues
 from ingest.reading.judge import HitJudge, id_within, json_of
 from ingest.reading.receipt import RECEIPT_ITEMS, IngestCounters, Item, Receipt
@@ -56,6 +56,7 @@ class RequestSums:
         name = id_within(name, allowed)
         self.moment = moment
         self.judge = HitJudge(moment, reader, allowed, receipt_items)
+        self._key_form = reader.key_form
         self.refusals = self.judge.refusals
         self._allowed = allowed
         self._receipt_items = receipt_items
@@ -77,6 +78,8 @@ class RequestSums:
 
     def add(self, raw: RawHits, is_bot: Judge) -> None:
         """Adds the hits that are good and notes why the others are not; `is_bot` judges a user agent."""
+        if self._key_form:
+            self._with_forms(raw)
         first, more = self._hits, len(raw.plain) + len(raw.json) + len(raw.odd)
         self._hits += more + raw.no_objects
         if raw.plain and not self.judge.groups_all:
@@ -95,6 +98,15 @@ class RequestSums:
                 self._take(index, hit)
         self._check_values()
         self._check_counts(more)
+
+    def _with_forms(self, raw: RawHits) -> None:
+        """Gives the keys of hits the form in which they count."""
+        of = self._key_form.of
+        for plain in raw.plain:
+            plain.key = of(plain.key)
+        for hit in (*raw.json, *raw.odd):
+            if not isinstance(hit, NoHit):
+                hit.key = of(hit.key) if isinstance(hit.key, str) else hit.key
 
     def _check_values(self) -> None:
         if self._hits > BODY_VALUES:
@@ -154,6 +166,7 @@ class RequestSums:
         It counts in the groups of its token and its host too, but for what has no dates. is_grouped: the group of its
         host has a history of its own, which a token with a prefix cannot bring.
         """
+        key = self._key_form.of(key)
         if not self._allowed.covers(key):
             total = sum(people.values()) + sum(bots.values()) + opening
             self.refuse(self.judge.outside(key), max(1, total), "history")

@@ -37,7 +37,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Pending, fold
 from clickcurve.budget import ROWS, spend
-from clickcurve.keys import breakdown_of, counts_key, moved_key
+from clickcurve.keys import AS_GIVEN, KeyForm, breakdown_of, counts_key, moved_key
 from clickcurve.waiting import computed, locked
 from query.breakdowns.unrecorded import BreakdownRow
 from query.reader import naming, row_without_called, stored, what_it_is, with_pending
@@ -63,6 +63,7 @@ class BreakdownReader:
     rows and ladder are the store's; pending and pending_breakdowns the owner's, by stored key. elsewhere: what other
     owners hold that are near enough to be asked, of both kinds; None: there are none. is_corrected: as in
     `query.reader.Reader`. least: values with fewer hits in a bucket are not named (`few_hits`); 0: all are.
+    key_form: of links.
     """
 
     rows: Callable[[str], Awaitable[StoredLink]]
@@ -73,6 +74,7 @@ class BreakdownReader:
     other_workers: OtherWorkers | None = None
     is_corrected: Callable[[str], bool] = lambda stored: False
     least: int = 0
+    key_form: KeyForm = AS_GIVEN
 
     def __post_init__(self) -> None:
         self._widest = replace(WIDEST, times=self.bounded.times)
@@ -84,7 +86,7 @@ class BreakdownReader:
         Nothing of the breakdown need be right before `start`, which may leave its older part unread. Raises
         StoreUnavailable, RowCorrupt, RequestTooCostly; OutsidePrefix for a row that the request may not see.
         """
-        stored_key = access().row(stored_key)
+        stored_key = access().row(self.key_form.of_row(stored_key))
         await spend(ROWS)
         called = None
         if self.is_corrected(stored_key):

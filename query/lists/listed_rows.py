@@ -13,7 +13,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from clickcurve.buckets.row import Pending, Row
-from clickcurve.keys import FIRST_GROUP, group_key, group_of, link_key, link_of
+from clickcurve.keys import AS_GIVEN, FIRST_GROUP, KeyForm, group_key, group_of, link_key, link_of
 from storage.contract import Store, StoredLink
 
 # Stored keys of links that begin with NUL come first, then rows that are no link's, then all other links.
@@ -102,6 +102,7 @@ class ListedRows:
     flushes a number that rises whenever a flush is complete. other_workers: asks for their pending hits of this kind,
     others_within for those of names that begin with a prefix, or raises StoreUnavailable if it cannot hear all.
     is_corrected tells of which stored keys some hits may be called bots, and corrected reads the row of such a key.
+    key_form: of the names.
     """
 
     kind: KeyKind
@@ -113,6 +114,7 @@ class ListedRows:
     others_within: Callable[[str], Awaitable[Sequence[WorkerPending]]] | None = None
     is_corrected: Callable[[str], bool] = lambda stored: False
     corrected: ReadCorrected = nothing_corrected
+    key_form: KeyForm = AS_GIVEN
 
     def __post_init__(self) -> None:
         self.ranked = None if self.kind is GROUP else self.store.ranked

@@ -50,4 +50,4 @@ class Listing(ListedRows):
         allowed, within = access(), ALL_NAMES
         if allowed.prefix:
             within = NamesWithin(allowed.group, only=True) if self.kind is GROUP else NamesWithin(allowed.prefix)
-        return within.narrowed(parameters.prefix)
+        return within.narrowed(self.key_form.start_of(parameters.prefix))

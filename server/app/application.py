@@ -104,7 +104,9 @@ def create_app(worker: Worker) -> Gateway:
     ]
     guard = HostAndOriginGuard(settings.host, settings.allowed_hosts, settings.cors_origins)
     gate, answers = worker.tokens.gate, worker.answers
-    return Gateway(gate, problems, worker.hits, reads_first, limiter, guard, fast_routes, answers)
+    return Gateway(
+        gate, problems, worker.hits, reads_first, limiter, guard, fast_routes, answers, attributes.reader.key_form
+    )
 
 
 def _page_sources(worker: Worker) -> PageSources:

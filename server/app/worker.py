@@ -201,7 +201,9 @@ class Worker:
         store, pending, others = self.store, self.pending, self.others
         others_pending = None if others is None else others.pending
         is_corrected = self.corrections.is_corrected
-        reader = Reader(store.rows, pending.pending, self.owner.revisit, store.ladder, others_pending, is_corrected)
+        key_form = self.attributes.reader.key_form
+        revisit = self.owner.revisit
+        reader = Reader(store.rows, pending.pending, revisit, store.ladder, others_pending, is_corrected, key_form)
 
         def flushes() -> int:
             return pending.flushes
@@ -209,7 +211,7 @@ class Worker:
         # Of links there can be too many to ask others for all that they hold; groups are few.
         within, of_groups = (None, nobody) if others is None else (others.links_within, others.groups)
         held, corrected = pending.pending, (reader.is_corrected, reader.corrected)
-        links = Listing(LINK, store, held, pending.buffered_links, flushes, nobody, within, *corrected)
+        links = Listing(LINK, store, held, pending.buffered_links, flushes, nobody, within, *corrected, key_form)
         groups = Listing(GROUP, store, held, pending.buffered_groups, flushes, of_groups, None, *corrected)
         return Queries(reader, links, groups, self.clock.now)
 
@@ -220,7 +222,9 @@ class Worker:
             return None
         readers = pending.pending, pending.pending_breakdowns
         others = self.others, self.corrections.is_corrected
-        reader = BreakdownReader(store.rows, *readers, store.ladder, attributes.bounded, *others, least)
+        reader = BreakdownReader(
+            store.rows, *readers, store.ladder, attributes.bounded, *others, least, attributes.reader.key_form
+        )
         kept_value = attributes.referrers.kept_value
         since, salts_in = attributes.since, attributes.salts_in
         return BreakdownQueries(reader, attributes.dimensions, since, self.clock.now, kept_value, salts_in)

@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from clickcurve.access import ALL_ACCESS, Access, access, begin_access
 from clickcurve.asgi import FIELDS, SAFE, Answer, Application, Message, Receive, Scope, Send, close_unanswered
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown, NotAllowed, NotAuthenticated
+from clickcurve.keys import AS_GIVEN, KeyForm
 from clickcurve.limiter.http.admission import WRITES
 from clickcurve.limiter.http.middleware import send_refusal
 from dashboard.page.login_routes import COOKIE, login_address
@@ -55,7 +56,8 @@ class FastRoute:
 class Gateway:
     """The application that the server runs. `answers` counts answers by status, but for those of `hits`.
 
-    fast_routes: past the framework, for connections that answer without ASGI what `lets_in` allows.
+    fast_routes: past the framework, for connections that answer without ASGI what `lets_in` allows. key_form: in which
+    keys in paths count.
     """
 
     gate: Gate
@@ -66,12 +68,15 @@ class Gateway:
     host_and_origin_guard: HostAndOriginGuard = field(default_factory=HostAndOriginGuard)
     fast_routes: Sequence[FastRoute] = ()
     answers: Counter[int] = field(default_factory=Counter)
+    key_form: KeyForm = AS_GIVEN
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}
+        if self.key_form:
+            scope = {**scope, "raw_path": self.key_form.in_path(scope["raw_path"])}
         try:
             if self.gate.closed:
                 allowed = self._check_token(scope)

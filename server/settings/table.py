@@ -33,6 +33,7 @@ BUFFER_MIB = BUFFER_BYTES // 1024 // 1024
 HEAD_S = 30
 SLOWEST_BYTES_S = 256  # a phone on 2G is ten times as fast
 ADDRESS_CONNECTIONS = 1_000
+KEY_CASES, TRAILING_SLASHES = ("kept", "lower"), ("kept", "dropped")
 RELOADED = "bots_"  # SIGHUP replaces the settings whose names begin so
 
 
@@ -236,6 +237,18 @@ class Settings:
         values.one_of(CHOICES),
         "What the key of an address says of its host, in access logs, events, bitlinks and takeovers: ignored, or "
         "in_key, which puts it before the path.",
+        "NAME",
+    )
+    key_case: str = _row(
+        KEY_CASES[0],
+        values.one_of(KEY_CASES),
+        "Whether keys that differ by case alone are links of their own: kept, or lower, which counts them as one.",
+        "NAME",
+    )
+    trailing_slash: str = _row(
+        TRAILING_SLASHES[0],
+        values.one_of(TRAILING_SLASHES),
+        "Whether a slash at the end of a key makes another link: kept, or dropped, which counts them as one.",
         "NAME",
     )
     group_by_host: bool = _row(
