@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
+from urllib.parse import quote
 
 from clickcurve.answers import (
     CurveAnswer,
@@ -37,6 +38,13 @@ def kind_of(subject: Subject) -> str:
     if subject == ALL:
         return ""
     return LINK if group_of(subject.stored) is None else GROUP
+
+
+def in_zone(query: bytes, tz: str) -> bytes:
+    """Returns a raw query string that names this zone if it names none. tz: empty for UTC."""
+    if not tz or any(part.partition(b"=")[0] == b"tz" for part in query.split(b"&")):
+        return query
+    return b"&".join(filter(None, (query, b"tz=" + quote(tz, safe="/").encode())))
 
 
 async def asked_of_each(

@@ -68,7 +68,7 @@ def page_routes(
 
     @router.get("/", include_in_schema=False)
     async def overview(request: Request) -> Response:
-        view = view_of(raw_query(request))
+        view = view_of(raw_query(request), pages.home_tz)
         if view.q or view.prefix:  # addresses from before searches had a page
             return Response(status_code=303, headers={"Location": f"links{view.address()}"})
         values = await pages.overview(view, int(clock()))
@@ -76,23 +76,25 @@ def page_routes(
 
     @router.get("/links", include_in_schema=False)
     async def table(request: Request) -> Response:
-        view = view_of(raw_query(request))
+        view = view_of(raw_query(request), pages.home_tz)
         return await page(request, "table.html", view, await pages.table(view, int(clock())))
 
     @router.get("/links/{key}", include_in_schema=False)
     @router.get("/groups/{name}", include_in_schema=False)
     async def one(request: Request) -> Response:
-        view = view_of(raw_query(request))
+        view = view_of(raw_query(request), pages.home_tz)
         return await page(request, "one.html", view, await pages.one(subject_in_path(request), view, int(clock())))
 
     @router.get("/limits", include_in_schema=False)
     async def limits(request: Request) -> Response:
-        view = view_of(raw_query(request))
+        view = view_of(raw_query(request), pages.home_tz)
         return await page(request, "limits.html", view, await pages.limits(view, int(clock())))
 
     @router.get("/system", include_in_schema=False)
     async def system(request: Request) -> Response:
-        return await page(request, "system.html", replace(view_of(raw_query(request)), tz=""), pages.node())
+        return await page(
+            request, "system.html", replace(view_of(raw_query(request), pages.home_tz), tz=""), pages.node()
+        )
 
     @router.get("/node", include_in_schema=False)
     async def node(request: Request) -> Response:
@@ -101,7 +103,7 @@ def page_routes(
     @router.get("/links.csv", include_in_schema=False)
     async def table_csv(request: Request) -> Response:
         form, query = csv_form_of(raw_query(request))
-        answer, zone = await pages.table_csv(view_of(query), int(clock()))
+        answer, zone = await pages.table_csv(view_of(query, pages.home_tz), int(clock()))
         return await csv_file(request, answer, zone, form)
 
     _add_files(router, templates)
@@ -122,7 +124,7 @@ def _add_files(router: APIRouter, templates: Templates) -> None:
 
 def updated_at(now: float, view: PageView) -> str:
     """Writes when a page was made, in the zone of its view, which questions have judged."""
-    return f"{datetime.fromtimestamp(now, ZoneInfo(view.tz or 'UTC')):%H:%M:%S %Z}"
+    return f"{datetime.fromtimestamp(now, ZoneInfo(view.zone_name or 'UTC')):%H:%M:%S %Z}"
 
 
 async def html(

@@ -112,7 +112,7 @@ class Pages:
 
     limit_curve: what was asked of an event of the limiter or admitted; rules: those of each event. clock: in seconds,
     for how long a ranking takes. broken_down: None where hits are not broken down. hosts_in_key: keys begin with their
-    hosts.
+    hosts. home_tz: the zone where an address names none; empty for UTC.
     """
 
     questions: Questions
@@ -122,6 +122,7 @@ class Pages:
     clock: Callable[[], float]
     broken_down: BrokenDown | None = None
     hosts_in_key: bool = False
+    home_tz: str = ""
 
     def __post_init__(self) -> None:
         self._links = Rankings(self.questions.links, self.clock)
@@ -310,7 +311,7 @@ class Pages:
         """Returns the limiter's events, by name."""
         rules = self.rules()
         events = [await self._event(name, rules[name], view, now) for name in sorted(rules)]
-        zone = ZoneInfo(view.tz or "UTC")  # the questions have judged it
+        zone = ZoneInfo(view.zone_name or "UTC")  # the questions have judged it
         return {"events": events, "periods": offered_periods(now, zone)}
 
     async def _event(self, name: str, rules: Sequence[Rule], view: PageView, now: int) -> EventRow:

@@ -31,7 +31,7 @@ from dashboard.page.pages import Pages
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
 from dashboard.pictures.picture_routes import svg_of_badge, svg_of_curve
-from dashboard.questions import kind_of, link_or_group
+from dashboard.questions import in_zone, kind_of, link_or_group
 
 USUAL_DAYS = 30
 
@@ -106,14 +106,16 @@ def share_routes(
 
     @router.get("/share/{signed}/curve.svg", include_in_schema=False)
     async def shared_curve(request: Request) -> Response:
-        return await svg_of_curve(pages.questions, await subject(request), raw_query(request))
+        query = in_zone(raw_query(request), pages.home_tz)
+        return await svg_of_curve(pages.questions, await subject(request), query)
 
     @router.get("/share/{signed}/badge.svg", include_in_schema=False)
     async def shared_badge(request: Request) -> Response:
-        return await svg_of_badge(pages.questions, await subject(request), raw_query(request))
+        query = in_zone(raw_query(request), pages.home_tz)
+        return await svg_of_badge(pages.questions, await subject(request), query)
 
     async def table(request: Request) -> Response:
-        query, dimension = raw_query(request), unquote(request.path_params.get("dimension", ""))
+        query, dimension = in_zone(raw_query(request), pages.home_tz), unquote(request.path_params.get("dimension", ""))
         name = request.scope["path"].rpartition("/")[2]
         answer = await pages.table_of(await subject(request), name, dimension, query)
         zone = ZoneInfo(dict(parse_qsl(query.decode("latin-1"))).get("tz", "UTC"))  # the question has judged it
@@ -124,7 +126,7 @@ def share_routes(
 
     @router.get("/share/{signed}", include_in_schema=False)
     async def share(request: Request) -> Response:
-        view = view_of(raw_query(request))
+        view = view_of(raw_query(request), pages.home_tz)
         values = await pages.one(await subject(request), view, int(clock()))
         shown = {
             "view": view,

@@ -54,11 +54,17 @@ class PageView:
     page: str = ""  # the number of a page of it
     begun: str = ""  # what questions say in the place of EVER; in no address
     page_step: str = ""  # that the page chooses where the address has none; in no address
+    home_tz: str = ""  # the zone that holds where the address names none, empty for UTC; in no address
 
     @property
     def is_ever(self) -> bool:
         """Tells whether the view is of all time."""
         return self.start == EVER and not self.end
+
+    @property
+    def zone_name(self) -> str:
+        """The zone that holds, empty for UTC."""
+        return self.tz or self.home_tz
 
     @property
     def span(self) -> str:
@@ -68,12 +74,12 @@ class PageView:
     @property
     def curve_query(self) -> bytes:
         """What to ask for the curve of the view."""
-        return _encoded({**self._asked(), "step": self.step or self.page_step, "tz": self.tz, **self._hits()})
+        return _encoded({**self._asked(), "step": self.step or self.page_step, "tz": self.zone_name, **self._hits()})
 
     @property
     def total_query(self) -> bytes:
         """What to ask for the range as a whole, of breakdowns too."""
-        return _encoded({**self._asked(), "tz": self.tz})
+        return _encoded({**self._asked(), "tz": self.zone_name})
 
     def _hits(self) -> dict[str, str]:
         """Returns which hits a curve counts: those of the filter's value, which are people's, or of people and bots."""
@@ -91,7 +97,7 @@ class PageView:
         All time is asked for without a range, which is quicker.
         """
         asked = {} if self.is_ever and span is None else self._asked(span)
-        return _encoded({**asked, "prefix": self.prefix, "limit": str(limit), "tz": self.tz, "bots": self.bots})
+        return _encoded({**asked, "prefix": self.prefix, "limit": str(limit), "tz": self.zone_name, "bots": self.bots})
 
     def keys_query(self, limit: int) -> bytes:
         """Returns what to ask for links in the order of their keys: for those that the view searches, or for all."""
@@ -111,14 +117,14 @@ class PageView:
 
     def curve_query_of(self, start: int, end: int, step: str) -> bytes:
         """Returns what to ask for the curve of another range, by the same step, of the same hits."""
-        return _encoded({**self._asked((start, end)), "step": step, "tz": self.tz, **self._hits()})
+        return _encoded({**self._asked((start, end)), "step": step, "tz": self.zone_name, **self._hits()})
 
     def with_bots(self, bots: str) -> PageView:
         return replace(self, bots=bots)
 
     def count_query(self, span: TimeSpan | None = None) -> bytes:
         """Returns what to ask for the total of the view's range, or of another span, of the same hits."""
-        return _encoded({**self._asked(span), "tz": self.tz, "bots": self.bots})
+        return _encoded({**self._asked(span), "tz": self.zone_name, "bots": self.bots})
 
     def filtered(self, dimension: str, value: str) -> str:
         """Returns the query of the view whose filter is a value."""
@@ -140,7 +146,7 @@ class PageView:
         return "?" + _encoded(written).decode()
 
 
-_NOT_IN_ADDRESSES = ("begun", "page_step")
+_NOT_IN_ADDRESSES = ("begun", "page_step", "home_tz")
 # Name in an address -> field of PageView.
 _FIELDS: Mapping[str, str] = {
     {"start": "from", "end": "to"}.get(each.name, each.name): each.name
@@ -150,8 +156,8 @@ _FIELDS: Mapping[str, str] = {
 NAMES = tuple(_FIELDS)
 
 
-def view_of(query: bytes) -> PageView:
-    """Reads a raw query string; raises ParameterInvalid.
+def view_of(query: bytes, home_tz: str = "") -> PageView:
+    """Reads a raw query string; raises ParameterInvalid. home_tz: the zone where it names none.
 
     A name is known and given once, a value at most KEY_BYTES characters long, and `value` comes with `by`.
     """
@@ -171,7 +177,7 @@ def view_of(query: bytes) -> PageView:
     if "value" in given and not given.get("by"):
         why = "value is given without its dimension"
         raise ParameterInvalid(why, field="by", value="", rule="such as by=ref&value=news.example")
-    return PageView(**{_FIELDS[name]: value for name, value in given.items()})
+    return PageView(home_tz=home_tz, **{_FIELDS[name]: value for name, value in given.items()})
 
 
 def _encoded(values: Mapping[str, str]) -> bytes:

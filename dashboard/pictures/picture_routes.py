@@ -19,7 +19,7 @@ from dashboard.pictures.badge import LABEL, badge_json, badge_svg
 from dashboard.pictures.curve_picture import draw_curve
 from dashboard.pictures.shapes import THEMES
 from dashboard.pictures.svg import AUTO, CONTENT_POLICY, svg_file
-from dashboard.questions import Questions
+from dashboard.questions import Questions, in_zone
 
 SVG, PNG = "image/svg+xml", "image/png"
 WIDTHS, HEIGHTS = (100, 4_000), (50, 2_000)
@@ -29,15 +29,17 @@ _AT_ONCE = 1_000  # points that are drawn without leaving the event loop: some 2
 _THEMES = (AUTO, *THEMES)
 
 
-def picture_routes(questions: Questions) -> APIRouter:
-    """Makes the router."""
+def picture_routes(questions: Questions, home_tz: str = "") -> APIRouter:
+    """Makes the router. home_tz: the zone of a picture whose address names none; empty for UTC."""
     router = APIRouter(route_class=RawPathRoute, tags=["pictures"])
-    _add_routes(router, questions, "link", "/v1/links/{key}", _KEY)
-    _add_routes(router, questions, "group", "/v1/groups/{name}", _GROUP)
+    _add_routes(router, questions, home_tz, "link", "/v1/links/{key}", _KEY)
+    _add_routes(router, questions, home_tz, "group", "/v1/groups/{name}", _GROUP)
     return router
 
 
-def _add_routes(router: APIRouter, questions: Questions, kind: str, path: str, name: dict[str, Any]) -> None:
+def _add_routes(
+    router: APIRouter, questions: Questions, home_tz: str, kind: str, path: str, name: dict[str, Any]
+) -> None:
     """Adds the pictures of links or of groups. name: the parameter in the path, for the OpenAPI page."""
     of_curves, of_badges = [name, *_OF_CURVES], [name, *_OF_BADGES]
     curve, badge = f"A {kind}'s curve as a picture", f"A {kind}'s total as a badge"
@@ -45,23 +47,23 @@ def _add_routes(router: APIRouter, questions: Questions, kind: str, path: str, n
     @router.get(f"{path}/curve.svg", **_picture(curve, SVG, of_curves))
     async def curve_svg(request: Request) -> Response:
         """Bars of hits per time: what is kept in wide buckets is drawn at its count per step, so it is no peak."""
-        return await svg_of_curve(questions, subject_in_path(request), raw_query(request))
+        return await svg_of_curve(questions, subject_in_path(request), in_zone(raw_query(request), home_tz))
 
     @router.get(f"{path}/curve.png", **_picture("The same as a PNG", PNG, of_curves))
     async def curve_png(request: Request) -> Response:
         """Text and lines grow with the picture: twice the usual size is the usual picture for print."""
-        look, answer = await _curve(questions, subject_in_path(request), raw_query(request))
+        look, answer = await _curve(questions, subject_in_path(request), in_zone(raw_query(request), home_tz))
         return Response(await computed("drawing a picture", _curve_png, answer, look), media_type=PNG)
 
     @router.get(f"{path}/badge.svg", **_picture(badge, SVG, of_badges))
     async def badge_picture(request: Request) -> Response:
         """The total of the range, of all time without one, in short: 12,345 hits are `12k`."""
-        return await svg_of_badge(questions, subject_in_path(request), raw_query(request))
+        return await svg_of_badge(questions, subject_in_path(request), in_zone(raw_query(request), home_tz))
 
     @router.get(f"{path}/badge.json", **_picture("The same for badge services", JSON, of_badges))
     async def badge_of_service(request: Request) -> Response:
         """The shape of the endpoint badge of shields.io."""
-        label, total = await _badge(questions, subject_in_path(request), raw_query(request))
+        label, total = await _badge(questions, subject_in_path(request), in_zone(raw_query(request), home_tz))
         return Response(badge_json(total, label), media_type=JSON)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
 from clickcurve.buckets.ladder import MINUTE_S
 from dashboard.page.audience.values import dimension_name, value_text
-from query.zones import iso
+from query.zones import UTC_ZONE, Zone, iso
 from server.alerts.cause import AlertCause
 from server.alerts.mail import Mail
 from server.settings.alerts import Alert
@@ -56,10 +57,11 @@ class AlertMessage:
         word = {FIRED: "fires", OVER: "is over", TEST: "is tested"}[self.type]
         return f"Clickcurve: {self.alert.name} {word}"
 
-    def text(self) -> str:
-        """Returns the text of a mail."""
+    def text(self, zone: Zone = UTC_ZONE) -> str:
+        """Returns the text of a mail, with its time in a zone."""
         word = {FIRED: "It fires", OVER: "It is over", TEST: "This is a test: nothing happened"}[self.type]
-        lines = [f"{self.alert.subject}, {self.alert.when}", f"{word} since {iso(self.at)}."]
+        since = iso(self.at) if zone.is_utc else f"{datetime.fromtimestamp(self.at, zone.info):%Y-%m-%d %H:%M:%S %Z}"
+        lines = [f"{self.alert.subject}, {self.alert.when}", f"{word} since {since}."]
         names = (("Hits in this span", self.counted[:2]), ("Hits in the span before", self.counted[2:4]))
         lines += [f"{name}: {_bounds_text(*bounds)}" for name, bounds in names if len(bounds) == 2]
         if self.cause is not None:
@@ -70,11 +72,12 @@ class AlertMessage:
 class Ways(NamedTuple):
     """The ways on which messages are sent. Both raise NotDelivered.
 
-    post: takes an address, the key to sign with, the message's id and its JSON.
+    post: takes an address, the key to sign with, the message's id and its JSON. zone: of times in mails.
     """
 
     post: Callable[[str, bytes, str, bytes], Awaitable[None]]
     mail: Callable[[Mail], Awaitable[None]]
+    zone: Zone = UTC_ZONE
 
     async def send(self, message: AlertMessage, way: str) -> None:
         """Sends a message by one of the ways of its alert."""
@@ -82,7 +85,7 @@ class Ways(NamedTuple):
         if way == "url":
             await self.post(alert.url, alert.secret, message.id, message.body())
         else:
-            await self.mail(Mail(message.id, alert.mail, message.subject_line(), message.text(), message.at))
+            await self.mail(Mail(message.id, alert.mail, message.subject_line(), message.text(self.zone), message.at))
 
 
 def _bounds_text(at_least: int, at_most: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from clickcurve.answers import WhyAnswer
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
@@ -15,16 +14,15 @@ from dashboard.page.audience.differences import difference_of
 from dashboard.page.view import PageView
 from query.parameters import Parameters
 from query.queries import Queries
-from query.zones import UTC_ZONE, WEEK
+from query.zones import UTC_ZONE, WEEK, Zone
 from server.alerts.ledger import ChangedElsewhere, Ledger, Noted
 from server.alerts.mail import Mail
 
 SOURCE = "weekly-report"
-SENT_AT_S = 6 * HOUR_S  # after Monday's midnight, UTC
+SENT_AT_S = 6 * HOUR_S  # after Monday's midnight
 WEEK_S = 7 * DAY_S
 LISTED = 20
 CAUSES = 3
-UTC = ZoneInfo("UTC")
 
 
 @dataclass(eq=False)
@@ -41,16 +39,17 @@ class WeeklyReport:
     ledger: Ledger
     mail: Callable[[Mail], Awaitable[None]]
     clock: Callable[[], float]
+    zone: Zone = UTC_ZONE
 
     async def visit(self) -> None:
         """Sends the report that is due, if it was not sent yet; raises NotDelivered, and then the next visit tries."""
         now = int(self.clock())
-        week = WEEK.start(max(0, now - SENT_AT_S), UTC_ZONE)
+        week = WEEK.start(max(0, now - SENT_AT_S), self.zone)
         try:
             entry = await self.ledger.read(SOURCE)
             is_ahead = entry.noted.at > week + WEEK_S  # noted by a clock that was wrong: what was sent is not known
-            if entry.noted.at >= week and not is_ahead:
-                return
+            if entry.noted.at > week - DAY_S and not is_ahead:
+                return  # by less than a day: the week begins at another hour since the zone was changed
             if entry.noted.at and not is_ahead:
                 await self.mail(await self._report(week))
             await self.ledger.write(SOURCE, entry, Noted(at=week))
@@ -58,11 +57,11 @@ class WeeklyReport:
             return  # another process has sent it meanwhile, too
 
     async def _report(self, end: int) -> Mail:
-        start, before = WEEK.back(end - 1, 0, UTC_ZONE), WEEK.back(end - 1, 1, UTC_ZONE)
-        week = f"{_written_day(start)} to {_written_day(end - 1)}"
+        start, before = WEEK.back(end - 1, 0, self.zone), WEEK.back(end - 1, 1, self.zone)
+        week = f"{self._written_day(start)} to {self._written_day(end - 1)}"
         hits, hits_before = await self._hits(ALL_LINKS, start, end), await self._hits(ALL_LINKS, before, start)
         top = await self.queries.top(Parameters(start=start, end=end, limit=LISTED))
-        lines = [f"Hits of people from {week} (UTC): {hits}; the week before: {hits_before}.", ""]
+        lines = [f"Hits of people from {week} ({self.zone.name}): {hits}; the week before: {hits_before}.", ""]
         lines += await self._what_changed(before, start, end)
         lines += [
             f"{count:>12,}  {visible(key)}  (the week before: {await self._hits(link_key(key), before, start)})"
@@ -76,7 +75,7 @@ class WeeklyReport:
         if self.why is None:
             return []
         query = f"from={start}&to={end}&before_from={before}&before_to={start}&limit={CAUSES}"
-        difference = difference_of(await self.why(ALL, query.encode()), PageView(), UTC)
+        difference = difference_of(await self.why(ALL, query.encode()), PageView(), self.zone.info)
         if difference is None:
             return []
         causes = [
@@ -89,6 +88,5 @@ class WeeklyReport:
         span = await self.queries.total_in(stored, start, end)
         return f"{span.at_most:,}" if span.exact else f"{span.at_least:,} to {span.at_most:,}"
 
-
-def _written_day(t: int) -> str:
-    return datetime.fromtimestamp(t, UTC).strftime("%d %B %Y")
+    def _written_day(self, t: int) -> str:
+        return datetime.fromtimestamp(t, self.zone.info).strftime("%d %B %Y")

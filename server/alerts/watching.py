@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.why import ChangeQueries
 from query.queries import Queries
+from query.zones import zone
 from server import clock
 from server.alerts.cause import CauseFinder
 from server.alerts.ledger import Ledger
@@ -27,7 +28,7 @@ def new_message_id() -> str:
 
 def ways_of(settings: Settings, now: Callable[[], float]) -> Ways:
     mails = MailServer(settings.smtp, settings.mail_from, settings.smtp_password)
-    return Ways(Webhooks(webhook_client, now).send, mails.send)
+    return Ways(Webhooks(webhook_client, now).send, mails.send, zone(settings.timezone))
 
 
 def make_watch(
@@ -48,7 +49,7 @@ def make_watch(
         settings.alerts, queries, ledger, ways, causes, trusted.now, new_message_id, trusted.careful, clock.running
     )
     why = None if changes is None else changes.why
-    return watch, WeeklyReport(settings.weekly_report, queries, why, ledger, ways.mail, trusted.careful)
+    return watch, WeeklyReport(settings.weekly_report, queries, why, ledger, ways.mail, trusted.careful, ways.zone)
 
 
 def samples_of_alerts(watch: AlertWatch) -> Iterator[Sample]:

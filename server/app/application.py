@@ -68,7 +68,7 @@ def create_app(worker: Worker) -> Gateway:
     problems.install(app)
     app.include_router(query_routes(queries, _erasing(worker), audit.note_request))
     app.include_router(export_routes(store, owner.flush, worker.clock.now, attributes.bounded))
-    app.include_router(picture_routes(queries))
+    app.include_router(picture_routes(queries, settings.home_tz))
     sender = HitSender(worker.hits)
     questions = Questions(queries, breakdowns, worker.limit_history, attributes.visitors)
     other_tools = (
@@ -125,6 +125,7 @@ def _page_sources(worker: Worker) -> PageSources:
         attributes.hosts.in_key,
         settings.page_least,
         broken_down,
+        settings.home_tz,
     )
 
 

@@ -45,6 +45,7 @@ class PageSources:
 
     store: what kind it is. flush_s: what a worker that was not heard may hold. broken_down: None where no hits
     are broken down. hosts_in_key: keys begin with their hosts. least: values with fewer hits are not named.
+    home_tz: the zone where an address names none.
     """
 
     gate: Gate
@@ -56,6 +57,7 @@ class PageSources:
     hosts_in_key: bool = False
     least: int = 0
     broken_down: BrokenDown | None = None
+    home_tz: str = ""
 
 
 def include_page(
@@ -88,7 +90,7 @@ def include_page(
         return sources.flush_s if some_unreachable() else 0
 
     sharing, clock = PageSharing(sources.shares, gate, sources.audit, trusted), trusted.now
-    shown = sources.broken_down, sources.hosts_in_key
+    shown = sources.broken_down, sources.hosts_in_key, sources.home_tz
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, *shown)
     app.include_router(page_routes(pages, templates, clock, signed_in, may_share, missing_s))
     app.include_router(share_routes(pages, templates, clock, sharing, signed_in, missing_s))

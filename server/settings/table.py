@@ -22,6 +22,7 @@ from clickcurve.limiter.rule import Rule
 from ingest.attributes.dimensions import DIMENSION_RULE
 from ingest.buffer import BUFFER_BYTES
 from ingest.journal.disk_journal import MAX_BYTES, STALL_S
+from query.zones import zone
 from server.settings import values
 from server.settings.alerts import Alert
 from server.settings.values import KEEP_LEAST
@@ -292,6 +293,13 @@ class Settings:
         "FILE",
     )
     breakdown_visitors: bool = _row("on", values.on_or_off, "Count the visitors of each day.", "on|off")
+    timezone: str = _row(
+        "UTC",
+        values.time_zone,
+        "Time zone of days, weeks and months where a question names none: on the page, in pictures, reports, mails of "
+        "alerts, and commands.",
+        "ZONE",
+    )
     page_least: int = _row(
         "0",
         values.zero_or_from(LEAST, 1_000_000),
@@ -331,7 +339,7 @@ class Settings:
     )
     mail_from: str = _row("clickcurve@localhost", values.not_empty, "Sender address (From) of mails.", "ADDRESS")
     weekly_report: tuple[str, ...] = _row(
-        "", values.mail_addresses, "Addresses that get a report by mail each Monday, 06:00 UTC.", "ADDRESSES"
+        "", values.mail_addresses, "Addresses that get a report by mail each Monday, 06:00 in timezone.", "ADDRESSES"
     )
     url: str = _row("http://127.0.0.1:8080", values.server_url, "Address of the server.", "URL", side="client")
     token: str = _row("", values.anything, "Token to send to the server.", "TOKEN", side="client", secret=True)
@@ -339,6 +347,11 @@ class Settings:
     rules: tuple[Rule, ...] = ()
     alerts: tuple[Alert, ...] = ()
     again: Callable[[], Settings] = field(repr=False, compare=False)
+
+    @property
+    def home_tz(self) -> str:
+        """The time zone where a question names none; empty for UTC."""
+        return "" if zone(self.timezone).is_utc else self.timezone
 
     @property
     def bounded(self) -> BoundedLadder:

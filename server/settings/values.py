@@ -10,12 +10,13 @@ from urllib.parse import SplitResult, urlsplit
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CAP_MOST
 from clickcurve.buckets.breakdowns.kept_time import KeptTime
-from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, SettingInvalid
+from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, ParameterInvalid, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.limiter.http.address import addresses
 from ingest.attributes.bot_rules import BotRuleInvalid, agent_rule, network_rule, ref_rule
 from ingest.attributes.dimensions import dimensions_of
 from ingest.attributes.referrer import host_of
+from query.zones import zone
 from storage.cassandra import uri
 
 ON_DISK, IN_CLUSTER = JOURNALS = "disk", "cluster"
@@ -299,6 +300,13 @@ def ref_aliases(text: str) -> bool | Path:
     if not path.is_file():
         raise Broken("must be on, off, or a file of lines such as `site.example: m.site.example, sit.example`")
     return path
+
+
+def time_zone(text: str) -> str:
+    try:
+        return zone(text).name
+    except ParameterInvalid as error:
+        raise Broken(f"must be {error.rule}") from None
 
 
 def country_data(text: str) -> str:

@@ -150,6 +150,8 @@ def with_server(command: Command) -> Command:
     @with_settings("url", "token", "config")
     @functools.wraps(command)
     def wrapped(settings: Settings, **given: Any) -> Any:
+        if "tz" in given:
+            given["tz"] = given["tz"] or settings.home_tz or None
         with NamedServer(settings) as server:
             return command(server=server, **given)
 
