@@ -137,7 +137,7 @@ class KeyForm:
     without_slash: bool = False
 
     def __bool__(self) -> bool:
-        """Whether it changes any key."""
+        """Tells whether it changes any key."""
         return self.lower or self.without_slash
 
     def of(self, key: str) -> str:

@@ -166,7 +166,7 @@ class Queries:
         return await self._along(row, window, Bots.exclude, now)
 
     async def life_in(self, stored: str, window: Window | None) -> tuple[int, int, Curve | None]:
-        """Returns how many hits of people a row ever had, those of them without dates, and its curve in a window."""
+        """Returns the people's hits that a row ever had, those without dates, and its curve in a window."""
         now = self.now()
         since = HEAD if window is None else self.ladder.kept(window.start, fold_day(now))[0]
         row = await self._row(stored, now, since=since, bots=False)

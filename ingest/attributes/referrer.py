@@ -139,7 +139,7 @@ def _is_escaped_utf8(text: str) -> bool:
 
 
 def _label_in_unicode(label: str) -> str:
-    """Returns a label in Unicode if it is in Punycode and the one spelling of it; any other as it is."""
+    """Returns a label in Unicode if it is in Punycode and its one spelling; any other as it is."""
     if not label.startswith("xn--") or len(label) > LABEL_CHARACTERS:
         return label
     try:
@@ -164,7 +164,7 @@ def former_site_of(referrer: str) -> str:
 
 
 def read_aliases(path: Path) -> dict[str, str]:
-    """Reads a file of one's own aliases: a site, a colon, its hosts, on each line; raises SettingInvalid.
+    """Reads a file of aliases, on each line a site, a colon and its hosts; raises SettingInvalid.
 
     Empty lines, and what follows `#` at the start of a line or after a blank, are left out.
     """

@@ -132,7 +132,7 @@ def _value_of(text: str) -> int:
 
 
 def _whole(text: str) -> int | None:
-    """Returns a whole number in any spelling, such as 4, 4.0 or 4e0; None for another text, or more than 10 digits."""
+    """Returns a whole number in any spelling: 4, 4.0 or 4e0. None: none, or of more than 10 digits."""
     if not _NUMBER.fullmatch(text):
         return None
     value = Decimal(text)

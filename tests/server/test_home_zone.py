@@ -88,6 +88,8 @@ def test_the_weekly_report_comes_in_the_morning_of_the_zone() -> None:
 
 
 def test_a_mail_of_an_alert_has_its_time_in_the_zone() -> None:
-    message = AlertMessage("id", "alert.fired", 1_772_323_200, parse_alerts([OVER | {"mail": ["a@example.org"]}])[0], (1, 1))
+    message = AlertMessage(
+        "id", "alert.fired", 1_772_323_200, parse_alerts([OVER | {"mail": ["a@example.org"]}])[0], (1, 1)
+    )
     assert "since 2026-03-01T00:00:00Z." in message.text()
     assert "since 2026-03-01 01:00:00 CET." in message.text(zone("Europe/Vienna"))
