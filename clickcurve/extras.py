@@ -8,7 +8,14 @@ from contextlib import contextmanager
 from clickcurve.buckets.errors import ExtraMissing
 
 # The module that is imported -> the extra in pyproject.toml that installs it.
-EXTRAS: Mapping[str, str] = {"cassandra": "cassandra", "redis": "redis", "PIL": "pictures", "zstandard": "zstd"}
+EXTRAS: Mapping[str, str] = {
+    "cassandra": "cassandra",
+    "redis": "redis",
+    "PIL": "pictures",
+    "zstandard": "zstd",
+    "opentelemetry": "otlp",
+    "google": "otlp",
+}
 
 
 @contextmanager

@@ -68,6 +68,8 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "jinja2": (r"dashboard/page/templates\.py",),
     "PIL": (r"dashboard/pictures/png\.py",),
     "cassandra": (r"storage/cassandra/(session|nodes)\.py",),
+    "google": (r"server/compat/otlp_protobuf\.py",),
+    "opentelemetry": (r"server/compat/otlp_protobuf\.py",),
     "re2": (r"server/compat/expressions\.py", r"ingest/agents/bots\.py"),
     "redis": (r"clickcurve/limiter/backends/(connections/)?redis(_address|_socket|_cluster)?\.py",),
 }
@@ -84,8 +86,10 @@ IMPORT_NAMES: Mapping[str, str] = {
     "cassandra-driver": "cassandra",
     "crawler-user-agents": "crawleruseragents",
     "google-re2": "re2",
+    "opentelemetry-proto": "opentelemetry",
     "pillow": "PIL",
     "prometheus-client": "prometheus_client",
+    "protobuf": "google",
     "ua-parser": "ua_parser",
 }
 

@@ -1,4 +1,4 @@
-"""`POST /v1/metrics`: counts of OpenTelemetry, as JSON. Each delta of the sum `clicks` is hits of the link `key`.
+"""`POST /v1/metrics`: counts of OpenTelemetry, in protobuf or JSON. Each delta of the sum `clicks` is hits of a link.
 
 A cumulative sum does not tell when its hits were, and a lost or repeated export would count wrongly: such points are
 rejected in `partialSuccess`, as the protocol has it. A delta has no id, so one is made of its attributes, its count and
@@ -17,11 +17,22 @@ from fastapi import APIRouter, Request, Response
 from msgspec import Raw
 from msgspec.json import Decoder
 
+from clickcurve.answers import JSON
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported, shown
 from clickcurve.budget import Cost, spend
 from clickcurve.routes import json_answer
+from clickcurve.waiting import computed
 from server.compat.hit_sender import HitSender
+from server.compat.otlp_protobuf import (
+    PROTOBUF,
+    attributes_of,
+    count_of,
+    export_of,
+    partial_success,
+    sums_of,
+    unpacked,
+)
 
 PATH = "/v1/metrics"
 METRIC = "clicks"
@@ -110,14 +121,19 @@ def otlp_routes(sender: HitSender) -> APIRouter:
     """Makes the router."""
     router = APIRouter(include_in_schema=False, tags=["OpenTelemetry"])
 
-    @router.post(PATH, summary="Count the points of the sum `clicks`, in OTLP as JSON")
+    @router.post(PATH, summary="Count the points of the sum `clicks`, in OTLP")
     async def metrics(request: Request) -> Response:
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         coding = request.headers.get("content-encoding", "identity")
-        if media != "application/json" or coding != "identity":
-            detail = "metrics must be plain JSON: set OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json, no compression"
-            raise MediaTypeUnsupported(detail, field="Content-Type", value=media, rule="application/json")
-        export = await _read_export(await read_bounded(request.stream(), MOST_BYTES))
+        if media not in (JSON, PROTOBUF) or coding not in ("identity", "gzip"):
+            detail = (
+                "metrics come as protobuf or JSON, plain or in gzip: set OTEL_EXPORTER_OTLP_METRICS_PROTOCOL to one"
+            )
+            raise MediaTypeUnsupported(f"{detail} of http/protobuf and http/json", field="Content-Type", value=media)
+        body = await read_bounded(request.stream(), MOST_BYTES)
+        if coding == "gzip":
+            body = await computed("unpacking a body", unpacked, body, MOST_BYTES)
+        export = await (_read_protobuf if media == PROTOBUF else _read_export)(body)
         # Each hit has an id, so an export that is sent again after a piece was not taken counts once.
         for at in range(0, len(export.hits), PIECE_HITS):
             sent = await sender.send(export.hits[at : at + PIECE_HITS])
@@ -126,6 +142,8 @@ def otlp_routes(sender: HitSender) -> APIRouter:
             points, reason = sent.refused()
             if points:
                 export.reject(reason, points)
+        if media == PROTOBUF:
+            return Response(partial_success(export.rejected, export.first_reason), media_type=PROTOBUF)
         partial = {"rejectedDataPoints": export.rejected, "errorMessage": export.first_reason}
         return json_answer({"partialSuccess": partial} if export.rejected else {})
 
@@ -145,6 +163,38 @@ async def _read_export(body: bytes) -> _Read:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BodyUnreadable(f"the body is not an export of metrics: {error}") from None
     return export
+
+
+async def _read_protobuf(body: bytes) -> _Read:
+    """Reads the hits of all points of an export in protobuf; raises BodyUnreadable, ExtraMissing, RequestTooCostly."""
+    read = _Read()
+    export = await computed("reading an export", export_of, body)
+    for origin, name, sum_ in sums_of(export):
+        temporality = _Sum([], sum_.aggregation_temporality, sum_.is_monotonic)
+        origin = origin if len(origin) <= _SHORT_BYTES else blake2b(origin).digest()
+        for point in sum_.data_points:
+            size = point.ByteSize()
+            await spend(OBJECTS, 1 + len(point.attributes))
+            await spend(READ_BYTES, _ELEMENT_BYTES + size)
+            try:
+                if size > POINT_BYTES:
+                    raise _PointRejected(f"a point has more than {POINT_BYTES:,} bytes")
+                hit = _hit_of_point(name, temporality, _point_of(point), origin)
+            except _PointRejected as error:
+                read.reject(str(error))
+                continue
+            if hit is not None:
+                read.hits.append(hit)
+    return read
+
+
+def _point_of(point: Any) -> _Point:
+    attributes = [_Attribute(key, _Value(text, None, truth)) for key, text, truth in attributes_of(point)]
+    count = count_of(point)
+    times = point.start_time_unix_nano, point.time_unix_nano
+    if isinstance(count, float):
+        return _Point(attributes, *times, as_double=count)
+    return _Point(attributes, *times, as_int=count)
 
 
 async def _decoded(decoder: Decoder[_Of], elements: Sequence[Raw]) -> AsyncIterator[_Of]:

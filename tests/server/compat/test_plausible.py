@@ -236,8 +236,11 @@ def test_a_delta_of_nothing_is_no_hit_and_no_rejection(node: CompatIntake) -> No
 @pytest.mark.parametrize(
     ("body", "headers", "status"),
     [
-        (b"\x0a\x00", {"content_type": "application/x-protobuf"}, 415),
-        (b"{}", {"content_encoding": "gzip"}, 415),
+        (b"\x0a\x00", {"content_type": "application/x-protobuf"}, 200),
+        (b"\x0a", {"content_type": "application/x-protobuf"}, 400),
+        (b"{}", {"content_type": "text/plain"}, 415),
+        (b"{}", {"content_encoding": "gzip"}, 400),
+        (b"{}", {"content_encoding": "br"}, 415),
         (b"{", {}, 400),
         (b'{"resourceMetrics": 7}', {}, 400),
         (b"{}", {}, 200),
