@@ -20,7 +20,7 @@ from clickcurve.access_log import parse_log_line
 from clickcurve.asgi import Message
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.hosts import Hosts, host_in_key
-from clickcurve.keys import contains
+from clickcurve.keys import KeyForm, contains, decoded_once
 from clickcurve.limiter.http.address import addresses
 from clickcurve.visible import visible
 from dashboard.page.login_routes import login_address, login_routes
@@ -33,6 +33,7 @@ from ingest.attributes.campaign import campaign_of_query
 from ingest.attributes.country import address_of
 from ingest.attributes.language import language_of
 from ingest.attributes.referrer import ReferrerReader
+from ingest.hit import JsonHit
 from ingest.imports.logs.front import client_of, is_host, read_front
 from ingest.imports.logs.line_reader import LineReader, looks_like
 from ingest.imports.logs.log_format import own_format
@@ -41,6 +42,7 @@ from ingest.imports.logs.w3c import columns_of
 from ingest.journal.segment_format import Malformed
 from ingest.reading.body import media_of
 from ingest.reading.body_budget import coding_of
+from ingest.reading.fit import fit
 from query.http.content import accepts_csv
 from query.http.questions import Questions
 from query.parameters import CURVE, parse_before, parse_parameters, parse_query
@@ -316,6 +318,10 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "format of nginx": lambda text: own_format(f"$time_local $status $request {text}$a"),
     "format of Apache": lambda text: own_format(f"%t %s %r {text}%a"),
     "ref": ReferrerReader().site,
+    "ref in Punycode": lambda text: ReferrerReader().site("https://xn--" + text),
+    "words that do not fit": lambda text: fit(JsonHit("a", ref=text, ip=text, source=text, groups=[text]), ()),
+    "path of a redirect": decoded_once,
+    "key in a path": lambda text: KeyForm(lower=True).in_path(b"/v1/links/" + quote(text, safe="").encode()),
     "lang": language_of,
     "ip": address_of,
     "campaign": campaign_of_query,
