@@ -16,7 +16,9 @@ from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import Result, reports
 from server.cli.store.inspect import reading
+from server.clock import TrustedClock
 from server.process.journals import owning
+from server.process.kept_clock import open_clock
 from server.settings.table import Settings
 from storage.contract import OPEN, Held, Store
 from storage.from_uri import open_store
@@ -61,8 +63,9 @@ def join_spellings_command(settings: Settings, keys: tuple[str, ...], applies: b
     if not data_folder.journal_numbers(settings.data):
         raise Failed(f"there is no journal in {settings.data}; --data DIR names another folder")
     with data_folder.held(settings.data, settings.store, "clickcurve join-spellings"):
+        trusted = open_clock(settings)
         for number in data_folder.journal_numbers(settings.data):
-            asyncio.run(_flush(settings, number))
+            asyncio.run(_flush(settings, number, trusted))
         with closing(open_store(settings.store, settings.ladder)) as store:
             found = list(spellings(store, form_of, keys))
             joiner = Joiner(store, store.ladder(), settings.bounded)
@@ -72,8 +75,8 @@ def join_spellings_command(settings: Settings, keys: tuple[str, ...], applies: b
     return Result(lines, [_object(each, _is_joined(each, joiner)) for each in found], FAILED if left else 0)
 
 
-async def _flush(settings: Settings, number: int) -> None:
-    async with owning(settings, number):
+async def _flush(settings: Settings, number: int, trusted: TrustedClock) -> None:
+    async with owning(settings, number, trusted):
         pass
 
 
