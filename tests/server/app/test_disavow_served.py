@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -138,9 +137,7 @@ def test_a_deleted_link_takes_its_corrections_along(serve: Serve) -> None:
         assert (totals("/v1/links/a"), totals("/v1")) == ([4, 0], [4, 9]), "nobody knows any more what was the link's"
 
 
-def test_an_export_holds_no_rules_and_gives_the_same_answers_once_they_are_sent_again(
-    serve: Serve, data: Path, tmp_path: Path
-) -> None:
+def test_an_export_takes_its_rules_along_and_gives_the_same_answers(serve: Serve, data: Path, tmp_path: Path) -> None:
     server = serve("--flush-s", "3600", data=data)
     with http_client(server.url) as client:
         for key in "ab":
@@ -149,7 +146,6 @@ def test_an_export_holds_no_rules_and_gives_the_same_answers_once_they_are_sent_
         for path in ("/v1/links/a/disavow", "/v1/groups/g/disavow", "/v1/disavow"):
             client.post(path, json={"ref": "spam.example"}).raise_for_status()
         before = answers(client)
-    listed = said("disavow", "list", "--json", "--url", server.url)
     server.stop()
     said("export", "--out", str(tmp_path / "out.ndjson"), "--data", str(data))
     said("backup", str(tmp_path / "backup.db"), "--data", str(data))
@@ -159,11 +155,7 @@ def test_an_export_holds_no_rules_and_gives_the_same_answers_once_they_are_sent_
     server = serve("--flush-s", "3600", data=tmp_path / "other")
     with http_client(server.url) as client:
         said("import", str(tmp_path / "out.ndjson"), "--url", server.url)
-        assert client.get("/v1/disavow").json() == {"rules": []}
-        assert client.get("/v1/links/a/total").json()["total"] == 11, "what was counted"
-        for rule in map(json.loads, listed.splitlines()):
-            of = {"link": f"links/{rule['key']}/", "group": f"groups/{rule['key']}/"}.get(rule["kind"], "")
-            client.post(f"/v1/{of}disavow", json={rule["dimension"]: rule["value"]}).raise_for_status()
+        assert len(client.get("/v1/disavow").json()["rules"]) == 3
         assert [text for text in answers(client) if '"from"' not in text] == [
             text for text in before if '"from"' not in text
         ]
