@@ -42,8 +42,8 @@ from tests.simulated.frames_history import IMPORTING, REPEATING
 from tests.simulated.history import Plot
 from tests.simulated.mutants import (
     Switched,
-    adopt_from_anybody,
     apply_without_mark,
+    claim_from_anybody,
     replaced,
     stamp_without_epoch,
 )
@@ -264,7 +264,7 @@ MUTANTS = [
     Mutant("mark", lambda: mock.patch("ingest.flushed_rows.apply", apply_without_mark)),
     Mutant("redo_first", lambda: replaced(cluster_journal, "is_unfinished", lambda record: False)),
     Mutant("unknown", lambda: replaced(ClusterJournal, "_give_up", refuse_what_is_unknown), seeds=200),
-    Mutant("keeper", plot=IMPORTING, off=lambda: replaced(Offsets, "_adopt", adopt_from_anybody), seeds=200),
+    Mutant("keeper", plot=IMPORTING, off=lambda: replaced(Offsets, "_claim", claim_from_anybody), seeds=200),
     Mutant("offsets", plot=IMPORTING, off=lambda: replaced(Offsets, "buffered", lambda self, steps: None), seeds=200),
     Mutant("slots", lambda: replaced(frames_history, "choose_identity", make_always)),
 ]

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
+from clickcurve.access import Access
 from clickcurve.buckets import codec
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.parts import apply_parts, decode_parts, encode_parts
@@ -126,7 +127,7 @@ def look_in_vain(self: Erasures) -> Sequence[str] | None:
 LOOK = Erasures.look
 
 
-def adopt_from_anybody(self: Offsets, source: str, held: Held) -> Source:
+def claim_from_anybody(self: Offsets, source: str, held: Held, allowed: Access) -> Source:
     stored = self._store.source(source)
     self._store.claim_source(source, held, stored)
     return Source(held.owner, stored.position, stored.tail) if stored else Source(held.owner, 0, "")
@@ -340,7 +341,7 @@ MUTANTS = [
     Mutant("erasures not looked at in a flush", lambda: replaced(
         flush.Flush, "_buffers_of_erased", lambda *_: {}), ERASED),
     Mutant("writes that one replica has", lambda: replaced(cluster, "QUORUM", 1), LOSSES),
-    Mutant("corrections carried out by anybody", lambda: replaced(Offsets, "_adopt", adopt_from_anybody), DISAVOWED),
+    Mutant("corrections carried out by anybody", lambda: replaced(Offsets, "_claim", claim_from_anybody), DISAVOWED),
     Mutant("a link deleted without its corrections", lambda: replaced(
         Corrections, "_moved_of", no_corrections), DISAVOWED),
     Mutant("nothing called back of erased links", lambda: replaced(
