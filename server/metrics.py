@@ -53,7 +53,9 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_adjusted_fields_total": Family(
         "Words of hits that were cut or left out because they broke a rule; the hits count.", ("field",)
     ),
-    "clickcurve_ignored_events_total": Family("Events of other tools that are no hits and count nothing.", ("door",)),
+    "clickcurve_ignored_events_total": Family(
+        "Events of other products that are no hits, by product and reason.", ("product", "reason")
+    ),
     "clickcurve_ignored_fields_total": Family("Hits with a field that no dimension uses.", ("field",)),
     "clickcurve_writes_total": Family("Requests that were answered with a receipt.", ("kind",)),
     "clickcurve_write_bytes_total": Family("Decompressed bytes of the bodies of these requests."),

@@ -24,6 +24,7 @@ from server import clock
 from server.app.page import PageSources, include_page
 from server.app.worker import Worker
 from server.compat.bitly import bitly_routes
+from server.compat.foreign.doors import ForeignDoors
 from server.compat.graphite.routes import graphite_routes
 from server.compat.graphite.series import SeriesReader
 from server.compat.hit_sender import HitSender
@@ -41,6 +42,7 @@ from server.http.openapi import describe
 from server.http.shares import Shares
 from server.mcp.help_pages import MANUAL, HelpPages
 from server.mcp.mcp_routes import mcp_routes
+from server.http.write_limit import Doorkeeper
 from server.tokens.token_routes import token_routes
 from server.version import program_version
 from server.workers.unreachable import asking_all, naming_unreachable
@@ -71,11 +73,13 @@ def create_app(worker: Worker) -> Gateway:
     app.include_router(picture_routes(queries, settings.home_tz))
     sender = HitSender(worker.hits)
     questions = Questions(queries, breakdowns, worker.limit_history, attributes.visitors)
+    guard = HostAndOriginGuard(settings.host, settings.allowed_hosts, settings.cors_origins)
     other_tools = (
         graphite_routes(SeriesReader(queries, breakdowns)),
         prometheus_routes(queries, breakdowns, problems.answer),
         bitly_routes(queries, breakdowns, attributes.hosts),
         plausible_routes(sender, worker.counters, attributes.hosts),
+        _foreign_doors(worker, sender, guard).router(),
         otlp_routes(sender),
         mcp_routes(program_version(), HelpPages(MANUAL), questions),
     )
@@ -102,11 +106,16 @@ def create_app(worker: Worker) -> Gateway:
         FastRoute("POST", "/v1/limit/", "", service.answer),
         FastRoute("GET", "/v1/links/", "/total", total),
     ]
-    guard = HostAndOriginGuard(settings.host, settings.allowed_hosts, settings.cors_origins)
     gate, answers = worker.tokens.gate, worker.answers
     return Gateway(
         gate, problems, worker.hits, reads_first, limiter, guard, fast_routes, answers, attributes.reader.key_form
     )
+
+
+def _foreign_doors(worker: Worker, sender: HitSender, guard: HostAndOriginGuard) -> ForeignDoors:
+    settings, hosts = worker.settings, worker.attributes.hosts
+    keeper = Doorkeeper(worker.tokens.gate, guard, worker.limiter)
+    return ForeignDoors(sender, hosts, keeper, worker.ignored_events, settings.doors, settings.dub_secret)
 
 
 def _page_sources(worker: Worker) -> PageSources:

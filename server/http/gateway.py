@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from starlette.requests import ClientDisconnect
@@ -26,9 +26,10 @@ from dashboard.page.login_routes import COOKIE, login_address
 from ingest.reading.hit_endpoint import HitRoutes
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.problems import REFUSED, Problems
+from server.http.write_limit import UNDECIDED, write_refusal
 from server.limiter.limiter import ServerLimiter
 from server.tokens.gate import Gate
-from server.tokens.route_access import QUESTIONS, check_route, is_question_to_limiter, scope_of
+from server.tokens.route_access import QUESTIONS, check_route, is_door, is_question_to_limiter, scope_of
 from server.workers.unreachable import naming_noted
 
 LIMIT = b"/v1/limit/"
@@ -146,6 +147,8 @@ class Gateway:
                 self.host_and_origin_guard.check_page(dict(scope["headers"]))
             return ALL_ACCESS
         shown = _authorization(scope)
+        if is_door(scope["path"]) and (shown is None or shown[:6].lower() == b"basic "):
+            return UNDECIDED
         if shown is None and scope["method"] == "GET" and not is_question_to_limiter(scope["path"]):
             shown = cookie_of(scope)  # for reading alone, so that no other site can write by it
         allowed = self.gate.check(needed, shown)
@@ -168,14 +171,10 @@ class Gateway:
         """
         if scope["method"] not in WRITES or scope["raw_path"].startswith(LIMIT) or scope["path"] in QUESTIONS:
             return True
-        features = {"ip": limiter.addresses.client(scope)}
-        if (token := access().token) is not None:
-            features["token"] = token
-        if limiter.counts_hits:  # which are known once the body is read
-            begin_access(replace(access(), charge=partial(limiter.charge, features)))
+        if access() == UNDECIDED:
             return True
         try:
-            refused = await limiter.refuse_write(features)
+            refused = await write_refusal(limiter, scope)
         except Exception as error:
             await self._refuse(error, scope, receive, send)
             return False

@@ -331,6 +331,13 @@ class Settings:
         "URL",
     )
     smtp_password: str = _row("", values.anything, "Password of the mail server's user.", "PASSWORD", secret=True)
+    doors: tuple[str, ...] = _row(
+        ",".join(values.DOORS),
+        values.doors,
+        "Products whose events are taken, at the paths that their senders know; none switches all off.",
+        "NAMES",
+    )
+    dub_secret: str = _row("", values.anything, "Secret of the webhook of Dub, which signs it.", "SECRET", secret=True)
     statsd: tuple[str, int] | None = _row(
         "",
         values.statsd_address,

@@ -19,6 +19,8 @@ from ingest.attributes.referrer import host_of
 from query.zones import zone
 from storage.cassandra import uri
 
+# Other products whose events are taken: `server.compat.foreign.doors`.
+DOORS = "matomo", "umami", "goatcounter", "posthog", "segment", "dub"
 ON_DISK, IN_CLUSTER = JOURNALS = "disk", "cluster"
 LEAST_TOKEN = 16  # characters of a token that people choose
 CAPS = len(BREAKDOWN.caps)
@@ -282,6 +284,14 @@ def bot_files(text: str) -> tuple[Path, ...]:
     if not all(path.is_file() for path in paths):
         raise Broken("must name files that are there, with commas between several")
     return paths
+
+
+def doors(text: str) -> tuple[str, ...]:
+    """Reads names of other products, with commas between them."""
+    parts = () if text.strip() == "none" else _parts(text)
+    if unknown := [part for part in parts if part not in DOORS]:
+        raise Broken(f"{unknown[0]!r} is no product whose events can be taken; known: {', '.join(DOORS)}, or none")
+    return parts
 
 
 def own_hosts(text: str) -> tuple[str, ...]:

@@ -52,10 +52,11 @@ class Gate:
         self.used.add(token.id)
         return True
 
-    def check(self, scope: Scope, authorization: bytes | None) -> Access:
+    def check(self, scope: Scope, authorization: bytes | None, *, alone: bool = False) -> Access:
         """Returns what a request may touch whose Authorization header allows the scope.
 
-        Raises NotAuthenticated or NotAllowed.
+        alone: the token may allow nothing else, since strangers see where it stands. Raises NotAuthenticated or
+        NotAllowed.
         """
         if not self.closed:
             return ALL_ACCESS
@@ -71,6 +72,10 @@ class Gate:
         if not token.allows(scope):
             self.refused["scope"] += 1
             raise NotAllowed(f"token {token.id} does not have the scope {scope.value}", field="scope", rule=scope.value)
+        if alone and token.scopes != (scope,):
+            self.refused["scope"] += 1
+            detail = f"token {token.id} may do more than {scope.value}, and stands where others can read it"
+            raise NotAllowed(detail, field="scope", rule=scope.value)
         self.used.add(token.id)
         return self._access[token.sha256]
 

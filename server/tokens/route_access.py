@@ -31,6 +31,9 @@ ADMIN_PATHS = (
     "/v1/words",
     "/v1/clock",
 )  # and below them: administering in every method
+# Routes of other products' senders, of which most can send no header field with a token: they look for it themselves.
+DOORS = frozenset(("/matomo.php", "/api/send", "/api/batch", "/api/v0/count", "/i/v0/e/", "/batch/", "/v1/from/dub"))
+DOORS_BELOW = ("/api/send/", "/api/batch/", "/v1/from/segment/v1/")
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/login"})
 OPEN_BELOW = ("/static/", "/share/")  # what pages load; and addresses that are signed
 # Forms of the page. The one that shares a link checks the token that is typed in it.
@@ -44,7 +47,7 @@ def scope_of(method: str, path: str) -> Scope | None:
     if path.startswith(ADMIN_PATHS):
         return Scope.admin
     if method in ("GET", "HEAD"):
-        if path.startswith((IMPORTS, LIMIT)):
+        if path.startswith((IMPORTS, LIMIT)) or path in DOORS:
             return Scope.write  # an import asks how far it has come; a proxy's question to the limiter counts
         return None if path in OPEN_PATHS or path.startswith(OPEN_BELOW) else Scope.read
     if method == "POST" and (path in _OPEN_FORMS or _is_share_form(path)):
@@ -59,6 +62,11 @@ def scope_of(method: str, path: str) -> Scope | None:
 def is_question_to_limiter(path: str) -> bool:
     """Tells whether a GET of this path counts a hit in the limiter, as a POST does."""
     return path.startswith(LIMIT) and path.endswith("/check")
+
+
+def is_door(path: str) -> bool:
+    """Returns whether a path is one of another product's senders."""
+    return path in DOORS or path.startswith(DOORS_BELOW)
 
 
 class Effect(StrEnum):
@@ -104,6 +112,16 @@ ROUTES: tuple[RouteEffect, ...] = (
     RouteEffect("POST", "/v1/hits/{key}", Effect.link),
     RouteEffect("POST", "/api/event", Effect.hits),
     RouteEffect("POST", "/v1/metrics", Effect.hits),
+    RouteEffect("GET POST", "/matomo.php", Effect.hits),
+    RouteEffect("POST", "/api/send", Effect.hits),
+    RouteEffect("POST", "/api/send/{token}", Effect.hits),
+    RouteEffect("POST", "/api/batch", Effect.hits),
+    RouteEffect("POST", "/api/batch/{token}", Effect.hits),
+    RouteEffect("POST", "/api/v0/count", Effect.hits),
+    RouteEffect("POST", "/i/v0/e/", Effect.hits),
+    RouteEffect("POST", "/batch/", Effect.hits),
+    RouteEffect("POST", "/v1/from/segment/v1/{kind}", Effect.hits),
+    RouteEffect("POST", "/v1/from/dub", Effect.hits),
     RouteEffect("GET POST", "/v1/import/{source}", Effect.offsets),
     *_questions("/v1/links/{key}", Effect.link, *_OF_ONE),
     *_questions("/v1/groups/{name}", Effect.group, *_OF_ONE),

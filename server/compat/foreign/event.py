@@ -1,0 +1,138 @@
+"""An event of somebody else's product as a hit of ours, by a table of where that product says what.
+
+A place is a path of names in the event, such as `context.page.url`; the first place that says something counts. What a
+product does not say in the event may stand in header fields of the request (`Product.in_headers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from clickcurve.hosts import Hosts
+from clickcurve.keys import decoded_once
+from ingest.attributes.campaign import UTM, campaign_of_query
+
+Event: TypeAlias = Mapping[str, Any]
+Headers: TypeAlias = Mapping[str, str]  # of the request, names in lower case
+Places: TypeAlias = tuple[str, ...]
+
+LONGEST_URL = 8_192
+LONGEST_ID = 128
+_WEB = ("http", "https")  # an app sends addresses of another scheme, whose host is no domain
+# Fields of a hit that are texts of the event as they are.
+_TEXTS = ("ref", "ua", "ip", "country", "lang", "visitor")
+_IN_HEADERS = {"ua": "user-agent", "ip": "x-forwarded-for", "lang": "accept-language"}
+
+
+class NotCounted(Exception):
+    """An event that is no hit. reason: one of a few words, for /metrics; what: a sentence."""
+
+    def __init__(self, reason: str, what: str) -> None:
+        super().__init__(what)
+        self.reason, self.what = reason, what
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Where a product says what in its events.
+
+    is_click: whether an event is a visit of a page or a click; other events are not counted. key, host, id, ts, query:
+    places; url: places of addresses, from which key, host and query come where the product does not say these.
+    texts: places of the fields of a hit by name; campaign: of `source` and of the names of UTM. in_headers: fields that
+    the request's header says where the event does not. none: texts that stand for no referrer. qr: the place
+    that is true of a click by a QR code.
+    """
+
+    name: str
+    is_click: Callable[[Event], bool]
+    url: Places = ()
+    key: Places = ()
+    host: Places = ()
+    query: Places = ()
+    id: Places = ()
+    ts: Places = ()
+    texts: Mapping[str, Places] = field(default_factory=dict)
+    campaign: Mapping[str, Places] = field(default_factory=dict)
+    in_headers: frozenset[str] = frozenset()
+    none: frozenset[str] = frozenset()
+    qr: str = ""
+
+
+def hit_of(product: Product, event: Event, headers: Headers, hosts: Hosts) -> dict[str, Any]:
+    """Returns the hit that an event is; raises NotCounted."""
+    if not product.is_click(event):
+        raise NotCounted("kind", "only visits and clicks are hits")
+    key, query = _link(product, event, hosts)
+    source, utm = campaign_of_query(_text_at(event, product.query) or query)
+    hit: dict[str, Any] = {"key": key, "id": _id(product, event), "ts": _ts(product, event)}
+    for name in _TEXTS:
+        text = _text_at(event, product.texts.get(name, ()))
+        if not text and name in product.in_headers:
+            text = headers.get(_IN_HEADERS[name], "")
+        if text not in product.none:
+            hit[name] = text
+    if len(hit.get("country", "")) != 2:  # a name: the address tells better
+        hit.pop("country", None)
+    by_qr = bool(product.qr) and at(event, product.qr) is True
+    hit["source"] = "qr" if by_qr else _text_at(event, product.campaign.get("source", ())) or source
+    said = {name: _text_at(event, product.campaign.get(f"utm_{name}", ())) or utm.get(name) for name in UTM}
+    hit["utm"] = {name: text for name, text in said.items() if text}
+    return {name: value for name, value in hit.items() if value not in (None, "", {})}
+
+
+def at(event: Event, place: str) -> object:
+    """Returns what stands at a place of an event; None: nothing."""
+    value: object = event
+    for name in place.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _text_at(event: Event, places: Places) -> str:
+    """Returns the first text that stands at one of the places; "" for none."""
+    return next((value for place in places if isinstance(value := at(event, place), str) and value), "")
+
+
+def _link(product: Product, event: Event, hosts: Hosts) -> tuple[str, str]:
+    """Returns the key and the query of the link."""
+    address, path = _text_at(event, product.url), _text_at(event, product.key)
+    try:
+        parts = urlsplit(address if len(address) <= LONGEST_URL else "")
+    except ValueError:
+        parts = urlsplit("")
+    host = parts.netloc.rpartition("@")[2] if parts.scheme in _WEB else ""
+    path = path or decoded_once(parts.path)
+    key = hosts.key(path.removeprefix("/"), host or _text_at(event, product.host))
+    if not key:
+        raise NotCounted(
+            "no link", f"the event names no link: an address with a path, of at most {LONGEST_URL:,} characters"
+        )
+    return key, parts.query
+
+
+def _id(product: Product, event: Event) -> str:
+    """Returns the id of the event, which no other product's is; a digest of one that is no id of ours."""
+    sent = _text_at(event, product.id)
+    if not sent:
+        return ""
+    own = f"{product.name}:{sent}"
+    if len(own) <= LONGEST_ID and own.isascii() and own.isprintable() and " " not in own:
+        return own
+    return f"{product.name}:{blake2b(sent.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
+
+
+def _ts(product: Product, event: Event) -> object:
+    """Returns when it was, as it is sent; digits in quotes are a number, and many are milliseconds."""
+    for place in product.ts:
+        value = at(event, place)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) >= 10:
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 10**12:
+            return value / 1000  # milliseconds, as programs of browsers count
+        if isinstance(value, int | float | str) and not isinstance(value, bool) and value != "":
+            return value
+    return None
