@@ -34,6 +34,7 @@ FOR_TESTS: Mapping[str, tuple[str, ...]] = {
     "memcached": ("memcached",),
     "nginx": ("nginx",),
     "node": ("node:nodejs",),
+    "npm": ("node:nodejs", "npm"),
     "openssl": ("openssl",),
     "php": ("php:php-cli",),
     "prometheus": ("promtool:prometheus",),
