@@ -10,6 +10,7 @@ word of theirs. `items` holds refused and duplicate hits, and each word that was
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -144,7 +145,7 @@ class IngestCounters:
     refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REFUSAL_CLASSES, 0))
     adjusted: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ATTRIBUTE_FIELDS, 0))  # words lost, by field
     ignored: dict[str, int] = field(default_factory=dict)  # hits with a field that no dimension uses
-    ignored_events: int = 0  # of other tools, that are no hits and were taken all the same
+    ignored_events: Counter[tuple[str, str]] = field(default_factory=Counter)  # no hits, by product and reason
     rejected: dict[int, int] = field(default_factory=dict)  # requests without a receipt, by status
     unanswered: int = 0  # connections closed because the outcome is unknown
     disconnected: int = 0  # clients that left in the middle of a body

@@ -40,9 +40,9 @@ from server.http.health_routes import router as server_routes
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.openapi import describe
 from server.http.shares import Shares
+from server.http.write_limit import Doorkeeper
 from server.mcp.help_pages import MANUAL, HelpPages
 from server.mcp.mcp_routes import mcp_routes
-from server.http.write_limit import Doorkeeper
 from server.tokens.token_routes import token_routes
 from server.version import program_version
 from server.workers.unreachable import asking_all, naming_unreachable
@@ -115,7 +115,7 @@ def create_app(worker: Worker) -> Gateway:
 def _foreign_doors(worker: Worker, sender: HitSender, guard: HostAndOriginGuard) -> ForeignDoors:
     settings, hosts = worker.settings, worker.attributes.hosts
     keeper = Doorkeeper(worker.tokens.gate, guard, worker.limiter)
-    return ForeignDoors(sender, hosts, keeper, worker.ignored_events, settings.doors, settings.dub_secret)
+    return ForeignDoors(sender, hosts, keeper, worker.counters.ignored_events, settings.doors, settings.dub_secret)
 
 
 def _page_sources(worker: Worker) -> PageSources:

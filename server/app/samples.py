@@ -28,7 +28,8 @@ def of_ingest(counters: IngestCounters) -> Iterator[Sample]:
         yield Sample("clickcurve_adjusted_fields_total", count, (name,))
     for name, count in counters.ignored.items():
         yield Sample("clickcurve_ignored_fields_total", count, (name,))
-    yield Sample("clickcurve_ignored_events_total", counters.ignored_events, ("plausible",))
+    for (product, reason), count in counters.ignored_events.items():
+        yield Sample("clickcurve_ignored_events_total", count, (product, reason))
     yield Sample("clickcurve_writes_total", counters.singles, ("single",))
     yield Sample("clickcurve_writes_total", counters.batches, ("batch",))
     for status, count in counters.rejected.items():

@@ -158,7 +158,6 @@ class Worker:
         self.audit = AuditLog(store, trusted.now, trusted.careful)
         self.problems = Problems()
         self.counters = IngestCounters()
-        self.ignored_events: Counter[tuple[str, str]] = Counter()  # of other products, by product and reason
         self.answers: Counter[int] = Counter()  # to requests without hits, by status
         self.metrics = Metrics(
             self.name, [self._samples], data_folder.samples_folder(settings.data) if settings.workers > 1 else None
@@ -257,8 +256,6 @@ class Worker:
         yield from samples.of_jobs(self.schedule.status)
         yield from samples.of_requests(self.problems, self.tokens.gate, self.answers, self.peers.incomplete_answers)
         yield from samples.of_connections(self.connections_refused)
-        for (product, reason), count in self.ignored_events.items():
-            yield Sample("clickcurve_ignored_events_total", count, (product, reason))
         yield from self.limiter.samples()
         yield Sample("clickcurve_folded_rows_total", self.fold.folded)
         yield Sample("clickcurve_limit_history_lost_total", self.limit_history.lost)

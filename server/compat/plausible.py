@@ -39,7 +39,7 @@ def plausible_routes(sender: HitSender, counters: IngestCounters, hosts: Hosts =
         event = _event_in(await read_bounded(request.stream(), MOST_BYTES))
         name = event.get("name")
         if isinstance(name, str) and name and name != PAGE_VIEW:
-            counters.ignored_events += 1
+            counters.ignored_events["plausible", "kind"] += 1
             return _taken()
         sent = await sender.send([_hit_of(event, request, hosts)])
         if sent.status == 200:

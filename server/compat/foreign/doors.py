@@ -122,9 +122,7 @@ class ForeignDoors:
         given = _form(request.scope["query_string"])
         if body.lstrip()[:1] == b"{":
             many = _object(body)
-            requests = many.get("requests")
-            if not isinstance(requests, list):
-                raise BodyUnreadable("the body has no requests", field="requests", rule="an array")
+            requests = _array(many, "requests")
             await self._keeper.let_in(request, _text(many.get("token_auth")) or given.get("token_auth"))
             taken = await self._take(MATOMO, [_matomo_action(each) for each in requests], request)
             return json_answer({"status": "success", "tracked": taken.counted, "invalid": len(taken.refused)})
@@ -135,7 +133,7 @@ class ForeignDoors:
 
     async def _umami(self, request: Request) -> Response:
         sent = _read(await _body(request))
-        events = sent if isinstance(sent, list) else [sent]
+        events = _few(sent) if isinstance(sent, list) else [sent]
         website = next((text for each in events if (text := _text(_member(each, "payload", "website")))), None)
         await self._keeper.let_in(request, request.path_params.get("token") or website)
         taken = await self._take(UMAMI, events, request)
@@ -148,10 +146,7 @@ class ForeignDoors:
 
     async def _goatcounter(self, request: Request) -> Response:
         await self._keeper.let_in(request, _basic(request)[1])
-        hits = _object(await _body(request)).get("hits")
-        if not isinstance(hits, list):
-            raise BodyUnreadable("the body has no hits", field="hits", rule="an array")
-        taken = await self._take(GOATCOUNTER, hits, request)
+        taken = await self._take(GOATCOUNTER, _array(_object(await _body(request)), "hits"), request)
         if taken.refused:
             errors = {str(place): [why] for place, why in taken.refused.items()}
             return Response(msgspec.json.encode({"errors": errors}), 400, media_type="application/json")
@@ -159,11 +154,11 @@ class ForeignDoors:
 
     async def _posthog(self, request: Request) -> Response:
         sent = _object(await _body(request))
-        batch = sent.get("batch")
         await self._keeper.let_in(request, _text(sent.get("api_key")) or _text(sent.get("token")) or None)
-        taken = await self._take(POSTHOG, batch if isinstance(batch, list) else [sent], request)
-        if not isinstance(batch, list):
-            _require_whole(taken)
+        if isinstance(sent.get("batch"), list):
+            await self._take(POSTHOG, _array(sent, "batch"), request)
+        else:
+            _require_whole(await self._take(POSTHOG, [sent], request))
         return json_answer({"status": "Ok"})
 
     async def _segment(self, request: Request) -> Response:
@@ -173,10 +168,7 @@ class ForeignDoors:
         sent = _object(await _body(request))
         await self._keeper.let_in(request, _basic(request)[0] or _text(sent.get("writeKey")) or None)
         if kind == "batch":
-            batch, shared = sent.get("batch"), sent.get("context")
-            if not isinstance(batch, list):
-                raise BodyUnreadable("the body has no batch", field="batch", rule="an array")
-            events = [_with_context(each, shared) for each in batch]
+            events = [_with_context(each, sent.get("context")) for each in _array(sent, "batch")]
         else:
             events = [{**sent, "type": kind}]
         await self._take(SEGMENT, events, request)
@@ -197,8 +189,6 @@ class ForeignDoors:
     # --- counting -------------------------------------------------------------------------------------------------
     async def _take(self, product: Product, events: Sequence[object], request: Request) -> Taken:
         """Counts those events that are hits, as one request. Raises NotTaken, JournalUnknown."""
-        if len(events) > MOST_EVENTS:
-            raise BodyTooLarge(f"the body has {len(events):,} events", rule=f"at most {MOST_EVENTS:,} events")
         hits: list[dict[str, Any]] = []
         places: list[int] = []
         refused: dict[int, str] = {}
@@ -266,6 +256,21 @@ def _object(body: bytes) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise BodyUnreadable("the body is not an object", rule="a JSON object")
     return read
+
+
+def _array(body: Mapping[str, Any], name: str) -> list[Any]:
+    """Returns a member that is an array of events. Raises BodyUnreadable, BodyTooLarge."""
+    events = body.get(name)
+    if not isinstance(events, list):
+        raise BodyUnreadable(f"the body has no {name}", field=name, rule="an array")
+    return _few(events)
+
+
+def _few(events: list[Any]) -> list[Any]:
+    """Returns the events, before anything looks at each. Raises BodyTooLarge if they are too many."""
+    if len(events) > MOST_EVENTS:
+        raise BodyTooLarge(f"the body has {len(events):,} events", rule=f"at most {MOST_EVENTS:,} events")
+    return events
 
 
 def _form(text: bytes) -> dict[str, str]:

@@ -115,7 +115,7 @@ def _link(product: Product, event: Event, hosts: Hosts) -> tuple[str, str]:
 
 
 def _id(product: Product, event: Event) -> str:
-    """Returns the id of the event, which no other product's is; a digest of one that is no id of ours."""
+    """Returns the id of the event, which no other product has; a digest if the sent one breaks a rule."""
     sent = _text_at(event, product.id)
     if not sent:
         return ""

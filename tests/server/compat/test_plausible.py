@@ -71,7 +71,8 @@ def test_a_page_view_is_a_hit_of_its_path(node: CompatIntake, event: dict[str, A
 def test_another_event_is_taken_and_counts_nothing(node: CompatIntake, name: str) -> None:
     answer = node.event(EVENT | {"n": name, "e": 1200, "sd": 57})
     assert (answer.status_code, answer.text) == (202, "ok")
-    assert (node.client.intake.total, node.client.routes.counters.ignored_events) == (0, 1)
+    assert node.client.intake.total == 0
+    assert node.client.routes.counters.ignored_events == {("plausible", "kind"): 1}
 
 
 @pytest.mark.parametrize(
