@@ -204,3 +204,21 @@ def test_a_door_that_is_off_is_not_there(tmp_path: Path) -> None:
 
 def test_every_door_has_a_name_in_the_settings() -> None:
     assert set(DOORS) == {"matomo", "umami", "goatcounter", "posthog", "segment", "dub"}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/matomo.php", "requests"),
+        ("/api/send", ""),
+        ("/api/batch", ""),
+        ("/api/v0/count", "hits"),
+        ("/batch/", "batch"),
+        ("/v1/from/segment/v1/batch", "batch"),
+    ],
+)
+def test_too_many_events_are_refused_as_one(http: httpx.Client, counts: Any, path: str, name: str) -> None:
+    events = [0] * 1_001
+    answer = http.post(path, json={name: events} if name else events)
+    assert (answer.status_code, "1,001 events" in answer.text) == (413, True)
+    assert counts() == 0
