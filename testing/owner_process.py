@@ -66,8 +66,8 @@ class OwnerProcess:
         """
         self.erased_words, self.bounded = erased_words, bounded
         self.folder, self.store, self.clock, self.alone, self.disk = folder, store, clock, alone, disk
-        self.careful = careful or clock
-        self.stamps = stamps or (lambda: Stamps(self.careful, [0]))
+        self.careful = careful
+        self.stamps = stamps or (lambda: Stamps(self.careful or self.clock, [0]))
         self.tokens = 0
         self.start()
 

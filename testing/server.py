@@ -220,7 +220,7 @@ class RunningServer:
     def kill(self) -> None:
         """kill -9 of the whole process group, the server and its workers; returns when all of them are gone."""
         if self._process is not None:
-            ends = [end for pid in self.workers() if (end := _end_of(pid)) is not None]
+            ends = [end for pid in _group_of(self._process.pid) if (end := _end_of(pid)) is not None]
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
@@ -248,6 +248,18 @@ class RunningServer:
             self.stop()
         elif self.running:
             self.kill()
+
+
+def _group_of(leader: int) -> list[int]:
+    """The other processes of a process group; workers whose parent was killed alone are in it, and no children."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            # pid (name) state parent group ...: a name may hold anything
+            group = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[2]
+            if int(group) == leader and int(process.name) != leader:
+                found.append(int(process.name))
+    return found
 
 
 def _end_of(pid: int) -> int | None:

@@ -70,7 +70,7 @@ def test_promtool_shows_the_sentence_of_a_refusal(asked: RunningServer) -> None:
         ["promtool", "query", "instant", asked.url, "rate(clicks[5m])"], capture_output=True, text=True, check=False
     )
     assert refused.returncode != 0
-    assert "understood are: increase(clicks" in refused.stderr
+    assert "understood are: clicks{key=" in refused.stderr
 
 
 def test_a_prometheus_scrapes_the_greatest_links(asked: RunningServer, tmp_path: Path) -> None:
