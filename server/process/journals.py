@@ -104,14 +104,13 @@ def _holds_hits(settings: Settings, number: int) -> bool:
 def learn_flushes(trusted: TrustedClock, store: Store, owner: int) -> None:
     """Tells the clock, before the owner is claimed, when that and other machines flushed. Raises StoreUnavailable."""
     own = store.owner(owner) if owner else None
-    owners = [] if own is not None and not store.shared else store.owners()
     newest = own.begun_at if own is not None else 0
     if own is None and not store.shared:  # a new journal beside an old database
-        newest = max((each.begun_at for each in owners), default=0)
+        newest = max((each.begun_at for each in store.owners()), default=0)
     if newest:
         trusted.learn_flush(newest)
-    if store.shared:
-        trusted.learn_others(flushes_elsewhere(owners))
+    if store.shared and trusted.status().folding_held:  # else the others say nothing new, and reading all takes
+        trusted.learn_others(flushes_elsewhere(store.owners()))  # 20 s where a node has just begun to stand still
 
 
 def flushes_elsewhere(owners: Iterable[OwnerRecord]) -> list[int]:

@@ -38,6 +38,7 @@ def test_every_file_of_the_program_is_packed_and_nothing_else(wheel: Path) -> No
         for path in (ROOT / part).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+    written |= {in_wheel(path): path.read_bytes() for path in (ROOT / "docs").glob("*.md")}
     packed = {name: held for name, held in contents(wheel).items() if ".dist-info/" not in name}
     assert sorted(packed) == sorted(written)
     assert packed == written

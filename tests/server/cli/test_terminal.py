@@ -30,6 +30,8 @@ NO_STRANGERS = {
     "copy": "prints numbers, and keys by repr",
     "token revoke": "an id is letters and digits",
     "version": "a number",
+    "clock accept": "prints numbers",
+    "join-spellings": "makes keys visible as dump does",
 }
 
 # They say nothing of what they were given.

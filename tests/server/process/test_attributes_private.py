@@ -36,7 +36,7 @@ def test_of_a_person_only_words_reach_the_disk(serve: Serve, data: Path) -> None
         hits = [{"key": "a", **WORDS}, {"key": "a", **WORDS, "id": "one"}, {"key": "a", **bot}, *bad]
         answers = [client.send(hits), client.send([{"key": "alone", **WORDS}])]
         metrics = client.metrics()
-    assert [answer["counted"] for answer in answers] == [3, 1]
+    assert [answer["counted"] for answer in answers] == [5, 1]
     assert [item["field"] for item in answers[0]["items"]] == ["ip", "ip", "visitor"]
     assert not [name for name in metrics if name.startswith("clickcurve_ignored_fields_total")]
     server.kill()
@@ -50,4 +50,4 @@ def test_of_a_person_only_words_reach_the_disk(serve: Serve, data: Path) -> None
     for private in PRIVATE:
         assert not any(private in each for each in everything), private
     with Clickcurve(serve(data=data).url) as client:
-        assert (client.total("a")["total"], client.total("alone")["total"]) == (2, 1)
+        assert (client.total("a")["total"], client.total("alone")["total"]) == (4, 1)
