@@ -100,8 +100,10 @@ async def waved(
 async def test_a_wave_that_is_called_bots_is_on_no_list_and_its_undo_brings_it_back(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    store = STORES[kind](tmp_path, request.getfixturevalue)() if kind in CLUSTERS else None
-    async with waved(tmp_path, kind, monkeypatch, store) as wave:
+    factory = STORES[kind](tmp_path, request.getfixturevalue) if kind in CLUSTERS else None
+    if factory is not None:
+        request.addfinalizer(factory.close)
+    async with waved(tmp_path, kind, monkeypatch, None if factory is None else factory()) as wave:
         rule = wave.server.corrections.book.add(RULE)
         await wave.server.follow()
         for _ in range(2):  # while all rows are ranked anew, and afterwards
