@@ -6,15 +6,12 @@ nobody can set, by which programs wait, stay true. A test that uses it needs("co
 
 from __future__ import annotations
 
-import atexit
-import shutil
 import struct
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+
+from tests.preloaded import library
 
 SOURCE = r"""
 #define _GNU_SOURCE
@@ -75,19 +72,6 @@ time_t time(time_t *at) {
 """
 
 
-@cache
-def library() -> Path:
-    """Compiles the library, once for each process that asks for it; returns its file."""
-    where = Path(mkdtemp(prefix="wrong-clock-"))
-    atexit.register(shutil.rmtree, where, ignore_errors=True)
-    source, built = where / "wrong_clock.c", where / "wrong_clock.so"
-    source.write_text(SOURCE)
-    compiler = shutil.which("cc")
-    assert compiler is not None, "a C compiler is missing (Debian: gcc, libc6-dev)"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", built, source, "-ldl"], check=True)
-    return built
-
-
 class WrongClock:
     """The wall clock of the programs that run in `environment`."""
 
@@ -105,7 +89,7 @@ class WrongClock:
 @contextmanager
 def wrong_clock(folder: Path) -> Iterator[WrongClock]:
     """Gives a clock that is right at first, and sets it right in the end."""
-    clock = WrongClock(folder / "wall-clock", library())
+    clock = WrongClock(folder / "wall-clock", library("wrong-clock", SOURCE))
     try:
         yield clock
     finally:

@@ -6,16 +6,14 @@ share as memory; so a test can also wait until a write is held. A test that uses
 
 from __future__ import annotations
 
-import atexit
-import shutil
 import struct
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from mmap import mmap
 from pathlib import Path
-from tempfile import NamedTemporaryFile, mkdtemp
+from tempfile import NamedTemporaryFile
+
+from tests.preloaded import library
 
 SOURCE = r"""
 #define _GNU_SOURCE
@@ -79,25 +77,12 @@ HELD(ssize_t, pwritev64v2, (int fd, const struct iovec *v, int n, off64_t at, in
 CONTROL = struct.Struct("<4i")  # held, slow_ms, waiting, calls
 
 
-@cache
-def library() -> Path:
-    """Compiles the library, once for each process that asks for it; returns its file."""
-    where = Path(mkdtemp(prefix="held-disk-"))
-    atexit.register(shutil.rmtree, where, ignore_errors=True)
-    source, built = where / "held_disk.c", where / "held_disk.so"
-    source.write_text(SOURCE)
-    compiler = shutil.which("cc")
-    assert compiler is not None, "a C compiler is missing (Debian: gcc, libc6-dev)"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", built, source, "-ldl"], check=True)
-    return built
-
-
 class HeldDisk:
     """The disk of the programs that run in `environment`: the files whose path has this text in it."""
 
     def __init__(self, file: Path, shared: mmap, text: str) -> None:
         self._shared = shared
-        self.environment = {"LD_PRELOAD": str(library()), "HELD_DISK": str(file), "HELD_FILES": text}
+        self.environment = {"LD_PRELOAD": str(library("held-disk", SOURCE)), "HELD_DISK": str(file), "HELD_FILES": text}
 
     def hold(self) -> None:
         self._put(0, 1)
