@@ -19,7 +19,7 @@ ADDRESS = "http://127.0.0.1:8080"
 README = ROOT / "README.md"
 COMMANDS_PAGE = ROOT / "docs" / "commands.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-MOST_LINES = 120
+MOST_LINES = 130
 
 
 @dataclass(frozen=True, slots=True)
