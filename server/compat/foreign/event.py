@@ -43,8 +43,8 @@ class Product:
     is_click: whether an event is a visit of a page or a click; other events are not counted. key, host, id, ts, query:
     places; url: places of addresses, from which key, host and query come where the product does not say these.
     texts: places of the fields of a hit by name; campaign: of `source` and of the names of UTM. in_headers: fields that
-    the request's header says where the event does not. none: texts that stand for no referrer. qr: the place
-    that is true of a click by a QR code.
+    the request's header says where the event does not; own_agent: a word of the agent of its own libraries, who is no
+    visitor. none: texts that stand for no referrer. qr: the place that is true of a click by a QR code.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Product:
     texts: Mapping[str, Places] = field(default_factory=dict)
     campaign: Mapping[str, Places] = field(default_factory=dict)
     in_headers: frozenset[str] = frozenset()
+    own_agent: str = ""
     none: frozenset[str] = frozenset()
     qr: str = ""
 
@@ -73,6 +74,8 @@ def hit_of(product: Product, event: Event, headers: Headers, hosts: Hosts) -> di
         text = _text_at(event, product.texts.get(name, ()))
         if not text and name in product.in_headers:
             text = headers.get(_IN_HEADERS[name], "")
+            if name == "ua" and product.own_agent and product.own_agent in text:
+                text = ""  # it would be judged as a bot
         if text not in product.none:
             hit[name] = text
     if len(hit.get("country", "")) != 2:  # a name: the address tells better

@@ -44,6 +44,7 @@ UMAMI = Product(
         "visitor": ("payload.id",),
     },
     in_headers=frozenset(("ua", "ip", "lang")),
+    own_agent=" Umami/",  # Mozilla/5.0 Umami/0.4.0
 )
 PLAUSIBLE = Product(
     "plausible",
