@@ -105,7 +105,7 @@ wheel: install
 # No option, address or path is written into the file.
 lock:
 	@test -x .venv/lock/bin/pip-compile || { $(PYTHON) -m venv .venv/lock && .venv/lock/bin/pip install --quiet pip-tools; }
-	.venv/lock/bin/pip-compile --quiet --extra cassandra --extra otlp --extra pictures --extra redis --extra zstd --extra test --extra bench --strip-extras --allow-unsafe --generate-hashes --upgrade \
+	.venv/lock/bin/pip-compile --quiet --extra cassandra --extra otlp --extra pictures --extra redis --extra zstd --extra test --extra bench --no-strip-extras --allow-unsafe --generate-hashes --upgrade \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
 		--output-file requirements.lock pyproject.toml
 

@@ -13,7 +13,7 @@ EXTRAS: Mapping[str, str] = {
     "redis": "redis",
     "PIL": "pictures",
     "zstandard": "zstd",
-    "opentelemetry": "otlp",
+    "opentelemetry.proto": "otlp",
     "google": "otlp",
 }
 
@@ -27,7 +27,11 @@ def extra_for(purpose: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        missing = f"{error.name}."  # the module, one in it, or the package around it
+        near = (
+            extra for name, extra in EXTRAS.items() if f"{name}.".startswith(missing) or missing.startswith(f"{name}.")
+        )
+        extra = next(near, None)
         if extra is None:
             raise
         raise ExtraMissing(f"{purpose} needs the extra {extra!r}: pip install 'clickcurve[{extra}]'") from error

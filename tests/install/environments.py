@@ -36,10 +36,12 @@ def lowest_setuptools() -> str:
 
 
 def pins() -> Iterator[str]:
-    """The pins of requirements.lock without their hashes: with any, pip would demand one of the wheel too."""
+    """The pins of requirements.lock as constraints of pip: without hashes, of which it would want one of the wheel too,
+    and without extras, which a constraint may not have.
+    """
     for line in (ROOT / "requirements.lock").read_text().splitlines():
-        if pin := re.match(r"[\w.-]+(\[[\w,-]+\])?==[\w.!+]+( ;[^\\]*)?", line):
-            yield pin.group()
+        if pin := re.match(r"([\w.-]+)(?:\[[\w,-]+\])?(==[\w.!+]+(?: ;[^\\]*)?)", line):
+            yield pin[1] + pin[2]
 
 
 class Environment:

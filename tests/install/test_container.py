@@ -48,6 +48,7 @@ def test_what_is_copied_is_what_the_wheel_is_built_of(tree: Path, tmp_path: Path
         "retention",
         "dashboard",
         "server",
+        "docs",
         "requirements.lock",
     } <= copied
 

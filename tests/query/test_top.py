@@ -173,7 +173,7 @@ def test_a_walk_that_takes_longer_than_the_time_between_flushes_is_answered_and_
     assert first.exact == (flushing == 2), "hits that this owner has flushed meanwhile are left out"
     again = run(asked())
     assert (again.links, again.exact, len(walks)) == (first.links, False, 1), "it serves as long as it took"
-    assert run(asked(after_s=5)).links[0][1] > first.links[0][1]
+    assert run(asked(after_s=60)).links[0][1] > first.links[0][1]
     assert len(walks) == 2
 
 
