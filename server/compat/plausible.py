@@ -10,7 +10,6 @@ is spoken here has it, and the address is used and not kept.
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -18,16 +17,14 @@ from fastapi import APIRouter, Request, Response
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
-from clickcurve.keys import decoded_once
-from ingest.attributes.campaign import campaign_of_query
 from ingest.reading.receipt import IngestCounters
+from server.compat.foreign.event import LONGEST_URL, NotCounted, hit_of
+from server.compat.foreign.products import PLAUSIBLE
 from server.compat.hit_sender import HitSender
 
 PATH = "/api/event"
 PAGE_VIEW = "pageview"
 MOST_BYTES = 64 << 10
-LONGEST_URL = 8_192
-_WEB = ("http", "https")  # an app sends addresses of another scheme, whose host is no domain
 
 
 def plausible_routes(sender: HitSender, counters: IngestCounters, hosts: Hosts = HOSTS_IGNORED) -> APIRouter:
@@ -73,25 +70,7 @@ def _hit_of(event: dict[str, Any], request: Request, hosts: Hosts) -> dict[str, 
     if name != PAGE_VIEW:
         raise BodyUnreadable("the event has no name", field="name", value=str(name), rule=PAGE_VIEW)
     try:
-        parts = urlsplit(url if isinstance(url, str) and len(url) <= LONGEST_URL else "")
-    except ValueError:
-        parts = urlsplit("")
-    host = parts.netloc.rpartition("@")[2] if parts.scheme in _WEB else ""
-    key = hosts.key(decoded_once(parts.path.removeprefix("/")), host or str(event.get("domain") or ""))
-    if not key:
-        raise BodyUnreadable(
-            "the url names no link",
-            field="url",
-            value=str(url),
-            rule=f"a url with a path, of at most {LONGEST_URL:,} characters",
-        )
-    _, utm = campaign_of_query(parts.query)
-    referrer = event.get("referrer")
-    hit = {
-        "key": key,
-        "ua": request.headers.get("user-agent"),
-        "ip": request.headers.get("x-forwarded-for") or None,
-        "ref": referrer if isinstance(referrer, str) and referrer else None,
-        "utm": utm or None,
-    }
-    return {name: value for name, value in hit.items() if value is not None}
+        return hit_of(PLAUSIBLE, event, request.headers, hosts)
+    except NotCounted:
+        rule = f"a url with a path, of at most {LONGEST_URL:,} characters"
+        raise BodyUnreadable("the url names no link", field="url", value=str(url), rule=rule) from None

@@ -6,6 +6,7 @@ import pytest
 
 from clickcurve.budget import KEYS, MATCH_STEPS, NAMES, POINTS, ROWS, SIGNS, VALUE_POINTS
 from server.compat import expressions, links, otlp, plausible, statsd
+from server.compat.foreign import event
 from server.compat.graphite import routes, series, targets
 from server.compat.prometheus import increases, promql
 from testing.server import ROOT
@@ -25,7 +26,7 @@ PAGE = (ROOT / "docs" / "compat.md").read_text()
         f"may select {increases.MOST_LINKS:,} links ({increases.MOST_WITH_BREAKDOWNS} with a dimension)",
         f"among {links.MOST_LOOKED_AT:,} keys",
         f"at most {promql.MOST_CHARACTERS:,} characters and {promql.MOST_TOKENS:,} words and signs",
-        f"more than {plausible.LONGEST_URL:,} characters",
+        f"more than {event.LONGEST_URL:,} characters",
         f"at most {plausible.MOST_BYTES >> 10} KiB. `domain`",
         f"at most {otlp.MOST_BYTES >> 20} MiB and {otlp.OBJECTS.most:,} JSON objects",
         f"a point {otlp.POINT_BYTES >> 10} KiB",
