@@ -98,7 +98,8 @@ def test_a_copy_that_starts_takes_over_and_what_the_original_counts_from_then_on
     assert "taken owner" in failed["reason"]
     original.start()
     (told,) = quarantined(original)
-    assert told["hits"] == 1 + 16, "hits with an id show once it is claimed"
+    flushed = any(line["hits"] for line in events(original, "flush"))  # the first fold of a slow start may come later
+    assert told["hits"] == (16 if flushed else 1 + 16), "hits with an id show once it is claimed"
     assert total(original) == total(taker) == 1 + 4
     send(original, 64)
     send(taker, 256)
