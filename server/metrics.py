@@ -234,9 +234,10 @@ class Metrics:
                 return self._own()
         own = self._own()
         if self.shared is not None:
-            self._written = asyncio.ensure_future(asyncio.to_thread(self._write, self.shared, own))
-            if (await asyncio.wait({self._written}, timeout=WRITE_S))[0]:
-                self._written.result()
+            # Its own name: as this one ends another may begin, before the loop comes back here.
+            self._written = writing = asyncio.ensure_future(asyncio.to_thread(self._write, self.shared, own))
+            if (await asyncio.wait({writing}, timeout=WRITE_S))[0]:
+                writing.result()
         return own
 
     def _write(self, shared: Path, own: list[Sample]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from threading import Event
 
@@ -83,6 +84,15 @@ async def test_a_folder_that_does_not_answer_holds_up_nobody(tmp_path: Path, mon
     answers.set()
     await worker.publish()
     assert len(writes) == 2
+
+
+async def test_a_question_that_comes_as_a_write_ends_does_not_fail_the_one_before(tmp_path: Path) -> None:
+    worker = Metrics("journal-1", [lambda: [Sample("clickcurve_flushes_total", 1)]], tmp_path)
+    first = asyncio.create_task(worker.publish())
+    while worker._written is None or not worker._written.done():
+        await asyncio.sleep(0)
+    await worker.publish()  # begins before the first one learns that its write has ended
+    assert len(await first) == 1
 
 
 def test_the_process_tells_of_itself() -> None:
