@@ -231,6 +231,11 @@ def decoded(body: bytes, coding: str, limit: int) -> Iterator[bytes]:
         yield block
 
 
+def unpacked(body: bytes, coding: str, limit: int) -> bytes:
+    """Returns the whole of a decoded body; raises as `decoded` does."""
+    return b"".join(decoded(body, coding, limit))
+
+
 def too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"the body is larger than {limit:,} bytes", rule=f"at most {limit:,} bytes, decoded")
 

@@ -23,16 +23,9 @@ from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported, show
 from clickcurve.budget import Cost, spend
 from clickcurve.routes import json_answer
 from clickcurve.waiting import computed
+from ingest.reading.body_budget import unpacked
 from server.compat.hit_sender import HitSender
-from server.compat.otlp_protobuf import (
-    PROTOBUF,
-    attributes_of,
-    count_of,
-    export_of,
-    partial_success,
-    sums_of,
-    unpacked,
-)
+from server.compat.otlp_protobuf import PROTOBUF, attributes_of, count_of, export_of, partial_success, sums_of
 
 PATH = "/v1/metrics"
 METRIC = "clicks"
@@ -132,7 +125,7 @@ def otlp_routes(sender: HitSender) -> APIRouter:
             raise MediaTypeUnsupported(f"{detail} of http/protobuf and http/json", field="Content-Type", value=media)
         body = await read_bounded(request.stream(), MOST_BYTES)
         if coding == "gzip":
-            body = await computed("unpacking a body", unpacked, body, MOST_BYTES)
+            body = await computed("unpacking a body", unpacked, body, coding, MOST_BYTES)
         export = await (_read_protobuf if media == PROTOBUF else _read_export)(body)
         # Each hit has an id, so an export that is sent again after a piece was not taken counts once.
         for at in range(0, len(export.hits), PIECE_HITS):

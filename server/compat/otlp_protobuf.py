@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from clickcurve.buckets.errors import BodyTooLarge, BodyUnreadable
+from clickcurve.buckets.errors import BodyUnreadable
 from clickcurve.extras import extra_for
 
 PROTOBUF = "application/x-protobuf"
-_GZIP = 16 + zlib.MAX_WBITS
-
-
-def unpacked(body: bytes, most: int) -> bytes:
-    """Returns a body that was sent with gzip; raises BodyTooLarge, BodyUnreadable."""
-    packed = zlib.decompressobj(_GZIP)
-    try:
-        data = packed.decompress(body, most + 1)
-    except zlib.error as error:
-        raise BodyUnreadable(f"the body is not gzip: {error}") from None
-    if len(data) > most:
-        raise BodyTooLarge("the body is too large, unpacked", rule=f"at most {most:,} bytes")
-    if not packed.eof:
-        raise BodyUnreadable("the body ends too early: its gzip has no end")
-    return data
 
 
 def export_of(body: bytes) -> Any:

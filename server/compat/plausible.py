@@ -18,12 +18,11 @@ from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from ingest.reading.receipt import IngestCounters
-from server.compat.foreign.event import LONGEST_URL, NotCounted, hit_of
-from server.compat.foreign.products import PLAUSIBLE
+from server.compat.foreign.event import KIND, LONGEST_URL, NotCounted, hit_of
+from server.compat.foreign.products import PAGE_VIEW, PLAUSIBLE
 from server.compat.hit_sender import HitSender
 
 PATH = "/api/event"
-PAGE_VIEW = "pageview"
 MOST_BYTES = 64 << 10
 
 
@@ -34,11 +33,13 @@ def plausible_routes(sender: HitSender, counters: IngestCounters, hosts: Hosts =
     @router.post(PATH, summary="Count a `pageview` as a hit of its path")
     async def event(request: Request) -> Response:
         event = _event_in(await read_bounded(request.stream(), MOST_BYTES))
-        name = event.get("name")
-        if isinstance(name, str) and name and name != PAGE_VIEW:
-            counters.ignored_events["plausible", "kind"] += 1
+        try:
+            hit = hit_of(PLAUSIBLE, event, request.headers, hosts)
+        except NotCounted as error:
+            _require_other_kind(event, error)
+            counters.ignored_events[PLAUSIBLE.name, error.reason] += 1
             return _taken()
-        sent = await sender.send([_hit_of(event, request, hosts)])
+        sent = await sender.send([hit])
         if sent.status == 200:
             return _taken()
         if sent.status == 422:
@@ -53,24 +54,21 @@ def _taken() -> Response:
 
 
 def _event_in(body: bytes) -> dict[str, Any]:
-    """Returns the event, whose members have long or short names; raises BodyUnreadable."""
+    """Returns the event; raises BodyUnreadable."""
     try:
         event = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BodyUnreadable(f"the body is not JSON: {error}", rule="an event") from None
     if not isinstance(event, dict):
         raise BodyUnreadable("the body is not an event", rule='{"name": "pageview", "url": "...", "domain": "..."}')
-    named = {"n": "name", "u": "url", "d": "domain", "r": "referrer"}
-    return {named.get(str(name), str(name)): value for name, value in event.items()}
+    return event
 
 
-def _hit_of(event: dict[str, Any], request: Request, hosts: Hosts) -> dict[str, Any]:
-    """Returns the hit that a page view is; raises BodyUnreadable for what is none."""
-    name, url = event.get("name"), event.get("url")
-    if name != PAGE_VIEW:
-        raise BodyUnreadable("the event has no name", field="name", value=str(name), rule=PAGE_VIEW)
-    try:
-        return hit_of(PLAUSIBLE, event, request.headers, hosts)
-    except NotCounted:
+def _require_other_kind(event: dict[str, Any], error: NotCounted) -> None:
+    """Raises BodyUnreadable unless an event is no hit because it is of another kind."""
+    name, url = (event.get(long) or event.get(short) for long, short in (("name", "n"), ("url", "u")))
+    if error.reason != KIND:
         rule = f"a url with a path, of at most {LONGEST_URL:,} characters"
-        raise BodyUnreadable("the url names no link", field="url", value=str(url), rule=rule) from None
+        raise BodyUnreadable("the url names no link", field="url", value=str(url), rule=rule)
+    if not (isinstance(name, str) and name):
+        raise BodyUnreadable("the event has no name", field="name", value=str(name), rule=PAGE_VIEW)

@@ -12,7 +12,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +31,9 @@ from clickcurve.buckets.errors import (
 )
 from clickcurve.hosts import Hosts
 from clickcurve.routes import json_answer
-from server.compat.foreign.event import Event, NotCounted, Product, hit_of
+from clickcurve.waiting import computed
+from ingest.reading.body_budget import unpacked
+from server.compat.foreign.event import Event, NotCounted, Product, at, hit_of
 from server.compat.foreign.products import DUB, GOATCOUNTER, MATOMO, POSTHOG, SEGMENT, UMAMI
 from server.compat.hit_sender import HitSender
 from server.settings.values import DOORS
@@ -59,7 +60,6 @@ class Taken:
     """What became of the events of a request. refused: why, by their place."""
 
     counted: int
-    ignored: int
     refused: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -134,7 +134,7 @@ class ForeignDoors:
     async def _umami(self, request: Request) -> Response:
         sent = _read(await _body(request))
         events = _few(sent) if isinstance(sent, list) else [sent]
-        website = next((text for each in events if (text := _text(_member(each, "payload", "website")))), None)
+        website = next((text for each in events if (text := _text(at(each, "payload.website")))), None)
         await self._keeper.let_in(request, request.path_params.get("token") or website)
         taken = await self._take(UMAMI, events, request)
         if "batch" in request.url.path:
@@ -192,7 +192,6 @@ class ForeignDoors:
         hits: list[dict[str, Any]] = []
         places: list[int] = []
         refused: dict[int, str] = {}
-        ignored = 0
         for place, event in enumerate(events):
             if not isinstance(event, Mapping):
                 refused[place] = "not an object"
@@ -201,10 +200,9 @@ class ForeignDoors:
                 hits.append(hit_of(product, event, request.headers, self._hosts))
                 places.append(place)
             except NotCounted as error:
-                ignored += 1
                 self._ignored[product.name, error.reason] += 1
         if not hits:
-            return Taken(0, ignored, refused)
+            return Taken(0, refused)
         sent = await self._sender.send(hits)
         if not sent.is_receipt:
             raise NotTaken(sent.passed_on())
@@ -212,7 +210,7 @@ class ForeignDoors:
         for item in receipt.get("items", ()):
             if item["status"] == "refused":
                 refused[places[item["index"]]] = str(item["reason"])
-        return Taken(int(receipt["counted"]) + int(receipt["duplicate"]), ignored, refused)
+        return Taken(int(receipt["counted"]) + int(receipt["duplicate"]), refused)
 
 
 def _require_whole(taken: Taken) -> None:
@@ -232,16 +230,7 @@ async def _body(request: Request) -> bytes:
         raise MediaTypeUnsupported(
             "the body is packed in another way", field="Content-Encoding", value=coding, rule="gzip"
         )
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    try:
-        unpacked = unpacker.decompress(body, MOST_BYTES)
-    except zlib.error as error:
-        raise BodyUnreadable(f"the body is not gzip: {error}") from None
-    if unpacker.unconsumed_tail:
-        raise BodyTooLarge(f"the body has more than {MOST_BYTES:,} bytes", rule=f"at most {MOST_BYTES:,} bytes")
-    if not unpacker.eof:
-        raise BodyUnreadable("the body is gzip that ends too early")
-    return unpacked
+    return await computed("unpacking a body", unpacked, body, coding, MOST_BYTES)
 
 
 def _read(body: bytes) -> Any:
@@ -293,12 +282,6 @@ def _with_context(event: object, shared: object) -> object:
         return event
     own = event.get("context")
     return {**event, "context": {**shared, **(own if isinstance(own, Mapping) else {})}}
-
-
-def _member(value: object, *names: str) -> object:
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
 
 
 def _text(value: object) -> str:

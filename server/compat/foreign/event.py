@@ -15,13 +15,14 @@ from urllib.parse import urlsplit
 from clickcurve.hosts import Hosts
 from clickcurve.keys import decoded_once
 from ingest.attributes.campaign import UTM, campaign_of_query
+from ingest.hit import is_id
 
 Event: TypeAlias = Mapping[str, Any]
 Headers: TypeAlias = Mapping[str, str]  # of the request, names in lower case
 Places: TypeAlias = tuple[str, ...]
 
 LONGEST_URL = 8_192
-LONGEST_ID = 128
+KIND = "kind"  # the reason why an event is no hit: it tells of something else
 _WEB = ("http", "https")  # an app sends addresses of another scheme, whose host is no domain
 # Fields of a hit that are texts of the event as they are.
 _TEXTS = ("ref", "ua", "ip", "country", "lang", "visitor")
@@ -66,7 +67,7 @@ class Product:
 def hit_of(product: Product, event: Event, headers: Headers, hosts: Hosts) -> dict[str, Any]:
     """Returns the hit that an event is; raises NotCounted."""
     if not product.is_click(event):
-        raise NotCounted("kind", "only visits and clicks are hits")
+        raise NotCounted(KIND, "only visits and clicks are hits")
     key, query = _link(product, event, hosts)
     source, utm = campaign_of_query(_text_at(event, product.query) or query)
     hit: dict[str, Any] = {"key": key, "id": _id(product, event), "ts": _ts(product, event)}
@@ -87,9 +88,9 @@ def hit_of(product: Product, event: Event, headers: Headers, hosts: Hosts) -> di
     return {name: value for name, value in hit.items() if value not in (None, "", {})}
 
 
-def at(event: Event, place: str) -> object:
-    """Returns what stands at a place of an event; None: nothing."""
-    value: object = event
+def at(event: object, place: str) -> object:
+    """Returns what stands at a place of an event; None: nothing, or it is no object."""
+    value = event
     for name in place.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
@@ -123,7 +124,7 @@ def _id(product: Product, event: Event) -> str:
     if not sent:
         return ""
     own = f"{product.name}:{sent}"
-    if len(own) <= LONGEST_ID and own.isascii() and own.isprintable() and " " not in own:
+    if is_id(own):
         return own
     return f"{product.name}:{blake2b(sent.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
 

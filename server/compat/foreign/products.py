@@ -46,9 +46,10 @@ UMAMI = Product(
     in_headers=frozenset(("ua", "ip", "lang")),
     own_agent=" Umami/",  # Mozilla/5.0 Umami/0.4.0
 )
+PAGE_VIEW = "pageview"
 PLAUSIBLE = Product(
     "plausible",
-    lambda event: (event.get("name") or event.get("n")) == "pageview",
+    lambda event: (event.get("name") or event.get("n")) == PAGE_VIEW,
     url=("url", "u"),
     host=("domain", "d"),
     texts={"ref": ("referrer", "r")},
