@@ -216,10 +216,10 @@ class Importer:
             stream.longest_line = LONGEST_LOG_LINE
         summary.is_part = False
         self._unsent = None
-        if not stream.beginning.families():
+        families = stream.beginning.families()
+        if not families:
             summary.left_bytes = len(begin)  # too little to be told from other sources
             return ""
-        families = stream.beginning.families()
         free = []
         for family in families:
             numbers = (f"{family}-{member}" for member in range(FAMILY_MEMBERS))  # as older versions named them

@@ -8,7 +8,6 @@ flush is left that could add to a row again.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Row, fold, merge, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
 from clickcurve.keys import breakdown_of, link_key, link_of, moved_key
-from storage.contract import Held, OwnRow, SavedRow, Store, StoredLink
+from storage.contract import Held, OwnRow, SavedRow, Store, StoredLink, View
 from storage.tools.verify import pages
 
 PAIRS_PER_SAVE = 50
@@ -47,11 +46,11 @@ def spellings(store: Store, form_of: Callable[[str], str], only: Iterable[str] =
                 key = link_of(stored)
                 if key is None or (chosen and key not in chosen) or (joined := form_of(key)) == key:
                     continue
-                if (found := _spelling(store, key, joined, link)) is not None:
+                if (found := _spelling(view, key, joined, link)) is not None:
                     yield found
 
 
-def _spelling(store: Store, key: str, joined: str, link: StoredLink) -> Spelling | None:
+def _spelling(view: View, key: str, joined: str, link: StoredLink) -> Spelling | None:
     """Returns a link with what it counts; None if that is nothing, as after it was joined."""
     try:
         heads = {each.owner: decode_header(each.data) for each in link.rows}
@@ -61,11 +60,12 @@ def _spelling(store: Store, key: str, joined: str, link: StoredLink) -> Spelling
     with_hits = tuple(owner for owner, head in heads.items() if _counts(head))
     if not with_hits:
         return None
-    other = asyncio.run(store.rows(link_key(joined)))
+    other, called = link_key(joined), moved_key(link_key(key))
+    more = view.links([other, called])
     why_not = ""
-    if link.erased_at or other.erased_at:
+    if link.erased_at or (other in more and more[other].erased_at):
         why_not = "it was deleted once, and hits from before must not come back"
-    elif any(_counts(decode_header(each.data)) for each in asyncio.run(store.rows(moved_key(link_key(key)))).rows):
+    elif called in more and any(_counts(decode_header(each.data)) for each in more[called].rows):
         why_not = "some of its hits are called bots: undo these rules, join it, and make them again"
     return Spelling(key, joined, people, bots, with_hits, why_not)
 

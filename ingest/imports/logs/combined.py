@@ -77,8 +77,7 @@ def _minute(minute: str, offset: str, zone: tzinfo) -> int | None:
 
 
 def _format(pattern: str, *roles: str) -> TextFormat:
-    columns = ("front", "minute", "zone", "request", "query", "status", *roles)
-    return TextFormat(COMBINED, re.compile(pattern, re.MULTILINE), columns, _minute, read_combined)
+    return TextFormat(COMBINED, re.compile(pattern, re.MULTILINE), (*_ROLES, *roles), _minute, read_combined)
 
 
 COMBINED_FORMAT = _format(_PLAIN % (r'[^"\\\n]*+', ".*+"), "referrer", "agent")

@@ -20,7 +20,7 @@ from ingest.attributes.country import address_of
 WORDS = 16  # of the front that are looked at
 _BARE = re.compile(r"\[([0-9A-Fa-f:.%]++)\](?::[0-9]{1,5})?|([0-9.]++):[0-9]{1,5}")  # brackets and port of an address
 _OF_SERVER = re.compile(r"(?:\[[^\]]*+\]|[^:]*+):(?:80|443)\Z")  # no client has these ports
-_NO_TEXT = "\ufeff\0"  # a byte order mark, and what a file holds where it was truncated under its writer
+NO_TEXT = "\ufeff\0"  # a byte order mark, and what a file holds where it was truncated under its writer
 _NUMBERS = re.compile(r"[0-9.:]*\Z")
 
 
@@ -36,7 +36,7 @@ def read_front(front: str) -> Front:
     first, _, rest = front.partition(" ")
     if rest.startswith("- ") and (client := client_of(first)) is not None:
         return Front(client, "")  # nearly all lines
-    words = front.lstrip(_NO_TEXT).replace('"', "").replace(",", ", ").split(None, WORDS)[:WORDS]
+    words = front.lstrip(NO_TEXT).replace('"', "").replace(",", ", ").split(None, WORDS)[:WORDS]
     for place, word in enumerate(words):
         client = None if place + 1 < len(words) and _OF_SERVER.match(word) else client_of(word)
         if client is None:

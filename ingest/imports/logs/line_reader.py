@@ -13,7 +13,7 @@ from datetime import UTC, tzinfo
 import msgspec
 
 from ingest.imports.logs.combined import COMBINED_FORMAT, WITH_BEHIND, fields_of
-from ingest.imports.logs.front import client_of
+from ingest.imports.logs.front import NO_TEXT, client_of
 from ingest.imports.logs.json_line import CADDY, NOT_JSON, OTHER, TRAEFIK, read_json
 from ingest.imports.logs.log_format import OWN
 from ingest.imports.logs.logged_request import LineBad, LoggedRequest
@@ -24,7 +24,6 @@ from ingest.imports.logs.w3c import DIRECTIVE, W3C, Columns, columns_of, kept_co
 LAST = "last"
 WITH_NAMES = (W3C, CADDY, TRAEFIK, OTHER, OWN)  # formats whose fields have names
 NOT_OURS = "not a line of an access log"
-_NO_TEXT = "\ufeff\0"  # a byte order mark; what a file holds where it was truncated under its writer
 _WRAPPED = msgspec.json.Decoder(dict[str, object])
 
 
@@ -104,7 +103,7 @@ class LineReader:
 
     def read(self, line: str) -> LoggedRequest | NoRequest:
         """Reads one line; raises LineBad."""
-        line = line.removesuffix("\r").lstrip(_NO_TEXT)
+        line = line.removesuffix("\r").lstrip(NO_TEXT)
         if not line or line.isspace():
             return NoRequest("blank line")
         request = self._own_line(line) if self._own is not None else self._any_line(line)
@@ -163,7 +162,7 @@ def _unwrapped(line: str) -> str | None:
 
 def looks_like(line: str) -> str:
     """Says what a line looks like that no format reads: for a person who has imported another kind of file."""
-    text = line.lstrip(_NO_TEXT).strip()
+    text = line.lstrip(NO_TEXT).strip()
     if "\0" in line:
         return "text of two bytes a sign (UTF-16): save it as UTF-8" if line.count("\0") > len(line) // 3 else "no text"
     with suppress(*NOT_JSON):

@@ -8,9 +8,9 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import tzinfo
 from hashlib import blake2b
 from pathlib import Path
@@ -27,13 +27,11 @@ from ingest.agents.bots import bot_judge
 from ingest.agents.reader import Agent
 from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog, LogOptions
-from ingest.imports.fingerprint import PREFIX_BYTES
 from ingest.imports.history_line import Wide
-from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind, kind_of
+from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.products.takeover import DecodingSender, Takeover, send_openings
 from ingest.imports.rule_lines import rules_of
-from ingest.imports.source import Stream, open_reader
 from ingest.imports.target import TIMEOUT_S, TRIES, HttpTarget, OwnerTarget, Sender, Target
 from server import data_folder
 from server.attributes import Attributes
@@ -169,21 +167,18 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
         else:
             importing = _import(opened, files, given["product"], reading)
         all_fine = asyncio.run(importing)
-        if not (given["follow"] or given["product"]):
-            all_fine = _take_rules(settings, files, kind, local) and all_fine
+        all_fine = _take_rules(settings, reading.histories, local) and all_fine
     if not all_fine:
         raise SystemExit(FAILED)
 
 
-def _take_rules(settings: Settings, files: tuple[Path, ...], kind: SourceKind | None, into_folder: bool) -> bool:
+def _take_rules(settings: Settings, files: Sequence[Path], into_folder: bool) -> bool:
     """Takes the rules of exports that call hits bots: after their hits, so that these are called. Returns whether all.
 
     They are looked for in each file each time, so one that a kill left behind is taken by the next import.
     """
     fine = True
     for file in files:
-        if file == STDIN or not file.is_file() or (kind or kind_of(_begin_of(file))) is not SourceKind.history:
-            continue
         rules, bad = rules_of(file)
         for sentence in take_rules(settings, rules, into_folder):
             note(f"{file}: {sentence}")
@@ -192,15 +187,6 @@ def _take_rules(settings: Settings, files: tuple[Path, ...], kind: SourceKind | 
             note(f"{file}: {bad:,} lines that hold no rule that can be read")
         fine = fine and not bad
     return fine
-
-
-def _begin_of(file: Path) -> bytes:
-    """Returns the first line of a file that may be packed."""
-    stream = Stream(open_reader(file))
-    try:
-        return stream.look(PREFIX_BYTES[-1])
-    finally:
-        stream.reader.close()
 
 
 @contextmanager
@@ -239,7 +225,8 @@ def _host_of(text: str) -> str:
 class _Reading:
     """How sources are read. zone: of times that name none. kind: None where the first line decides.
 
-    hint: of what was read before by other options. client: the name of the field with the client's address.
+    hint: of what was read before by other options. client: the name of the field with the client's address. histories:
+    the files that have been read so far and are no logs.
     """
 
     log: AccessLog
@@ -248,6 +235,7 @@ class _Reading:
     label: str
     hint: bool
     client: str
+    histories: list[Path] = field(default_factory=list)
 
 
 async def _import(
@@ -324,6 +312,9 @@ async def _import_file(sender: Sender, file: Path, interruption: Interruption, r
     except (Interrupted, asyncio.CancelledError):
         _show_receipt(str(file), summary, reading)
         raise
+    finally:
+        if summary.kind is SourceKind.history and file.is_file():
+            reading.histories.append(file)
     return _show_receipt(str(file), summary, reading)
 
 
