@@ -19,7 +19,7 @@ from ingest.agents.reader import AGENT_CHARACTERS
 from ingest.attributes.country import address_of
 from ingest.attributes.memo import Memo
 from ingest.attributes.referrer import ReferrerReader, host_of
-from ingest.attributes.text import cut
+from ingest.attributes.text import cut, lines_in
 
 REFS, NETWORKS, AGENTS, PEOPLE = "ref", "network", "agent", "people"  # kinds, as files and names of rules have them
 LEAST_AGENT = 3  # characters: fewer are in nearly every agent
@@ -128,22 +128,14 @@ def _lines_of(path: Path) -> list[tuple[str, str, str]]:
     """Returns place, kind and text of each rule of a file.
 
     A line is `ref:HOST`, `network:NETWORK`, `agent:WORDS` or `people:WORDS`. One without a kind is a network if it can
-    be one, else a host: published lists are so. Empty lines, and what follows `#` at the start of a line or after a
-    blank, are left out.
+    be one, else a host: published lists are so.
     """
-    try:
-        if path.stat().st_size > LONGEST_FILE:
-            raise SettingInvalid(f"{path} is larger than {LONGEST_FILE:,} bytes", field="bots_files", value=str(path))
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingInvalid(f"{path} cannot be read: {error}", field="bots_files", value=str(path)) from None
     named_rules = []
-    for number, line in enumerate(text.splitlines(), 1):
-        rule = "" if line.startswith("#") else line.partition(" #")[0].strip()
+    for number, rule in lines_in(path, LONGEST_FILE, "bots_files"):
         kind, colon, rest = rule.partition(":")
         if colon and kind in _FIELDS:
             named_rules.append((f"{path}:{number}", kind, rest.strip()))
-        elif rule:
+        else:
             named_rules.append((f"{path}:{number}", NETWORKS if _is_network(rule) else REFS, rule))
     return named_rules
 

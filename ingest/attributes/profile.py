@@ -17,7 +17,7 @@ from sys import intern
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from clickcurve.buckets.breakdowns.check import BOT, BOT_KIND
+from clickcurve.buckets.breakdowns.check import BOT, BOT_KIND, OF_BOTS
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.keys import AS_GIVEN, KeyForm
 from ingest.agents.bots import Bot
@@ -174,7 +174,7 @@ class ProfileReader:
         self.key_form = key_form
         self.bot_rules = BotRules() if bot_rules is None else bot_rules
         self._given = tuple(dimensions)
-        self.dimensions = tuple(name for name in dimensions if name not in (BOT, BOT_KIND))
+        self.dimensions = tuple(name for name in dimensions if name not in OF_BOTS)
         self.salts = salts if self.dimensions else None
         self._only_visitor = Profile(self.dimensions, ("",) * len(self.dimensions), known=True)
         self._with_known_visitor: dict[Profile, Profile] = {}
@@ -182,7 +182,7 @@ class ProfileReader:
         self._referrer_reader = referrers
         self._of_agents = [name for name in Agent._fields if name in self.dimensions]
         self.wants_agents = bool(self._of_agents)
-        self.bot_dimensions = tuple(name for name in dimensions if name in (BOT, BOT_KIND))
+        self.bot_dimensions = tuple(name for name in dimensions if name in OF_BOTS)
         self._agent_reader: AgentReader | None = None
         self._loading = Lock()
         self._tags = [name.removeprefix(TAG) for name in self.dimensions if name.startswith(TAG)]

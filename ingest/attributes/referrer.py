@@ -11,10 +11,10 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 from clickcurve.buckets.errors import SettingInvalid
-from ingest.attributes.text import CUT, cut, text_of
+from ingest.attributes.text import CUT, cut, lines_in, text_of
 
 REF_BYTES = 2_048
 REF_RULE = f"a URL or a host, at most {REF_BYTES:,} bytes"
@@ -121,7 +121,7 @@ def _authority_of(text: str) -> str:
 def _in_one_form(host: str) -> str:
     """Returns the one spelling of a host; "" if the text is none."""
     if "%" in host:
-        host = unquote(host, errors="strict") if _is_escaped_utf8(host) else ""
+        host = _unescaped(host)
     if not host.isascii():
         host = unicodedata.normalize("NFKC", _IGNORED.sub("", _DOTS.sub(".", host)).lower())
     if "xn--" in host:
@@ -130,12 +130,12 @@ def _in_one_form(host: str) -> str:
     return host if _HOST.fullmatch(host) and (host.isascii() or host.isprintable()) else ""
 
 
-def _is_escaped_utf8(text: str) -> bool:
+def _unescaped(text: str) -> str:
+    """Returns a text with its escapes undone; "" if they are not UTF-8."""
     try:
-        unquote_to_bytes(text).decode()
+        return unquote_to_bytes(text).decode()
     except UnicodeError:
-        return False
-    return True
+        return ""
 
 
 def _label_in_unicode(label: str) -> str:
@@ -164,31 +164,17 @@ def former_site_of(referrer: str) -> str:
 
 
 def read_aliases(path: Path) -> dict[str, str]:
-    """Reads a file of aliases, on each line a site, a colon and its hosts; raises SettingInvalid.
-
-    Empty lines, and what follows `#` at the start of a line or after a blank, are left out.
-    """
-    try:
-        if path.stat().st_size > ALIASES_BYTES:
-            raise _invalid(path, f"is larger than {ALIASES_BYTES:,} bytes")
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise _invalid(path, f"cannot be read: {error}") from None
+    """Reads a file of aliases, on each line a site, a colon and its hosts; raises SettingInvalid."""
+    field = "breakdown_ref_aliases"
     aliases: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        named = "" if line.startswith("#") else line.partition(" #")[0].strip()
-        if not named:
-            continue
+    for number, named in lines_in(path, ALIASES_BYTES, field):
         site, colon, others = named.partition(":")
         hosts = list(map(host_of, re.split(r"[,\s]+", others.strip())))
         if not colon or not host_of(site) or not all(hosts):
-            raise _invalid(path, f"has no aliases in line {number}: write `site.example: m.site.example, sit.example`")
+            why = f"has no aliases in line {number}: write `site.example: m.site.example, sit.example`"
+            raise SettingInvalid(f"{path} {why}", field=field, value=str(path))
         aliases |= dict.fromkeys(hosts, host_of(site))
     return aliases
-
-
-def _invalid(path: Path, why: str) -> SettingInvalid:
-    return SettingInvalid(f"{path} {why}", field="breakdown_ref_aliases", value=str(path))
 
 
 class ReferrerReader:

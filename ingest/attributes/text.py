@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
-from clickcurve.buckets.errors import HitRejected
+from clickcurve.buckets.errors import HitRejected, SettingInvalid
 
 VALUE_BYTES = 100
 CUT = "…"
@@ -44,3 +46,20 @@ def cut(value: str, longest: int = VALUE_BYTES) -> str:
     if len(raw) <= longest:
         return value
     return raw[: longest - _CUT_BYTES].decode("utf-8", "ignore") + CUT
+
+
+def lines_in(path: Path, longest: int, field: str) -> Iterator[tuple[int, str]]:
+    """Yields number and text of the lines of an operator's file; raises SettingInvalid. longest: bytes of the file.
+
+    Empty lines, and what follows `#` at the start of a line or after a blank, are left out.
+    """
+    try:
+        if path.stat().st_size > longest:
+            raise SettingInvalid(f"{path} is larger than {longest:,} bytes", field=field, value=str(path))
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingInvalid(f"{path} cannot be read: {error}", field=field, value=str(path)) from None
+    for number, line in enumerate(text.splitlines(), 1):
+        said = "" if line.startswith("#") else line.partition(" #")[0].strip()
+        if said:
+            yield number, said

@@ -108,8 +108,7 @@ class GroupCommit:
     # --- joining -------------------------------------------------------------------------------------------------
     def add_single(self, hit: str | Hit) -> asyncio.Future[None]:
         """Adds one person's hit now by its key, or another hit; returns the future that these share."""
-        if self._overdue is not None:
-            raise self._overdue.with_traceback(None)
+        self.check_overdue()
         group = self._group
         if len(group.keys) + len(group.hits) >= WAITING_SINGLES:
             raise JournalBehind(f"{WAITING_SINGLES} hits are waiting for the journal; try again in a second")

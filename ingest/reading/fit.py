@@ -28,6 +28,7 @@ def fit(raw: JsonHit, tags: Collection[str]) -> tuple[JsonHit, list[HitRejected]
 
     tags: the names that are counted. An empty text loses nothing.
     """
+    # Not a copy: a narrowed shape of hits (`json_hit.narrowed`) cannot set the fields that it lacks.
     hit, lost = JsonHit(*_fields(raw)), list[HitRejected]()
     for name, longest, rule in _TEXTS:
         setattr(hit, name, _text(getattr(hit, name), name, longest, rule, lost))

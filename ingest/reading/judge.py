@@ -246,25 +246,31 @@ class HitJudge:
 
     def _bots(self, hits: HitColumns, agents: Sequence[JudgedAgent]) -> tuple[list[bool], list[tuple[str, ...]]]:
         """Returns which hits are bots', and the values of those bots where they are counted."""
-        reader = self._reader
-        are_bots, values = [agent.is_bot for agent in agents], [agent.bot_values for agent in agents]
+        reader, are_bots = self._reader, [agent.is_bot for agent in agents]
+        rules: Sequence[str] | None = None
         if not reader.bot_rules.fields.isdisjoint(hits):
-            # A rule names what it takes; the bots that agents tell keep the names that they have.
             rules = reader.bot_rules.rules_of(*(column_of(hits, name) for name in ("ip", "ref", "ua")))
-            if reader.bot_dimensions:
-                values = [
-                    own if bot or rule in (NO_RULE, PERSON) else reader.rule_values(rule)
-                    for own, bot, rule in zip(values, are_bots, rules, strict=True)
-                ]
+        values = self._values_of_bots(hits, agents, rules) if reader.bot_dimensions else []
+        if rules is not None:
             are_bots = [rule is not PERSON and (bot or bool(rule)) for bot, rule in zip(are_bots, rules, strict=True)]
         if "bot" in hits:
             said = hits["bot"]
-            values = [
-                judged if sent is None else agent.bot_values
-                for judged, sent, agent in zip(values, said, agents, strict=True)
-            ]
             are_bots = [judged if sent is None else sent for judged, sent in zip(are_bots, said, strict=True)]
         return are_bots, values
+
+    def _values_of_bots(
+        self, hits: HitColumns, agents: Sequence[JudgedAgent], rules: Sequence[str] | None
+    ) -> list[tuple[str, ...]]:
+        """Returns what is kept of the bot that each hit is of, or would be: of its agent, or the rule that takes it."""
+        if rules is None:
+            return [agent.bot_values for agent in agents]
+        # The bots that agents tell, or that a shortener says, keep the names that they have.
+        return [
+            agent.bot_values
+            if agent.is_bot or sent is not None or rule in (NO_RULE, PERSON)
+            else self._reader.rule_values(rule)
+            for agent, rule, sent in zip(agents, rules, column_of(hits, "bot"), strict=True)
+        ]
 
     def _salted(
         self, hits: HitColumns, times: Sequence[int], are_bots: Sequence[bool]
