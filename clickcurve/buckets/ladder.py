@@ -113,10 +113,10 @@ class Tier:
         """
         width_s = self.width_s
         if width_s is not None:
+            if not any(map(mod, times, repeat(width_s))):
+                return times
             half_s = width_s // 2
-            return (
-                [t + half_s - (t + half_s) % width_s for t in times] if any(map(mod, times, repeat(width_s))) else times
-            )
+            return [t + half_s - (t + half_s) % width_s for t in times]
         return [start if t - start < end - t else end for t in times for start, end in (self.bucket(t),)]
 
     def __str__(self) -> str:

@@ -55,6 +55,9 @@ def page_routes(
     """
     router = APIRouter(route_class=page_route(templates))
 
+    def asked_view(request: Request) -> PageView:
+        return view_of(raw_query(request), pages.home_tz)
+
     async def page(request: Request, template: str, view: PageView, values: Values) -> Response:
         shown = {
             "view": view,
@@ -68,7 +71,7 @@ def page_routes(
 
     @router.get("/", include_in_schema=False)
     async def overview(request: Request) -> Response:
-        view = view_of(raw_query(request), pages.home_tz)
+        view = asked_view(request)
         if view.q or view.prefix:  # addresses from before searches had a page
             return Response(status_code=303, headers={"Location": f"links{view.address()}"})
         values = await pages.overview(view, int(clock()))
@@ -76,25 +79,23 @@ def page_routes(
 
     @router.get("/links", include_in_schema=False)
     async def table(request: Request) -> Response:
-        view = view_of(raw_query(request), pages.home_tz)
+        view = asked_view(request)
         return await page(request, "table.html", view, await pages.table(view, int(clock())))
 
     @router.get("/links/{key}", include_in_schema=False)
     @router.get("/groups/{name}", include_in_schema=False)
     async def one(request: Request) -> Response:
-        view = view_of(raw_query(request), pages.home_tz)
+        view = asked_view(request)
         return await page(request, "one.html", view, await pages.one(subject_in_path(request), view, int(clock())))
 
     @router.get("/limits", include_in_schema=False)
     async def limits(request: Request) -> Response:
-        view = view_of(raw_query(request), pages.home_tz)
+        view = asked_view(request)
         return await page(request, "limits.html", view, await pages.limits(view, int(clock())))
 
     @router.get("/system", include_in_schema=False)
     async def system(request: Request) -> Response:
-        return await page(
-            request, "system.html", replace(view_of(raw_query(request), pages.home_tz), tz=""), pages.node()
-        )
+        return await page(request, "system.html", replace(asked_view(request), tz=""), pages.node())
 
     @router.get("/node", include_in_schema=False)
     async def node(request: Request) -> Response:

@@ -104,18 +104,19 @@ def share_routes(
             raise NotShared("This link has expired, was revoked, or is incomplete.")
         return link_or_group(*kind_and_name)
 
+    def query_of(request: Request) -> bytes:
+        return in_zone(raw_query(request), pages.home_tz)
+
     @router.get("/share/{signed}/curve.svg", include_in_schema=False)
     async def shared_curve(request: Request) -> Response:
-        query = in_zone(raw_query(request), pages.home_tz)
-        return await svg_of_curve(pages.questions, await subject(request), query)
+        return await svg_of_curve(pages.questions, await subject(request), query_of(request))
 
     @router.get("/share/{signed}/badge.svg", include_in_schema=False)
     async def shared_badge(request: Request) -> Response:
-        query = in_zone(raw_query(request), pages.home_tz)
-        return await svg_of_badge(pages.questions, await subject(request), query)
+        return await svg_of_badge(pages.questions, await subject(request), query_of(request))
 
     async def table(request: Request) -> Response:
-        query, dimension = in_zone(raw_query(request), pages.home_tz), unquote(request.path_params.get("dimension", ""))
+        query, dimension = query_of(request), unquote(request.path_params.get("dimension", ""))
         name = request.scope["path"].rpartition("/")[2]
         answer = await pages.table_of(await subject(request), name, dimension, query)
         zone = ZoneInfo(dict(parse_qsl(query.decode("latin-1"))).get("tz", "UTC"))  # the question has judged it

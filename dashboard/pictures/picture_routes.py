@@ -44,26 +44,29 @@ def _add_routes(
     of_curves, of_badges = [name, *_OF_CURVES], [name, *_OF_BADGES]
     curve, badge = f"A {kind}'s curve as a picture", f"A {kind}'s total as a badge"
 
+    def query_of(request: Request) -> bytes:
+        return in_zone(raw_query(request), home_tz)
+
     @router.get(f"{path}/curve.svg", **_picture(curve, SVG, of_curves))
     async def curve_svg(request: Request) -> Response:
         """Bars of hits per time: what is kept in wide buckets is drawn at its count per step, so it is no peak."""
-        return await svg_of_curve(questions, subject_in_path(request), in_zone(raw_query(request), home_tz))
+        return await svg_of_curve(questions, subject_in_path(request), query_of(request))
 
     @router.get(f"{path}/curve.png", **_picture("The same as a PNG", PNG, of_curves))
     async def curve_png(request: Request) -> Response:
         """Text and lines grow with the picture: twice the usual size is the usual picture for print."""
-        look, answer = await _curve(questions, subject_in_path(request), in_zone(raw_query(request), home_tz))
+        look, answer = await _curve(questions, subject_in_path(request), query_of(request))
         return Response(await computed("drawing a picture", _curve_png, answer, look), media_type=PNG)
 
     @router.get(f"{path}/badge.svg", **_picture(badge, SVG, of_badges))
     async def badge_picture(request: Request) -> Response:
         """The total of the range, of all time without one, in short: 12,345 hits are `12k`."""
-        return await svg_of_badge(questions, subject_in_path(request), in_zone(raw_query(request), home_tz))
+        return await svg_of_badge(questions, subject_in_path(request), query_of(request))
 
     @router.get(f"{path}/badge.json", **_picture("The same for badge services", JSON, of_badges))
     async def badge_of_service(request: Request) -> Response:
         """The shape of the endpoint badge of shields.io."""
-        label, total = await _badge(questions, subject_in_path(request), in_zone(raw_query(request), home_tz))
+        label, total = await _badge(questions, subject_in_path(request), query_of(request))
         return Response(badge_json(total, label), media_type=JSON)
 
 

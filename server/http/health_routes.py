@@ -85,11 +85,8 @@ class Readiness:
             raise NotReady(
                 f"the clock is {-status.off_s:,.0f} s behind what the store already has; hits are stamped no earlier"
             )
-        return (
-            {"clock": status.state}
-            if status.state == "ok"
-            else {"clock": status.state, "clock_off_s": round(status.off_s, 3)}
-        )
+        off = {} if status.state == "ok" else {"clock_off_s": round(status.off_s, 3)}
+        return {"clock": status.state, **off}
 
     def _check_staying(self) -> None:
         why = self.ending()

@@ -103,11 +103,8 @@ def job_table(
     """
     due: dict[str, tuple[float, float, bool]] = {  # name -> (period, any due time, run at the start too)
         "flush": (flush_s, now + flush_s * phase, True),
-        "fold": (
-            HOUR_S,
-            now + FOLD_AT_S - epoch_s,
-            True,
-        ),  # folds once a day; runs hourly, to go on where a pass was stopped
+        # It folds once a day; it runs hourly, to go on where a pass was stopped.
+        "fold": (HOUR_S, now + FOLD_AT_S - epoch_s, True),
         "forget_ids": (HOUR_S, now, False),
         "clock": (CLOCK_S, now, True),
         "other_clocks": (OTHER_CLOCKS_S, now, True),

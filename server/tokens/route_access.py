@@ -24,15 +24,12 @@ QUESTIONS = frozenset(
         *("/api/v1/query", "/api/v1/query_range", "/api/v1/labels", "/api/v1/series", "/mcp"),
     )
 )
-ADMIN_PATHS = (
-    "/v1/tokens",
-    "/v1/audit",
-    "/v1/disavow",
-    "/v1/words",
-    "/v1/clock",
-)  # and below them: administering in every method
+# And below them: administering in every method.
+ADMIN_PATHS = ("/v1/tokens", "/v1/audit", "/v1/disavow", "/v1/words", "/v1/clock")
 # Routes of other products' senders, of which most can send no header field with a token: they look for it themselves.
-DOORS = frozenset(("/matomo.php", "/api/send", "/api/batch", "/api/v0/count", "/i/v0/e/", "/batch/", "/v1/from/dub"))
+DOOR_PATHS = frozenset(
+    ("/matomo.php", "/api/send", "/api/batch", "/api/v0/count", "/i/v0/e/", "/batch/", "/v1/from/dub")
+)
 DOORS_BELOW = ("/api/send/", "/api/batch/", "/v1/from/segment/v1/")
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/login"})
 OPEN_BELOW = ("/static/", "/share/")  # what pages load; and addresses that are signed
@@ -47,7 +44,7 @@ def scope_of(method: str, path: str) -> Scope | None:
     if path.startswith(ADMIN_PATHS):
         return Scope.admin
     if method in ("GET", "HEAD"):
-        if path.startswith((IMPORTS, LIMIT)) or path in DOORS:
+        if path.startswith((IMPORTS, LIMIT)) or path in DOOR_PATHS:
             return Scope.write  # an import asks how far it has come; a proxy's question to the limiter counts
         return None if path in OPEN_PATHS or path.startswith(OPEN_BELOW) else Scope.read
     if method == "POST" and (path in _OPEN_FORMS or _is_share_form(path)):
@@ -66,7 +63,7 @@ def is_question_to_limiter(path: str) -> bool:
 
 def is_door(path: str) -> bool:
     """Returns whether a path is one of another product's senders."""
-    return path in DOORS or path.startswith(DOORS_BELOW)
+    return path in DOOR_PATHS or path.startswith(DOORS_BELOW)
 
 
 class Effect(StrEnum):
