@@ -21,10 +21,11 @@ from pathlib import Path
 
 import httpx
 
+from clickcurve.buckets.ladder import DAY_S
 from testing.server import run
 from tests.audit.auditor import Auditor, Sent
 from tests.audit.hit_source import HitSource
-from tests.clock.clocked_server import DAY_S, ClockedServer, send_two_links
+from tests.clock.clocked_server import ClockedServer, send_two_links
 from tests.clock.wrong_clock import wrong_clock
 from tests.crash.load import Load
 
@@ -72,18 +73,21 @@ class Campaign:
         self._auditor: Auditor[Sent] = Auditor()
         self._source = HitSource(f"{seed:x}-", random.Random(seed + 1))
         self._stamped: dict[str, tuple[float, float]] = {}  # key -> when its first hit was sent, its last acknowledged
-        self._up = asyncio.Event()
         self.report = Report(seed)
 
     async def play(self) -> Report:
         server = self._server
         before = await asyncio.to_thread(send_two_links, server)
         load = Load(server.process.port, self._auditor, self._source, random.Random(self._chance.random()), pace_s=0.1)
-        self._up.set()
         load.up.set()
         begun = time.monotonic()
         ending = asyncio.Event()
-        parts = [self._jump(ending), self._kill(ending, load), self._stamp(ending), self._ask_limiter(ending)]
+        parts = [
+            self._jump(ending),
+            self._kill(ending, load),
+            self._stamp(ending, load),
+            self._ask_limiter(ending, load),
+        ]
         tasks = [asyncio.create_task(part) for part in parts]
         await load.wait(self._seconds)
         ending.set()
@@ -114,7 +118,6 @@ class Campaign:
     async def _kill(self, ending: asyncio.Event, load: Load) -> None:
         while not await self._pass(ending, KILL_EVERY_S):
             load.up.clear()
-            self._up.clear()
             if self._chance.random() < 0.7:
                 await asyncio.to_thread(self._server.process.kill)
                 self.report.done["kills"] += 1
@@ -123,13 +126,12 @@ class Campaign:
                 self.report.done["stops"] += 1
             await asyncio.to_thread(self._server.start)
             load.up.set()
-            self._up.set()
 
-    async def _stamp(self, ending: asyncio.Event) -> None:
+    async def _stamp(self, ending: asyncio.Event, load: Load) -> None:
         """Hits of now without a time, one key for each minute of the true time."""
         async with httpx.AsyncClient(base_url=self._server.process.url, trust_env=False) as http:
             while not await self._pass(ending, (0.1, 0.4)):
-                await self._up.wait()
+                await load.up.wait()
                 at = time.time()
                 key = f"at-{int(at) // 60}"
                 try:
@@ -140,10 +142,10 @@ class Campaign:
                     self._stamped[key] = (self._stamped.get(key, (at, 0))[0], time.time())
                     self.report.done["stamped"] += 1
 
-    async def _ask_limiter(self, ending: asyncio.Event) -> None:
+    async def _ask_limiter(self, ending: asyncio.Event, load: Load) -> None:
         async with httpx.AsyncClient(base_url=self._server.process.url, trust_env=False) as http:
             while not await self._pass(ending, (0.2, 0.6)):
-                await self._up.wait()
+                await load.up.wait()
                 try:
                     asked = {"ip": f"192.0.2.{self._chance.randrange(3)}"}
                     answer = await http.post("/v1/limit/login", json=asked)
@@ -161,7 +163,7 @@ class Campaign:
         server, wrong = self._server, self.report.wrong
         server.process.wait_until(lambda: server.ready().get("clock") == "ok")
         server.flush(4)
-        after = server.widths("minutes"), server.widths("hours")
+        after = server.both_widths()
         if after != before:
             wrong.append(f"buckets are {after} s wide, and were {before}")
         stepped = len(server.events("clock stepped"))
@@ -188,13 +190,12 @@ class Campaign:
                 wrong.append(f"{key}: buckets of hits of this run are {coarse}")
 
 
-def play(folder: Path, seed: int, seconds: float, workers: int = 1) -> Report:
+def play(folder: Path, seed: int, seconds: float) -> Report:
     """One campaign in that folder; the server is gone when it returns."""
     config = folder / "clickcurve.toml"
-    config.write_text(LIMITS if workers == 1 else "")
+    config.write_text(LIMITS)
     with wrong_clock(folder) as wall:
-        flags = ("--config", str(config), "--workers", str(workers))
-        server = ClockedServer(folder / "data", wall, *flags, breakdown_dimensions="ref,source")
+        server = ClockedServer(folder / "data", wall, "--config", str(config), breakdown_dimensions="ref,source")
         server.start()
         try:
             return asyncio.run(Campaign(server, seed, seconds).play())

@@ -13,14 +13,12 @@ from testing.client import Clickcurve
 from testing.server import RunningServer, run
 from tests.clock.wrong_clock import WrongClock
 
-DAY_S = 86_400
-
 
 class ClockedServer:
     """`clickcurve serve` in one data folder. `answers` asks it."""
 
     def __init__(self, data: Path, wall: WrongClock, *flags: str, **settings: str) -> None:
-        self.data, self.wall, self._flags = data, wall, flags
+        self.data, self.wall = data, wall
         named = {f"CLICKCURVE_{name.upper()}": value for name, value in settings.items()}
         self.process = RunningServer(data, "--flush-s", "1", *flags, settings={**wall.environment, **named})
 
@@ -70,6 +68,10 @@ class ClockedServer:
             points = asking.http.get(f"/v1/links/{key}/curve?from=0&step=native").json()["points"]
         return sorted({point["end"] - point["start"] for point in points if point["count"]})
 
+    def both_widths(self) -> tuple[list[int], list[int]]:
+        """The widths of the buckets of the links of `send_two_links`: today's, and that of the days before."""
+        return self.widths("minutes"), self.widths("hours")
+
     def events(self, *names: str) -> list[dict[str, Any]]:
         """What the log has of these events since the very first start, in order."""
         lines = [line for line in self.process.output().splitlines() if line.startswith("{")]
@@ -84,7 +86,7 @@ class ClockedServer:
 
 @contextmanager
 def clocked(data: Path, wall: WrongClock, *flags: str, **settings: str) -> Iterator[ClockedServer]:
-    """Runs a server; it is stopped in the end if it runs, and its data verified."""
+    """Runs a server; it is stopped in the end if it runs."""
     server = ClockedServer(data, wall, *flags, **settings)
     server.start()
     try:
@@ -102,4 +104,4 @@ def send_two_links(server: ClockedServer) -> tuple[list[int], list[int]]:
         asking.send([{"key": "hours", "ts": now - 9 * 3_600 * n, "count": n + 1} for n in range(8)])
         asking.send({"key": "once", "id": "one-and-the-same", "ip": "192.0.2.1", "ua": "Mozilla/5.0"})
     server.flush()
-    return server.widths("minutes"), server.widths("hours")
+    return server.both_widths()

@@ -29,7 +29,7 @@ from server.clock import NEVER, KnownTime, TrustedClock
 from server.process.jobs import forget_ids
 from storage.memory_store import MemoryStore
 from testing.owner_process import OwnerProcess, TrackedDisk
-from tests.clock.machine import TRUE, Machine
+from tests.clock.machine import Machine
 
 SETTLES_S, HELD_S, AHEAD_S = 600.0, float(DAY_S), float(HOUR_S)
 SMALL_S = 120.0  # steps below it are followed, after ten minutes, without being one of an hour
@@ -206,7 +206,7 @@ class Computer:
 
     def __init__(self, world: World, folder: Path, owners: int) -> None:
         self.world, self.wrong = world, Wrongness()
-        self.machine = Machine(TRUE)
+        self.machine = Machine()
         self.known: KnownTime | None = None
         self.flushes: list[float] = []
         self.slots = [0] * owners

@@ -13,8 +13,8 @@ RAN = 50_000.0  # for so long the machine has been running by then
 class Machine:
     """true: the time that it is. off_s: what the wall clock is ahead. rate: how fast that runs."""
 
-    def __init__(self, true: float = TRUE, ran: float = RAN) -> None:
-        self.true, self.ran, self.boots = true, ran, 1
+    def __init__(self) -> None:
+        self.true, self.ran, self.boots = TRUE, RAN, 1
         self.off_s, self.rate = 0.0, 1.0
 
     def wall(self) -> float:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clock.clocked_server import DAY_S, clocked, send_two_links
+from clickcurve.buckets.ladder import DAY_S
+from tests.clock.clocked_server import clocked, send_two_links
 from tests.clock.wrong_clock import WrongClock
 
 pytestmark = pytest.mark.needs("compiler", "cassandra")
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.needs("compiler", "cassandra")
 def test_a_wrong_clock_of_one_server_widens_no_answer_of_the_other(
     journal: str, tmp_path: Path, wall: WrongClock, cassandra_uri: str
 ) -> None:
-    true = WrongClock(tmp_path / "true-clock", Path(wall.environment["LD_PRELOAD"]))
+    true = WrongClock(tmp_path / "true-clock")
     flags = ("--store", cassandra_uri, "--journal", journal)
     with clocked(tmp_path / "right", true, *flags) as right, clocked(tmp_path / "wrong", wall, *flags) as wrong:
         before = send_two_links(wrong)
@@ -26,7 +27,7 @@ def test_a_wrong_clock_of_one_server_widens_no_answer_of_the_other(
 
         def check(what: str) -> None:
             for server in (wrong, right):
-                assert (server.widths("minutes"), server.widths("hours")) == before, what
+                assert server.both_widths() == before, what
 
         wall.set(400 * DAY_S)
         wrong.process.wait_until(lambda: wrong.ready().get("clock") == "stepped")
@@ -60,7 +61,7 @@ def test_a_wrong_clock_of_one_server_widens_no_answer_of_the_other(
         # Without its folder nobody can tell that clock from one of a machine that was off; but nothing is folded by it.
         assert wrong.ready()["clock"] == ("ok" if journal == "cluster" else "stepped")
         assert wrong.metric("folding_held") == (journal == "cluster")
-        assert (right.widths("minutes"), right.widths("hours")) == before
+        assert right.both_widths() == before
         wall.set(0)
         wrong.process.wait_until(lambda: wrong.ready().get("clock") == "ok" and wrong.metric("folding_held") == 0)
         wrong.flush()

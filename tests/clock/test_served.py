@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from clickcurve.buckets.ladder import DAY_S
 from testing.server import run
-from tests.clock.clocked_server import DAY_S, clocked, send_two_links
+from tests.clock.clocked_server import clocked, send_two_links
 from tests.clock.wrong_clock import WrongClock
 
 LONG = pytest.mark.long
@@ -55,12 +56,12 @@ def test_a_jump_that_is_put_right_leaves_no_trace(days: int, workers: int, data:
             asking.hit("minutes")
             assert asking.http.get("/v1/links/seen/visitors").json()["unknown"] == 0
         server.flush(4)
-        assert (server.widths("minutes"), server.widths("hours")) == before, "while it was wrong"
+        assert server.both_widths() == before, "while it was wrong"
         wall.set(0)
         server.process.wait_until(lambda: server.ready().get("clock") == "ok")
         assert "clock_off_s" not in server.ready()
         server.flush(4)
-        assert (server.widths("minutes"), server.widths("hours")) == before
+        assert server.both_widths() == before
         with server.answers as asking:
             assert asking.link("seen")["today"] + asking.link("seen")["yesterday"] == 3
         server.process.wait_until(lambda: len(server.events("clock settled")) == workers)
@@ -95,7 +96,7 @@ def test_a_start_and_a_kill_in_the_middle_of_a_jump_leave_no_trace(workers: int,
         server.start()
         assert server.ready()["clock"] == "ok"
         server.flush(4)
-        assert (server.widths("minutes"), server.widths("hours")) == before
+        assert server.both_widths() == before
         with server.answers as asking:
             assert asking.link("minutes")["lifetime"] == sum(range(1, 9)) + 2
             assert asking.send({"key": "once", "id": "one-and-the-same"})["duplicate"] == 1
@@ -147,7 +148,7 @@ def test_a_jump_that_holds_is_followed_by_hits_and_not_by_what_cannot_be_undone(
         server.process.wait_until(lambda: server.metric("clock_steps_total") == 2 and server.ready()["clock"] == "ok")
         assert server.metric("folding_held") == 0
         server.flush(4)
-        assert (server.widths("minutes"), server.widths("hours")) == (before[0], before[1])
+        assert server.both_widths() == before
 
 
 def test_an_operator_accepts_a_jump_and_all_follows(data: Path, wall: WrongClock) -> None:
@@ -182,7 +183,7 @@ def test_a_fold_by_hand_goes_by_what_the_last_server_knew(data: Path, wall: Wron
         wall.set(0)
         assert exported == server.command("export", "--data", str(data))
         server.start()
-        assert (server.widths("minutes"), server.widths("hours")) == before
+        assert server.both_widths() == before
         assert server.process.stop() == 0
         wall.set(3 * DAY_S)
         assert "+259,200" in server.command("clock", "accept", "--folder", "--data", str(data))

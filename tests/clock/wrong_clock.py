@@ -75,9 +75,9 @@ time_t time(time_t *at) {
 class WrongClock:
     """The wall clock of the programs that run in `environment`."""
 
-    def __init__(self, file: Path, built: Path) -> None:
+    def __init__(self, file: Path) -> None:
         self._file = file
-        self.environment = {"LD_PRELOAD": str(built), "WRONG_CLOCK": str(file)}
+        self.environment = {"LD_PRELOAD": str(library("wrong-clock", SOURCE)), "WRONG_CLOCK": str(file)}
         self.set(0)
 
     def set(self, off_s: float) -> None:
@@ -89,7 +89,7 @@ class WrongClock:
 @contextmanager
 def wrong_clock(folder: Path) -> Iterator[WrongClock]:
     """Gives a clock that is right at first, and sets it right in the end."""
-    clock = WrongClock(folder / "wall-clock", library("wrong-clock", SOURCE))
+    clock = WrongClock(folder / "wall-clock")
     try:
         yield clock
     finally:

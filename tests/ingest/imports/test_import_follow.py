@@ -15,11 +15,6 @@ from ingest.imports.source import PlainSource, SourceUnreadable, open_reader
 from tests.ingest.imports.import_kit import FAULTS, Died, MemoryTarget, expected, importer, log_lines, run
 
 
-@pytest.fixture
-def target() -> MemoryTarget:
-    return MemoryTarget()
-
-
 class Stopped(BaseException):
     """The follower was told to end."""
 

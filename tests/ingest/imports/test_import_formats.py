@@ -24,11 +24,6 @@ from tests.ingest.imports.test_import_follow import append, follow
 FIELDS = b"#Software: IIS\r\n#Fields: date time cs-method cs-uri-stem c-ip sc-status sc-win32-status\r\n"
 
 
-@pytest.fixture
-def target() -> MemoryTarget:
-    return MemoryTarget()
-
-
 def iis_lines(count: int, first: int = 0) -> bytes:
     lines = (
         f"2015-05-17 00:00:{n % 60:02} GET /k{n % 5} 203.0.113.{n % 250} 302 0\r\n" for n in range(first, first + count)

@@ -21,11 +21,6 @@ from tests.ingest.imports.import_kit import FAULTS, Died, MemoryTarget, expected
 from tests.power import examples
 
 
-@pytest.fixture
-def target() -> MemoryTarget:
-    return MemoryTarget()
-
-
 def file(tmp_path: Path, data: bytes, name: str = "access.log") -> Path:
     path = tmp_path / name
     path.write_bytes(data)

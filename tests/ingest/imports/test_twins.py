@@ -20,11 +20,6 @@ HEADER = f"#Version: 1.0\n#Fields: {FIELDS} {'x-more ' * 30}\n".encode()
 FILES = at(quick=600, full=20_000)
 
 
-@pytest.fixture
-def target() -> MemoryTarget:
-    return MemoryTarget()
-
-
 def cloudfront(*numbers: int) -> bytes:
     """A file of CloudFront's: some lines below a header of more than 256 bytes."""
     lines = (

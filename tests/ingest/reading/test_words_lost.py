@@ -19,12 +19,12 @@ from ingest.hit import Moment
 from ingest.reading.body import Media, read_hits
 from ingest.reading.receipt import IngestCounters, Receipt
 from ingest.reading.request_sums import RequestSums
+from tests.ingest.reading.test_attributes_read import divided
 
 NOW = 1_767_268_800
 DAY = NOW - NOW % 86_400
 MOMENT = Moment(NOW, DAY, NOW + 300)
 DIMENSIONS = ("ref", "country", "lang", "source", "utm_medium", "utm_campaign", "tag.team", "tag.shop")
-BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0"
 JUDGE = bot_judge()
 
 
@@ -134,18 +134,8 @@ def test_what_is_kept_of_a_word_counts() -> None:
         sums = RequestSums(MOMENT, reader=READER)
         for each in read_hits(body_of(*bodies), Media.json):
             sums.add(each, JUDGE)
-        values = {value for hit in bodies for value in _values_of(hit)}
+        values = {value for _, profile, _ in divided(sums.batch()) for value in profile.values if value}
         assert values == {"m.example", "pt", "s" * 61 + "…", "spring sale", "blue", "x", "DE"}
-
-
-def _values_of(hit: dict[str, Any]) -> set[str]:
-    """Returns the values that one hit counts under."""
-    judged: list[Any] = []
-    sums = RequestSums(MOMENT, reader=READER)
-    for raw in read_hits(body_of(hit), Media.json):
-        judged += sums.judge.judged(raw, 0, JUDGE).singles
-    ((_, good),) = judged
-    return {value for value in good.profile.values if value}
 
 
 def test_a_group_without_its_control_characters_counts() -> None:

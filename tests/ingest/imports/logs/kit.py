@@ -226,14 +226,6 @@ FORMATS = {
         json_of({"log": f"203.0.113.9 - - {COMBINED}\n", "stream": "stdout", "time": "2026-01-01T00:00:00Z"})
     ),
 }
-HEADER_LINES = {
-    "IIS": 4,
-    "IIS, values in quotes": 1,
-    "CloudFront": 2,
-    "CloudFront, escaped twice": 2,
-    "W3C, any columns": 1,
-    "W3C, all in quotes": 1,
-}
 
 
 def is_bot(agent: str) -> bool:

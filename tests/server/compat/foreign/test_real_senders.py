@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from testing.client import Clickcurve
-from testing.server import RunningServer, plain_environment
+from testing.server import RunningServer
 from tests.conftest import Serve
 from tests.install.environments import Environment
 
@@ -82,10 +82,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sent_by(python: Environment, script: str, server: RunningServer, **given: object) -> None:
     lines = [f"{name} = {value!r}" for name, value in {"BASE": server.url, **given}.items()]
-    done = subprocess.run(
-        [str(python.python), "-c", "\n".join(lines) + script],
-        env=plain_environment({"PYTHONPATH": ""}), capture_output=True, text=True, timeout=WITHIN_S, check=False,
-    )  # fmt: skip
+    done = python.run("\n".join(lines) + script, python.folder)
     assert done.returncode == 0, done.stderr
 
 
