@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from clickcurve.buckets.codec import decode_header
@@ -25,6 +25,7 @@ from ingest.attributes.country import OFF, country_reader
 from ingest.attributes.profile import ProfileReader
 from ingest.attributes.referrer import ReferrerReader, read_aliases
 from ingest.hit import FUTURE_S
+from server.job import Job
 from server.logs import log
 from server.settings.table import KEY_CASES, TRAILING_SLASHES, Settings
 from storage.contract import Store, StoredRow
@@ -170,6 +171,9 @@ class Attributes:
             await self._renew(holds_hits)
         except ClickcurveError as error:
             log.warning("dimensions not agreed on", extra={"reason": error.detail, "then": "it is tried again"})
+
+    def jobs(self) -> Iterator[Job]:
+        yield Job("dimensions", self.renew, self._settings.flush_s, at_start=False)
 
     async def renew(self) -> None:
         """Agrees with the store again if that was RENEW_S ago, or it did not answer at the start.

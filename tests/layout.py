@@ -25,7 +25,7 @@ MAX_FOLDER_FILES = 16
 # The floors of the server, the lowest first. What is on a floor may import the floors below it, and itself.
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("server.clock", "server.version", "server.logs", "server.metrics", "server.data_folder"),
-    ("server.settings",),
+    ("server.settings", "server.job"),
     ("server.attributes", "server.limiter", "server.alerts", "server.workers", "server.tokens"),
     ("server.http", "server.demo"),
     ("server.compat", "server.corrections", "server.mcp", "server.process"),

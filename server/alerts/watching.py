@@ -17,9 +17,13 @@ from server.alerts.message import Ways
 from server.alerts.report import WeeklyReport
 from server.alerts.watch import AlertWatch
 from server.alerts.webhook import Webhooks, webhook_client
+from server.job import DutyWork, Job
 from server.metrics import Sample
 from server.settings.table import Settings
 from storage.contract import Store
+
+ALERTS_S = 20
+REPORT_S = 600  # it is sent once a week; looks more often, to go on where it failed
 
 
 def new_message_id() -> str:
@@ -31,29 +35,47 @@ def ways_of(settings: Settings, now: Callable[[], float]) -> Ways:
     return Ways(Webhooks(webhook_client, now).send, mails.send, zone(settings.timezone))
 
 
-def make_watch(
-    settings: Settings,
-    store: Store,
-    queries: Queries,
-    breakdowns: BreakdownQueries | None,
-    trusted: clock.TrustedClock,
-) -> tuple[AlertWatch, WeeklyReport]:
-    """Returns the watch over the alerts, and the weekly report; each is idle where the settings name none.
+class Alerting:
+    """The watch over the alerts, and the weekly report; each is idle where the settings name none.
 
     breakdowns: with the names that strangers may see.
     """
-    changes = None if breakdowns is None else ChangeQueries(queries, breakdowns)
-    causes = None if changes is None or breakdowns is None else CauseFinder(changes, breakdowns, settings.page_least)
-    ledger, ways = Ledger(store), ways_of(settings, trusted.now)
-    watch = AlertWatch(
-        settings.alerts, queries, ledger, ways, causes, trusted.now, new_message_id, trusted.careful, clock.running
-    )
-    why = None if changes is None else changes.why
-    return watch, WeeklyReport(settings.weekly_report, queries, why, ledger, ways.mail, trusted.careful, ways.zone)
 
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        queries: Queries,
+        breakdowns: BreakdownQueries | None,
+        trusted: clock.TrustedClock,
+    ) -> None:
+        changes = None if breakdowns is None else ChangeQueries(queries, breakdowns)
+        causes = (
+            None if changes is None or breakdowns is None else CauseFinder(changes, breakdowns, settings.page_least)
+        )
+        ledger, ways = Ledger(store), ways_of(settings, trusted.now)
+        self._watch = AlertWatch(
+            settings.alerts, queries, ledger, ways, causes, trusted.now, new_message_id, trusted.careful, clock.running
+        )
+        why, self._addresses = None if changes is None else changes.why, settings.weekly_report
+        self._report = WeeklyReport(self._addresses, queries, why, ledger, ways.mail, trusted.careful, ways.zone)
+        self._alerts = settings.alerts
 
-def samples_of_alerts(watch: AlertWatch) -> Iterator[Sample]:
-    """Yields what there is to say of alerts on /metrics."""
-    yield Sample("clickcurve_alerts_firing", sum(watch.firing.values()))
-    for outcome, many in watch.messages.items():
-        yield Sample("clickcurve_alert_messages_total", many, (outcome,))
+    def jobs(self) -> Iterator[Job]:
+        """Yields the jobs that the settings ask for: duties, of one process for all."""
+        if self._alerts:
+            work = DutyWork([f"{each.source} {each.url} {each.mail}" for each in self._alerts], self._watch.close)
+            yield Job("alerts", self._watch.visit, ALERTS_S, at_start=False, duty=work)
+        if self._addresses:
+            work = DutyWork(self._addresses)
+            yield Job("weekly_report", self._report.visit, REPORT_S, at_start=False, duty=work)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yields what there is to say on /metrics."""
+        yield Sample("clickcurve_alerts_firing", sum(self._watch.firing.values()))
+        for outcome, many in self._watch.messages.items():
+            yield Sample("clickcurve_alert_messages_total", many, (outcome,))
+
+    async def close(self) -> None:
+        """Ends what is under way."""
+        await self._watch.close()

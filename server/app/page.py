@@ -67,9 +67,9 @@ def include_page(
     rules: Callable[[], Mapping[str, Sequence[Rule]]],
     sources: PageSources,
     trusted: TrustedClock,
-    other_tools: Sequence[BaseRoute],
+    routes: Sequence[BaseRoute],
 ) -> None:
-    """Adds the page's routes to the application, and /docs. other_tools: the routes in the shapes of other tools."""
+    """Adds the page's routes to the application, and /docs. routes: those of all parts."""
     gate, templates = sources.gate, Templates()
 
     async def limit_curve(event: str, query: bytes) -> CurveAnswer:
@@ -100,7 +100,7 @@ def include_page(
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
         address = str(request.base_url).rstrip("/")
-        values = await computed("reading the document", lambda: docs_values(app.openapi(), other_tools, address))
+        values = await computed("reading the document", lambda: docs_values(app.openapi(), routes, address))
         return await html(request, templates, "docs.html", signed_in=signed_in(request.scope), **values)
 
 

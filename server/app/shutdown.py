@@ -138,14 +138,9 @@ async def shut_down(worker: Worker) -> None:
 
 
 async def _close_owners(worker: Worker) -> None:
-    try:
-        await worker.background.close()
-        await worker.limit_history.hand_over()
-    except ClickcurveError as error:
-        log.warning("limiter's last counts lost", extra={"reason": error.detail})
-    for unheld, journals in worker.orphaned:
-        await journals.release()
-        unheld.close()
+    for part in worker.parts:
+        await part.close()
+    await worker.orphans.release()
     await worker.owner.close()
     with suppress(StoreUnavailable):  # then others take its duties after some looks
-        await worker.background.give_back()
+        await worker.duties.give_back()

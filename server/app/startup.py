@@ -13,8 +13,10 @@ from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from ingest.stamps import Slots
 from server import clock, data_folder
+from server.app.own_journal import OwnJournal
+from server.app.parts import parts_of
 from server.app.shutdown import shut_down
-from server.app.worker import OwnJournal, Worker
+from server.app.worker import Worker
 from server.clock import TrustedClock
 from server.logs import log
 from server.process.cluster_owners import ClusterOwners
@@ -45,12 +47,9 @@ async def running(
         worker = await _begin_in_cluster(settings, slots, trusted, check_stop)
     else:
         worker = await _begin_on_disk(settings, slots, trusted)
-    await worker.attributes.begin(bool(worker.pending.status.buffered_hits), FIRST_FLUSH_S)
-    await worker.tokens.begin(FIRST_FLUSH_S)
-    await worker.corrections.begin(FIRST_FLUSH_S)
-    for _, journals in worker.orphaned:
-        await journals.take_up()
-    await worker.background.start()
+    for part in worker.parts:
+        await part.begin(FIRST_FLUSH_S)
+    await worker.orphans.take_up()
     worker.schedule.start()
     await worker.peers.listen(worker.pending)
     try:
@@ -87,7 +86,7 @@ async def _begin_in_cluster(
         await presence.end()
         store.close()
         raise
-    return Worker(settings, own, store)
+    return Worker(settings, own, store, parts_of)
 
 
 async def _own_in_cluster(
@@ -143,14 +142,14 @@ async def _begin_on_disk(settings: Settings, slots: Slots, trusted: TrustedClock
         try:
             if store_answers:
                 await begin_first_flush(own.owner, partial(learn_flushes, trusted, store))
-            return Worker(settings, own, store)
+            return Worker(settings, own, store, parts_of)
         except JournalSuperseded as error:
             log_quarantined(error, own.recovered, data_folder.quarantine(journal.folder))
         except ClickcurveError as error:
             store_answers = False
             first_flush_failed(error, "hits are accepted; it is tried again")
             if own.is_judged or not _gives_way(settings, own, journal):
-                return Worker(settings, own, store)
+                return Worker(settings, own, store, parts_of)
         await own.owner.release()
         number, journal = await _take_journal(settings)
 

@@ -8,7 +8,7 @@ and whose journal nobody has taken up, holds an erasure up, by number, until it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,12 +17,14 @@ from clickcurve.buckets.breakdowns.erased import ERASED, ErasedWords
 from clickcurve.buckets.errors import ClickcurveError, OwnerFenced
 from ingest.owner import Owner
 from server.corrections.rules import DisavowBook
+from server.job import Job
 from server.logs import log
 from server.tokens.audit import AuditLog
 from storage.contract import OPEN, RETIRED, Held, Store
 from storage.erased_words import Confirmed, Erasure, ErasureBook
 from storage.erasing import Eraser, RowsOfOwner
 
+FOLLOW_S = 2
 LOOK_S, LONGEST_WAIT_S = 2.0, 60.0  # between two looks whether others have confirmed: longer each time
 RETRY_S = 600  # after a refusal: each try reads all breakdowns
 REWRITER_S = 3_600  # so long another process may rewrite rows of an owner before it counts as dead
@@ -61,6 +63,9 @@ class Erasing:
         self._unsure: dict[int, set[str]] = {}
         self._failed: str | None = None
         self._refreshing = asyncio.Lock()
+
+    def jobs(self) -> Iterator[Job]:
+        yield Job("erase", self.refresh, FOLLOW_S, at_start=False)
 
     async def refresh(self) -> None:
         """Follows the store, and erases what this worker can that is not confirmed yet."""

@@ -7,7 +7,7 @@ that is done twice changes nothing. Other rules go on in between: the order of t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -23,10 +23,12 @@ from ingest.owner import Owner
 from query.lists.listed_rows import LINK, NamesWithin, walk_of
 from server import clock
 from server.corrections.rules import CorrectedRows, DisavowBook, DisavowRule, NotedRule, Walked
+from server.job import Job
 from server.logs import log
 from storage.contract import Store
 from storage.erased_words import ErasureBook
 
+FOLLOW_S = 2
 LINKS_PER_PIECE = 200
 PIECES_S = 1.0  # pieces of a rule follow one another for so long, then the other rules have their turn
 DRY_RUN_LINKS = 20_000  # of 0.2 ms of a processor each, with 11 dimensions
@@ -77,6 +79,9 @@ class Corrections:
     async def begin(self, patience_s: float) -> None:
         """Reads the rules before the first question, if the store answers in time; else the next look does."""
         await asyncio.wait({asyncio.ensure_future(self.refresh())}, timeout=patience_s)
+
+    def jobs(self) -> Iterator[Job]:
+        yield Job("disavow", self.refresh, FOLLOW_S)
 
     async def refresh(self) -> None:
         """Follows the store; says of new rules that this worker has flushed, and carries out what is not yet."""

@@ -66,14 +66,15 @@ class RouteText:
 def docs_values(document: Schema, others: Sequence[BaseRoute], address: str) -> dict[str, object]:
     """Returns what the page shows: routes by their part. address: that of the server, for command lines.
 
-    others: routes in the shapes of other tools, which have a summary and the tool's name for a tag.
+    others: routes of which those in the shapes of other tools are shown: they have a summary and the tool's name for a
+    tag, and are not in the document.
     """
     parts: dict[str, list[RouteText]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             parts.setdefault(operation["tags"][0].capitalize(), []).append(_route(method, path, operation, address))
     for route in others:
-        if isinstance(route, APIRoute):
+        if isinstance(route, APIRoute) and route.summary and not route.include_in_schema:
             parts.setdefault(str(route.tags[0]), []).append(_other_route(route))
     info = document["info"]
     return {"title": f"{info['title']} {info['version']}", "about": info["description"], "parts": parts}

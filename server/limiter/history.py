@@ -16,7 +16,7 @@ import errno
 import os
 import secrets
 import shlex
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -29,8 +29,12 @@ from clickcurve.limiter.decision import Decision
 from clickcurve.limiter.key import identity_of
 from ingest.batch import Batch
 from server.data_folder import write_private
+from server.job import Job
+from server.limiter.limiter import ServerLimiter
 from server.logs import log
+from server.metrics import Sample
 
+HAND_OVER_S = 1
 # Sums that may wait to be taken; when there are more the oldest minutes go, and are counted as lost. Without callers it
 # is the sums of fifty events in a week.
 MAX_SUMS = 1_000_000
@@ -39,6 +43,8 @@ MAX_CALLERS = 100_000
 CALLER_RULE = "feature=value, such as ip=203.0.113.7, or several separated by blanks"
 SECRET_BYTES = 32
 MOST_SECRET_BYTES = 64
+
+Accept = Callable[[Batch], Awaitable[object]]
 
 
 class DecisionSums:
@@ -123,7 +129,7 @@ class LimitHistory:
     events: those that the limiter has rules for. address: the name under which it counts an ip.
     """
 
-    accept: Callable[[Batch], Awaitable[object]]
+    accept: Accept
     clock: Callable[[], float]
     secret_file: Path
     events: Callable[[], Collection[str]] = tuple
@@ -187,6 +193,29 @@ class LimitHistory:
     def lost(self) -> int:
         """Hits asked for whose counts may not have been kept."""
         return self._lost + self._history.lost
+
+    def jobs(self) -> Iterator[Job]:
+        yield Job("limit_history", self.hand_over, HAND_OVER_S, at_start=False)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yields what there is to say on /metrics."""
+        yield Sample("clickcurve_limit_history_lost_total", self.lost)
+
+    async def close(self) -> None:
+        """Hands over what was counted last; what is not taken is lost."""
+        try:
+            await self.hand_over()
+        except ClickcurveError as error:
+            log.warning("limiter's last counts lost", extra={"reason": error.detail})
+
+
+def history_of(limiter: ServerLimiter, accept: Accept, clock: Callable[[], float], secret: Path) -> LimitHistory:
+    """Makes a history that hears every decision of the limiter, and knows its events and names of callers."""
+    events, address = limiter.limiter.events.rules, limiter.addresses.name
+    history = LimitHistory(accept, clock, secret, events=events, address=address)
+    limiter.listeners.append(history.count)
+    limiter.caller_listeners.append(history.count_for_caller)
+    return history
 
 
 # --- callers ----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from clickcurve.limiter.events import CallerListener, Features, Listener
 from clickcurve.limiter.http.address import Addresses, addresses
 from clickcurve.limiter.http.admission import decide_anyway
 from clickcurve.limiter.http.headers import HttpRefusal, http_refusal
+from clickcurve.limiter.http.routes import DecisionService
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import COSTS, Rule
 from server.logs import log
@@ -77,8 +78,8 @@ class WriteRefused(Exception):
 class ServerLimiter:
     """The limiter of one worker.
 
-    `listeners` hear every decision but peeks; `caller_listeners` hear decisions and their callers under rules that keep
-    a history of callers.
+    service: what answers questions to it. `listeners` hear every decision but peeks; `caller_listeners` hear decisions
+    and their callers under rules that keep a history of callers.
     """
 
     def __init__(self, settings: Settings, clock: Clock, timer: Clock) -> None:
@@ -102,6 +103,7 @@ class ServerLimiter:
             listener=self._tell,
             caller_listener=self._tell_of_caller,
         )
+        self.service = DecisionService(self.limiter, self.addresses, self.dialect)
         self._note_writes()
 
     def _note_writes(self) -> None:

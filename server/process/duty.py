@@ -16,18 +16,25 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 
 import msgspec
 
+from clickcurve.buckets.errors import StoreUnavailable
+from server.job import Job
 from server.logs import log
+from server.metrics import Sample
 from storage.contract import Store
 from storage.notes import NoteSpace, leave
 
 DUTY = "duty:"  # then a job: which process of all that share the store does it
 DUTY_NOTES = NoteSpace("duties", (DUTY,), leave)
 GONE_LOOKS = 3
+DUTIES_S = 5
 _FREE = ""
 
 
@@ -107,3 +114,46 @@ class Duty:
         own, self._own, self.is_held = self._own, None, False
         if own is not None:
             await asyncio.to_thread(self._store.change_note, self._note, own, _FREE)
+
+
+class Duties:
+    """The duties among the jobs of a process."""
+
+    def __init__(self, store: Store, jobs: Iterable[Job], begin: Callable[[str], None]) -> None:
+        """Makes them. begin: begins the job of this name now."""
+        self._begin = begin
+        self._jobs = [*jobs]
+        self._duties = {
+            job.name: Duty(store, job.name, job.duty.work, job.duty.lost) for job in self._jobs if job.duty is not None
+        }
+
+    def jobs(self) -> Iterator[Job]:
+        """Yields the jobs, those of duties only for their holder, and the one that looks after the duties."""
+        for job in self._jobs:
+            duty = self._duties.get(job.name)
+            yield job if duty is None else replace(job, function=partial(self._visit, duty, job.function))
+        if self._duties:
+            yield Job("duties", self._look, DUTIES_S)
+
+    async def _visit(self, duty: Duty, visit: Callable[[], Awaitable[None]]) -> None:
+        """Calls `visit` if this process has the duty, as the store says now."""
+        if duty.is_held and await duty.look():
+            await visit()
+
+    async def _look(self) -> None:
+        """Looks after all duties, and begins the jobs of those that this process has just taken."""
+        for name, duty in self._duties.items():
+            was_held = duty.is_held
+            with suppress(StoreUnavailable):  # the next look is soon
+                if await duty.look() and not was_held:
+                    self._begin(name)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yields what there is to say on /metrics."""
+        for name, duty in self._duties.items():
+            yield Sample("clickcurve_duty_held", duty.is_held, (name,))
+
+    async def give_back(self) -> None:
+        """Lets other processes take the duties at once. Raises StoreUnavailable: they take them after some looks."""
+        for duty in self._duties.values():
+            await duty.give_back()

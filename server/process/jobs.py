@@ -1,9 +1,9 @@
-"""What each scheduled job does, as plain coroutine functions over the parts. `schedule` decides when they run."""
+"""What the scheduled jobs of every worker do, as plain coroutine functions. `schedule` decides when they run."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import GRACE_S, HOUR_S
@@ -11,19 +11,12 @@ from clickcurve.buckets.upper_bounds import upper_bounds_in
 from clickcurve.keys import link_key
 from ingest.owner import ID_WINDOW_S, Owner
 from retention.run import revisit_breakdowns, run_pass
+from server.job import Job
 from server.logs import log
-from server.process.schedule import Job
 from storage.contract import Store
 
 PUBLISH_S = 5
-CLOCK_S = 1
-OTHER_CLOCKS_S = 60
-TOKENS_S = 2  # all workers and nodes know of a new or revoked token within 5 s
-HAND_OVER_S = 1
 DEAD_WORKERS_S = 2
-DUTIES_S = 5
-ALERTS_S = 20
-REPORT_S = 600
 RANK_S = 5
 RANK_PAUSE_S = 0.1  # between steps of some 40 ms
 # The fold day changes at 01:00 UTC; a little later all clocks agree that it has.
@@ -92,39 +85,14 @@ class DailyFold:
         self._done_day = day
 
 
-def job_table(
-    functions: Mapping[str, Callable[[], Awaitable[None]]], now: float, epoch_s: float, flush_s: float, phase: float
-) -> list[Job]:
-    """Returns the jobs that `functions` names, with their due times by the clock of the schedule.
+def flush_job(flush: Callable[[], Awaitable[None]], flush_s: float, phase: float, now: float) -> Job:
+    """Makes the job that flushes: due every flush_s, `phase` of a period (0 to 1) after `now` of the schedule's clock.
 
-    now: what that says now, and epoch_s what the time is.
-    Flushes are due every flush_s from now on, `phase` of a period (0 to 1) later, so that workers flush one after the
-    other.
+    So workers flush one after the other.
     """
-    due: dict[str, tuple[float, float, bool]] = {  # name -> (period, any due time, run at the start too)
-        "flush": (flush_s, now + flush_s * phase, True),
-        # It folds once a day; it runs hourly, to go on where a pass was stopped.
-        "fold": (HOUR_S, now + FOLD_AT_S - epoch_s, True),
-        "forget_ids": (HOUR_S, now, False),
-        "clock": (CLOCK_S, now, True),
-        "other_clocks": (OTHER_CLOCKS_S, now, True),
-        "rank": (RANK_S, now, True),
-        "tokens": (TOKENS_S, now, False),
-        "disavow": (TOKENS_S, now, True),
-        "erase": (TOKENS_S, now, False),
-        "audit": (HOUR_S, now, False),
-        # What could not be emptied is tried again. Each is visited once a day; mostly there is nothing to do.
-        "orphaned_journals": (flush_s, now, True),
-        "dead_workers": (DEAD_WORKERS_S, now, False),
-        "publish_metrics": (PUBLISH_S, now, False),
-        "limit_history": (HAND_OVER_S, now, False),
-        "statsd": (HAND_OVER_S, now, False),
-        "dimensions": (flush_s, now, False),  # a server that began while the store was away agrees soon after
-        "duties": (DUTIES_S, now, True),
-        "alerts": (ALERTS_S, now, False),
-        "weekly_report": (REPORT_S, now, False),  # sent once a week; looks more often, to go on where it failed
-    }
-    return [
-        Job(name, function, period_s=due[name][0], since_s=due[name][1], at_start=due[name][2])
-        for name, function in functions.items()
-    ]
+    return Job("flush", flush, flush_s, now + flush_s * phase)
+
+
+def fold_job(fold: Callable[[], Awaitable[None]], now: float, epoch_s: float) -> Job:
+    """Makes the job that folds once a day; it is due hourly, to go on where a pass was stopped. epoch_s: as of now."""
+    return Job("fold", fold, HOUR_S, now + FOLD_AT_S - epoch_s)

@@ -7,7 +7,7 @@ the other workers by a file whose time of writing they look at each second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,11 +16,15 @@ import msgspec
 from clickcurve.buckets.ladder import HOUR_S
 from server import clock, data_folder
 from server.clock import AHEAD_S, ClockStatus, KnownTime, TrustedClock
+from server.job import Job
 from server.logs import log
 from server.metrics import Sample
 from server.process.journals import flushes_elsewhere
 from server.settings.table import Settings
-from storage.contract import OPEN, OwnerRecord
+from storage.contract import OPEN, OwnerRecord, Store
+
+CLOCK_S = 1
+OTHER_CLOCKS_S = 60
 
 
 def open_clock(settings: Settings) -> TrustedClock:
@@ -108,6 +112,19 @@ class KeptClock:
             self._failed = True
             return
         self._kept_at, self._flushes, self._kept = clock.running(), flushes, self._logged
+
+    def jobs(self, flushes: Callable[[], int], store: Store) -> Iterator[Job]:
+        """Yields what looks at the clock, and what compares it with those of others of the store. flushes: how many."""
+
+        async def visit() -> None:
+            await self.visit(flushes())
+
+        async def compare() -> None:
+            await self.compare(await asyncio.to_thread(store.owners))
+
+        yield Job("clock", visit, CLOCK_S)
+        if store.shared:
+            yield Job("other_clocks", compare, OTHER_CLOCKS_S)
 
     def samples(self) -> Iterator[Sample]:
         """Yields what there is to say on /metrics."""

@@ -9,7 +9,7 @@ due time. A job's function is a plain coroutine function, which tests call direc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
@@ -18,18 +18,8 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from clickcurve.buckets.errors import ClickcurveError
+from server.job import Job
 from server.logs import log
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One row of the table. It is due at `since_s` and every `period_s` after it, and once at the start."""
-
-    name: str
-    function: Callable[[], Awaitable[None]]
-    period_s: float
-    since_s: float  # any one due time, by the clock of the schedule
-    at_start: bool = True
 
 
 @dataclass(slots=True)

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import StoreUnavailable
-from server.process.duty import GONE_LOOKS, Duty
-from server.process.jobs import ALERTS_S, DUTIES_S, job_table
+from server.alerts.watching import ALERTS_S
+from server.job import DutyWork, Job
+from server.process.duty import DUTIES_S, GONE_LOOKS, Duties, Duty
 from storage.memory_store import MemoryStore
 
 
@@ -65,8 +66,8 @@ async def test_another_one_takes_it_when_the_holder_is_gone_within_an_interval_o
     while not await two.look():
         looks += 1
     assert looks == GONE_LOOKS
-    (job,) = job_table({"duties": lambda: two.give_back()}, 0, 0, 15, 0)
-    assert (looks + 1) * job.period_s <= (GONE_LOOKS + 1) * DUTIES_S <= ALERTS_S
+    *_, look = Duties(MemoryStore(), [Job("alerts", two.give_back, ALERTS_S, duty=DutyWork([]))], print).jobs()
+    assert (looks + 1) * look.period_s <= (GONE_LOOKS + 1) * DUTIES_S <= ALERTS_S
 
 
 async def test_a_holder_that_stops_in_order_gives_it_back_at_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -173,19 +173,6 @@ def test_an_orphaned_journal_that_is_damaged_or_superseded_does_not_hold_up_the_
     assert (good.flushes > 0, good.closed, superseded.closed, numbers) == (True, True, True, [3, 5])
     logged = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert logged == ["orphaned journal damaged", "journal quarantined"], "once a day"
-
-
-def test_the_table_names_every_job_and_its_period() -> None:
-    async def nothing() -> None:
-        return
-
-    names: dict[str, Any] = dict.fromkeys(
-        ("flush", "fold", "forget_ids", "orphaned_journals", "publish_metrics"), nothing
-    )
-    found = {job.name: job for job in jobs.job_table(names, now=1_000.0, epoch_s=1_000.0, flush_s=15, phase=0.5)}
-    assert found.keys() == names.keys()
-    assert (found["flush"].period_s, found["flush"].since_s) == (15, 1_007.5)
-    assert all(job.period_s > 0 for job in found.values())
 
 
 def test_a_flush_that_takes_nearly_all_of_its_interval_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from clickcurve.buckets.errors import StoreUnavailable
-from server.process.jobs import job_table
-from server.process.schedule import Job, Schedule, trigger
+from server.job import Job
+from server.process.jobs import flush_job, fold_job
+from server.process.schedule import Schedule, trigger
 
 
 class Clock:
@@ -42,7 +43,7 @@ def test_due_times_do_not_drift_however_late_each_run_begins() -> None:
 
 def test_the_fold_is_due_just_after_the_fold_day_changes_and_at_the_start() -> None:
     now = 1_800_000_000.0
-    (job,) = job_table({"fold": nothing}, now - 1_700_000_123.0, now, 15, 0)
+    job = fold_job(nothing, now - 1_700_000_123.0, now)
     due = trigger(job).get_next_fire_time(None, datetime.fromtimestamp(now - 1_700_000_123.0, UTC))
     assert job.period_s == 3_600, "hourly, to go on where a pass was stopped"
     assert (due.timestamp() + 1_700_000_123.0) % 3_600 == 30, "just after 01:00, when the fold day changes"
@@ -51,7 +52,7 @@ def test_the_fold_is_due_just_after_the_fold_day_changes_and_at_the_start() -> N
 
 def test_the_flush_is_due_first_one_period_after_the_start_at_the_latest() -> None:
     for phase in (0.0, 0.5, 0.9):
-        (job,) = job_table({"flush": nothing}, 1_000.0, 1_000.0, 15, phase)
+        job = flush_job(nothing, 15, phase, 1_000.0)
         due = trigger(job).get_next_fire_time(None, datetime.fromtimestamp(1_000.1, UTC))
         assert 1_000 < due.timestamp() <= 1_015.1
 

@@ -1,0 +1,163 @@
+"""The parts of a worker: each feature with what it is told, in the order of the documents that list routes.
+
+A part knows no other. The page is joined in `server.app.page`, for it shows the answers of all.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from clickcurve.buckets.ladder import minutes_since
+from clickcurve.limiter.http.routes import limit_routes
+from dashboard.pictures.picture_routes import picture_routes
+from ingest.hit import Moment
+from ingest.imports.routes import import_routes
+from query.http.routes import routes as query_routes
+from server import clock
+from server.alerts.watching import Alerting
+from server.app.part import Part
+from server.app.worker import Worker
+from server.compat.bitly import bitly_routes
+from server.compat.foreign.doors import ForeignDoors
+from server.compat.graphite.routes import graphite_routes
+from server.compat.graphite.series import SeriesReader
+from server.compat.hit_sender import HitSender
+from server.compat.otlp import otlp_routes
+from server.compat.plausible import plausible_routes
+from server.compat.prometheus.routes import prometheus_routes
+from server.compat.statsd import StatsdDoor
+from server.corrections.disavow_routes import disavow_routes
+from server.corrections.erase_routes import erase_routes
+from server.corrections.erasing import Erasing
+from server.http.clock_routes import clock_routes
+from server.http.export_route import export_routes
+from server.http.health_routes import router as server_routes
+from server.http.write_limit import Doorkeeper
+from server.mcp.help_pages import MANUAL, HelpPages
+from server.mcp.mcp_routes import mcp_routes
+from server.tokens.token_jobs import token_jobs
+from server.tokens.token_routes import token_routes
+from server.version import program_version
+
+
+def parts_of(worker: Worker) -> list[Part]:
+    """Makes the parts of a worker."""
+    attributes, queries, breakdowns = worker.attributes, worker.queries, worker.breakdowns
+    owner, store, settings, audit = worker.owner, worker.store, worker.settings, worker.audit
+    now = worker.clock.now
+    return [
+        _attributes(worker),
+        Part(
+            routes=[
+                query_routes(queries, worker.erase, audit.note_request),
+                export_routes(store, owner.flush, now, attributes.bounded),
+            ]
+        ),
+        Part(routes=[picture_routes(queries, settings.home_tz)]),
+        Part(routes=[graphite_routes(SeriesReader(queries, breakdowns))]),
+        Part(routes=[prometheus_routes(queries, breakdowns, worker.problems.answer)]),
+        Part(routes=[bitly_routes(queries, breakdowns, attributes.hosts)]),
+        _foreign_doors(worker),
+        Part(routes=[otlp_routes(HitSender(worker.hits))]),
+        Part(routes=[mcp_routes(program_version(), HelpPages(MANUAL), worker.questions)]),
+        _statsd(worker),
+        _tokens(worker),
+        _corrections(worker),
+        _imports(worker),
+        _limiter(worker),
+        _alerts(worker),
+        Part(routes=[server_routes(worker.readiness, worker.metrics)]),
+        _clock(worker),
+    ]
+
+
+def _attributes(worker: Worker) -> Part:
+    attributes = worker.attributes
+
+    async def begin(patience_s: float) -> None:
+        await attributes.begin(bool(worker.pending.status.buffered_hits), patience_s)
+
+    return Part(jobs=attributes.jobs(), begin=begin)
+
+
+def _foreign_doors(worker: Worker) -> Part:
+    settings, hosts, counters, sender = (
+        worker.settings,
+        worker.attributes.hosts,
+        worker.counters,
+        HitSender(worker.hits),
+    )
+    keeper = Doorkeeper(worker.tokens.gate, worker.guard, worker.limiter)
+    doors = ForeignDoors(sender, hosts, keeper, counters.ignored_events, settings.doors, settings.dub_secret)
+    return Part(routes=[plausible_routes(sender, counters, hosts), doors.router()])
+
+
+def _statsd(worker: Worker) -> Part:
+    door = StatsdDoor(worker.settings, HitSender(worker.hits), clock.monotonic, is_first=worker.is_first)
+    return Part(jobs=door.jobs(), samples=door.samples, begin=lambda patience_s: door.listen(), close=door.close)
+
+
+def _tokens(worker: Worker) -> Part:
+    tokens, audit, limiter = worker.tokens, worker.audit, worker.limiter
+    return Part(
+        routes=[token_routes(tokens, audit, worker.clock.now, worker.clock.careful)],
+        jobs=token_jobs(tokens, audit, lambda: limiter.rules, is_first=worker.is_first),
+        begin=tokens.begin,
+    )
+
+
+def _corrections(worker: Worker) -> Part:
+    corrections, audit, attributes, now = worker.corrections, worker.audit, worker.attributes, worker.clock.now
+    kept_value = attributes.referrers.kept_value
+    erasing = Erasing(
+        worker.owner,
+        worker.store,
+        attributes.bounded,
+        audit,
+        worker.clock.careful,
+        worker.is_first,
+        worker.orphans.on_disk_quarantined,
+        corrections.refresh,
+        running=clock.running,
+    )
+    return Part(
+        routes=[
+            disavow_routes(corrections, audit, attributes.dimensions, kept_value, now),
+            erase_routes(worker.store, audit, kept_value, now),
+        ],
+        jobs=chain(corrections.jobs(), erasing.jobs()),
+        begin=corrections.begin,
+    )
+
+
+def _imports(worker: Worker) -> Part:
+    def moment() -> Moment:
+        return Moment.at(worker.clock.now(), minutes_since)
+
+    attributes = worker.attributes
+    reading = worker.counters, worker.room, attributes.reader, attributes.hosts
+    return Part(routes=[import_routes(worker.owner, moment, worker.store.ladder, *reading)])
+
+
+def _limiter(worker: Worker) -> Part:
+    limiter, history = worker.limiter, worker.limit_history
+    return Part(
+        routes=[limit_routes(limiter.service)],
+        jobs=history.jobs(),
+        samples=lambda: chain(limiter.samples(), history.samples()),
+        close=history.close,
+    )
+
+
+def _alerts(worker: Worker) -> Part:
+    alerting = Alerting(worker.settings, worker.store, worker.queries, worker.named_breakdowns, worker.clock)
+    return Part(jobs=alerting.jobs(), samples=alerting.samples, close=alerting.close)
+
+
+def _clock(worker: Worker) -> Part:
+    kept = worker.kept_clock
+    return Part(
+        routes=[clock_routes(kept.accept, worker.clock, worker.audit)],
+        jobs=kept.jobs(lambda: worker.owner.status.flushes, worker.store),
+        samples=kept.samples,
+    )
