@@ -35,7 +35,8 @@ from itertools import chain
 
 from ingest.batch import Batch, decode_batch
 from ingest.journal.contract import Identity, Journal, JournalState
-from storage.contract import CLOSED, EMPTYING, FINAL, IN_STORE, OwnerRecord
+from storage.contract import CLOSED, FINAL, OwnerRecord
+from storage.journals import EMPTYING, IN_STORE
 
 FORMER_NAMES = 128  # of a record: the journals that gave its number back last, of some 45 bytes each
 _FORMER = " former "

@@ -1,5 +1,6 @@
 """What every store promises. A store holds rows as opaque bytes: it knows keys, owners, flushes and ids, never buckets.
-It only notes for which ladder they were made, and keeps it for ever.
+It only notes for which ladder they were made, and keeps it for ever. Journals in a store, its view and rankings have
+contracts of their own (`storage.journals`, `storage.view`, `storage.rankings`); what notes say, their owners know.
 
 Words. An **owner** is a journal and the one process that holds it; it alone writes its rows, so a link's truth is the
 sum of its owners' rows. A **flush** has a number that only rises over an owner's life; each stored row carries, inside
@@ -11,9 +12,9 @@ Two sides use a store:
   failure: the same call with the same arguments leaves the same state, and a call that has succeeded succeeds again.
 - Readers await `rows` and `claimed`, which must never block the event loop for long.
 
-A breakdown is a row beside that of its link's counts, under a stored key of its own (`clickcurve.keys`). The erasure of
-a link is that of its breakdown: it is recorded once, under either key, and found under both. Rows that one `save_own`
-brings of one link, its counts and its breakdown, are there both or neither.
+A link has its row of counts, and may have another row beside it, under a stored key of its own (`clickcurve.keys`). The
+erasure of a link is of both rows: it is recorded once, under either key, and found under both. Rows that one `save_own`
+brings of one link are there both or neither.
 
 Walks and lists of due rows come in pages. The order is the store's own and stays the same; `after` is the last key of
 the page before.
@@ -24,14 +25,18 @@ was asked to write may be there then, whole, or not. No error of a driver leaves
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from clickcurve.buckets.candidates import Cutoffs, CutoffsByPrefix, Place
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.upper_bounds import UpperBounds
+from storage.rankings import Ranked
+
+if TYPE_CHECKING:
+    from storage.journals import Journals
+    from storage.view import View
 
 # What an owner's record can say (OwnerRecord.state).
 OPEN = "open"
@@ -39,9 +44,6 @@ CLOSED = "closed"  # all that it accepted is in the store: a new journal may tak
 COPIED = "copied"  # this store is a copy and the owner's journal stayed with the original: never claimed again
 RETIRED = "retired"  # its machine is lost, as a person has said: never claimed again, what it counted stays
 FINAL = (COPIED, RETIRED)
-# What OwnerRecord.journal says of an owner whose journal lies in the store. A journal on a disk never takes its number.
-IN_STORE = "in the store"
-EMPTYING = "in the store, and being emptied"  # by a process beside its own, so it accepts nothing
 _REWROTE = " rewrote "  # in a holder: after the name of a rewriter, before EPOCH.HOLDER of the last claim by a journal
 
 
@@ -98,30 +100,6 @@ class Held:
     rewrites: bool = False
 
 
-class FramePlace(NamedTuple):
-    """Where a frame lies. Piece i + 1 is opened when a frame of piece i counts: so a reader stops at an empty piece."""
-
-    owner: int
-    after: int
-    piece: int
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class JournalRecord:
-    """An owner's record, and the flush `record.begun`: what it covers, and whether it is done.
-
-    previous: the flush that began before. frames: the numbers of those behind `previous` that `begun` counts, as text
-    (`ingest.journal.frame_format`). done: the number of the last flush whose rows are all stored.
-    """
-
-    record: OwnerRecord
-    previous: int = 0
-    fold_day: int = 0
-    frames: str = ""
-    done: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class StoredRow:
     owner: int
@@ -142,7 +120,7 @@ class StoredLink:
 class OwnRow(NamedTuple):
     data: bytes | None
     erased_at: int  # epoch microseconds, 0 = never erased
-    upper_bounds: UpperBounds | None = None  # if it is a candidate among all links
+    upper_bounds: UpperBounds | None = None  # if it has any (`storage.rankings`)
 
 
 class SavedRow(NamedTuple):
@@ -185,76 +163,6 @@ def first_after(key: str | None) -> str:
     return "" if key is None else f"{key}\0"
 
 
-class View(Protocol):
-    """The store at one moment, as far as it can: SQLite and memory show a single state until the view is left.
-
-    Other stores read as they go, but the ALL_LINKS rows before all others: so a caller that adds rows up can tell from
-    the marks which owners flushed in between.
-    """
-
-    def owners(self) -> list[OwnerRecord]: ...
-
-    def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
-        """Returns up to `limit` keys after `after` (None: from the first), of breakdowns too, each with all rows."""
-
-    def count_rows(self, breakdowns: bool) -> int | None:
-        """Returns how many rows there are, of counts and perhaps of breakdowns; None: only a walk can tell."""
-
-    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
-        """Returns everything stored of these keys, without those that have neither rows nor an erasure."""
-
-    def notes(self) -> dict[str, str]:
-        """Returns all notes by name."""
-
-    def ranked_prefixes(self) -> list[str]:
-        """Returns the prefixes of stored keys whose links have all their candidates, "" for all links."""
-        return []
-
-    def upper_bounds(self, keys: Sequence[str], prefix: str) -> dict[tuple[str, int], UpperBounds]:
-        """Returns the upper bounds of a ranked prefix's candidates among the rows of these keys, by key and owner.
-
-        A link some hits of which are called bots has one for all its rows, of JOINED.
-        """
-        return {}
-
-    def ranked_cutoffs(self, owner: int, prefix: str) -> Cutoffs:
-        """Returns the cutoffs of this owner: no row of the prefix but a candidate passes one. Raises RowCorrupt."""
-        return Cutoffs()
-
-    def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
-        """Returns up to `limit` claimed ids after `after`, each with the newest accept stamp of its claims."""
-
-    def sources(self) -> dict[str, Source]: ...
-
-
-JOINED = -1  # in place of an owner: the candidate of a link some hits of which are called bots, for all its rows
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """What links are ranked by: what people count, or bots, or both, from `since` on; None: in the links' lives.
-
-    prefix: of the stored keys of the links that are ranked.
-    """
-
-    since: int | None
-    people: bool
-    bots: bool
-    prefix: str = ""
-
-
-class Candidates(NamedTuple):
-    """Links with the most that each can count: the sum of what its owners' rows can, greatest first, then by key.
-
-    Where hits of a link are called bots, what is left of these and what was called count.
-
-    rest: no other link comes before this place. A number of MOST or more says nothing.
-    """
-
-    links: list[tuple[str, int]]
-    rest: Place
-
-
 class FoundLinks(NamedTuple):
     """Keys that contain a text, each with all its rows. last: the last key that was looked at; None: all were."""
 
@@ -262,72 +170,8 @@ class FoundLinks(NamedTuple):
     last: str | None
 
 
-class RankedLinks(Protocol):
-    """The links of a ranking at one moment."""
-
-    def candidates(self) -> Candidates | None:
-        """Returns the links that lead in the ranking; None: the store cannot read what it keeps of them."""
-
-    def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
-        """Returns everything stored of these keys, as `View.links`."""
-
-
-class Journals(Protocol):
-    """What a store keeps of journals that lie in it: their frames, and which of these each flush counts.
-
-    A **frame** is what one group commit writes. Frames lie behind the flush that began last when they were accepted,
-    and have numbers from 0 on there. The **fence** of an owner is the least epoch that may append. A frame counts once
-    a quorum has acknowledged it and a read of the fence that began afterwards shows no epoch above its writer's. A
-    process that takes the owner raises the fence before it reads frames: so it sees all that count.
-
-    Methods that may be awaited never block. Each may be repeated after any failure.
-    """
-
-    # --- frames ---------------------------------------------------------------------------------------------------
-    async def append(self, place: FramePlace, frame: bytes) -> None:
-        """Writes a frame; returns when a quorum has all of it. Repeat it with the same bytes only."""
-
-    async def fence(self, owner: int) -> int:
-        """Returns the fence as a quorum has it, read after the call; 0: nobody has raised it."""
-
-    def raise_fence(self, owner: int, epoch: int) -> None:
-        """Raises the fence to this epoch, and returns when a quorum has it. A lower epoch changes nothing."""
-
-    def frames(self, owner: int, after: int) -> dict[int, bytes]:
-        """Returns the whole frames behind a flush by number. What it returns every later call returns, until `drop`."""
-
-    def drop(self, owner: int, after: int) -> None:
-        """Deletes all frames behind a flush, for good: also those that come later."""
-
-    # --- owners' records --------------------------------------------------------------------------------------------
-    def record(self, owner: int) -> JournalRecord | None:
-        """Returns the record, linearizable."""
-
-    def records(self) -> list[JournalRecord]:
-        """Returns the records of all owners whose journals lie in the store, by number; cheap.
-
-        They may be older than what `record` returns: a claim by one of them fails then, and the next call knows more.
-        """
-
-    def begin(self, held: Held, previous: int, flush: int, at: int, fold_day: int, frames: str) -> bool:
-        """Begins a flush as `Store.begin` does, and records with it which frames behind `previous` it counts.
-
-        True also if this very flush has begun already. False: fenced.
-        """
-
-    def done(self, held: Held, flush: int) -> bool:
-        """Records that all rows of the flush are stored, if `held` is the holder and it began last. False: fenced."""
-
-    # --- beats ------------------------------------------------------------------------------------------------------
-    def beat(self, holder: str, count: int) -> None:
-        """Shows that the process with this token lives. The beat is forgotten a day later."""
-
-    def beats(self) -> dict[str, int]:
-        """Returns the last beat of each process by its token."""
-
-
-class Store(Protocol):
-    """A store. A method with a body here suits one without candidates, a cache or files of its own."""
+class Store(Ranked, Protocol):
+    """A store. A method with a body here suits one without a cache or files of its own."""
 
     shared: bool  # other machines may write it too: a flush decides ids, and hits with ids show from then on
     # The store may have forgotten an id that was accepted longer ago than this: a flush that is as late must not claim
@@ -463,7 +307,7 @@ class Store(Protocol):
         """Forgets what is noted under these names, for good."""
 
     def notes(self, prefix: str = "") -> dict[str, str]:
-        """Returns the notes whose names begin with a prefix, by name. There may be very many of the audit log."""
+        """Returns the notes whose names begin with a prefix, by name. There may be very many."""
 
     def noted(self, name: str) -> str | None:
         """Returns what is noted under a name, None if nothing is. Costs the same however many notes there are."""
@@ -501,7 +345,7 @@ class Store(Protocol):
     def walk(self, after: str | None, limit: int, since_day: int | None = None) -> list[tuple[str, StoredLink]]:
         """Returns up to `limit` keys after `after` (None: from the first), each with all its rows as of one moment.
 
-        Keys of breakdowns are left out, and those that have an erasure and no rows. With `since_day`, keys that were
+        Rows beside counts are left out, and keys that have an erasure and no rows. With `since_day`, keys that were
         not saved with a touched_day of that day or later may be left out.
         """
         return self.in_order(first_after(after), limit)
@@ -522,40 +366,6 @@ class Store(Protocol):
 
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         """Returns what is stored of these keys of counts, without those that have no rows. May block."""
-
-    def ranked(self, ranking: Ranking) -> AbstractContextManager[RankedLinks | None]:
-        """Shows links by what they can count, for a question. Leave it soon, as a view.
-
-        None: the store keeps no candidates, or not all yet: then only a walk can tell.
-        """
-        return nullcontext()
-
-    def cutoffs(self, owner: int) -> CutoffsByPrefix | None:
-        """Returns the cutoffs: a row of this owner that passes one must be saved with its upper bounds.
-
-        None: no row must. A flush asks once and may use them to its end: cutoffs only rise, and the store remembers
-        which rankings the flush of an owner knows.
-        """
-        return None
-
-    def rank_prefixes(self, prefixes: Collection[str]) -> None:
-        """Keeps candidates of the links of these prefixes of stored keys too, where there are many, and of no others.
-
-        `rank_some` makes the rows that are there candidates.
-        """
-        return
-
-    def rank_anew(self) -> None:
-        """Makes `rank_some` look at every row again, whether it passes a cutoff."""
-        return
-
-    def rank_some(self, bounds_of: Callable[[bytes], UpperBounds]) -> bool:
-        """Makes the next rows that pass a cutoff candidates; returns whether there may be more. Durable.
-
-        For rows that another version saved, after damage, and after many links were corrected: the cutoffs are then
-        those of links that lead no more. `bounds_of` makes the upper bounds of a row's bytes.
-        """
-        return False
 
     def view(self) -> AbstractContextManager[View]:
         """Shows the store as of now, for tools that must add up what they see.

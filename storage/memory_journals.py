@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import RLock
 
-from storage.contract import EMPTYING, IN_STORE, FramePlace, Held, JournalRecord, OwnerRecord
+from storage.contract import Held, OwnerRecord
+from storage.journals import EMPTYING, IN_STORE, FramePlace, JournalRecord
 from storage.owners import begun_naming, done_with
 
 

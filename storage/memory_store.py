@@ -19,24 +19,22 @@ from clickcurve.buckets.prefixes import ALL_KEYS
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
 from clickcurve.keys import contains, corrected_key, counts_key, is_breakdown, link_of, moved_key
 from storage.contract import (
-    JOINED,
-    Candidates,
     FoundLinks,
     Held,
     OwnerRecord,
     OwnRow,
-    Ranking,
     Save,
     SavedRow,
     Source,
     Store,
     StoredLink,
     StoredRow,
-    View,
     first_after,
 )
 from storage.memory_journals import MemoryJournals
 from storage.owners import begun, check_fence, claimed, closed, source_claimed, source_moved
+from storage.rankings import JOINED, Candidates, Ranking
+from storage.view import View
 
 
 class MemoryStore(Store):

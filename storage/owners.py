@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from clickcurve.buckets.errors import OwnerFenced
-from storage.contract import CLOSED, FINAL, OPEN, Held, JournalRecord, OwnerRecord, Source
+from storage.contract import CLOSED, FINAL, OPEN, Held, OwnerRecord, Source
+from storage.journals import JournalRecord
 
 
 def never_claimed(rewrites: bool) -> tuple[str, ...]:

@@ -21,6 +21,12 @@ LONG_FILE_LINES = 400  # `make check` prints longer ones: is there a joint?
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70  # exclusive
 MAX_FOLDER_FILES = 16
+# What every store must do: short, and in words that hold whatever features there are.
+CONTRACT, MAX_CONTRACT_LINES = "storage/contract.py", 400
+_FEATURES = re.compile(
+    r"alert|audit|\bbots?\b|breakdown|correct|disavow|group|prefixes|quarantin|shares\b|tokens\b|visitor",
+    re.I,
+)
 
 # The floors of the server, the lowest first. What is on a floor may import the floors below it, and itself.
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
@@ -45,7 +51,7 @@ def _floors(floors: tuple[tuple[str, ...], ...]) -> Iterator[tuple[str, tuple[st
 
 # What each part may import of ours beside itself; the longest name that fits a file decides. The library imports
 # nothing of the program, and its rooms only what lies below them. `server` wires everything; nobody imports it.
-_PROGRAM = ("clickcurve", "storage.contract")
+_PROGRAM = ("clickcurve", "storage.contract", "storage.journals", "storage.rankings")
 MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "clickcurve.buckets": (),
     "clickcurve": ("clickcurve.buckets",),
@@ -261,6 +267,17 @@ def sizes(root: Path) -> list[str]:
     return broken
 
 
+def contract(root: Path) -> list[str]:
+    """The contract of a store is short and names no feature."""
+    path = root / CONTRACT
+    lines = path.read_text().splitlines() if path.is_file() else []
+    broken = (
+        [f"{CONTRACT}: {len(lines)} lines, {MAX_CONTRACT_LINES} at most"] if len(lines) > MAX_CONTRACT_LINES else []
+    )
+    named = ((number, _FEATURES.search(line)) for number, line in enumerate(lines, 1))
+    return broken + [f"{CONTRACT}:{number}: names a feature: {found.group()}" for number, found in named if found]
+
+
 def folders(root: Path) -> list[str]:
     """A folder of source holds so few files that one look finds the right one."""
     sources = files(root, *PARTS, "testing", "bench")
@@ -346,7 +363,19 @@ def packaged(root: Path) -> list[str]:
     return [f"{_name(root, folder)} has no __init__.py" for folder in folders if not (folder / "__init__.py").exists()]
 
 
-RULES = (import_directions, third_party, clock_use, sizes, folders, leftovers, outside, addresses, lock, packaged)
+RULES = (
+    import_directions,
+    third_party,
+    clock_use,
+    sizes,
+    contract,
+    folders,
+    leftovers,
+    outside,
+    addresses,
+    lock,
+    packaged,
+)
 
 
 def long_files(root: Path) -> list[str]:

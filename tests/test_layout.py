@@ -93,6 +93,8 @@ BREACHES: list[tuple[Rule, str, str, str]] = [
     (layout.clock_use, "tests/test_x.py", "import time\ntime.sleep(1)", "tests/test_x.py:2: sleeps"),
     (layout.sizes, "bench/long.py", "x = 1\n" * 601, "bench/long.py: 601 lines"),
     (layout.sizes, "query/long.py", "def f():\n" + "    x = 1\n" * 69, "f has 70 lines"),
+    (layout.contract, layout.CONTRACT, "x = 1\n" * 401, "contract.py: 401 lines"),
+    (layout.contract, layout.CONTRACT, "# Of breakdowns.", "contract.py:1: names a feature: breakdown"),
     (layout.leftovers, "docs/a.md", "It works. TO" + "DO: test it.", "docs/a.md:1: leftover"),
     (layout.outside, "docs/a.md", "See [this](../../elsewhere/notes.md).", "notes.md, which is not here"),
     (layout.outside, "query/a.py", '"""As NOWHERE.md says."""', "names NOWHERE.md"),

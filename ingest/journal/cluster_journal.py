@@ -27,7 +27,8 @@ from ingest.journal.frame_format import decode_frame, encode_frame, text_of
 from ingest.journal.taking import claimed_record, frames_named, is_unfinished, made, process_of, take, taken_over
 from ingest.journal.unanswered import Unanswered
 from ingest.journal.window import Window
-from storage.contract import EMPTYING, FramePlace, Held, JournalRecord, Journals, Store
+from storage.contract import Held, Store
+from storage.journals import EMPTYING, FramePlace, JournalRecord, Journals
 
 OVERDUE_S = 1.0  # after that a frame without an answer makes the server not ready, and hits are refused
 

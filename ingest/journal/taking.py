@@ -24,7 +24,8 @@ from typing import TypeAlias
 
 from clickcurve.buckets.errors import JournalDamaged, OwnerFenced
 from ingest.journal.frame_format import numbers_in
-from storage.contract import CLOSED, EMPTYING, FINAL, IN_STORE, OPEN, Held, JournalRecord, Journals, OwnerRecord, Store
+from storage.contract import CLOSED, FINAL, OPEN, Held, OwnerRecord, Store
+from storage.journals import EMPTYING, IN_STORE, JournalRecord, Journals
 
 ROUND_S = 2.0
 DEAD_FOR_A_START = 3  # rounds without a beat: a start has nothing to lose, and comes before any adopter

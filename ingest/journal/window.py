@@ -11,7 +11,7 @@ before that. So it is there when the other process reads.
 
 from __future__ import annotations
 
-from storage.contract import FramePlace
+from storage.journals import FramePlace
 
 PIECE_BYTES = 16 << 20  # a partition of a cluster
 

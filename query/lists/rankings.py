@@ -43,7 +43,8 @@ from query.lists.listed_rows import (
 from query.parameters import Parameters, resolve_range
 from query.reader import HEAD, naming, row_without_called, stored, with_pending
 from query.total import lifetime
-from storage.contract import Ranking, StoredLink
+from storage.contract import StoredLink
+from storage.rankings import Ranking
 
 Counts: TypeAlias = dict[str, "StoredCount"]  # by stored key
 Flushes: TypeAlias = tuple[int, frozenset[Stamp]]  # how many of the owner's are complete, and other workers' stamps

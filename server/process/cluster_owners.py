@@ -36,7 +36,8 @@ from server.logs import log
 from server.metrics import Sample
 from server.process.journals import flushes_elsewhere
 from server.process.presence import Presence
-from storage.contract import CLOSED, OPEN, JournalRecord, Store
+from storage.contract import CLOSED, OPEN, Store
+from storage.journals import JournalRecord
 
 WAIT_ROUNDS = 2 * DEAD_FOR_ADOPTERS  # for an owner that is being emptied; it may be damaged
 FOLDS = "folds:"  # then an owner's number and a fold day: the note of the process that folds its rows on that day

@@ -14,7 +14,8 @@ from clickcurve.buckets.errors import StoreUnavailable
 from ingest.journal.taking import ROUND_S, Rounds, process_of
 from server import clock
 from server.logs import log
-from storage.contract import OPEN, JournalRecord, Store
+from storage.contract import OPEN, Store
+from storage.journals import JournalRecord
 
 MISSED_MOST = 2  # rounds in a row; one alone may be a node that has just died
 

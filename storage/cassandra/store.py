@@ -50,8 +50,9 @@ from storage.cassandra.tables.journals import CassandraJournals
 from storage.cassandra.tables.own_rows import OwnRows
 from storage.cassandra.tables.owners import OwnersTable
 from storage.cassandra.tables.sources import SourcesTable
-from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, Store, StoredLink, View
+from storage.contract import FoundLinks, Held, OwnerRecord, OwnRow, Save, SavedRow, Source, Store, StoredLink
 from storage.owners import check_fence
+from storage.view import View
 
 CACHE_BYTES = 64 * 1024 * 1024
 # Answers that are lost are waited for together: by 64 at once, with one answer in twenty lost, 94 ids took 9 s.

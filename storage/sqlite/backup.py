@@ -29,7 +29,8 @@ from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt, SettingInvalid, StoreUnavailable
 from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.keys import ALL_LINKS
-from storage.contract import CLOSED, COPIED, JOINED, RETIRED, Source
+from storage.contract import CLOSED, COPIED, RETIRED, Source
+from storage.rankings import JOINED
 from storage.sqlite.file import NOTE, SqliteFile, new_draft, put_in_place, translate_errors
 from storage.sqlite.wal import sign
 from storage.tools.copy_owner import Progress, name_of_copy

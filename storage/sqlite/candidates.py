@@ -24,7 +24,8 @@ from clickcurve.buckets.ladder import DAY_S, Ladder
 from clickcurve.buckets.prefixes import ALL_KEYS, Prefixes
 from clickcurve.buckets.upper_bounds import MOST, UpperBounds
 from clickcurve.keys import corrected_key, is_breakdown, is_moved, link_of, moved_key
-from storage.contract import JOINED, SavedRow, StoredLink
+from storage.contract import SavedRow, StoredLink
+from storage.rankings import JOINED
 from storage.sqlite.file import BOUND_COLUMNS, has_corrected_links, has_rankings
 from storage.sqlite.tables import MANY, each_of, links_of, slices
 

@@ -11,8 +11,9 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.prefixes import ALL_KEYS, after_prefix
 from clickcurve.buckets.upper_bounds import BOT_WINDOWS, BOTS, PEOPLE, WINDOWS, UpperBounds, edges
 from clickcurve.keys import link_of
-from storage.contract import JOINED, Candidates, Ranking, StoredLink, first_after
+from storage.contract import StoredLink, first_after
 from storage.first_use import FirstUse
+from storage.rankings import JOINED, Candidates, Ranking
 from storage.sqlite.candidates import (
     KnownRankings,
     corrected_bounds,

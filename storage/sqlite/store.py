@@ -18,7 +18,6 @@ from clickcurve.keys import counts_key
 from storage.contract import (
     FoundLinks,
     Held,
-    Journals,
     OwnerRecord,
     OwnRow,
     Save,
@@ -27,16 +26,17 @@ from storage.contract import (
     Store,
     StoredLink,
     StoredRow,
-    View,
     first_after,
 )
 from storage.first_use import FirstUse, Later
+from storage.journals import Journals
 from storage.owners import begun, check_fence, claimed, closed, source_claimed, source_moved
 from storage.sqlite import tables
 from storage.sqlite.candidates import COLUMNS, bounds_of_candidates, owner_cutoffs, ranked_prefixes, save_candidates
 from storage.sqlite.connections import Connections
 from storage.sqlite.file import NOTE, translate_errors, unavailable
 from storage.sqlite.rankings import SqliteRankings
+from storage.view import View
 
 IDS_PER_TRANSACTION = 1_000
 IDS_PER_FORGETTING = 5_000

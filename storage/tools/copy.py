@@ -35,7 +35,7 @@ from clickcurve.buckets.row import next_due
 from clickcurve.buckets.upper_bounds import UNREADABLE, upper_bounds_of
 from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown, kept_days
 from clickcurve.times import SECOND_US
-from storage.contract import SavedRow, Source, Store, View
+from storage.contract import SavedRow, Source, Store
 from storage.notes import NoteSpace
 from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
 from storage.tools.copy_owner import (
@@ -49,6 +49,7 @@ from storage.tools.copy_owner import (
     take_up,
 )
 from storage.tools.verify import OnProgress, row_name, rows_in
+from storage.view import View
 
 KEYS_PER_PAGE = 500
 IDS_PER_PAGE = 1_000

@@ -20,8 +20,9 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Row, fold, merge, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
 from clickcurve.keys import breakdown_of, link_key, link_of, moved_key
-from storage.contract import Held, OwnRow, SavedRow, Store, StoredLink, View
+from storage.contract import Held, OwnRow, SavedRow, Store, StoredLink
 from storage.tools.verify import pages
+from storage.view import View
 
 PAIRS_PER_SAVE = 50
 

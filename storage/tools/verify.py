@@ -39,8 +39,10 @@ from clickcurve.keys import (
     link_of,
     moved_key,
 )
-from storage.contract import JOINED, Store, StoredLink, View
+from storage.contract import Store, StoredLink
+from storage.rankings import JOINED
 from storage.tools.against_counts import Breakdowns, check_disavowed
+from storage.view import View
 
 # Called with how many rows are done, and how many there are, None: not known.
 OnProgress: TypeAlias = Callable[[int, int | None], object]

@@ -8,7 +8,7 @@ import random
 from functools import partial
 from pathlib import Path
 
-from storage.contract import EMPTYING, IN_STORE
+from storage.journals import EMPTYING, IN_STORE
 from testing.server import RunningServer, run
 from tests.audit.auditor import Auditor, Sent
 from tests.audit.hit_source import HitSource

@@ -7,7 +7,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from clickcurve.buckets.errors import StoreUnavailable
-from storage.contract import Held, Journals, Save, SavedRow, Store
+from storage.contract import Held, Save, SavedRow, Store
+from storage.journals import Journals
 
 
 class Killed(BaseException):

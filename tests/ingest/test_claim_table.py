@@ -24,7 +24,8 @@ from ingest.claim_table import (
     without_name,
 )
 from ingest.journal.contract import Identity
-from storage.contract import CLOSED, COPIED, EMPTYING, IN_STORE, OPEN, RETIRED, OwnerRecord
+from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
+from storage.journals import EMPTYING, IN_STORE
 
 NOTHING, HITS = {Holds.NOTHING}, {Holds.HITS}
 IMPORT, FLUSH = {Holds.HITS, Holds.IMPORT}, {Holds.HITS, Holds.FLUSH}

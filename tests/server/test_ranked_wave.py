@@ -18,8 +18,9 @@ from query.parameters import parse_parameters
 from query.reader import Reader
 from server.app.note_spaces import NOTE_SPACES
 from server.corrections.rules import DisavowRule
-from storage.contract import Ranking, Store
+from storage.contract import Store
 from storage.memory_store import MemoryStore
+from storage.rankings import Ranking
 from storage.sqlite import candidates
 from storage.sqlite.backup import backup
 from storage.sqlite.store import SqliteStore

@@ -29,7 +29,8 @@ from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_jo
 from ingest.journal.taking import Choice, Make, Take, choose_identity, has_lost, process_of, to_adopt
 from ingest.owner import Owner
 from query.reader import stored
-from storage.contract import JournalRecord, OwnerRecord, Store
+from storage.contract import OwnerRecord, Store
+from storage.journals import JournalRecord
 from tests.audit.attributes import batch_of, judge_words, values_of
 from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.audit.journals import Wrong

@@ -35,7 +35,8 @@ from ingest.journal.window import Window
 from storage.cassandra import store
 from storage.cassandra.statements import FRAMES
 from storage.cassandra.tables.journals import CassandraJournals
-from storage.contract import JournalRecord, OwnerRecord
+from storage.contract import OwnerRecord
+from storage.journals import JournalRecord
 from tests.simulated import cluster, frames_history
 from tests.simulated.cluster import Cluster, Exchange, Faults
 from tests.simulated.frames_history import IMPORTING, REPEATING

@@ -10,16 +10,7 @@ from dataclasses import replace
 import pytest
 
 from clickcurve.buckets.errors import StoreUnavailable
-from storage.contract import (
-    CLOSED,
-    Held,
-    OwnRow,
-    SavedRow,
-    Source,
-    Store,
-    StoredLink,
-    StoredRow,
-)
+from storage.contract import CLOSED, Held, OwnRow, SavedRow, Source, Store, StoredLink, StoredRow
 from tests.storage.stores import OUTAGES, Outage, StoreFactory, in_flush, record, rows, saved
 
 

@@ -10,12 +10,7 @@ from dataclasses import replace
 import pytest
 
 from clickcurve.buckets.errors import OwnerFenced
-from storage.contract import (
-    Held,
-    SavedRow,
-    Source,
-    Store,
-)
+from storage.contract import Held, SavedRow, Source, Store
 from storage.memory_store import MemoryStore
 from tests.storage.stores import record
 

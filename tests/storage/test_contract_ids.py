@@ -8,10 +8,7 @@ from threading import Barrier
 
 import pytest
 
-from storage.contract import (
-    Held,
-    Store,
-)
+from storage.contract import Held, Store
 from tests.storage.stores import StoreFactory, in_flush, in_threads
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from storage.cassandra.tables import journals as journals_table
-from storage.contract import CLOSED, IN_STORE, FramePlace, Held, JournalRecord, Journals, Store
+from storage.contract import CLOSED, Held, Store
+from storage.journals import IN_STORE, FramePlace, JournalRecord, Journals
 from tests.storage.stores import OUTAGES, STORES, Outage, StoreFactory, record
 
 KEEPING = [name for name in STORES if name != "sqlite"]

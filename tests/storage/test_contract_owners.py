@@ -10,14 +10,7 @@ from threading import Barrier
 import pytest
 
 from clickcurve.buckets.errors import OwnerFenced
-from storage.contract import (
-    CLOSED,
-    COPIED,
-    Held,
-    OwnRow,
-    Source,
-    Store,
-)
+from storage.contract import CLOSED, COPIED, Held, OwnRow, Source, Store
 from tests.storage.stores import StoreFactory, in_flush, in_threads, record, saved
 
 

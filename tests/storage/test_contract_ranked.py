@@ -13,7 +13,8 @@ from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.upper_bounds import BOTS, END, MOST, PEOPLE, UpperBounds, upper_bounds_in
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key, moved_key
 from storage.cassandra.store import CassandraStore
-from storage.contract import Ranking, SavedRow, Store
+from storage.contract import SavedRow, Store
+from storage.rankings import Ranking
 from tests.storage.flushes import NOON, Flusher, hits
 from tests.storage.stores import STORES, in_flush
 

@@ -21,7 +21,8 @@ from server.cli.output import ReportingGroup, Result
 from server.cli.store.inspect import opened, reading
 from server.process.kept_clock import open_clock
 from server.settings.table import Settings
-from storage.contract import EMPTYING, IN_STORE, OPEN, RETIRED, OwnerRecord, StoredLink
+from storage.contract import OPEN, RETIRED, OwnerRecord, StoredLink
+from storage.journals import EMPTYING, IN_STORE
 
 ALIVE_S = 600  # an owner that flushed since then may be alive
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))

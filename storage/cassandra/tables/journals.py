@@ -23,7 +23,8 @@ from storage.cassandra.statements import (
     RAISE_FENCE,
 )
 from storage.cassandra.tables.owners import change_record
-from storage.contract import EMPTYING, IN_STORE, FramePlace, Held, JournalRecord, OwnerRecord
+from storage.contract import Held, OwnerRecord
+from storage.journals import EMPTYING, IN_STORE, FramePlace, JournalRecord
 from storage.owners import begun_naming, done_with
 
 PART_BYTES = 64 * 1024  # of a frame in one request

@@ -11,7 +11,8 @@ from clickcurve.buckets.errors import StoreUnavailable
 from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_journal
 from ingest.journal.contract import Journal
 from ingest.journal.disk_journal import DiskJournal
-from storage.contract import FramePlace, Journals, Store
+from storage.contract import Store
+from storage.journals import FramePlace, Journals
 from tests.ingest.claim_kit import NOW
 from tests.ingest.journal.faulty_disk import Fault, FaultyDisk
 from tests.storage.stores import STORES, StoreFactory

@@ -23,7 +23,8 @@ from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_jo
 from ingest.journal.contract import Frame
 from ingest.journal.taking import claimed_record, take
 from ingest.journal.unanswered import LOOK_S
-from storage.contract import CLOSED, EMPTYING, RETIRED, JournalRecord
+from storage.contract import CLOSED, RETIRED
+from storage.journals import EMPTYING, JournalRecord
 from storage.memory_journals import MemoryJournals
 from storage.memory_store import MemoryStore
 

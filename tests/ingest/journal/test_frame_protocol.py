@@ -26,7 +26,8 @@ from ingest.journal.taking import (
     to_adopt,
 )
 from ingest.journal.window import PIECE_BYTES, Window
-from storage.contract import CLOSED, COPIED, EMPTYING, IN_STORE, OPEN, RETIRED, Held, JournalRecord
+from storage.contract import CLOSED, COPIED, OPEN, RETIRED, Held
+from storage.journals import EMPTYING, IN_STORE, JournalRecord
 
 
 # --- numbers and bytes ----------------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ from server.settings.reading import read_settings
 from storage.cassandra.cql import Cql
 from storage.cassandra.node_settings import forgetful
 from storage.cassandra.store import CassandraStore
-from storage.contract import CLOSED, OPEN, JournalRecord, OwnerRecord
+from storage.contract import CLOSED, OPEN, OwnerRecord
+from storage.journals import JournalRecord
 from storage.memory_journals import MemoryJournals
 from storage.memory_store import MemoryStore
 

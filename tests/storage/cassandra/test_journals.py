@@ -16,7 +16,8 @@ from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_jo
 from ingest.owner import Owner
 from query.reader import stored
 from storage.cassandra.store import CassandraStore
-from storage.contract import CLOSED, JournalRecord, Store
+from storage.contract import CLOSED, Store
+from storage.journals import JournalRecord
 from tests.ingest.owner_kit import counts, minute_of
 from tests.storage.cassandra.cassandra_kit import Keyspace, _Shared
 

@@ -16,7 +16,8 @@ from query.lists.listed_rows import LINK
 from query.lists.listing import Listing
 from query.parameters import Parameters
 from server.process.jobs import rank_rows
-from storage.contract import Ranking, SavedRow
+from storage.contract import SavedRow
+from storage.rankings import Ranking
 from storage.sqlite import candidates, rankings
 from storage.sqlite.backup import backup
 from storage.sqlite.store import SqliteStore

@@ -11,8 +11,9 @@ import pytest
 
 from clickcurve.buckets.ladder import CLICKS
 from server import clock
-from storage.contract import CLOSED, COPIED, IN_STORE, OPEN, RETIRED, OwnerRecord
+from storage.contract import CLOSED, COPIED, OPEN, RETIRED, OwnerRecord
 from storage.from_uri import open_store
+from storage.journals import IN_STORE
 from storage.sqlite.store import SqliteStore
 from testing.client import Clickcurve
 from tests.conftest import Serve
