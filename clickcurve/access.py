@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.measures import measured
 from clickcurve.keys import ALL_LINKS, group_key, group_of, link_of
 
 PREFIX_BYTES = 256
@@ -76,6 +77,10 @@ class Access:
         """Returns the stored key of the row to read where this one is asked for; raises OutsidePrefix."""
         if not self.prefix:
             return stored
+        measure, clicks = measured(stored)
+        return measure.row(self._row(clicks))
+
+    def _row(self, stored: str) -> str:
         if stored in (ALL_LINKS, self.group_row):
             return self.group_row
         link = link_of(stored)

@@ -66,7 +66,7 @@ class AttributeCounts(msgspec.Struct, array_like=True):
 
 
 class GroupCounts(msgspec.Struct, array_like=True):
-    """The hits of some groups, by their stored keys. They are those of links, and counted there as well."""
+    """The hits of rows beside those of links, by their stored keys: of groups, whose hits links have too, of events."""
 
     people: Counts = msgspec.field(default_factory=dict)
     bots: Counts = msgspec.field(default_factory=dict)
@@ -137,7 +137,7 @@ class Batch(msgspec.Struct, array_like=True):
 
     def is_empty(self) -> bool:
         counts = self.people or self.bots or self.identified or self.openings or self.others or self.keys
-        return not (counts or self.source)
+        return not (counts or self.source or (self.attributes is not None and self.attributes.groups))
 
 
 class _Singles(msgspec.Struct, array_like=True):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
+from clickcurve.buckets.measures import clicks_row, measured
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, link_key, link_of
 from ingest.buffer import Buffer
@@ -41,15 +42,16 @@ class DeltasByKey:
         return cls(replace(buffer, erased={}), people, bots, others, other_bots)
 
     def ranges(self, more: Collection[str], pause: Callable[[], None]) -> list[set[str]]:
-        """Returns the stored keys of all rows of counts but that of all links, and `more`, parted into small ranges.
+        """Returns the stored keys of all rows of clicks but that of all links, parted into small ranges.
 
-        All keys of a range come before those of the next.
+        more: rows that are written beside; of an event the row of clicks. All keys of a range come before those of the
+        next.
         """
         links = (self.people, self.bots, self.buffer.openings)
         others = (self.others, self.other_bots, more)
         edges = _parting_keys((*links, *others))
         ranges: list[set[str]] = [set() for _ in range(len(edges) + 1)]
-        for keys in (*(map(link_key, each) for each in links), *others):
+        for keys in (*(map(link_key, each) for each in links), *(map(clicks_row, each) for each in others)):
             rest = iter(keys)
             while some := list(islice(rest, ENTRIES_PER_PAUSE)):
                 for key in some:
@@ -57,6 +59,19 @@ class DeltasByKey:
                 pause()
         ranges[bisect_right(edges, ALL_LINKS)].discard(ALL_LINKS)
         return ranges
+
+    def events(self, more: Collection[str], pause: Callable[[], None]) -> dict[str, set[str]]:
+        """Returns the stored keys of events, among these and `more`, by that of the row of clicks beside them."""
+        events: dict[str, set[str]] = {}
+        for keys in (self.others, self.other_bots, more):
+            rest = iter(keys)
+            while some := list(islice(rest, ENTRIES_PER_PAUSE)):
+                for key in some:
+                    measure, clicks = measured(key)
+                    if measure.event:
+                        events.setdefault(clicks, set()).add(key)
+                pause()
+        return events
 
     def has_breakdown(self, key: str) -> bool:
         """Tells whether the buffer adds to the breakdown beside the row of counts of this stored key."""

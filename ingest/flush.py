@@ -21,11 +21,12 @@ from clickcurve.buckets.breakdowns.parts import head_of_joined
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import ClickcurveError, CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import fold_day
+from clickcurve.buckets.measures import measured
 from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, encode_quarantined
 from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, is_breakdown, is_moved
 from ingest.buffer import Buffer
 from ingest.deltas import DeltasByKey
-from ingest.flushed_rows import D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
+from ingest.flushed_rows import MARKED, NOTHING, D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
 from storage.contract import Held, OwnRow, SavedRow, Source, Store
 
 ROWS_PER_SAVE = 2_000  # one transaction each: other processes of the machine wait for it
@@ -35,9 +36,10 @@ NO_ROW = OwnRow(None, 0)
 
 
 class Loaded(NamedTuple):
-    """Keys of counts and of breakdowns, and the own rows of both."""
+    """Keys of clicks, of the events beside them, and of breakdowns, and the own rows of all."""
 
-    keys: list[str]
+    clicks: list[str]
+    events: list[str]
     breakdowns: list[str]
     own: dict[str, OwnRow]
 
@@ -47,7 +49,8 @@ class Flush:
     """One recorded flush with the buffer that it took.
 
     A breakdown is written together with its row of counts, so that both have one mark: that is how a reader knows that
-    they are of one moment.
+    they are of one moment. The events of a link are written before its clicks, and these then in any case: where the
+    clicks are read first, the events have all that the mark of the clicks says, and their marks tell what came later.
 
     `quarantined`, empty at first, is what is in quarantine after `write`; damaged rows in `given_up` begin anew.
     `again` rebuilds the taken buffer from the journal with these rows (stored keys) erased at these moments (epoch us):
@@ -73,6 +76,7 @@ class Flush:
     breakdowns: FlushedBreakdowns = field(init=False)
     revisited: FlushedBreakdowns = field(init=False)
     corrections: FlushedBreakdowns = field(init=False)  # breakdowns of what was called bots
+    events: Mapping[str, set[str]] = field(init=False, default_factory=dict)  # stored keys, by those of clicks
 
     def __post_init__(self) -> None:
         self.breakdowns = FlushedBreakdowns(self.number, self.fold_day, self.rewrite, self.bounded)
@@ -86,8 +90,10 @@ class Flush:
         deltas = DeltasByKey.of(self.taken, self.pause)
         asked = {*self.revisit, *self.quarantined}
         with_breakdown = {counts_key(key) for key in asked if is_breakdown(key)}
-        of_all = [breakdown_of(ALL_LINKS)] if deltas.any_attributes() or ALL_LINKS in with_breakdown else []
-        keys = chain.from_iterable(map(sorted, deltas.ranges({*map(counts_key, asked)}, self.pause)))
+        counted = {*map(counts_key, asked)}
+        self.events = deltas.events(counted, self.pause)
+        with_all = {ALL_LINKS} if deltas.any_attributes() else set[str]()
+        keys = chain.from_iterable(map(sorted, deltas.ranges(counted, self.pause)))
         ladder, cutoffs = self.store.ladder(), self.store.cutoffs(self.held.owner)
         counts = FlushedCounts(self.number, self.fold_day, self.rewrite, ladder, self._touched_day(), cutoffs)
         written = 0
@@ -96,17 +102,21 @@ class Flush:
                 save(rows)
                 written += len(rows)
         # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
-        saved = self._apply(self._load([ALL_LINKS], of_all), deltas, counts)
+        saved = self._apply(self._load([ALL_LINKS], with_breakdown | with_all, deltas), deltas, counts)
+        if of_events := self._taken_out(saved):
+            self.store.save_own(self.held, self.number, of_events, {})
         if self.quarantined != (kept or {}) or (self.rewrite and kept is not None):
             aside = SavedRow(encode_quarantined(self.quarantined), None)
             self.store.save_own(self.held, self.number, {QUARANTINE: aside}, {})
         sources = {name: Source(self.held.owner, step.end, step.tail) for name, step in self.taken.sources.items()}
         self.store.save_own(self.held, self.number, saved, sources)
-        return written + len(saved)
+        return written + len(of_events) + len(saved)
 
     def _touched_day(self) -> int:
         """Returns the day on which lists name the links that get hits: a fold day may lag behind the hits'."""
-        minutes = chain(self.taken.links.people.sums, self.taken.links.bots.sums)
+        minutes = chain.from_iterable(
+            counts.sums for rows in (self.taken.links, self.taken.others) for counts in (rows.people, rows.bots)
+        )
         return max(self.fold_day, fold_day(max(minutes, default=0)))
 
     def _pieces(
@@ -123,23 +133,32 @@ class Flush:
             for some in loaded:
                 saved |= self._apply(some, deltas, counts)
             loaded = self._load_some(keys, with_breakdown, deltas)
-            if saved:
-                yield saved
-                self.pause()
+            for rows in (self._taken_out(saved), saved):
+                if rows:
+                    yield rows
+                    self.pause()
+
+    def _taken_out(self, saved: dict[str, SavedRow]) -> dict[str, SavedRow]:
+        """Takes the rows of events out of some rows, with their breakdowns; returns them."""
+        if not self.events:
+            return {}
+        return {key: saved.pop(key) for key in [*saved] if measured(counts_key(key))[0].event}
 
     def _load_some(self, keys: Iterator[str], with_breakdown: set[str], deltas: DeltasByKey) -> list[Loaded]:
         """Reads the rows of a piece, or the last ones; returns nothing if no keys are left."""
         loaded: list[Loaded] = []
         rows, at_once = 0, self.store.links_per_load
         while rows <= ROWS_PER_SAVE - at_once and (some := list(islice(keys, at_once))):
-            of_some = [breakdown_of(key) for key in some if key in with_breakdown or deltas.has_breakdown(key)]
-            loaded.append(self._load(some, of_some))
-            rows += len(some) + len(of_some)
+            loaded.append(self._load(some, with_breakdown, deltas))
+            rows += sum(map(len, loaded[-1][:3]))
             self.pause()
         return loaded
 
-    def _load(self, keys: list[str], breakdowns: list[str]) -> Loaded:
-        return Loaded(keys, breakdowns, self.store.load_own(self.held.owner, [*keys, *breakdowns]))
+    def _load(self, clicks: list[str], with_breakdown: set[str], deltas: DeltasByKey) -> Loaded:
+        events = [event for key in clicks for event in sorted(self.events.get(key, ()))] if self.events else []
+        counts = [*clicks, *events]
+        breakdowns = [breakdown_of(key) for key in counts if key in with_breakdown or deltas.has_breakdown(key)]
+        return Loaded(clicks, events, breakdowns, self.store.load_own(self.held.owner, [*counts, *breakdowns]))
 
     def _load_quarantine(self) -> dict[str, AnyRow] | None:
         """Returns what earlier flushes, or earlier tries of this one, quarantined; None: nothing, or damaged too."""
@@ -153,7 +172,8 @@ class Flush:
 
     def _apply(self, loaded: Loaded, deltas: DeltasByKey, counts: FlushedCounts) -> dict[str, SavedRow]:
         """Returns these rows of counts and breakdowns with the flush in them, as far as that changes them."""
-        keys, breakdowns, own = loaded
+        clicks, events, breakdowns, own = loaded
+        keys = [*clicks, *events]
         breakdowns = breakdowns + self._emptied(keys, breakdowns, own)
         own.update(self._as_counts_know(breakdowns, own))
         erased = self._buffers_of_erased(own)
@@ -167,6 +187,8 @@ class Flush:
                 row = self._row(rows, key, stored, added, void=buffer is not None)
             else:
                 delta = deltas.take(key) if buffer is None else buffer.delta_of_row(key)
+                if delta is NOTHING and key in self.events:
+                    delta = MARKED
                 row = self._row(counts, key, stored, delta, void=buffer is not None)
             if row is not None:
                 saved[key] = row

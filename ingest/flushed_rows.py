@@ -21,6 +21,7 @@ from clickcurve.buckets.breakdowns.parts import (
 from clickcurve.buckets.candidates import CutoffsByPrefix
 from clickcurve.buckets.errors import CountTooLarge
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.measures import clicks_row
 from clickcurve.buckets.quarantine import AnyRow
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, apply, forget, merge, next_due
 from clickcurve.buckets.upper_bounds import UpperBounds, upper_bounds_after
@@ -32,6 +33,7 @@ R = TypeVar("R", bound=AnyRow)
 D = TypeVar("D", Delta, BreakdownDelta)
 
 NOTHING = Delta({}, {})
+MARKED = Delta({}, {})  # adds nothing, and yet the row is written, with the flush's mark
 
 
 class FlushedRows(Protocol[R, D]):
@@ -107,9 +109,9 @@ class FlushedCounts:
         if after is before and not self.rewrite:
             return None
         due_day = next_due(after, self.ladder, days)
-        if link_of(key) is None:
+        if link_of(key) is None and link_of(clicks_row(key)) is None:
             return SavedRow(codec.encode(after), due_day)
-        touched_day = None if delta is NOTHING else self.touched_day
+        touched_day = None if delta is NOTHING or delta is MARKED else self.touched_day
         if bounds is not None:
             bounds = upper_bounds_after(bounds, before, after, delta, self.ladder)
         elif self.cutoffs is not None:

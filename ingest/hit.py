@@ -3,9 +3,10 @@
 Rules. `key`: 1 to 1,024 bytes of UTF-8 without lone surrogates, kept as given. `ts`: epoch seconds (floored) or ISO
 8601, not below 0, at most 300 s ahead; 13 digits are milliseconds and refused rather than guessed. `count`: an
 integer from 1 to 1,000,000,000, not a boolean, not 1.0. `id`: 1 to 128 visible ASCII characters. `bot` beats `ua`
-and the rules for bots; with neither it is a person. The other fields say who and from where; most of their rules are in
-`ingest/attributes/`, and `ingest/reading/judge.py` judges by all. `null` in a field that may be left out is the same as
-leaving it out. Fields with other names are ignored.
+and the rules for bots; with neither it is a person. `event`: what came of a click, by a name of the settings; none: a
+click. `value`: the amount of one event, an integer from 0 to 10^12. The other fields say who and from where; most
+of their rules are in `ingest/attributes/`, and `ingest/reading/judge.py` judges by all. `null` in a field that may be
+left out is the same as leaving it out. Fields with other names are ignored.
 
 The functions take values as JSON gave them and raise `HitRejected` with field, value and rule. JSON that no field can
 hold (an object, a list, a number without end) may be given as its bytes.
@@ -24,7 +25,8 @@ from msgspec import Meta, Struct
 
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import HOUR_S, MINUTE_S
-from clickcurve.keys import GROUP_BYTES, KEY_BYTES, is_key, require_key
+from clickcurve.buckets.measures import EVENT_RULE, VALUE_MAX, is_event_name
+from clickcurve.keys import ALL_LINKS, GROUP_BYTES, KEY_BYTES, is_key, link_key, require_key
 from clickcurve.times import YEAR_RULE, YEARS, iso_seconds, year_hint
 from ingest.attributes.profile import Profile
 from ingest.attributes.text import text_of
@@ -46,6 +48,7 @@ COUNT_RULE = f"an integer from 1 to {COUNT_MAX:,}"
 ID_RULE = f"1 to {ID_CHARACTERS} visible ASCII characters"
 UA_RULE = "a string"
 BOT_RULE = "true or false"
+VALUE_RULE = f"an integer from 0 to {VALUE_MAX:,}, of the smallest unit"
 VISITOR_RULE = "1 to 128 visible ASCII characters"
 GROUPS_RULE = f"a list of at most {GROUPS} names of 1 to {GROUP_BYTES} bytes"
 FUTURE = "future"  # what breaks FUTURE_RULE is told apart from other times: a wrong clock
@@ -96,6 +99,8 @@ class JsonHit(Struct, gc=False, eq=False):
     tags: dict[str, str | None] | None = None
     visitor: Annotated[str, Meta(pattern=VISITOR_PATTERN)] | None = None
     groups: Annotated[list[Annotated[str, Meta(pattern=GROUP_PATTERN)]], Meta(max_length=GROUPS)] | None = None
+    event: str | None = None
+    value: Annotated[int, Meta(ge=0, le=VALUE_MAX)] | None = None
 
 
 class EventId(str):
@@ -152,7 +157,10 @@ class Moment:
 
 
 class Hit(Struct, frozen=True, gc=False):
-    """One visit, or `count` visits, to a link, as `HitJudge` makes it; `minute` is a minute's start."""
+    """One visit, or `count` visits, to a link, as `HitJudge` makes it; `minute` is a minute's start.
+
+    event: what came of the visits, where that is what it counts. value: of each of them, where one is given.
+    """
 
     key: str
     minute: int
@@ -162,6 +170,13 @@ class Hit(Struct, frozen=True, gc=False):
     profile: Profile | None = None  # its value in each dimension
     visitors: tuple[int, ...] = ()  # its visitor's hash for the link, and for each of the groups; none if unknown
     groups: tuple[str, ...] = ()  # the stored keys of the groups that it counts in
+    event: str = ""
+    value: int = 0
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The stored keys of all rows of clicks that an event counts beside."""
+        return link_key(self.key), *self.groups, ALL_LINKS
 
     @property
     def sent_id(self) -> str:
@@ -323,6 +338,20 @@ def _refuse_bot(value: object, _: Moment) -> None:
     raise HitRejected("bot must be true or false", field="bot", value=value, rule=BOT_RULE)
 
 
+def _refuse_event(value: object, _: Moment) -> None:
+    raise HitRejected("event is no name of an event", field="event", value=value, rule=EVENT_RULE)
+
+
+def is_value(value: object) -> bool:
+    """Tells whether a value is an integer from 0 to VALUE_MAX; no boolean is."""
+    return type(value) is int and 0 <= value <= VALUE_MAX
+
+
+def _refuse_value(value: object, _: Moment) -> None:
+    what = "is out of range" if type(value) is int else "must be an integer, without quotes or fraction"
+    raise HitRejected(f"value {what}", field="value", value=value, rule=VALUE_RULE)
+
+
 def is_visitor(value: object, _: Moment | None = None) -> bool:
     """Tells whether a value can be the field `visitor` of a hit."""
     return isinstance(value, str) and _VISITOR.search(value) is not None
@@ -359,6 +388,8 @@ RULES: Final = (
     Rule("ts", lambda value, moment: time_of(value, moment) is not None, refuse_time),
     Rule("count", lambda value, _: is_count(value), refuse_count),
     Rule("id", is_id, refuse_id),
+    Rule("event", lambda value, _: is_event_name(value), _refuse_event),
+    Rule("value", lambda value, _: is_value(value), _refuse_value),
     Rule("ua", lambda value, _: isinstance(value, str), _refuse_ua),
     Rule("bot", lambda value, _: isinstance(value, bool), _refuse_bot),
     Rule("visitor", is_visitor, _refuse_visitor),

@@ -10,6 +10,7 @@ from itertools import chain, compress, repeat
 from msgspec.structs import replace
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
+from clickcurve.buckets.measures import measures_of
 from clickcurve.times import YEARS
 from ingest.attributes.profile import NumberedProfiles, Profile
 from ingest.batch import (
@@ -176,6 +177,7 @@ class HitSums:
         self.links = KeyedSums(profiles)
         self.groups = KeyedSums(profiles)
         self.keys: defaultdict[int, list[str]] = defaultdict(list)
+        self.events: Counter[int] = Counter()  # minute start -> events without an id of their own
         self.openings: dict[str, int] = {}
         self.with_id: list[Hit] = []
 
@@ -184,9 +186,23 @@ class HitSums:
         if hit.id is not None:
             self.with_id.append(hit)
             return
+        if hit.event:
+            self._add_event(hit)
+            return
         self.links.add(hit.key, hit, hit.visitors[:1])
         for place, group in enumerate(hit.groups, 1):
             self.groups.add(group, hit, hit.visitors[place : place + 1])
+
+    def _add_event(self, hit: Hit) -> None:
+        """Adds an event to rows beside those of clicks, which a batch keeps with groups: it is in no link."""
+        events, values = measures_of(hit.event)
+        self.events[hit.minute] += hit.count
+        for row in hit.rows:
+            self.groups.add(events.row(row), hit)
+        if hit.value:
+            amount = replace(hit, count=hit.count * hit.value)
+            for row in hit.rows:
+                self.groups.add(values.row(row), amount)
 
     def add_plain(self, hits: Sequence[PlainHit], moment: Moment) -> list[PlainHit]:
         """Adds hits of people; returns those whose time no hit may have, which are left out."""
@@ -242,9 +258,9 @@ class HitSums:
             count = sum(cell.values())
             total += count
             late += count if minute < late_before else 0
-        for minute, keys in self.keys.items():
-            total += len(keys)
-            late += len(keys) if minute < late_before else 0
+        for minute, count in chain(((minute, len(keys)) for minute, keys in self.keys.items()), self.events.items()):
+            total += count
+            late += count if minute < late_before else 0
         return total, late
 
     def batch(self, name: str | None = None) -> Batch:
@@ -269,7 +285,7 @@ class HitSums:
 
     def _identified(self, hit: Hit) -> Identified:
         """Returns a hit with an id, whose profile is numbered beside those of all others."""
-        if hit.profile is None and not hit.groups:
+        if hit.profile is None and not (hit.groups or hit.event):
             counts: Counts = {hit.minute: {hit.key: hit.count}}
             return Identified(str(hit.id), {} if hit.bot else counts, counts if hit.bot else {})
         alone = HitSums(self.links.profiles)

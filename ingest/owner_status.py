@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from clickcurve.buckets.errors import JournalSuperseded, OwnerFenced, RowCorrupt, StoreUnavailable
+from clickcurve.buckets.measures import clicks_row
 from clickcurve.buckets.quarantine import AnyRow, quarantined_hits
 from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
 from ingest.buffer import Buffers
@@ -67,7 +68,7 @@ class OwnerStatus:
             return True
         hits = self.quarantined.get(key)
         if hits is not None:
-            counts = counts_key(key)
+            counts = clicks_row(counts_key(key))
             link, group = link_of(counts), group_of(counts)
             whose = "of all links" if counts == ALL_LINKS else "of this link" if group is None else "of this group"
             what = f"the {'breakdown' if is_breakdown(key) else 'row'} {whose}"

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from clickcurve.answers import CsvForm
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, MINUTE_S, Ladder, fold_day
+from clickcurve.buckets.measures import CLICKS, EVENT_RULE, Measure, is_event_name
 from clickcurve.buckets.ranges import Bots
 from clickcurve.keys import OUTCOMES
 from clickcurve.times import LATEST, parse_time, require_in_range
@@ -24,19 +25,19 @@ from query.zones import EPOCH, UTC_ZONE, Zone, iso, zone
 
 _FORM = ("format", "raw", "bom")  # how an answer is written
 _DATED_FORM = (*_FORM, "times")
-CURVE = ("from", "to", "last", "step", "tz", "bots", *_DATED_FORM)
-TOTAL = ("from", "to", "last", "tz", "bots")
-SUMMARY = ("tz", "bots")
-BY = ("value", "from", "to", "last", "tz", "limit", *_FORM)
-BY_CURVE = ("value", "from", "to", "last", "step", "tz", *_DATED_FORM)
+_MEASURE = ("event", "measure")  # what is counted
+LIMIT_CURVE = ("outcome", "caller", "from", "to", "last", "step", "tz", "bots", *_DATED_FORM)
+LIMIT_TOTAL = ("outcome", "caller", "from", "to", "last", "tz", "bots")
+CURVE = (*_MEASURE, "from", "to", "last", "step", "tz", "bots", *_DATED_FORM)
+TOTAL = (*_MEASURE, "from", "to", "last", "tz", "bots")
+SUMMARY = (*_MEASURE, "tz", "bots")
+BY = (*_MEASURE, "value", "from", "to", "last", "tz", "limit", *_FORM)
+BY_CURVE = (*_MEASURE, "value", "from", "to", "last", "step", "tz", *_DATED_FORM)
 VISITORS = ("from", "to", "last", "tz", *_DATED_FORM)
-WHY = ("from", "to", "last", "before_from", "before_to", "tz", "limit", *_FORM)
-LINKS = ("sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", *_FORM)
+WHY = (*_MEASURE, "from", "to", "last", "before_from", "before_to", "tz", "limit", *_FORM)
+LINKS = (*_MEASURE, "sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", *_FORM)
 ERASURE = ("prefix", "limit")
 EXPORT = ("prefix", "after")
-OF_LIMITS = ("outcome", "caller")
-LIMIT_CURVE = (*OF_LIMITS, *CURVE)
-LIMIT_TOTAL = (*OF_LIMITS, *TOTAL)
 
 MAX_TOP = 1_000
 DEFAULT_TOP = 20
@@ -48,6 +49,7 @@ ROWS = "rows"
 CURVE_FORMATS = (*FORMATS, ROWS)
 TIMES = ("epoch", "iso")
 NO_OR_YES = ("0", "1")
+MEASURES = ("count", "value")
 BY_KEY = "key"
 SORTS = ("hits", BY_KEY)
 DEFAULT_OUTCOME = "asked"
@@ -77,6 +79,7 @@ class Parameters:
     after: str | None = None
     value: str | None = None
     contains: str = ""
+    measure: Measure = CLICKS
 
     @property
     def ranged(self) -> bool:
@@ -195,6 +198,7 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
         given.get("after"),
         given.get("value"),
         given.get("contains", ""),
+        _measure(given),
     )
 
 
@@ -211,6 +215,19 @@ def parse_erasure(query: bytes) -> tuple[str, int]:
 def _zone_of(given: Mapping[str, str]) -> Zone:
     # The + of `Etc/GMT+12`, not percent-encoded, arrives as a blank, and no zone has a blank in its name.
     return zone(given["tz"].replace(" ", "+")) if "tz" in given else UTC_ZONE
+
+
+def _measure(given: Mapping[str, str]) -> Measure:
+    """Returns what is asked for in place of clicks, whether or not there is such an event."""
+    event, of_values = given.get("event"), _one_of("measure", given, MEASURES) == MEASURES[1]
+    if event is None:
+        if of_values:
+            detail = "values are those of an event, and none is named"
+            raise ParameterInvalid(detail, field="measure", value=given["measure"], rule="together with event")
+        return CLICKS
+    if not is_event_name(event):
+        raise ParameterInvalid("event is no name of an event", field="event", value=event, rule=EVENT_RULE)
+    return Measure(event, of_values)
 
 
 def moment(field: str, text: str, zone: Zone) -> int:

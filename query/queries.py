@@ -18,6 +18,7 @@ from clickcurve.buckets.row import Row, forget
 from clickcurve.budget import POINTS, spend
 from clickcurve.keys import OUTCOMES, Subject, caller_key, kept_days, limit_key, link_key
 from query.cache import Cache
+from query.counted import NO_EVENTS, KnownEvents
 from query.curve import Curve, Grids, make_curve
 from query.lists.key_list import KeyPage
 from query.lists.listing import Listing
@@ -58,11 +59,21 @@ class Limits(Protocol):
 class Queries:
     """Answers for a node. `clock` is epoch seconds.
 
+    events: those that can be asked for in place of clicks.
+
     `query` is always the raw query string, and `names` the parameters that it may have. Every question raises
     ParameterInvalid, StoreUnavailable, RowCorrupt and RequestTooCostly.
     """
 
-    def __init__(self, reader: Reader, links: Listing, groups: Listing, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        links: Listing,
+        groups: Listing,
+        clock: Callable[[], float],
+        events: KnownEvents = NO_EVENTS,
+    ) -> None:
+        self.events = events
         self._reader = reader
         self._links = links
         self._groups = groups
@@ -76,6 +87,7 @@ class Queries:
     async def total(self, subject: Subject, query: bytes, names: tuple[str, ...] = TOTAL) -> TotalAnswer:
         """Returns the total of a range, or of the life."""
         parameters = self._parsed(query, names)
+        subject = self.events.subject(subject, parameters.measure)
         now = self.now()
         row = await self._row(subject.stored, now, since=0 if parameters.ranged else HEAD)
         return make_total(row, subject.name, parameters, now, self.ladder)
@@ -83,6 +95,7 @@ class Queries:
     async def curve(self, subject: Subject, query: bytes, names: tuple[str, ...] = CURVE) -> CurveAnswer:
         """Returns the curve of a range."""
         parameters = self._parsed(query, names)
+        subject = self.events.subject(subject, parameters.measure)
         now = self.now()
         window, since = self._window(query, parameters, now)
         row = await self._row(subject.stored, now, since=since, bots=parameters.bots is not Bots.exclude)
@@ -92,6 +105,7 @@ class Queries:
     async def summary(self, subject: Subject, query: bytes) -> SummaryAnswer:
         """Returns a link or a group at a glance."""
         parameters = self._parsed(query, SUMMARY)
+        subject = self.events.subject(subject, parameters.measure)
         now = self.now()
         row = await self._row(subject.stored, now, since=0)
         return make_summary(row, subject.name or "", parameters, now, self.ladder)
@@ -101,7 +115,8 @@ class Queries:
         parameters = self._parsed(query, CURVE)
         now = self.now()
         window, since = self._window(query, parameters, now)
-        stored = [link_key(key) for key in dict.fromkeys(keys)]
+        measure = self.events.checked(parameters.measure)
+        stored = [measure.row(link_key(key)) for key in dict.fromkeys(keys)]
         curve = await sum_of_rows(self._reader, self._grids, stored, parameters, now, window, since)
         return curve.answer(None)
 

@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from clickcurve.access import access
 from clickcurve.buckets.breakdowns.disavow import disavowed_of
@@ -24,6 +25,7 @@ from clickcurve.buckets.codec import decode, decode_header
 from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.buckets.measures import measured
 from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
 from clickcurve.budget import POINTS, ROWS, spend
@@ -32,6 +34,8 @@ from clickcurve.waiting import computed, locked
 from storage.contract import StoredLink, StoredRow
 
 _MAX_REVISITED = 10_000
+MOMENT_TRIES = 40  # for one second: between events and clicks a flush writes for some milliseconds
+MOMENT_WAIT_S = 0.025
 AT_ONCE_MINUTES = 2_000  # of pending hits, that are added without leaving the event loop: some 2 ms
 # Of the merged links that are kept, each owner's and their sums: 19 MB, with ten full rows of a link.
 KEPT_BUCKETS = 250_000
@@ -98,6 +102,9 @@ def what_it_is(key: str, noun: str) -> tuple[str, str | None]:
     """
     if is_moved(key):
         key, noun = corrected_key(key), "correction"
+    measure, key = measured(key)
+    if measure.event:
+        noun = f"{noun} of {measure}"
     if key == ALL_LINKS:
         return f"the {noun} of all links", None
     group = group_of(key)
@@ -196,6 +203,22 @@ class MergedLinks:
             self._buckets -= dropped.buckets
 
 
+class RowsOfMoment(NamedTuple):
+    """Rows in the order in which they were asked for. is_settled: they certainly are of one moment."""
+
+    rows: list[Row]
+    is_settled: bool
+
+
+def _are_of_one_moment(links: Sequence[StoredLink]) -> bool:
+    """Tells whether no event's row includes a later flush than the row of clicks, which was read before it."""
+    try:
+        clicks, *events = ({row.owner: decode_header(row.data).mark for row in link.rows} for link in links)
+    except RowCorrupt:
+        return True  # it is said where the row is read
+    return all(mark <= clicks.get(owner, 0) for marks in events for owner, mark in marks.items())
+
+
 class Reader:
     """Reads rows for queries.
 
@@ -253,13 +276,52 @@ class Reader:
         # A bucket in which hits are called may begin before the first that is asked for: all of it must be known.
         return row_without_called(await self._current(key, now, min(since, 0), bots), moved, since, self.ladder)
 
+    async def of_one_moment(self, keys: Sequence[str], now: int, *, since: int = 0, bots: bool = True) -> RowsOfMoment:
+        """Returns the current rows of clicks and of the events beside them, which is said of one moment.
+
+        keys: that of the clicks first. A flush writes events before the clicks beside them, and these then in any case,
+        so what the mark of the clicks says is in events that are read after them; where these have a later mark, a
+        flush is between the two, and all are read again, MOMENT_TRIES times at most. Raises as `row`.
+        """
+        keys = [access().row(self._key_form.of_row(key)) for key in keys]
+        await spend(ROWS, len(keys))
+        moved: dict[str, Row] = {}
+        for key in filter(self.is_corrected, keys):
+            moved[key] = await self._current(moved_key(key), now, HEAD if since == HEAD else 0, True)
+        for attempt in range(MOMENT_TRIES):
+            if attempt:
+                await asyncio.sleep(MOMENT_WAIT_S)
+            pending = await self._pending_of(keys)
+            links = [await self._rows(keys[0]), *await asyncio.gather(*map(self._rows, keys[1:]))]
+            if is_settled := _are_of_one_moment(links):
+                break
+        rows = [
+            await self._joined(key, link, each, now, min(since, 0) if key in moved else since, bots)
+            for key, link, each in zip(keys, links, pending, strict=True)
+        ]
+        corrected = [
+            row_without_called(row, moved[key], since, self.ladder) if key in moved else row
+            for key, row in zip(keys, rows, strict=True)
+        ]
+        return RowsOfMoment(corrected, is_settled)
+
     async def _current(self, key: str, now: int, since: int, bots: bool) -> Row:
-        others = () if self._other_workers is None else await self._other_workers(key)
-        pending = [*others, *self._pending(key)]
+        (pending,) = await self._pending_of((key,))
+        return await self._joined(key, await self._rows(key), pending, now, since, bots)
+
+    async def _pending_of(self, keys: Sequence[str]) -> list[list[Pending]]:
+        """Returns the pending hits of these keys: of each worker those of one moment."""
+        asked = self._other_workers
+        others = [()] * len(keys) if asked is None else await asyncio.gather(*map(asked, keys))
+        return [[*theirs, *self._pending(key)] for key, theirs in zip(keys, others, strict=True)]
+
+    async def _joined(
+        self, key: str, link: StoredLink, pending: Sequence[Pending], now: int, since: int, bots: bool
+    ) -> Row:
+        """Returns the current row: what is stored, with the pending hits that it lacks."""
         minutes = sum([len(each.delta.people) + len(each.delta.bots) for each in pending])
         if minutes > AT_ONCE_MINUTES:
             await spend(POINTS, 5 * minutes)  # what it has cost to collect them
-        link = await self._rows(key)
         try:
             without_pending = self._merged.stored(key, link, now, self.ladder, since, bots)
         except RowCorrupt as error:

@@ -107,6 +107,7 @@ class Attributes:
             self.bot_rules,
             settings.group_by_host,
             key_form_of(settings),
+            settings.events_names,
         )
 
     def since(self, dimension: str) -> int:

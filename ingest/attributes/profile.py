@@ -157,6 +157,7 @@ class ProfileReader:
     bot_rules: rules of the operator by which hits are bots'. salts: by the start of a UTC day, under which its visitors
     are hashed; they are replaced elsewhere as days pass. None: visitors are not counted. Without dimensions they are
     not, either. group_by_host: each hit counts in the group of the host that its key begins with. key_form: of keys.
+    events: the names of those that are counted.
     """
 
     def __init__(
@@ -169,7 +170,9 @@ class ProfileReader:
         bot_rules: BotRules | None = None,
         group_by_host: bool = False,
         key_form: KeyForm = AS_GIVEN,
+        events: Sequence[str] = (),
     ) -> None:
+        self.events = tuple(events)
         self.group_by_host = group_by_host
         self.key_form = key_form
         self.bot_rules = BotRules() if bot_rules is None else bot_rules
@@ -239,6 +242,7 @@ class ProfileReader:
             bot_rules=self.bot_rules,
             group_by_host=self.group_by_host,
             key_form=self.key_form,
+            events=self.events,
         )
 
     def use_countries(self, country_of: CountryOf) -> None:

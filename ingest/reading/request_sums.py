@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
+from clickcurve.buckets.measures import AMOUNT_MAX
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Hit, Judge, Moment, NoHit, RawHits, sent_id
@@ -66,6 +67,7 @@ class RequestSums:
         self._repeated: dict[int, Hit] = {}  # by index: later hits with an id that an earlier one of this request has
         self._ids: dict[str, int] = {} if name is None else {name: -1}  # the index of the first hit that has it
         self._hits = 0  # so far: the index of the next
+        self._amount = 0  # of the values of events so far
         self._counted = 0  # hits and minutes of histories so far
         self._repeated_counts = 0  # told by hits that are not summed yet
         self._next_look = DIFFERENT_COUNTS // _COUNTS_OF_A_HIT  # at how many the different counts are looked at
@@ -95,9 +97,22 @@ class RequestSums:
             for hits in judged.groups:
                 self._sums.groups.add_columns(hits)
             for index, hit in judged.singles:
-                self._take(index, hit)
+                if self._has_room_for(index, hit):
+                    self._take(index, hit)
         self._check_values()
         self._check_counts(more)
+
+    def _has_room_for(self, index: int, hit: Hit) -> bool:
+        """Tells whether the values of a request are small enough with this hit; else refuses it."""
+        amount = hit.value * hit.count
+        if self._amount + amount > AMOUNT_MAX:
+            rule = f"at most {AMOUNT_MAX:,} in one request"
+            detail = "the values of the request are too large together"
+            error = HitRejected(detail, field="value", value=hit.value, rule=rule)
+            self.refusals.note(error, hit.count, index)
+            return False
+        self._amount += amount
+        return True
 
     def _with_forms(self, raw: RawHits) -> None:
         """Gives the keys of hits the form in which they count."""
@@ -218,7 +233,7 @@ class RequestSums:
     def batch(self) -> Batch | None:
         """Returns what the owner is to count; None if not one hit is good."""
         sums = self._sums
-        is_good = sums.keys or sums.links or sums.with_id or self._repeated
+        is_good = sums.keys or sums.links or sums.groups or sums.with_id or self._repeated
         return sums.batch(self._name) if is_good else None
 
     def batch_with(self, step: SourceStep) -> Batch:

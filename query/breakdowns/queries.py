@@ -17,6 +17,7 @@ from clickcurve.waiting import computed, locked
 from query.breakdowns.reader import BreakdownReader
 from query.breakdowns.unrecorded import BreakdownRow
 from query.breakdowns.values import ValueCurve, bounds_of_values, count_values, curve_of_value, list_visitors
+from query.counted import NO_EVENTS, KnownEvents
 from query.curve import AT_ONCE, Grids
 from query.grid import Grid
 from query.parameters import (
@@ -43,8 +44,8 @@ class BreakdownQueries:
 
     dimensions  those that hits are broken down by. since: the moment since which one is; no hit at or after it was
     counted before. kept_value  returns what is kept of a value that is asked for, given its dimension. salts_in: how
-    often a visitor of a day may be counted, given a span of days. `query` as in `query.queries`, and the same errors
-    are raised.
+    often a visitor of a day may be counted, given a span of days. events: those that can be asked for in place of
+    clicks. `query` as in `query.queries`, and the same errors are raised.
     """
 
     reader: BreakdownReader
@@ -53,6 +54,7 @@ class BreakdownQueries:
     clock: Callable[[], float]
     kept_value: Callable[[str, str], str] = lambda dimension, value: value
     salts_in: Callable[[int, int], int] = lambda start, end: 1
+    events: KnownEvents = NO_EVENTS
 
     def __post_init__(self) -> None:
         self._grids = Grids()
@@ -60,7 +62,8 @@ class BreakdownQueries:
 
     async def by(self, subject: Subject, dimension: str, query: bytes) -> ValuesAnswer:
         """Returns the hits of a row by the values of a dimension; raises DimensionUnknown."""
-        return await self._values(subject, dimension, parse_parameters(parse_query(query, BY)))
+        parameters = parse_parameters(parse_query(query, BY))
+        return await self._values(self.events.subject(subject, parameters.measure), dimension, parameters)
 
     async def values_in(self, stored: str, dimension: str, parameters: Parameters) -> ValuesAnswer:
         """Returns the same for a stored key and parameters that are parsed, for answers of other shapes."""
@@ -83,6 +86,7 @@ class BreakdownQueries:
         """Returns one value along time; raises DimensionUnknown."""
         self._require_dimension(dimension)
         parameters = parse_parameters(parse_query(query, BY_CURVE))
+        subject = self.events.subject(subject, parameters.measure)
         if parameters.value is None:
             raise ParameterInvalid(
                 "value is missing: a curve is of one value",

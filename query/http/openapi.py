@@ -56,6 +56,8 @@ def _choice(name: str, description: str, values: Iterable[str], default: str | N
 
 # What the names in `query.parameters` mean.
 _PARAMETERS = (
+    parameter("event", "An event that the settings name, such as `sale`, in place of clicks.", example="sale"),
+    _choice("measure", "With `event`: how many there were, or the sum of their values.", parameters.MEASURES, "count"),
     parameter("from", f"Start of the range, included: {TIME_RULE}. Without an offset it is meant in `tz`."),
     parameter("to", "End of the range, not included, as `from`. Default: the end of the minute that holds now."),
     parameter(
@@ -242,6 +244,7 @@ class _Shape:
     """A question of any subject: what the page says of it. names: of its parameters.
 
     own: parameters that mean something else than in other questions. refusals: further statuses, and what each means.
+    of_limits: the names of the parameters where it is asked of a limit, if they are others.
     """
 
     summary: str
@@ -249,11 +252,12 @@ class _Shape:
     example: Any
     own: Sequence[Schema] = ()
     refusals: Mapping[int, str] = field(default_factory=dict)
+    of_limits: Sequence[str] = ()
 
-    def query(self, more: Sequence[str] = ()) -> list[Schema]:
-        """Returns the parameters of its query. more: names of some that come before."""
+    def query(self, is_limit: bool = False) -> list[Schema]:
+        """Returns the parameters of its query."""
         known = {each["name"]: each for each in (*_PARAMETERS, *self.own)}
-        return [known[name] for name in (*more, *self.names)]
+        return [known[name] for name in (self.of_limits if is_limit else self.names)]
 
 
 _VALUE: Schema = {
@@ -268,8 +272,15 @@ _CURVE_FORMAT = _choice(
 _NO_DIMENSION = {404: "Hits are not broken down by this dimension; `rule` names the dimensions that are known"}
 _SHAPES: Mapping[str, _Shape] = {
     "": _Shape("A {noun} at a glance", parameters.SUMMARY, _SUMMARY_EXAMPLE),
-    "total": _Shape("The total {of}, in a range or in all time", parameters.TOTAL, _TOTAL_EXAMPLE),
-    "curve": _Shape("The curve {of}", parameters.CURVE, _CURVE_EXAMPLE, [_CURVE_FORMAT]),
+    "total": _Shape(
+        "The total {of}, in a range or in all time",
+        parameters.TOTAL,
+        _TOTAL_EXAMPLE,
+        of_limits=parameters.LIMIT_TOTAL,
+    ),
+    "curve": _Shape(
+        "The curve {of}", parameters.CURVE, _CURVE_EXAMPLE, [_CURVE_FORMAT], of_limits=parameters.LIMIT_CURVE
+    ),
     "links": _Shape(
         "The links with the most hits, or all links in the order of their keys",
         parameters.LINKS,
@@ -313,7 +324,7 @@ def describe_question(path: SubjectPath, what: str) -> Schema:
         "tags": ["reading"],
         "summary": shape.summary.format(noun=path.noun, of=path.of),
         "operationId": re.sub(r"\W", "_", f"{name}{path.with_question(what)}_get"),
-        "parameters": [*in_path, *dimension, *shape.query(parameters.OF_LIMITS if is_limit else ())],
+        "parameters": [*in_path, *dimension, *shape.query(is_limit)],
         "responses": {
             "200": {"description": "The answer", "content": _content_of(example)},
             **{str(status): each for status, each in refused.items()},

@@ -6,6 +6,7 @@ from ingest.owner import KEPT_TIMES
 from server.alerts.ledger import LEDGER_NOTES
 from server.attributes import SALT_NOTES, SALTED_NOTES, SINCE_NOTES
 from server.corrections.rules import DISAVOW_NOTES
+from server.events.known_events import EVENT_NOTES
 from server.http.shares import SHARE_NOTES
 from server.process.duty import DUTY_NOTES
 from server.tokens.audit import AUDIT_NOTES, LIMITS_NOTES
@@ -15,6 +16,7 @@ from storage.notes import NoteSpace, leave
 
 NOTE_SPACES = (
     SINCE_NOTES,
+    EVENT_NOTES,
     SHARE_NOTES,
     DISAVOW_NOTES,
     LEDGER_NOTES,

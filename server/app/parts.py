@@ -62,6 +62,7 @@ def parts_of(worker: Worker) -> list[Part]:
         Part(routes=[mcp_routes(program_version(), HelpPages(MANUAL), worker.questions)]),
         _statsd(worker),
         _tokens(worker),
+        Part(jobs=worker.events.jobs(), begin=worker.events.begin),
         _corrections(worker),
         _imports(worker),
         _limiter(worker),

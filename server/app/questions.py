@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ingest.owner import Owner
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
+from query.counted import KnownEvents
 from query.lists.listed_rows import GROUP, LINK, nobody
 from query.lists.listing import Listing
 from query.queries import Queries
@@ -27,6 +28,7 @@ def join_queries(
     is_corrected: IsCorrected,
     attributes: Attributes,
     now: Callable[[], float],
+    events: KnownEvents,
 ) -> Queries:
     """Joins answers about links and groups. others: None where there is one worker."""
     others_pending = None if others is None else others.pending
@@ -41,7 +43,7 @@ def join_queries(
     held, corrected = pending.pending, (reader.is_corrected, reader.corrected)
     links = Listing(LINK, store, held, pending.buffered_links, flushes, nobody, within, *corrected, key_form)
     groups = Listing(GROUP, store, held, pending.buffered_groups, flushes, of_groups, None, *corrected)
-    return Queries(reader, links, groups, now)
+    return Queries(reader, links, groups, now, events)
 
 
 def join_breakdowns(
@@ -51,6 +53,7 @@ def join_breakdowns(
     is_corrected: IsCorrected,
     attributes: Attributes,
     now: Callable[[], float],
+    events: KnownEvents,
     least: int = 0,
 ) -> BreakdownQueries | None:
     """Joins answers about breakdowns; None without dimensions. least: as of the reader."""
@@ -59,5 +62,5 @@ def join_breakdowns(
     readers = pending.pending, pending.pending_breakdowns
     bounded, key_form = attributes.bounded, attributes.reader.key_form
     reader = BreakdownReader(store.rows, *readers, store.ladder, bounded, others, is_corrected, least, key_form)
-    kept_value = attributes.referrers.kept_value
-    return BreakdownQueries(reader, attributes.dimensions, attributes.since, now, kept_value, attributes.salts_in)
+    kept_value, salts_in = attributes.referrers.kept_value, attributes.salts_in
+    return BreakdownQueries(reader, attributes.dimensions, attributes.since, now, kept_value, salts_in, events)

@@ -12,6 +12,7 @@ from ingest.reading.body_budget import BodyBudget
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.receipt import IngestCounters
 from query.breakdowns.queries import BreakdownQueries
+from query.counted import KnownEvents
 from query.http.questions import Questions
 from server import clock, data_folder
 from server.app import samples
@@ -21,6 +22,7 @@ from server.app.part import Part
 from server.app.questions import join_breakdowns, join_queries
 from server.attributes import Attributes
 from server.corrections.runner import Corrections
+from server.events.known_events import KnownNames
 from server.http.health_routes import Readiness
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.problems import Problems
@@ -61,6 +63,7 @@ class Worker:
         self.draining = self.stopping = False
         self.kept_clock = KeptClock(settings, trusted, is_first=is_first)
         self.attributes = Attributes(settings, store, trusted.now, trusted.careful, clock.running)
+        self.events = KnownNames(settings.events_names, store)
         self.fold = jobs.DailyFold(self._fold_day)
         self.orphans = Orphans(settings, own, self._fold_day)
         self.pending = PendingHits(self.owner, self.orphans.journals)
@@ -101,7 +104,7 @@ class Worker:
 
     def _join_questions(self) -> None:
         attributes, is_corrected = self.attributes, self.corrections.is_corrected
-        asked = self.others, is_corrected, attributes, self.clock.now
+        asked = self.others, is_corrected, attributes, self.clock.now, KnownEvents(self.events.names)
         self.queries = join_queries(self.store, self.owner, self.pending, *asked)
         join = partial(join_breakdowns, self.store, self.pending, *asked)
         self.breakdowns: BreakdownQueries | None = join()
@@ -123,7 +126,7 @@ class Worker:
         return {"epoch": owner.epoch, "adopting": adopting, "rounds_missed": missed}
 
     async def erase(self, rows: Sequence[str]) -> None:
-        """Erases rows of links and groups (stored keys), with what is called bots of them."""
+        """Erases rows of links and groups (stored keys), with their events and what is called bots of them."""
 
         async def erase_keys(keys: Sequence[str], last: Sequence[str]) -> None:
             await self.owner.erase(*keys, last=last)
@@ -131,7 +134,7 @@ class Worker:
             if self.others is not None:
                 await self.others.tell_erased(*keys, *last)
 
-        await self.corrections.erase_with(rows, erase_keys)
+        await self.corrections.erase_with(self.events.with_events(rows), erase_keys)
 
     def _samples(self) -> Iterator[Sample]:
         """Yields what is said on /metrics: by the worker, then by each part."""

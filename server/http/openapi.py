@@ -46,6 +46,8 @@ _HIT_FIELDS: Mapping[str, Schema] = {
     "tags": {"description": "By names that the settings know.", "maxProperties": TAGS},
     "visitor": {"description": "Names a visitor."},
     "groups": {"description": "Names of groups that the link is in.", "items": _GROUP_NAME},
+    "event": {"description": "What came of a click, by a name of the settings; without it, it is a click."},
+    "value": {"description": "The amount of one event, in the smallest unit."},
 }
 
 

@@ -2,8 +2,8 @@
 
 An unknown name and a value that breaks its rule are refused before anything is opened, in one sentence.
 
-In the file the settings `breakdown_...` and `bots_...` are in tables `[breakdown]` and `[bots]`, without this prefix;
-`breakdown_keep` is a table `[breakdown.keep]`.
+In the file the settings `breakdown_...`, `bots_...` and `events_...` are in tables `[breakdown]`, `[bots]`, `[events]`,
+without this prefix; `breakdown_keep` is a table `[breakdown.keep]`, and `[events.NAME]` says how values are shown.
 The file may also hold the limiter's rules, in tables `[limits.EVENT]` or `[[limits.EVENT]]`, and alerts, in tables
 `[[alerts]]`.
 """
@@ -19,10 +19,11 @@ from typing import Any
 from clickcurve.buckets.errors import RuleInvalid, SettingInvalid
 from clickcurve.limiter.rule import Rule, parse_rules
 from server.settings.alerts import Alert, parse_alerts
+from server.settings.events import Unit, parse_units, require_named
 from server.settings.table import PREFIX, TABLE, Setting, Settings
 from server.settings.values import IN_CLUSTER, Broken
 
-TABLES = ("breakdown", "bots", "page")  # of settings whose names begin so
+TABLES = ("breakdown", "bots", "page", "events")  # of settings whose names begin so
 KEPT_TIMES = "breakdown_keep"  # may be a table
 _BY_NAME = {setting.name: setting for setting in TABLE}
 
@@ -40,8 +41,9 @@ def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -
     config, _ = {**given, **from_environ, **from_flags}["config"]
     rules: tuple[Rule, ...] = ()
     alerts: tuple[Alert, ...] = ()
+    units: dict[str, Unit] = {}
     if config:
-        from_file, rules, alerts = _from_file(Path(config).expanduser())
+        from_file, rules, alerts, units = _from_file(Path(config).expanduser())
         given.update(from_file)
     given.update(from_environ)
     given.update(from_flags)
@@ -52,7 +54,15 @@ def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -
         rule = "needs a store cassandra://"
         reason = f"journal ({origins['journal']}) is 'cluster': it {rule}, and store is {values['store']!r}"
         raise SettingInvalid(reason, field="journal", value=IN_CLUSTER, rule=rule)
-    return Settings(**values, origins=origins, rules=rules, alerts=alerts, again=lambda: read_settings(flags, environ))
+    require_named(units, values["events_names"])
+    return Settings(
+        **values,
+        origins=origins,
+        rules=rules,
+        alerts=alerts,
+        event_units=units,
+        again=lambda: read_settings(flags, environ),
+    )
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -66,8 +76,10 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     return given
 
 
-def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...], tuple[Alert, ...]]:
-    """Reads the file's settings, its rules and its alerts."""
+def _from_file(
+    path: Path,
+) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...], tuple[Alert, ...], dict[str, Unit]]:
+    """Reads the file's settings, its rules, its alerts, and how values of events are shown."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -82,6 +94,7 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
         alerts = parse_alerts(document.pop("alerts", []))
     except SettingInvalid as error:
         raise SettingInvalid(f"{error} (file {path})", field="alerts") from None
+    units = _units_in(document.get("events"), path)
     for prefix in TABLES:
         document |= _settings_in_table(prefix, document.pop(prefix, {}), path)
     if isinstance(kept := document.get(KEPT_TIMES), dict):
@@ -92,7 +105,18 @@ def _from_file(path: Path) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...]
         if name == "config":
             raise SettingInvalid(f"{path} names another settings file: only --config can name one", field="config")
         given[setting.name] = (_as_text(name, value, path), f"file {path}")
-    return given, rules, alerts
+    return given, rules, alerts, units
+
+
+def _units_in(events: object, path: Path) -> dict[str, Unit]:
+    """Takes the tables `[events.NAME]` out of a table, and returns what they say."""
+    if not isinstance(events, dict):
+        return {}
+    tables = {name: events.pop(name) for name, table in [*events.items()] if isinstance(table, dict)}
+    try:
+        return parse_units(tables)
+    except SettingInvalid as error:
+        raise SettingInvalid(f"{error} (file {path})", field=error.field) from None
 
 
 def _settings_in_table(prefix: str, table: object, path: Path) -> dict[str, object]:

@@ -15,6 +15,7 @@ from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.breakdowns.few_hits import LEAST
 from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.ladder import LADDERS, Ladder
+from clickcurve.buckets.measures import EVENTS
 from clickcurve.hosts import CHOICES
 from clickcurve.limiter.http.address import HEADERS
 from clickcurve.limiter.http.headers import DIALECTS
@@ -25,6 +26,7 @@ from ingest.journal.disk_journal import MAX_BYTES, STALL_S
 from query.zones import zone
 from server.settings import values
 from server.settings.alerts import Alert
+from server.settings.events import NO_UNIT, Unit
 from server.settings.values import KEEP_LEAST
 
 PREFIX = "CLICKCURVE_"
@@ -73,8 +75,8 @@ def _row(default: str, parse: Callable[[str], Any], about: str, shown: str, **mo
 class Settings:
     """All settings, parsed; the fields with metadata are the table, in its order.
 
-    origins: where each value came from, by name. rules: the limiter's. again: reads everything once more, since the
-    file may have changed.
+    origins: where each value came from, by name. rules: the limiter's. event_units: how values of events are shown, by
+    event. again: reads everything once more, since the file may have changed.
     """
 
     data: Path = _row(
@@ -306,6 +308,12 @@ class Settings:
         "The page, shares, alerts and reports name no value with fewer hits in an hour or day; 0 names all.",
         "N",
     )
+    events_names: tuple[str, ...] = _row(
+        "",
+        values.events,
+        f"What comes of clicks and is counted beside them, such as lead,sale: at most {EVENTS} names.",
+        "NAMES",
+    )
     bots_refs: tuple[str, ...] = _row(
         "", values.bot_refs, "Hits with a referrer on one of these hosts, or below it, count as bots'.", "HOSTS"
     )
@@ -353,12 +361,17 @@ class Settings:
     origins: Mapping[str, str]
     rules: tuple[Rule, ...] = ()
     alerts: tuple[Alert, ...] = ()
+    event_units: Mapping[str, Unit] = field(default_factory=dict)
     again: Callable[[], Settings] = field(repr=False, compare=False)
 
     @property
     def home_tz(self) -> str:
         """The time zone where a question names none; empty for UTC."""
         return "" if zone(self.timezone).is_utc else self.timezone
+
+    def unit(self, event: str) -> Unit:
+        """Returns how the values of an event are shown."""
+        return self.event_units.get(event, NO_UNIT)
 
     @property
     def bounded(self) -> BoundedLadder:

@@ -12,6 +12,7 @@ from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CAP_MOST
 from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, ParameterInvalid, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.measures import EVENT_RULE, EVENTS, is_event_name
 from clickcurve.limiter.http.address import addresses
 from ingest.attributes.bot_rules import BotRuleInvalid, agent_rule, network_rule, ref_rule
 from ingest.attributes.dimensions import dimensions_of
@@ -232,6 +233,14 @@ def dimensions(text: str) -> tuple[str, ...]:
     except SettingInvalid as error:
         rule = f": {error.rule}" if error.rule else ""
         raise Broken(f"must be known names, each once ({error.detail}){rule}") from None
+
+
+def events(text: str) -> tuple[str, ...]:
+    """Reads names of events with commas between them."""
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if len(names) > EVENTS or len(set(names)) < len(names) or not all(map(is_event_name, names)):
+        raise Broken(f"must be at most {EVENTS} names, each once, and each {EVENT_RULE}")
+    return tuple(names)
 
 
 def caps(text: str) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ PERIODS_S = {
     "rank": 5,
     "orphaned_journals": 15,
     "dimensions": 15,
+    "events": 60,
     "statsd": 1,
     "tokens": 2,
     "audit": 3_600,
