@@ -13,7 +13,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +45,8 @@ class Sample(NamedTuple):
 
 Source = Callable[[], Iterable[Sample]]
 
-FAMILIES: dict[str, Family] = {
+# Of the core; each part names its own (`server.app.parts`).
+CORE_FAMILIES: dict[str, Family] = {
     "clickcurve_hits_total": Family(
         "Hits by outcome: counted, late (counted as well), duplicate, refused.", ("outcome",)
     ),
@@ -97,75 +98,13 @@ FAMILIES: dict[str, Family] = {
     "clickcurve_store_requests_total": Family("Requests to the database cluster."),
     "clickcurve_store_retries_total": Family("Requests to the cluster that repeat one after an error."),
     "clickcurve_store_unknown_total": Family("Conditional updates whose outcome had to be read back."),
-    "clickcurve_clock_offset_seconds": Family("The system's clock less the one that the server goes by."),
-    "clickcurve_clock_steps_total": Family("Jumps of the system's clock by more than ten seconds."),
-    "clickcurve_folding_held": Family("1 while what cannot be undone waits, since the clock jumped ahead."),
     "clickcurve_job_runs_total": Family("Runs of a scheduled job.", ("job",)),
     "clickcurve_job_failures_total": Family("Runs of a scheduled job that failed.", ("job",)),
     "clickcurve_job_skipped_total": Family("Due times skipped because the job still ran.", ("job",)),
     "clickcurve_job_lag_seconds": Family("How long after its due time the job last began.", ("job",)),
     "clickcurve_job_seconds": Family("How long the job's last run took.", ("job",)),
     "clickcurve_folded_rows_total": Family("Quiet rows that the retention pass folded."),
-    "clickcurve_limit_history_lost_total": Family("Hits that the limiter was asked for and whose history may be lost."),
     "clickcurve_quarantined_journals": Family("Journals in the data folder that nothing flushes; see the log."),
-    "clickcurve_limit_decisions_total": Family(
-        "Decisions by event: allowed, refused, shadow (allowed), blind (no backend).", ("event", "outcome")
-    ),
-    "clickcurve_limit_fallbacks_total": Family("Decisions without a backend (outcome blind).", ("event",)),
-    "clickcurve_limit_rules": Family("Rules of the limiter."),
-    "clickcurve_limit_reloads_total": Family("Reloads of the rules.", ("outcome",)),
-    "clickcurve_limit_keys": Family("Callers that a limiter's backend counts.", ("backend",)),
-    "clickcurve_limit_bytes": Family("Memory that the callers of a backend take, roughly.", ("backend",)),
-    "clickcurve_limit_keys_evicted_total": Family(
-        "Callers forgotten because none of their hits counted any more.", ("backend",)
-    ),
-    "clickcurve_limit_overflow_total": Family("New callers that had to share a key.", ("backend",)),
-    "clickcurve_limit_buckets_merged_total": Family(
-        "Hits counted in a neighbouring bucket because there was no room.", ("backend",)
-    ),
-    "clickcurve_limit_reservations": Family("Reservations that are remembered.", ("backend",)),
-    "clickcurve_limit_reservations_lapsed_early_total": Family(
-        "Reservations dropped because there was no room.", ("backend",)
-    ),
-    "clickcurve_limit_failures_total": Family("Calls that a backend did not answer.", ("backend",)),
-    "clickcurve_limit_breaker_open": Family("1 while a backend is not asked.", ("backend",)),
-    "clickcurve_limit_breaker_opened_total": Family("Pauses in which a backend was not asked.", ("backend",)),
-    "clickcurve_limit_settles_lost_total": Family(
-        "Ended reservations of which the backend did not learn.", ("backend",)
-    ),
-    "clickcurve_limit_connections_made_total": Family("Connections made to a backend.", ("backend",)),
-    "clickcurve_limit_idle_connections": Family("Open connections to a backend that are not in use.", ("backend",)),
-    "clickcurve_limit_raced_total": Family(
-        "Writes that failed because of another write, and were decided again.", ("backend",)
-    ),
-    "clickcurve_limit_seen_bytes": Family("Bytes kept of the items that were seen last.", ("backend",)),
-    "clickcurve_limit_taken_back_total": Family(
-        "Hits taken back from some rules because the write of another failed.", ("backend",)
-    ),
-    "clickcurve_limit_gave_up_total": Family("Hits refused because they lost every race.", ("backend",)),
-    "clickcurve_limit_calls_under_way": Family("Calls in threads or waiting for one.", ("backend",)),
-    "clickcurve_limit_fallback_open_total": Family("Hits admitted without the backend.", ("backend",)),
-    "clickcurve_limit_fallback_closed_total": Family("Hits refused without the backend.", ("backend",)),
-    "clickcurve_limit_fallback_local_total": Family("Hits decided in process, without the backend.", ("backend",)),
-    "clickcurve_limit_blind_open_total": Family("Old name of ..._limit_fallback_open_total.", ("backend",)),
-    "clickcurve_limit_blind_closed_total": Family("Old name of ..._limit_fallback_closed_total.", ("backend",)),
-    "clickcurve_limit_blind_local_total": Family("Old name of ..._limit_fallback_local_total.", ("backend",)),
-    "clickcurve_statsd_lines_total": Family(
-        "Lines of StatsD: taken, refused (also later, by the write route), dropped, lost.", ("outcome",)
-    ),
-    "clickcurve_frames_total": Family(
-        "Groups of hits sent to the cluster's journal: kept, or given up (their connections close).", ("outcome",)
-    ),
-    "clickcurve_rounds_total": Family(
-        "Rounds of 2 s in which a worker shows the cluster that it lives: counted, missed.", ("outcome",)
-    ),
-    "clickcurve_dead_owners": Family("Owners in the cluster whose processes are gone, not emptied yet."),
-    "clickcurve_adopted_owners_total": Family("Owners of processes that are gone, taken to be emptied."),
-    "clickcurve_duty_held": Family("1 if this worker does the job for all servers of the store.", ("duty",)),
-    "clickcurve_alerts_firing": Family("Alerts that fire, of those that this node keeps."),
-    "clickcurve_alert_messages_total": Family(
-        "Messages of alerts by outcome: delivered, failed (sent again), given up.", ("outcome",)
-    ),
     "clickcurve_build_info": Family("Always 1; the label is the version that runs.", ("version",)),
 }
 # A metric that was renamed keeps its old name beside the new one for one version: old name -> new name.
@@ -174,21 +113,21 @@ FORMER_NAMES = {
     "clickcurve_journals_set_aside": "clickcurve_quarantined_journals",
     "clickcurve_set_aside_hits": "clickcurve_quarantined_hits",
 }
-FAMILIES |= {old: FAMILIES[new]._replace(help=f"Former name of {new}.") for old, new in FORMER_NAMES.items()}
+CORE_FAMILIES |= {old: CORE_FAMILIES[new]._replace(help=f"Former name of {new}.") for old, new in FORMER_NAMES.items()}
 
 
 class _Collector(Collector):
     """Hands one answer's samples to prometheus-client."""
 
-    def __init__(self, by_journal: Mapping[str, Sequence[Sample]]) -> None:
-        self._by_journal = by_journal
+    def __init__(self, by_journal: Mapping[str, Sequence[Sample]], families: Mapping[str, Family]) -> None:
+        self._by_journal, self._families = by_journal, families
 
     def collect(self) -> Iterator[Metric]:
         by_name: dict[str, list[tuple[str, Sample]]] = defaultdict(list)
         for journal, samples in sorted(self._by_journal.items()):
             for sample in samples:
                 by_name[sample.name].append((journal, sample))
-        for name, family in {**_PROCESS, **FAMILIES}.items():
+        for name, family in {**_PROCESS, **self._families}.items():
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             metric = kind(name, family.help, labels=["journal", *family.labels])
             for journal, sample in by_name[FORMER_NAMES.get(name, name)]:
@@ -214,11 +153,15 @@ def process_samples() -> Iterator[Sample]:
 
 @dataclass(eq=False)
 class Metrics:
-    """One worker's samples, and the answer for all workers. `shared` is the folder of all, None with one worker."""
+    """One worker's samples, and the answer for all workers. `shared` is the folder of all, None with one worker.
+
+    families: what can be said; samples of others are left out.
+    """
 
     journal: str
     sources: Sequence[Source]
     shared: Path | None
+    families: Mapping[str, Family] = field(default_factory=lambda: CORE_FAMILIES)
     _written: asyncio.Future[None] | None = None
 
     def _own(self) -> list[Sample]:
@@ -258,7 +201,7 @@ class Metrics:
         """Returns (body, content type) for a scraper whose Accept header is `accept`."""
         encode, content_type = choose_encoder(known_versions(accept))
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collector(self.by_journal(await self.publish())))
+        registry.register(_Collector(self.by_journal(await self.publish()), self.families))
         return encode(registry), content_type
 
 

@@ -32,7 +32,8 @@ _FEATURES = re.compile(
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("server.clock", "server.version", "server.logs", "server.metrics", "server.data_folder"),
     ("server.settings", "server.job"),
-    ("server.attributes", "server.limiter", "server.alerts", "server.events", "server.workers", "server.tokens"),
+    ("server.tokens",),
+    ("server.attributes", "server.limiter", "server.alerts", "server.events", "server.workers"),
     ("server.http", "server.demo"),
     ("server.compat", "server.corrections", "server.mcp", "server.process"),
     ("server.app",),

@@ -18,12 +18,20 @@ from server.alerts.report import WeeklyReport
 from server.alerts.watch import AlertWatch
 from server.alerts.webhook import Webhooks, webhook_client
 from server.job import DutyWork, Job
-from server.metrics import Sample
+from server.metrics import Family, Sample
 from server.settings.table import Settings
 from storage.contract import Store
 
 ALERTS_S = 20
 REPORT_S = 600  # it is sent once a week; looks more often, to go on where it failed
+
+
+FAMILIES = {
+    "clickcurve_alerts_firing": Family("Alerts that fire, of those that this node keeps."),
+    "clickcurve_alert_messages_total": Family(
+        "Messages of alerts by outcome: delivered, failed (sent again), given up.", ("outcome",)
+    ),
+}
 
 
 def new_message_id() -> str:

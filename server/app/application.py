@@ -15,6 +15,7 @@ from query.http.query_endpoint import QueryEndpoint
 from query.queries import Queries
 from server import clock
 from server.app.page import PageSources, include_page
+from server.app.parts import ROUTES
 from server.app.worker import Worker
 from server.http.gateway import FastRoute, Gateway, made_safe
 from server.http.openapi import describe
@@ -41,8 +42,8 @@ def create_app(worker: Worker) -> Gateway:
     for router in routers:
         app.include_router(router)
     rules, in_docs = limiter.limiter.events.rules, [route for router in routers for route in router.routes]
-    include_page(app, queries, worker.limit_history, rules, _page_sources(worker), worker.clock, in_docs)
-    describe(app, worker.questions.paths())
+    include_page(app, queries, worker.limit_history, rules, _page_sources(worker), worker.clock, in_docs, ROUTES)
+    describe(app, worker.questions.paths(), ROUTES.scope_of)
     endpoint = QueryEndpoint(worker.questions, problems.answer, made_safe(app), clock.monotonic)
     reads_first: Application = endpoint
     total = ask_total(queries)
@@ -53,7 +54,8 @@ def create_app(worker: Worker) -> Gateway:
         FastRoute("GET", "/v1/links/", "/total", total),
     ]
     gate, hits, key_form = worker.tokens.gate, worker.hits, worker.attributes.reader.key_form
-    return Gateway(gate, problems, hits, reads_first, limiter, worker.guard, fast_routes, worker.answers, key_form)
+    guarded = limiter, worker.guard, fast_routes, worker.answers, key_form
+    return Gateway(gate, problems, hits, reads_first, ROUTES, *guarded)
 
 
 def _page_sources(worker: Worker) -> PageSources:

@@ -32,6 +32,7 @@ from server.http.shares import MAX_DAYS, Shares
 from server.metrics import Metrics
 from server.tokens.audit import NOBODY, AuditLog
 from server.tokens.gate import Gate
+from server.tokens.route_access import RouteTable
 from server.tokens.token import Scope as Allowed
 from server.version import program_version
 from server.workers.unreachable import some_unreachable
@@ -68,6 +69,7 @@ def include_page(
     sources: PageSources,
     trusted: TrustedClock,
     routes: Sequence[BaseRoute],
+    table: RouteTable,
 ) -> None:
     """Adds the page's routes to the application, and /docs. routes: those of all parts."""
     gate, templates = sources.gate, Templates()
@@ -100,7 +102,9 @@ def include_page(
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
         address = str(request.base_url).rstrip("/")
-        values = await computed("reading the document", lambda: docs_values(app.openapi(), routes, address))
+        values = await computed(
+            "reading the document", lambda: docs_values(app.openapi(), routes, address, table.scope_of)
+        )
         return await html(request, templates, "docs.html", signed_in=signed_in(request.scope), **values)
 
 

@@ -5,7 +5,12 @@ A part knows no other. The page is joined in `server.app.page`, for it shows the
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
 
 from clickcurve.buckets.ladder import minutes_since
 from clickcurve.limiter.http.routes import limit_routes
@@ -14,30 +19,89 @@ from ingest.hit import Moment
 from ingest.imports.routes import import_routes
 from query.http.routes import routes as query_routes
 from server import clock
-from server.alerts.watching import Alerting
-from server.app.part import Part
-from server.app.worker import Worker
-from server.compat.bitly import bitly_routes
-from server.compat.foreign.doors import ForeignDoors
-from server.compat.graphite.routes import graphite_routes
+from server.alerts import watching
+from server.app import access
+from server.compat import bitly, otlp, plausible, statsd
+from server.compat.foreign import doors
+from server.compat.graphite import routes as graphite
 from server.compat.graphite.series import SeriesReader
 from server.compat.hit_sender import HitSender
-from server.compat.otlp import otlp_routes
-from server.compat.plausible import plausible_routes
-from server.compat.prometheus.routes import prometheus_routes
-from server.compat.statsd import StatsdDoor
-from server.corrections.disavow_routes import disavow_routes
-from server.corrections.erase_routes import erase_routes
+from server.compat.prometheus import routes as prometheus
+from server.corrections import disavow_routes, erase_routes
 from server.corrections.erasing import Erasing
-from server.http.clock_routes import clock_routes
+from server.http import clock_routes
 from server.http.export_route import export_routes
 from server.http.health_routes import router as server_routes
 from server.http.write_limit import Doorkeeper
+from server.job import Job
+from server.limiter import history, limiter
+from server.mcp import mcp_routes
 from server.mcp.help_pages import MANUAL, HelpPages
-from server.mcp.mcp_routes import mcp_routes
+from server.metrics import CORE_FAMILIES, Sample
+from server.process import cluster_owners, duty, kept_clock
+from server.tokens import token_routes
+from server.tokens.route_access import RouteTable
 from server.tokens.token_jobs import token_jobs
-from server.tokens.token_routes import token_routes
 from server.version import program_version
+
+if TYPE_CHECKING:
+    from server.app.worker import Worker
+
+
+async def _nothing() -> None:
+    return
+
+
+async def _begun(patience_s: float) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One feature in one worker.
+
+    begin: called before the first request, with the seconds that it may wait for the store; raises ClickcurveError
+    where the worker must not start. close: called at a stop, before the last flush.
+    """
+
+    routes: Sequence[APIRouter] = ()
+    jobs: Iterable[Job] = ()
+    samples: Callable[[], Iterable[Sample]] = tuple
+    begin: Callable[[float], Awaitable[None]] = _begun
+    close: Callable[[], Awaitable[None]] = _nothing
+
+
+# What the routes of all parts ask of tokens.
+ROUTES = RouteTable(
+    access.WRITING,
+    access.READING,
+    access.PAGE,
+    access.SERVER,
+    graphite.ACCESS,
+    prometheus.ACCESS,
+    bitly.ACCESS,
+    plausible.ACCESS,
+    doors.ACCESS,
+    otlp.ACCESS,
+    mcp_routes.ACCESS,
+    token_routes.ACCESS,
+    disavow_routes.ACCESS,
+    erase_routes.ACCESS,
+    limiter.ACCESS,
+    clock_routes.ACCESS,
+)
+
+# What the core and all parts can say on /metrics.
+FAMILIES = {
+    **CORE_FAMILIES,
+    **kept_clock.FAMILIES,
+    **limiter.FAMILIES,
+    **history.FAMILIES,
+    **statsd.FAMILIES,
+    **cluster_owners.FAMILIES,
+    **duty.FAMILIES,
+    **watching.FAMILIES,
+}
 
 
 def parts_of(worker: Worker) -> list[Part]:
@@ -54,12 +118,12 @@ def parts_of(worker: Worker) -> list[Part]:
             ]
         ),
         Part(routes=[picture_routes(queries, settings.home_tz)]),
-        Part(routes=[graphite_routes(SeriesReader(queries, breakdowns))]),
-        Part(routes=[prometheus_routes(queries, breakdowns, worker.problems.answer)]),
-        Part(routes=[bitly_routes(queries, breakdowns, attributes.hosts)]),
+        Part(routes=[graphite.graphite_routes(SeriesReader(queries, breakdowns))]),
+        Part(routes=[prometheus.prometheus_routes(queries, breakdowns, worker.problems.answer)]),
+        Part(routes=[bitly.bitly_routes(queries, breakdowns, attributes.hosts)]),
         _foreign_doors(worker),
-        Part(routes=[otlp_routes(HitSender(worker.hits))]),
-        Part(routes=[mcp_routes(program_version(), HelpPages(MANUAL), worker.questions)]),
+        Part(routes=[otlp.otlp_routes(HitSender(worker.hits))]),
+        Part(routes=[mcp_routes.mcp_routes(program_version(), HelpPages(MANUAL), worker.questions, ROUTES.check)]),
         _statsd(worker),
         _tokens(worker),
         Part(jobs=worker.events.jobs(), begin=worker.events.begin),
@@ -89,20 +153,20 @@ def _foreign_doors(worker: Worker) -> Part:
         HitSender(worker.hits),
     )
     keeper = Doorkeeper(worker.tokens.gate, worker.guard, worker.limiter)
-    doors = ForeignDoors(sender, hosts, keeper, counters.ignored_events, settings.doors, settings.dub_secret)
-    return Part(routes=[plausible_routes(sender, counters, hosts), doors.router()])
+    foreign = doors.ForeignDoors(sender, hosts, keeper, counters.ignored_events, settings.doors, settings.dub_secret)
+    return Part(routes=[plausible.plausible_routes(sender, counters, hosts), foreign.router()])
 
 
 def _statsd(worker: Worker) -> Part:
-    door = StatsdDoor(worker.settings, HitSender(worker.hits), clock.monotonic, is_first=worker.is_first)
+    door = statsd.StatsdDoor(worker.settings, HitSender(worker.hits), clock.monotonic, is_first=worker.is_first)
     return Part(jobs=door.jobs(), samples=door.samples, begin=lambda patience_s: door.listen(), close=door.close)
 
 
 def _tokens(worker: Worker) -> Part:
-    tokens, audit, limiter = worker.tokens, worker.audit, worker.limiter
+    tokens, audit, limits = worker.tokens, worker.audit, worker.limiter
     return Part(
-        routes=[token_routes(tokens, audit, worker.clock.now, worker.clock.careful)],
-        jobs=token_jobs(tokens, audit, lambda: limiter.rules, is_first=worker.is_first),
+        routes=[token_routes.token_routes(tokens, audit, worker.clock.now, worker.clock.careful)],
+        jobs=token_jobs(tokens, audit, lambda: limits.rules, is_first=worker.is_first),
         begin=tokens.begin,
     )
 
@@ -123,8 +187,8 @@ def _corrections(worker: Worker) -> Part:
     )
     return Part(
         routes=[
-            disavow_routes(corrections, audit, attributes.dimensions, kept_value, now),
-            erase_routes(worker.store, audit, kept_value, now),
+            disavow_routes.disavow_routes(corrections, audit, attributes.dimensions, kept_value, now),
+            erase_routes.erase_routes(worker.store, audit, kept_value, now),
         ],
         jobs=chain(corrections.jobs(), erasing.jobs()),
         begin=corrections.begin,
@@ -141,24 +205,24 @@ def _imports(worker: Worker) -> Part:
 
 
 def _limiter(worker: Worker) -> Part:
-    limiter, history = worker.limiter, worker.limit_history
+    limits, kept = worker.limiter, worker.limit_history
     return Part(
-        routes=[limit_routes(limiter.service)],
-        jobs=history.jobs(),
-        samples=lambda: chain(limiter.samples(), history.samples()),
-        close=history.close,
+        routes=[limit_routes(limits.service)],
+        jobs=kept.jobs(),
+        samples=lambda: chain(limits.samples(), kept.samples()),
+        close=kept.close,
     )
 
 
 def _alerts(worker: Worker) -> Part:
-    alerting = Alerting(worker.settings, worker.store, worker.queries, worker.named_breakdowns, worker.clock)
+    alerting = watching.Alerting(worker.settings, worker.store, worker.queries, worker.named_breakdowns, worker.clock)
     return Part(jobs=alerting.jobs(), samples=alerting.samples, close=alerting.close)
 
 
 def _clock(worker: Worker) -> Part:
     kept = worker.kept_clock
     return Part(
-        routes=[clock_routes(kept.accept, worker.clock, worker.audit)],
+        routes=[clock_routes.clock_routes(kept.accept, worker.clock, worker.audit)],
         jobs=kept.jobs(lambda: worker.owner.status.flushes, worker.store),
         samples=kept.samples,
     )

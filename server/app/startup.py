@@ -13,8 +13,7 @@ from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from ingest.stamps import Slots
 from server import clock, data_folder
-from server.app.own_journal import OwnJournal
-from server.app.parts import parts_of
+from server.app.journals import OwnJournal
 from server.app.shutdown import shut_down
 from server.app.worker import Worker
 from server.clock import TrustedClock
@@ -86,7 +85,7 @@ async def _begin_in_cluster(
         await presence.end()
         store.close()
         raise
-    return Worker(settings, own, store, parts_of)
+    return Worker(settings, own, store)
 
 
 async def _own_in_cluster(
@@ -142,14 +141,14 @@ async def _begin_on_disk(settings: Settings, slots: Slots, trusted: TrustedClock
         try:
             if store_answers:
                 await begin_first_flush(own.owner, partial(learn_flushes, trusted, store))
-            return Worker(settings, own, store, parts_of)
+            return Worker(settings, own, store)
         except JournalSuperseded as error:
             log_quarantined(error, own.recovered, data_folder.quarantine(journal.folder))
         except ClickcurveError as error:
             store_answers = False
             first_flush_failed(error, "hits are accepted; it is tried again")
             if own.is_judged or not _gives_way(settings, own, journal):
-                return Worker(settings, own, store, parts_of)
+                return Worker(settings, own, store)
         await own.owner.release()
         number, journal = await _take_journal(settings)
 

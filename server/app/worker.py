@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from clickcurve.buckets.ladder import HOUR_S, fold_day, minutes_since
@@ -16,9 +16,8 @@ from query.counted import KnownEvents
 from query.http.questions import Questions
 from server import clock, data_folder
 from server.app import samples
-from server.app.orphans import Orphans
-from server.app.own_journal import OwnJournal
-from server.app.part import Part
+from server.app.journals import Orphans, OwnJournal
+from server.app.parts import FAMILIES, parts_of
 from server.app.questions import join_breakdowns, join_queries
 from server.attributes import Attributes
 from server.corrections.runner import Corrections
@@ -51,10 +50,7 @@ class Worker:
     pending: what it holds that the store may lack. named_breakdowns: those that the page, alerts and reports show.
     """
 
-    def __init__(
-        self, settings: Settings, own: OwnJournal, store: Store, parts_of: Callable[[Worker], Sequence[Part]]
-    ) -> None:
-        """Joins it. parts_of: makes the parts of a worker that has all else."""
+    def __init__(self, settings: Settings, own: OwnJournal, store: Store) -> None:
         self.settings, self.own, self.store = settings, own, store
         self.clock = trusted = own.clock
         self.owner, self.number = own.owner, own.number
@@ -81,7 +77,7 @@ class Worker:
         self.counters = IngestCounters()
         self.answers: Counter[int] = Counter()  # to requests without hits, by status
         shared = data_folder.samples_folder(settings.data) if settings.workers > 1 else None
-        self.metrics = Metrics(self.name, [self._samples], shared)
+        self.metrics = Metrics(self.name, [self._samples], shared, FAMILIES)
         self.corrections = Corrections(self.owner, store, self.attributes.bounded, trusted.careful)
         self._join_questions()
         self.room = BodyBudget(clock.monotonic)
@@ -89,7 +85,7 @@ class Worker:
         self.hits = HitRoutes(
             self.owner, trusted.now, minutes_since, bot_judge(), self.counters, reader=reader, room=self.room
         )
-        self.parts = parts_of(self)
+        self.parts = parts_of(self)  # last: they are told all else
         all_jobs = [*self._jobs(), *(job for part in self.parts for job in part.jobs)]
         self.duties = Duties(store, all_jobs, lambda name: self.schedule.begin(name))
         self.schedule = Schedule([*self.duties.jobs()], clock.running)

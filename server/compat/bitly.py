@@ -21,6 +21,7 @@ from query.queries import Queries
 from query.steps import STEPS, Step
 from query.zones import UTC_ZONE
 from server.compat.forms import Form, read_form
+from server.tokens.route_access import Effect, RouteAccess, questions
 
 _STEPS = {"minute": "1m", "hour": "1h", "day": "1d", "week": "1w", "month": "1mo"}
 _USUAL_SIZE = 50
@@ -36,6 +37,9 @@ class _Asked(NamedTuple):
     end: int
     step: Step
     part: dict[str, Any]
+
+
+ACCESS = RouteAccess((*questions("/v4/bitlinks/{host}/{key}", Effect.link, "clicks", "clicks/summary", "{facet}"),))
 
 
 def bitly_routes(queries: Queries, breakdowns: BreakdownQueries | None, hosts: Hosts = HOSTS_IGNORED) -> APIRouter:

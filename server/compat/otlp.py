@@ -26,6 +26,7 @@ from clickcurve.waiting import computed
 from ingest.reading.body_budget import unpacked
 from server.compat.hit_sender import HitSender
 from server.compat.otlp_protobuf import PROTOBUF, attributes_of, count_of, export_of, partial_success, sums_of
+from server.tokens.route_access import Effect, RouteAccess, RouteEffect
 
 PATH = "/v1/metrics"
 METRIC = "clicks"
@@ -38,6 +39,9 @@ _ELEMENT_BYTES = 300  # as long as it takes to begin with one
 _SHORT_BYTES = 1_024  # of a resource, which each id of its points is made of
 _DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
 _FIELDS = ("key", "ref", "country", "lang", "source", "ua")
+
+
+ACCESS = RouteAccess((RouteEffect("POST", PATH, Effect.hits),))
 
 
 class _Value(msgspec.Struct, rename="camel"):

@@ -21,9 +21,13 @@ from ingest.reading.receipt import IngestCounters
 from server.compat.foreign.event import KIND, LONGEST_URL, NotCounted, hit_of
 from server.compat.foreign.products import PAGE_VIEW, PLAUSIBLE
 from server.compat.hit_sender import HitSender
+from server.tokens.route_access import Effect, RouteAccess, RouteEffect
 
 PATH = "/api/event"
 MOST_BYTES = 64 << 10
+
+
+ACCESS = RouteAccess((RouteEffect("POST", PATH, Effect.hits),))
 
 
 def plausible_routes(sender: HitSender, counters: IngestCounters, hosts: Hosts = HOSTS_IGNORED) -> APIRouter:

@@ -22,7 +22,7 @@ from clickcurve.budget import Cost, budgeted, spend
 from server.compat.hit_sender import HitSender
 from server.job import Job
 from server.logs import log
-from server.metrics import Sample
+from server.metrics import Family, Sample
 from server.settings.table import Settings
 from server.settings.values import is_loopback
 
@@ -34,6 +34,13 @@ LINES = Cost("lines", MOST_WAITING)
 MOST_DIGITS = 10  # of a count
 _NUMBER = re.compile(r"\+?[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE][+-]?[0-9]{1,2})?")
 _TAGS = ("key", "ref", "country", "lang", "source", "ua", "visitor")
+
+
+FAMILIES = {
+    "clickcurve_statsd_lines_total": Family(
+        "Lines of StatsD: taken, refused (also later, by the write route), dropped, lost.", ("outcome",)
+    ),
+}
 
 
 class LineRefused(Exception):

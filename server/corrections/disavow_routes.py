@@ -24,6 +24,8 @@ from query.reader import what_it_is
 from server.corrections.rules import DisavowRule, NotedRule, Walked
 from server.corrections.runner import Corrections, called_hits
 from server.tokens.audit import DISAVOWED, UNDONE, AuditLog, rule_subject
+from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
+from server.tokens.token import Scope
 
 _BODY_BYTES = 16 * 1024
 _ASKED = ("from", "to", "last", "tz", "dry_run")
@@ -154,6 +156,20 @@ class _Rules:
                 return each
         detail = "there is no rule with this id"
         raise RuleUnknown(detail, field="id", value=rule_id, rule="an id of GET /v1/disavow")
+
+
+ACCESS = RouteAccess(
+    (
+        RouteEffect("POST", "/v1/links/{key}/disavow", Effect.admin),
+        RouteEffect("POST", "/v1/groups/{name}/disavow", Effect.admin),
+        RouteEffect("GET POST", "/v1/disavow", Effect.admin),
+        RouteEffect("GET DELETE", "/v1/disavow/{id}", Effect.admin),
+    ),
+    (
+        ScopeRule("", "/v1/disavow.*", Scope.admin),
+        ScopeRule("POST", "/v1/(links|groups)/.+/disavow", Scope.admin),
+    ),
+)
 
 
 def disavow_routes(

@@ -20,6 +20,8 @@ from ingest.attributes.text import cut
 from query.http.openapi import TEXT, describe_route
 from server.corrections.rules import DisavowBook, RuleUnderWay
 from server.tokens.audit import AuditLog
+from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
+from server.tokens.token import Scope
 from storage.contract import Store
 from storage.erased_words import Erasure, ErasureBook, NotedWord
 
@@ -71,6 +73,15 @@ def _asked_in(body: bytes) -> _Asked:
         detail = "hits that gave no value have none to forget"
         raise ParameterInvalid(detail, field="value", value="", rule="a value that is not empty")
     return asked
+
+
+ACCESS = RouteAccess(
+    (
+        RouteEffect("POST", _PATH, Effect.admin),
+        RouteEffect("GET", _PATH + "/{id}", Effect.admin),
+    ),
+    (ScopeRule("", "/v1/words.*", Scope.admin),),
+)
 
 
 def erase_routes(

@@ -11,11 +11,19 @@ from clickcurve.routes import json_answer
 from query.http.openapi import describe_route
 from server.clock import TrustedClock
 from server.tokens.audit import AuditLog
+from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
+from server.tokens.token import Scope
 
 _ACCEPT = describe_route(
     "Accept the system's clock",
     "The server goes by the system's clock from now on, also for what cannot be undone. `moved_s`: by how much its time"
     " has moved",
+)
+
+
+ACCESS = RouteAccess(
+    (RouteEffect("POST", "/v1/clock/accept", Effect.admin),),
+    (ScopeRule("", "/v1/clock.*", Scope.admin),),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
-from server.tokens.route_access import scope_of
+from server.tokens.token import Scope
 
 Schema = dict[str, Any]
 
@@ -63,11 +63,13 @@ class RouteText:
         return re.sub(r"\W+", "-", f"{self.method.lower()}{self.path}").strip("-")
 
 
-def docs_values(document: Schema, others: Sequence[BaseRoute], address: str) -> dict[str, object]:
+def docs_values(
+    document: Schema, others: Sequence[BaseRoute], address: str, scope_of: Callable[[str, str], Scope | None]
+) -> dict[str, object]:
     """Returns what the page shows: routes by their part. address: that of the server, for command lines.
 
     others: routes of which those in the shapes of other tools are shown: they have a summary and the tool's name for a
-    tag, and are not in the document.
+    tag, and are not in the document. scope_of: the scope that a method and path need.
     """
     parts: dict[str, list[RouteText]] = {}
     for path, methods in document["paths"].items():
@@ -75,7 +77,7 @@ def docs_values(document: Schema, others: Sequence[BaseRoute], address: str) -> 
             parts.setdefault(operation["tags"][0].capitalize(), []).append(_route(method, path, operation, address))
     for route in others:
         if isinstance(route, APIRoute) and route.summary and not route.include_in_schema:
-            parts.setdefault(str(route.tags[0]), []).append(_other_route(route))
+            parts.setdefault(str(route.tags[0]), []).append(_other_route(route, scope_of))
     info = document["info"]
     return {"title": f"{info['title']} {info['version']}", "about": info["description"], "parts": parts}
 
@@ -97,7 +99,7 @@ def _route(method: str, path: str, operation: Schema, address: str) -> RouteText
     )
 
 
-def _other_route(route: APIRoute) -> RouteText:
+def _other_route(route: APIRoute, scope_of: Callable[[str, str], Scope | None]) -> RouteText:
     methods = sorted(route.methods or ())
     scope = scope_of(methods[0], route.path)
     return RouteText(", ".join(methods), route.path, scope.value if scope else "", route.summary or "")

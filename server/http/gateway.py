@@ -27,9 +27,9 @@ from ingest.reading.hit_endpoint import HitRoutes
 from server.http.host_and_origin_guard import HostAndOriginGuard
 from server.http.problems import REFUSED, Problems
 from server.http.write_limit import UNDECIDED, write_refusal
-from server.limiter.limiter import ServerLimiter
+from server.limiter.limiter import ServerLimiter, is_question_to_limiter
 from server.tokens.gate import Gate
-from server.tokens.route_access import QUESTIONS, check_route, is_door, is_question_to_limiter, scope_of
+from server.tokens.route_access import RouteTable
 from server.workers.unreachable import naming_noted
 
 LIMIT = b"/v1/limit/"
@@ -57,14 +57,15 @@ class FastRoute:
 class Gateway:
     """The application that the server runs. `answers` counts answers by status, but for those of `hits`.
 
-    fast_routes: past the framework, for connections that answer without ASGI what `lets_in` allows. key_form: in which
-    keys in paths count.
+    routes: what each asks of tokens. fast_routes: past the framework, for connections that answer without ASGI what
+    `lets_in` allows. key_form: in which keys in paths count.
     """
 
     gate: Gate
     problems: Problems
     hits: HitRoutes
     framework: Application
+    routes: RouteTable
     limiter: ServerLimiter | None = None
     host_and_origin_guard: HostAndOriginGuard = field(default_factory=HostAndOriginGuard)
     fast_routes: Sequence[FastRoute] = ()
@@ -114,7 +115,7 @@ class Gateway:
         if limits_writes and method in WRITES and not path.startswith(LIMIT.decode()):
             return False
         if self.gate.closed:
-            needed = scope_of(method, path)
+            needed = self.routes.scope_of(method, path)
             return needed is not None and self.gate.allows(needed, fields.get(b"authorization"))
         try:
             self.host_and_origin_guard.check({"method": method, "path": path, FIELDS: fields})
@@ -141,18 +142,18 @@ class Gateway:
         await response(scope, receive, send)
 
     def _check_token(self, scope: Scope) -> Access:
-        needed = scope_of(scope["method"], scope["path"])
+        needed = self.routes.scope_of(scope["method"], scope["path"])
         if needed is None:
             if scope["method"] == "POST":  # a form of the page, which signs in or out
                 self.host_and_origin_guard.check_page(dict(scope["headers"]))
             return ALL_ACCESS
         shown = _authorization(scope)
-        if is_door(scope["path"]) and (shown is None or shown[:6].lower() == b"basic "):
+        if self.routes.is_door(scope["path"]) and (shown is None or shown[:6].lower() == b"basic "):
             return UNDECIDED
         if shown is None and scope["method"] == "GET" and not is_question_to_limiter(scope["path"]):
             shown = cookie_of(scope)  # for reading alone, so that no other site can write by it
         allowed = self.gate.check(needed, shown)
-        check_route(allowed, scope["method"], scope["raw_path"])
+        self.routes.check(allowed, scope["method"], scope["raw_path"])
         return allowed
 
     async def _refuse(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
@@ -169,7 +170,9 @@ class Gateway:
 
         Questions are not writes, those to the limiter included.
         """
-        if scope["method"] not in WRITES or scope["raw_path"].startswith(LIMIT) or scope["path"] in QUESTIONS:
+        if scope["method"] not in WRITES or scope["raw_path"].startswith(LIMIT):
+            return True
+        if self.routes.is_question(scope["path"]):
             return True
         if access() == UNDECIDED:
             return True

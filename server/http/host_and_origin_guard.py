@@ -21,8 +21,8 @@ from starlette.responses import Response
 from clickcurve.asgi import FIELDS, Application, Message, Scope, Send
 from clickcurve.buckets.errors import ClickcurveError
 from server.http.problems import Problems
+from server.limiter.limiter import is_question_to_limiter
 from server.settings.values import is_loopback
-from server.tokens.route_access import is_question_to_limiter
 from server.workers.unreachable import HEADER, OLD_HEADER
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))

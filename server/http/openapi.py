@@ -7,7 +7,7 @@ What is answered in front of the framework is described as finished paths: hits 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,9 +23,10 @@ from ingest.reading.body_budget import BODY_BYTES
 from ingest.reading.receipt import Receipt
 from query.http.openapi import TEXT, Schema, path_parameter
 from query.http.openapi import schemas as answer_schemas
-from server.tokens.route_access import scope_of
 from server.tokens.token import Scope
 from server.workers.unreachable import HEADER
+
+ScopeOf = Callable[[str, str], Scope | None]
 
 _PROBLEM_REF: Schema = {"$ref": "#/components/schemas/Problem"}
 _GROUP_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": GROUP_BYTES}
@@ -208,13 +209,16 @@ _FOUND_WITHIN: dict[tuple[str, str], tuple[int, ...]] = {
 }
 
 
-def describe(app: FastAPI, questions: Mapping[str, Schema]) -> None:
-    """Adds /openapi.json; it is built when it is first asked for, in a thread. questions: paths in front of the app."""
+def describe(app: FastAPI, questions: Mapping[str, Schema], scope_of: ScopeOf) -> None:
+    """Adds /openapi.json; it is built when it is first asked for, in a thread. questions: paths in front of the app.
+
+    scope_of: the scope that a method and path need.
+    """
     built: list[Schema] = []
 
     def document() -> Schema:
         if not built:
-            built.append(_completed(FastAPI.openapi(app), questions))
+            built.append(_completed(FastAPI.openapi(app), questions, scope_of))
         return built[0]
 
     app.openapi = document  # type: ignore[method-assign]
@@ -224,7 +228,7 @@ def describe(app: FastAPI, questions: Mapping[str, Schema]) -> None:
         return await computed("writing the document", lambda: JSONResponse(app.openapi()))
 
 
-def _completed(document: Schema, questions: Mapping[str, Schema]) -> Schema:
+def _completed(document: Schema, questions: Mapping[str, Schema], scope_of: ScopeOf) -> Schema:
     paths: dict[str, Schema] = {}
     for path, methods in (*_HIT_PATHS.items(), *questions.items(), *document["paths"].items()):
         paths[path] = {**paths.get(path, {}), **methods}

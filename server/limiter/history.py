@@ -32,7 +32,7 @@ from server.data_folder import write_private
 from server.job import Job
 from server.limiter.limiter import ServerLimiter
 from server.logs import log
-from server.metrics import Sample
+from server.metrics import Family, Sample
 
 HAND_OVER_S = 1
 # Sums that may wait to be taken; when there are more the oldest minutes go, and are counted as lost. Without callers it
@@ -45,6 +45,11 @@ SECRET_BYTES = 32
 MOST_SECRET_BYTES = 64
 
 Accept = Callable[[Batch], Awaitable[object]]
+
+
+FAMILIES = {
+    "clickcurve_limit_history_lost_total": Family("Hits that the limiter was asked for and whose history may be lost."),
+}
 
 
 class DecisionSums:

@@ -21,17 +21,83 @@ from clickcurve.limiter.http.routes import DecisionService
 from clickcurve.limiter.rates import MAX_LIMIT
 from clickcurve.limiter.rule import COSTS, Rule
 from server.logs import log
-from server.metrics import Sample
+from server.metrics import Family, Sample
 from server.settings.table import RELOADED, TABLE, Settings
+from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule, questions
+from server.tokens.token import Scope
 
 Clock = Callable[[], float]
 
 # (settings, epoch seconds, seconds that never step back)
 Opener = Callable[[Settings, Clock, Clock], AsyncBackend]
 
+_BELOW = "/v1/limit/"
+ACCESS = RouteAccess(
+    (
+        RouteEffect("GET", "/v1/limits", Effect.refused),
+        *questions("/v1/limits/{event}", Effect.refused, "total", "curve"),
+        RouteEffect("POST", f"{_BELOW}{{event}}", Effect.refused),
+        RouteEffect("GET POST", f"{_BELOW}{{event}}/check", Effect.refused),
+        RouteEffect("POST", f"{_BELOW}{{event}}/{{reservation}}/commit", Effect.refused),
+        RouteEffect("POST", f"{_BELOW}{{event}}/{{reservation}}/cancel", Effect.refused),
+    ),
+    (ScopeRule("GET", f"{_BELOW}.*", Scope.write),),  # a proxy's question to the limiter counts
+)
+
 WRITE = "write"  # the event of the server's own requests that write
 HITS = COSTS[1]  # as the cost of its rules: it counts the hits in them
 WRITE_FEATURES = ("token", "ip")
+
+
+FAMILIES = {
+    "clickcurve_limit_decisions_total": Family(
+        "Decisions by event: allowed, refused, shadow (allowed), blind (no backend).", ("event", "outcome")
+    ),
+    "clickcurve_limit_fallbacks_total": Family("Decisions without a backend (outcome blind).", ("event",)),
+    "clickcurve_limit_rules": Family("Rules of the limiter."),
+    "clickcurve_limit_reloads_total": Family("Reloads of the rules.", ("outcome",)),
+    "clickcurve_limit_keys": Family("Callers that a limiter's backend counts.", ("backend",)),
+    "clickcurve_limit_bytes": Family("Memory that the callers of a backend take, roughly.", ("backend",)),
+    "clickcurve_limit_keys_evicted_total": Family(
+        "Callers forgotten because none of their hits counted any more.", ("backend",)
+    ),
+    "clickcurve_limit_overflow_total": Family("New callers that had to share a key.", ("backend",)),
+    "clickcurve_limit_buckets_merged_total": Family(
+        "Hits counted in a neighbouring bucket because there was no room.", ("backend",)
+    ),
+    "clickcurve_limit_reservations": Family("Reservations that are remembered.", ("backend",)),
+    "clickcurve_limit_reservations_lapsed_early_total": Family(
+        "Reservations dropped because there was no room.", ("backend",)
+    ),
+    "clickcurve_limit_failures_total": Family("Calls that a backend did not answer.", ("backend",)),
+    "clickcurve_limit_breaker_open": Family("1 while a backend is not asked.", ("backend",)),
+    "clickcurve_limit_breaker_opened_total": Family("Pauses in which a backend was not asked.", ("backend",)),
+    "clickcurve_limit_settles_lost_total": Family(
+        "Ended reservations of which the backend did not learn.", ("backend",)
+    ),
+    "clickcurve_limit_connections_made_total": Family("Connections made to a backend.", ("backend",)),
+    "clickcurve_limit_idle_connections": Family("Open connections to a backend that are not in use.", ("backend",)),
+    "clickcurve_limit_raced_total": Family(
+        "Writes that failed because of another write, and were decided again.", ("backend",)
+    ),
+    "clickcurve_limit_seen_bytes": Family("Bytes kept of the items that were seen last.", ("backend",)),
+    "clickcurve_limit_taken_back_total": Family(
+        "Hits taken back from some rules because the write of another failed.", ("backend",)
+    ),
+    "clickcurve_limit_gave_up_total": Family("Hits refused because they lost every race.", ("backend",)),
+    "clickcurve_limit_calls_under_way": Family("Calls in threads or waiting for one.", ("backend",)),
+    "clickcurve_limit_fallback_open_total": Family("Hits admitted without the backend.", ("backend",)),
+    "clickcurve_limit_fallback_closed_total": Family("Hits refused without the backend.", ("backend",)),
+    "clickcurve_limit_fallback_local_total": Family("Hits decided in process, without the backend.", ("backend",)),
+    "clickcurve_limit_blind_open_total": Family("Old name of ..._limit_fallback_open_total.", ("backend",)),
+    "clickcurve_limit_blind_closed_total": Family("Old name of ..._limit_fallback_closed_total.", ("backend",)),
+    "clickcurve_limit_blind_local_total": Family("Old name of ..._limit_fallback_local_total.", ("backend",)),
+}
+
+
+def is_question_to_limiter(path: str) -> bool:
+    """Tells whether a GET of this path counts a hit in the limiter, as a POST does."""
+    return path.startswith(_BELOW) and path.endswith("/check")
 
 
 def check_rules(rules: Sequence[Rule], settings: Settings) -> None:

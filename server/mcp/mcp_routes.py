@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.access import access
+from clickcurve.access import Access, access
 from clickcurve.answers import JSON
 from clickcurve.asgi import read_bounded
 from query.http.questions import Questions
 from server.mcp.help_pages import HelpPages
 from server.mcp.protocol import Server, reply
 from server.mcp.tools import Tools
-from server.tokens.route_access import check_route
+from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
+from server.tokens.token import Scope
 
 PATH = "/mcp"
 MOST_BYTES = 64 << 10
@@ -28,12 +30,17 @@ INSTRUCTIONS = " ".join(
 )
 
 
-def mcp_routes(version: str, pages: HelpPages, questions: Questions) -> APIRouter:
-    """Makes the router. version: of the program. pages: the manual."""
+ACCESS = RouteAccess((RouteEffect("POST", PATH, Effect.found),), (ScopeRule("POST", PATH, Scope.read),))
+
+
+def mcp_routes(
+    version: str, pages: HelpPages, questions: Questions, check: Callable[[Access, str, bytes], None]
+) -> APIRouter:
+    """Makes the router. version: of the program. pages: the manual. check: raises what a token may not ask."""
 
     async def ask(path: str, query: str) -> Any:
         raw = path.encode()
-        check_route(access(), "GET", raw)
+        check(access(), "GET", raw)
         asked = questions.asked({"raw_path": raw, "path": path})
         assert asked is not None, path
         return await asked.question.ask(asked.name, asked.dimension, query.encode())

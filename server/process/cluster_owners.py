@@ -33,7 +33,7 @@ from ingest.journal.taking import (
 from server import clock
 from server.clock import TrustedClock
 from server.logs import log
-from server.metrics import Sample
+from server.metrics import Family, Sample
 from server.process.journals import flushes_elsewhere
 from server.process.presence import Presence
 from storage.contract import CLOSED, OPEN, Store
@@ -41,6 +41,18 @@ from storage.journals import JournalRecord
 
 WAIT_ROUNDS = 2 * DEAD_FOR_ADOPTERS  # for an owner that is being emptied; it may be damaged
 FOLDS = "folds:"  # then an owner's number and a fold day: the note of the process that folds its rows on that day
+
+
+FAMILIES = {
+    "clickcurve_frames_total": Family(
+        "Groups of hits sent to the cluster's journal: kept, or given up (their connections close).", ("outcome",)
+    ),
+    "clickcurve_rounds_total": Family(
+        "Rounds of 2 s in which a worker shows the cluster that it lives: counted, missed.", ("outcome",)
+    ),
+    "clickcurve_dead_owners": Family("Owners in the cluster whose processes are gone, not emptied yet."),
+    "clickcurve_adopted_owners_total": Family("Owners of processes that are gone, taken to be emptied."),
+}
 
 
 class ClusterOwners:

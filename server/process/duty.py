@@ -27,7 +27,7 @@ import msgspec
 from clickcurve.buckets.errors import StoreUnavailable
 from server.job import Job
 from server.logs import log
-from server.metrics import Sample
+from server.metrics import Family, Sample
 from storage.contract import Store
 from storage.notes import NoteSpace, leave
 
@@ -36,6 +36,11 @@ DUTY_NOTES = NoteSpace("duties", (DUTY,), leave)
 GONE_LOOKS = 3
 DUTIES_S = 5
 _FREE = ""
+
+
+FAMILIES = {
+    "clickcurve_duty_held": Family("1 if this worker does the job for all servers of the store.", ("duty",)),
+}
 
 
 class DutyNote(msgspec.Struct, array_like=True, frozen=True):

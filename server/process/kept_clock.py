@@ -18,13 +18,20 @@ from server import clock, data_folder
 from server.clock import AHEAD_S, ClockStatus, KnownTime, TrustedClock
 from server.job import Job
 from server.logs import log
-from server.metrics import Sample
+from server.metrics import Family, Sample
 from server.process.journals import flushes_elsewhere
 from server.settings.table import Settings
 from storage.contract import OPEN, OwnerRecord, Store
 
 CLOCK_S = 1
 OTHER_CLOCKS_S = 60
+
+
+FAMILIES = {
+    "clickcurve_clock_offset_seconds": Family("The system's clock less the one that the server goes by."),
+    "clickcurve_clock_steps_total": Family("Jumps of the system's clock by more than ten seconds."),
+    "clickcurve_folding_held": Family("1 while what cannot be undone waits, since the clock jumped ahead."),
+}
 
 
 def open_clock(settings: Settings) -> TrustedClock:

@@ -1,69 +1,21 @@
-"""Which scope a request needs, and what a token with a prefix may do there.
+"""What routes ask of a token: the scope that a request needs, and what a token with a prefix may do there.
 
-`ROUTES` is the one table of what a prefix does to each route. A route that is missing is refused to such tokens. The
-table admits; the reading of rows and of hits itself stays within the prefix (`clickcurve.access`), so a row of this
-table that is wrong refuses too much, or shows nothing more.
+Each part of the server says it of its own routes (`RouteAccess`); `server.app.parts` has the table of all. A route that
+is missing there needs a token by its method, and is refused to tokens with a prefix. The table admits; the reading of
+rows and of hits itself stays within the prefix (`clickcurve.access`), so a row of the table that is wrong refuses too
+much, or shows nothing more.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from clickcurve.access import Access
 from server.tokens.token import Scope
-
-IMPORTS = "/v1/import/"
-LIMIT = "/v1/limit/"
-# What is asked by POST too, because such questions are long: it changes nothing.
-QUESTIONS = frozenset(
-    (
-        *("/v1/sum", "/render", "/metrics/find", "/metrics/find/", "/metrics/expand", "/functions", "/version"),
-        *("/api/v1/query", "/api/v1/query_range", "/api/v1/labels", "/api/v1/series", "/mcp"),
-    )
-)
-# And below them: administering in every method.
-ADMIN_PATHS = ("/v1/tokens", "/v1/audit", "/v1/disavow", "/v1/words", "/v1/clock")
-# Routes of other products' senders, of which most can send no header field with a token: they look for it themselves.
-DOOR_PATHS = frozenset(
-    ("/matomo.php", "/api/send", "/api/batch", "/api/v0/count", "/i/v0/e/", "/batch/", "/v1/from/dub")
-)
-DOORS_BELOW = ("/api/send/", "/api/batch/", "/v1/from/segment/v1/")
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json", "/login"})
-OPEN_BELOW = ("/static/", "/share/")  # what pages load; and addresses that are signed
-# Forms of the page. The one that shares a link checks the token that is typed in it.
-_OPEN_FORMS = frozenset({"/login", "/logout"})
-_is_disavow = re.compile(r"/v1/(links|groups)/.+/disavow", re.DOTALL).fullmatch
-_is_share_form = re.compile(r"/(links|groups)/.+/share", re.DOTALL).fullmatch
-
-
-def scope_of(method: str, path: str) -> Scope | None:
-    """Returns the scope that a request needs, or None for an open path. A new route needs a token by default."""
-    if path.startswith(ADMIN_PATHS):
-        return Scope.admin
-    if method in ("GET", "HEAD"):
-        if path.startswith((IMPORTS, LIMIT)) or path in DOOR_PATHS:
-            return Scope.write  # an import asks how far it has come; a proxy's question to the limiter counts
-        return None if path in OPEN_PATHS or path.startswith(OPEN_BELOW) else Scope.read
-    if method == "POST" and (path in _OPEN_FORMS or _is_share_form(path)):
-        return None
-    if method == "POST" and _is_disavow(path):
-        return Scope.admin
-    if method in ("POST", "PUT", "PATCH"):
-        return Scope.read if method == "POST" and path in QUESTIONS else Scope.write
-    return Scope.admin
-
-
-def is_question_to_limiter(path: str) -> bool:
-    """Tells whether a GET of this path counts a hit in the limiter, as a POST does."""
-    return path.startswith(LIMIT) and path.endswith("/check")
-
-
-def is_door(path: str) -> bool:
-    """Returns whether a path is one of another product's senders."""
-    return path in DOOR_PATHS or path.startswith(DOORS_BELOW)
 
 
 class Effect(StrEnum):
@@ -96,116 +48,81 @@ class RouteEffect(NamedTuple):
     effect: Effect
 
 
-def _questions(path: str, effect: Effect, *names: str) -> Iterator[RouteEffect]:
+class ScopeRule(NamedTuple):
+    """Which scope a request needs where its method alone does not tell; None: it is open.
+
+    methods: with blanks between them; empty for all. paths: an expression for whole paths, decoded.
+    """
+
+    methods: str
+    paths: str
+    scope: Scope | None
+
+
+@dataclass(frozen=True, slots=True)
+class RouteAccess:
+    """What the routes of a part ask of tokens. doors: paths that look for their token themselves, as an expression."""
+
+    routes: tuple[RouteEffect, ...]
+    scopes: tuple[ScopeRule, ...] = ()
+    doors: str = ""
+
+
+def questions(path: str, effect: Effect, *names: str) -> Iterator[RouteEffect]:
+    """Yields routes of questions below a path, by their names there."""
     for name in names:
         yield RouteEffect("GET", f"{path}/{name}" if name else path, effect)
 
 
-_PICTURES = "curve.svg", "curve.png", "badge.svg", "badge.json"
-_BROKEN_DOWN = "by/{dimension}", "by/{dimension}/curve", "why"
-_OF_ONE = "", "total", "curve", *_BROKEN_DOWN, "visitors", *_PICTURES
-ROUTES: tuple[RouteEffect, ...] = (
-    RouteEffect("POST", "/v1/hits", Effect.hits),
-    RouteEffect("POST", "/v1/hits/{key}", Effect.link),
-    RouteEffect("POST", "/api/event", Effect.hits),
-    RouteEffect("POST", "/v1/metrics", Effect.hits),
-    RouteEffect("GET POST", "/matomo.php", Effect.hits),
-    RouteEffect("POST", "/api/send", Effect.hits),
-    RouteEffect("POST", "/api/send/{token}", Effect.hits),
-    RouteEffect("POST", "/api/batch", Effect.hits),
-    RouteEffect("POST", "/api/batch/{token}", Effect.hits),
-    RouteEffect("POST", "/api/v0/count", Effect.hits),
-    RouteEffect("POST", "/i/v0/e/", Effect.hits),
-    RouteEffect("POST", "/batch/", Effect.hits),
-    RouteEffect("POST", "/v1/from/segment/v1/{kind}", Effect.hits),
-    RouteEffect("POST", "/v1/from/dub", Effect.hits),
-    RouteEffect("GET POST", "/v1/import/{source}", Effect.offsets),
-    *_questions("/v1/links/{key}", Effect.link, *_OF_ONE),
-    *_questions("/v1/groups/{name}", Effect.group, *_OF_ONE),
-    *_questions("/v1", Effect.all_links, "total", "curve", *_BROKEN_DOWN),
-    RouteEffect("GET", "/v1/links", Effect.listed),
-    RouteEffect("GET", "/v1/export", Effect.exported),
-    RouteEffect("GET", "/v1/groups", Effect.groups),
-    RouteEffect("POST", "/v1/sum", Effect.links),
-    RouteEffect("GET", "/", Effect.page),
-    RouteEffect("GET", "/links", Effect.page),
-    RouteEffect("GET", "/links.csv", Effect.page),
-    RouteEffect("GET", "/links/{key}", Effect.link),
-    RouteEffect("GET", "/groups/{name}", Effect.group),
-    RouteEffect("GET POST", "/render", Effect.found),
-    RouteEffect("GET POST", "/metrics/find", Effect.found),
-    RouteEffect("GET POST", "/metrics/find/", Effect.found),
-    RouteEffect("GET POST", "/metrics/expand", Effect.found),
-    RouteEffect("GET POST", "/functions", Effect.words),
-    RouteEffect("GET POST", "/version", Effect.words),
-    RouteEffect("GET", "/tags/autoComplete/{what}", Effect.words),
-    RouteEffect("GET", "/metrics/links", Effect.listed),
-    RouteEffect("GET POST", "/api/v1/query", Effect.found),
-    RouteEffect("GET POST", "/api/v1/query_range", Effect.found),
-    RouteEffect("GET POST", "/api/v1/series", Effect.found),
-    RouteEffect("GET POST", "/api/v1/labels", Effect.words),
-    RouteEffect("GET", "/api/v1/label/{name}/values", Effect.found),
-    RouteEffect("GET", "/api/v1/metadata", Effect.words),
-    *_questions("/v4/bitlinks/{host}/{key}", Effect.link, "clicks", "clicks/summary", "{facet}"),
-    RouteEffect("POST", "/mcp", Effect.found),
-    RouteEffect("GET", "/metrics", Effect.refused),
-    RouteEffect("GET", "/system", Effect.refused),
-    RouteEffect("GET", "/node", Effect.refused),
-    RouteEffect("GET", "/limits", Effect.refused),
-    RouteEffect("GET", "/v1/limits", Effect.refused),
-    *_questions("/v1/limits/{event}", Effect.refused, "total", "curve"),
-    RouteEffect("POST", "/v1/limit/{event}", Effect.refused),
-    RouteEffect("GET POST", "/v1/limit/{event}/check", Effect.refused),
-    RouteEffect("POST", "/v1/limit/{event}/{reservation}/commit", Effect.refused),
-    RouteEffect("POST", "/v1/limit/{event}/{reservation}/cancel", Effect.refused),
-    RouteEffect("DELETE", "/v1/links", Effect.admin),
-    RouteEffect("DELETE", "/v1/links/{key}", Effect.admin),
-    RouteEffect("DELETE", "/v1/groups/{name}", Effect.admin),
-    RouteEffect("GET POST", "/v1/tokens", Effect.admin),
-    RouteEffect("DELETE", "/v1/tokens/{id}", Effect.admin),
-    RouteEffect("GET", "/v1/audit", Effect.admin),
-    RouteEffect("POST", "/v1/links/{key}/disavow", Effect.admin),
-    RouteEffect("POST", "/v1/groups/{name}/disavow", Effect.admin),
-    RouteEffect("GET POST", "/v1/disavow", Effect.admin),
-    RouteEffect("GET DELETE", "/v1/disavow/{id}", Effect.admin),
-    RouteEffect("POST", "/v1/words/erase", Effect.admin),
-    RouteEffect("GET", "/v1/words/erase/{id}", Effect.admin),
-    RouteEffect("POST", "/v1/clock/accept", Effect.admin),
-    RouteEffect("GET", "/links/{key}/share", Effect.form),
-    RouteEffect("GET", "/groups/{name}/share", Effect.form),
-    RouteEffect("POST", "/links/{key}/share", Effect.typed),
-    RouteEffect("POST", "/groups/{name}/share", Effect.typed),
-    RouteEffect("GET", "/share/{signed}", Effect.open),
-    *_questions("/share/{signed}", Effect.open, "curve", *_BROKEN_DOWN, "visitors"),
-    RouteEffect("GET", "/share/{signed}/curve.svg", Effect.open),
-    RouteEffect("GET", "/share/{signed}/badge.svg", Effect.open),
-    RouteEffect("GET", "/static/{name}", Effect.open),
-    RouteEffect("GET", "/docs", Effect.open),
-    RouteEffect("GET", "/openapi.json", Effect.open),
-    RouteEffect("GET POST", "/login", Effect.open),
-    RouteEffect("POST", "/logout", Effect.open),
-    RouteEffect("GET", "/healthz", Effect.open),
-    RouteEffect("GET", "/readyz", Effect.open),
-)
 _CLOSED = Effect.refused, Effect.admin, Effect.form
+_BY_METHOD = {"GET": Scope.read, "POST": Scope.write, "PUT": Scope.write, "PATCH": Scope.write}
 
 
-def _expression(path: str) -> str:
-    return re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))
+class RouteTable:
+    """The routes of all parts."""
+
+    def __init__(self, *parts: RouteAccess) -> None:
+        self.routes = tuple(route for part in parts for route in part.routes)
+        self._rules = [rule for part in parts for rule in part.scopes]
+        self._by_method = {method: self._rules_of(method) for method in ("GET", "POST", "")}
+        self._admitted = {method: _admitted(self.routes, method) for method in ("GET", "POST")}
+        self.is_door = _whole(part.doors for part in parts if part.doors)
+
+    def _rules_of(self, method: str) -> list[tuple[Callable[[str], object], Scope | None]]:
+        """Returns which paths need which scope in a method; "": in all that no rule names."""
+        scopes: dict[Scope | None, list[str]] = {}
+        for rule in self._rules:
+            if not rule.methods or method in rule.methods.split():
+                scopes.setdefault(rule.scope, []).append(rule.paths)
+        return [(_whole(paths), scope) for scope, paths in scopes.items()]
+
+    def scope_of(self, method: str, path: str) -> Scope | None:
+        """Returns the scope that a request needs, or None for an open path. A new route needs a token by default."""
+        if method == "HEAD":
+            method = "GET"
+        for is_one, scope in self._by_method.get(method, self._by_method[""]):
+            if is_one(path):
+                return scope
+        return _BY_METHOD.get(method, Scope.admin)
+
+    def is_question(self, path: str) -> bool:
+        """Returns whether a path is asked by POST too, because such questions are long: it changes nothing."""
+        return self.scope_of("POST", path) is Scope.read
+
+    def check(self, access: Access, method: str, raw_path: bytes) -> None:
+        """Raises OutsidePrefix where a token with a prefix may not ask at all; HEAD is GET."""
+        if not access.prefix:
+            return
+        admitted = self._admitted.get("GET" if method == "HEAD" else method)
+        if admitted is None or not admitted(raw_path.decode("latin-1")):
+            raise access.refusal(f"{method} {raw_path.decode('latin-1')}"[:200])
 
 
-def _admitted(method: str) -> re.Pattern[str]:
-    open_routes = (each for each in ROUTES if method in each.methods.split() and each.effect not in _CLOSED)
-    return re.compile("|".join(_expression(each.path) for each in open_routes))
+def _whole(paths: Iterable[str]) -> Callable[[str], object]:
+    """Makes what matches paths that one of these expressions matches as a whole; none: nothing."""
+    return re.compile("|".join(paths) or "(?!)", re.DOTALL).fullmatch
 
 
-_by_method: Mapping[str, re.Pattern[str]] = {method: _admitted(method) for method in ("GET", "POST")}
-
-
-def check_route(access: Access, method: str, raw_path: bytes) -> None:
-    """Raises OutsidePrefix where a token with a prefix may not ask at all; HEAD is GET."""
-    if not access.prefix:
-        return
-    admitted = _by_method.get("GET" if method == "HEAD" else method)
-    if admitted is None or not admitted.fullmatch(raw_path.decode("latin-1")):
-        raise access.refusal(f"{method} {raw_path.decode('latin-1')}"[:200])
+def _admitted(routes: tuple[RouteEffect, ...], method: str) -> Callable[[str], object]:
+    open_routes = (each for each in routes if method in each.methods.split() and each.effect not in _CLOSED)
+    return _whole(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(each.path)) for each in open_routes)

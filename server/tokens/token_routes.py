@@ -16,10 +16,21 @@ from clickcurve.waiting import in_thread
 from query.http.openapi import TEXT, describe_route
 from server.tokens.audit import AuditLog
 from server.tokens.known_tokens import KnownTokens
+from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
 from server.tokens.token import Scope, Token, TokenRequest
 
 _BODY_BYTES = 16 * 1024
 _EXAMPLE = {"name": "acme", "scopes": ["write", "read"], "prefix": "acme/", "group": "acme", "expires_at": 1798761600}
+
+
+ACCESS = RouteAccess(
+    (
+        RouteEffect("GET POST", "/v1/tokens", Effect.admin),
+        RouteEffect("DELETE", "/v1/tokens/{id}", Effect.admin),
+        RouteEffect("GET", "/v1/audit", Effect.admin),
+    ),
+    (ScopeRule("", "/v1/(tokens|audit).*", Scope.admin),),
+)
 
 
 class TokenUnknown(ClickcurveError, status=404, title="unknown token"):

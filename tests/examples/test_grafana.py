@@ -17,7 +17,7 @@ import httpx
 import pytest
 import yaml
 
-from server.metrics import FAMILIES
+from server.app.parts import FAMILIES
 from testing.client import Clickcurve
 from testing.server import ROOT, RunningServer
 from tests.server.conftest import wait_until

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from server.metrics import FAMILIES
+from server.app.parts import FAMILIES
 from server.process.journals import LONG_SHARE
 from testing.server import ROOT
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from dashboard.page.view import NAMES as VIEW
-from server.tokens.route_access import ROUTES
+from server.app.parts import ROUTES
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 KEYS = ("launch", "a/b", "k0001", "k0500", "nothing", "a" * 1_000)
@@ -237,7 +237,7 @@ def random_requests(
 ) -> Iterator[RandomRequest]:
     """Yields requests for ever. document: the server's OpenAPI document; known: good values that this server has."""
     named = {**described(document), **OTHERS}
-    table = [(each.path, each.methods.split(), named[each.path]) for each in ROUTES]
+    table = [(each.path, each.methods.split(), named[each.path]) for each in ROUTES.routes]
     table.append(("/nothing", ["GET", "POST", "PUT", "DELETE", "OPTIONS"], ("a",)))
     good = {**GOOD, **(known or {})}
     source = random.Random(seed)

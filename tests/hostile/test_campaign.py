@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server.tokens.route_access import ROUTES
+from server.app.parts import ROUTES
 from testing.client import http_client
 from testing.server import RunningServer
 from tests.hostile.campaign import Campaign
@@ -21,9 +21,9 @@ def test_every_route_is_asked(tmp_path: Path) -> None:
     """The server's routes are those of ROUTES (tests/hostile/test_prefixes.py)."""
     with RunningServer(tmp_path / "data") as server, http_client(server.url) as client:
         document = client.get("/openapi.json").json()
-    assert {each.path for each in ROUTES} - described(document).keys() == OTHERS.keys()
+    assert {each.path for each in ROUTES.routes} - described(document).keys() == OTHERS.keys()
     groups = {request.group for request in islice(random_requests(document, SEED), 5_000)}
-    assert {f"{method} {each.path}" for each in ROUTES for method in each.methods.split()} - groups == set()
+    assert {f"{method} {each.path}" for each in ROUTES.routes for method in each.methods.split()} - groups == set()
 
 
 @pytest.mark.slow

@@ -47,6 +47,7 @@ from query.http.content import accepts_csv
 from query.http.questions import Questions
 from query.parameters import CURVE, parse_before, parse_parameters, parse_query
 from query.zones import zone
+from server.app.parts import ROUTES
 from server.compat.hit_sender import HitSender
 from server.compat.otlp import otlp_routes
 from server.compat.plausible import plausible_routes
@@ -81,7 +82,8 @@ class CompatRoutes:
         sender = HitSender(client.routes)
         app.include_router(plausible_routes(sender, client.routes.counters))
         app.include_router(otlp_routes(sender))
-        app.include_router(mcp_routes("1", HelpPages(MANUAL), Questions(node.nodes.queries, None, Limits())))
+        questions = Questions(node.nodes.queries, None, Limits())
+        app.include_router(mcp_routes("1", HelpPages(MANUAL), questions, ROUTES.check))
         app.include_router(login_routes(Templates(), lambda token: None, lambda: True))
         self._app = app
         self._loop = asyncio.new_event_loop()

@@ -13,10 +13,10 @@ import pytest
 
 from clickcurve import waiting
 from server.app.application import create_app
+from server.app.parts import ROUTES
 from server.app.startup import running
 from server.http import export_route
 from server.settings.reading import read_settings
-from server.tokens.route_access import ROUTES
 from storage.memory_store import MemoryStore
 from tests.hostile.each_route import path_of, request_of
 
@@ -55,7 +55,7 @@ def test_each_route_answers_while_the_store_hangs(
     hangs, over = hanging
 
     async def ask(http: httpx.AsyncClient) -> None:
-        for route in ROUTES:
+        for route in ROUTES.routes:
             for method in route.methods.split() if route.path != BEHIND_A_FLUSH else ():
                 path, request = path_of(route, "acme/launch", "acme"), request_of(method, route.path)
                 async with asyncio.timeout(ANSWER_WITHIN_S):

@@ -15,9 +15,10 @@ import pytest
 from fastapi import FastAPI
 
 from server.app import application
+from server.app.parts import ROUTES
 from server.app.startup import running
 from server.settings.reading import read_settings
-from server.tokens.route_access import ROUTES, Effect, RouteEffect
+from server.tokens.route_access import Effect, RouteEffect
 from server.tokens.token import Scope
 from testing.client import http_client
 from testing.server import ROOT, RunningServer
@@ -94,7 +95,7 @@ def test_the_table_has_every_route(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     there |= {
         f"{method} {path}" for path, methods in routes_in(apps[0].routes) for method in methods if method != "HEAD"
     }
-    table = Counter(f"{method} {each.path}" for each in ROUTES for method in each.methods.split())
+    table = Counter(f"{method} {each.path}" for each in ROUTES.routes for method in each.methods.split())
     assert {route for route, many in table.items() if many > 1} == set()
     assert there - table.keys() == set(), "say in the table what a prefix does to these"
     assert table.keys() - there == set(), "these routes are gone"
@@ -236,20 +237,20 @@ def refusals_wrong(customer: Customer, route: RouteEffect, method: str, asked: C
 def test_each_route_does_what_the_table_says(customer: Customer, capsys: pytest.CaptureFixture[str]) -> None:
     wrong: list[str] = []
     asked: Counter[str] = Counter()
-    for route in ROUTES:
+    for route in ROUTES.routes:
         for method in (*route.methods.split(), *(["HEAD"] if "GET" in route.methods else [])):
             wrong += refusals_wrong(customer, route, method, asked)
     assert "\n".join(wrong) == ""
     said = f"{asked.total()} requests, {asked['refused']} of them refused"
     with capsys.disabled():
-        print(f"\nroutes and a prefix: {len(ROUTES)} routes, {said}")
+        print(f"\nroutes and a prefix: {len(ROUTES.routes)} routes, {said}")
 
 
 def route_table() -> str:
     """The table as docs/customers.md has it."""
     head = "| method | path | with a prefix |\n| --- | --- | --- |\n"
     return head + "".join(
-        f"| `{each.methods.replace(' ', ', ')}` | `{each.path}` | {each.effect} |\n" for each in ROUTES
+        f"| `{each.methods.replace(' ', ', ')}` | `{each.path}` | {each.effect} |\n" for each in ROUTES.routes
     )
 
 

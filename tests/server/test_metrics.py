@@ -10,7 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from server import metrics
-from server.metrics import FAMILIES, Metrics, Sample
+from server.app.parts import FAMILIES
+from server.metrics import Metrics, Sample
 
 Numbers = dict[tuple[str, str], float]
 
@@ -26,7 +27,7 @@ def parsed(answer: tuple[bytes, str]) -> Numbers:
 
 
 async def test_every_family_is_named_and_explained_even_before_it_has_numbers() -> None:
-    body, _ = await Metrics("journal-1", [], None).answer("")
+    body, _ = await Metrics("journal-1", [], None, FAMILIES).answer("")
     text = body.decode()
     for name in FAMILIES:
         assert f"# HELP {name.removesuffix('_total')}" in text

@@ -37,12 +37,34 @@ from server.compat.foreign.event import Event, NotCounted, Product, at, hit_of
 from server.compat.foreign.products import DUB, GOATCOUNTER, MATOMO, POSTHOG, SEGMENT, UMAMI
 from server.compat.hit_sender import HitSender
 from server.settings.values import DOORS
+from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
+from server.tokens.token import Scope
 
 MOST_BYTES = 1 << 20
 MOST_EVENTS = 1_000
 _FIELDS = 200  # of a form
 _GIF = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")  # one transparent pixel
 _SEGMENT_KINDS = ("batch", "page", "track", "screen", "identify", "group", "alias")
+
+
+_PATHS = "/matomo.php|/api/send|/api/batch|/api/v0/count|/i/v0/e/|/batch/|/v1/from/dub"
+# Most senders can send no header field with a token.
+ACCESS = RouteAccess(
+    (
+        RouteEffect("GET POST", "/matomo.php", Effect.hits),
+        RouteEffect("POST", "/api/send", Effect.hits),
+        RouteEffect("POST", "/api/send/{token}", Effect.hits),
+        RouteEffect("POST", "/api/batch", Effect.hits),
+        RouteEffect("POST", "/api/batch/{token}", Effect.hits),
+        RouteEffect("POST", "/api/v0/count", Effect.hits),
+        RouteEffect("POST", "/i/v0/e/", Effect.hits),
+        RouteEffect("POST", "/batch/", Effect.hits),
+        RouteEffect("POST", "/v1/from/segment/v1/{kind}", Effect.hits),
+        RouteEffect("POST", "/v1/from/dub", Effect.hits),
+    ),
+    (ScopeRule("GET", _PATHS, Scope.write),),
+    f"{_PATHS}|/api/send/.*|/api/batch/.*|/v1/from/segment/v1/.*",
+)
 
 
 class LetIn(Protocol):

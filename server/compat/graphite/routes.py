@@ -25,6 +25,8 @@ from server.compat.graphite.moments import moment_of
 from server.compat.graphite.names import CLICKS, GROUPS, TOTAL, NodePattern, node_name, nodes_of
 from server.compat.graphite.series import AskedSpan, CountSeries, SeriesReader
 from server.compat.graphite.targets import parse_target
+from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
+from server.tokens.token import Scope
 
 SPEAKS = "1.1.10"  # the version of Graphite whose requests and answers these are
 MOST_TARGETS = 100
@@ -35,6 +37,20 @@ MOST_FOUND = 1_000  # links of one /metrics/find
 FORMATS = ("json", "csv")
 _WHOLE = 2**53  # beyond it a float is no exact whole number
 _BOTH = ["GET", "POST"]
+
+
+ACCESS = RouteAccess(
+    (
+        RouteEffect("GET POST", "/render", Effect.found),
+        RouteEffect("GET POST", "/metrics/find", Effect.found),
+        RouteEffect("GET POST", "/metrics/find/", Effect.found),
+        RouteEffect("GET POST", "/metrics/expand", Effect.found),
+        RouteEffect("GET POST", "/functions", Effect.words),
+        RouteEffect("GET POST", "/version", Effect.words),
+        RouteEffect("GET", "/tags/autoComplete/{what}", Effect.words),
+    ),
+    (ScopeRule("POST", "/render|/metrics/find/?|/metrics/expand|/functions|/version", Scope.read),),
+)
 
 
 def graphite_routes(reader: SeriesReader) -> APIRouter:

@@ -38,7 +38,8 @@ from server.compat.prometheus.increases import (
 )
 from server.compat.prometheus.promql import METRIC, Matcher, Vector, parse_promql, parse_selector
 from server.metrics import known_versions
-from server.tokens.route_access import QUESTIONS
+from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
+from server.tokens.token import Scope
 
 USUAL_LINKS = 200
 HITS = "clickcurve_hits_total"
@@ -48,6 +49,21 @@ _HELP = "Hits of people, by the minute and coarser; ask increase(clicks[1h])."
 
 Answer: TypeAlias = tuple[object, list[str]]  # data, warnings
 Answering: TypeAlias = Callable[[Sources, Form, str], Awaitable[Answer]]
+
+
+_LONG = "/api/v1/query", "/api/v1/query_range", "/api/v1/labels", "/api/v1/series"  # asked by POST too
+ACCESS = RouteAccess(
+    (
+        RouteEffect("GET", "/metrics/links", Effect.listed),
+        RouteEffect("GET POST", "/api/v1/query", Effect.found),
+        RouteEffect("GET POST", "/api/v1/query_range", Effect.found),
+        RouteEffect("GET POST", "/api/v1/series", Effect.found),
+        RouteEffect("GET POST", "/api/v1/labels", Effect.words),
+        RouteEffect("GET", "/api/v1/label/{name}/values", Effect.found),
+        RouteEffect("GET", "/api/v1/metadata", Effect.words),
+    ),
+    (ScopeRule("POST", "|".join(_LONG), Scope.read),),
+)
 
 
 class _TopLinksCollector(Collector):
@@ -94,7 +110,7 @@ def prometheus_routes(
         return endpoint
 
     for path, (summary, answer) in _ANSWERS.items():
-        methods = ["GET", "POST"] if path in QUESTIONS else ["GET"]
+        methods = ["GET", "POST"] if path in _LONG else ["GET"]
         router.add_api_route(path, endpoint_of(answer), methods=methods, summary=summary)
     return router
 

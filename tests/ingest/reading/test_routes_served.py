@@ -20,6 +20,7 @@ from clickcurve.limiter.http.address import addresses
 from ingest.reading.body_budget import BodyBudget
 from ingest.reading.hit_endpoint import HitRoutes
 from ingest.reading.receipt import ONE_COUNTED
+from server.app.parts import ROUTES
 from server.http.connection import AddressConnections, Connection
 from server.http.fast_path import FastPath, fast_connection_class
 from server.http.gateway import Gateway
@@ -74,7 +75,7 @@ class Served:
 
 def below_asgi(routes: HitRoutes) -> type[Connection]:
     """Connections of the server, which answer plain hits without ASGI."""
-    gateway = Gateway(Gate(lambda: 0.0), Problems(), routes, routes)
+    gateway = Gateway(Gate(lambda: 0.0), Problems(), routes, routes, ROUTES)
     return fast_connection_class(FastPath(gateway), Counter(), AddressConnections(addresses("")))
 
 

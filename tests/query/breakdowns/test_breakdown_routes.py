@@ -17,6 +17,7 @@ from query.http.openapi import schemas
 from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
 from query.http.routes import routes
+from server.app.parts import ROUTES
 from server.http.gateway import Gateway, made_safe
 from server.http.problems import Problems
 from server.tokens.token import Scope as Allowed
@@ -50,7 +51,7 @@ class Served:
         self.app.include_router(routes(nodes.queries, self._erase, unnoted))
         self.questions = Questions(nodes.queries, nodes.breakdowns, Limits(), visitors)
         reads_first = QueryEndpoint(self.questions, problems.answer, made_safe(self.app), lambda: 0.0)
-        self.door = Gateway(gate_of(tokens), problems, cast(HitRoutes, NoHits()), reads_first)
+        self.door = Gateway(gate_of(tokens), problems, cast(HitRoutes, NoHits()), reads_first, ROUTES)
 
     async def _erase(self, keys: Sequence[str]) -> None:
         raise AssertionError(f"{keys} is not to be erased")

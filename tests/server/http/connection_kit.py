@@ -12,6 +12,7 @@ import uvicorn
 
 from clickcurve.limiter.http.address import addresses
 from ingest.reading.hit_endpoint import HitRoutes
+from server.app.parts import ROUTES
 from server.http.connection import AddressConnections, Connection, connection_class
 from server.http.fast_path import FastPath, fast_connection_class
 from server.http.gateway import FastRoute, Gateway
@@ -97,7 +98,7 @@ class Server:
         self.problems = Problems()
         limiter: Any = bounds.pop("limiter", None)
         rest, fast_routes = framework(self.problems)
-        self.gateway = Gateway(self.gate, self.problems, self.hits, rest, limiter, fast_routes=fast_routes)
+        self.gateway = Gateway(self.gate, self.problems, self.hits, rest, ROUTES, limiter, fast_routes=fast_routes)
         self.refused: Counter[str] = Counter()
         self.fast_path = FastPath(self.gateway) if fast else None
         shared = self.refused, AddressConnections(addresses(""))

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from clickcurve.asgi import Message
 from clickcurve.buckets.errors import JournalFull, JournalUnknown, NotAllowed, NotAuthenticated, StoreUnavailable
 from ingest.reading.hit_endpoint import HitRoutes
+from server.app.parts import ROUTES
 from server.http.gateway import Gateway
 from server.http.problems import Problems
 from server.tokens.gate import Gate
@@ -65,7 +66,7 @@ def front(hits: Hits, behind: Any, tmp_path: Path) -> tuple[Gateway, Problems]:
     problems = Problems()
     if isinstance(behind, FastAPI):
         problems.install(behind)
-    return Gateway(Gate(lambda: 0.0), problems, cast(HitRoutes, hits), behind), problems
+    return Gateway(Gate(lambda: 0.0), problems, cast(HitRoutes, hits), behind, ROUTES), problems
 
 
 async def asked(app: Gateway, path: str, method: str = "POST") -> Wire:

@@ -12,9 +12,9 @@ import pytest
 
 from clickcurve.buckets.errors import RuleInvalid, SettingInvalid
 from clickcurve.limiter.backends.memory import MemoryBackend
+from server.app.parts import FAMILIES
 from server.limiter import limiter
 from server.limiter.limiter import ServerLimiter
-from server.metrics import FAMILIES
 from server.settings.reading import read_settings
 from server.settings.table import Settings
 from tests.limiter.http.asgi import Down

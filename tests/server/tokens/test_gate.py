@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.errors import NotAllowed, NotAuthenticated, SettingInvalid
+from server.app.parts import ROUTES
 from server.tokens.gate import Gate, check_reach
-from server.tokens.route_access import scope_of
 from server.tokens.token import Scope, TokenRequest, load_tokens, make_token
 from testing.tokens import add_token, gate_of, remove_token
 
@@ -50,7 +50,7 @@ def bearer(token: str) -> bytes:
     ],
 )
 def test_the_method_and_path_say_which_scope_is_asked(method: str, path: str, scope: Scope | None) -> None:
-    assert scope_of(method, path) is scope
+    assert ROUTES.scope_of(method, path) is scope
 
 
 @pytest.mark.parametrize(
