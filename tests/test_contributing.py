@@ -12,14 +12,14 @@ from testing.server import ROOT
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 
 
-def rows(head: str) -> list[list[str]]:
-    """The rows of the table under this head, each as its cells."""
-    lines = PAGE.partition(head)[2].partition("\n\n")[0].splitlines()[2:]
+def table(page: str, head: str) -> list[list[str]]:
+    """The rows of a page's table under this head, each as its cells."""
+    lines = page.partition(head)[2].partition("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
 
 
-QUESTIONS = rows("| question | file |")
-CHANGES = rows("| you change | run")
+QUESTIONS = table(PAGE, "| question | file |")
+CHANGES = table(PAGE, "| you change | run")
 
 
 def defined(file: str) -> set[str]:
