@@ -16,7 +16,7 @@ from bench.cassandra.node import on_nodes
 from bench.command import Part, run
 from bench.micro import agents, attributes, breakdown, corrections, fast_paths, growth, resting
 from bench.peers import measure as peers
-from bench.peers import raw_rows, report
+from bench.peers import report
 from bench.scale import cluster, one_machine
 from server.app.run import COLLECTED
 
@@ -34,7 +34,6 @@ PARTS: dict[str, Part] = {
     "cassandra.flush": on_nodes(1, flush.flush),
     "cassandra.hot_link": on_nodes(1, hot_link.hot_link),
     "cassandra.attributes": on_nodes(1, flush.attributes),
-    "cassandra.reads": on_nodes(1, over_http.reads),
     "cassandra.writes": writes.writes,
     "cassandra.month": on_nodes(1, month.month),
     "cassandra.ring": on_nodes(3, flush.flush),
@@ -54,7 +53,6 @@ PARTS: dict[str, Part] = {
     "micro.fast_paths_remote": fast_paths.fast_paths_remote,
     "peers.rates": peers.rates,
     "peers.stores": peers.stores,
-    "raw_rows": raw_rows.raw_rows,
     "scale.simulate": cluster.simulate,
     "scale.size": one_machine.size,
     "render.performance": report.render,

@@ -45,7 +45,7 @@ FOR_TESTS: Mapping[str, tuple[str, ...]] = {
     "wrk": ("wrk",),
 }
 FOR_BENCHES: Mapping[str, tuple[str, ...]] = {
-    "peers": ("wrk", "victoria-metrics", "influxd:influxdb", "carbon-cache:graphite-carbon", "node:nodejs", "npm"),
+    "peers": ("wrk", "victoria-metrics", "influxd:influxdb", "node:nodejs", "npm"),
 }
 PROGRAMS = {**FOR_TESTS, **FOR_BENCHES}
 # Where Debian puts servers, which is not on every user's PATH.

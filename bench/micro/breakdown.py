@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.command import Options
 from bench.inside import Owned, read, reader_of
 from bench.measure import Line
-from bench.workload import ATTRIBUTES, HOSTS, LANGUAGES, Visitors, age_s, drawn, values, zipf
+from bench.workload import ATTRIBUTES, LANGUAGES, Visitors, age_s, drawn, values, zipf
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta, fold_breakdown, greatest_values
 from clickcurve.buckets.breakdowns.parts import Parts, apply_parts, decode_parts
@@ -48,9 +48,9 @@ def link(hits: int, dimensions: Sequence[str], seed: int, now: int = NOW, mark: 
 def heavy_hitters(options: Options) -> Iterator[Line]:
     """Which referrers of a hot link's 400 days are kept, flushed hour by hour, beside an exact count.
 
-    steady; drift: other hosts are popular each week; attack: every second hit names a host of its own.
+    steady; attack: every second hit names a host of its own.
     """
-    for name, change in (("steady", iter), ("drift", _drift), ("attack", _attack)):
+    for name, change in (("steady", iter), ("attack", _attack)):
         counted: dict[int, Counter[str]] = {}
         for t, value in change(_referrers(options.of(500_000))):
             counted.setdefault(t // HOUR_S * HOUR_S, Counter())[value] += 1
@@ -83,12 +83,6 @@ def _referrers(hits: int) -> Hits:
     chance = random.Random(5)
     times = sorted(NOW - 60 - age_s(chance) for _ in range(hits))
     return zip(times, values("ref", hits, random.Random(6)), strict=True)
-
-
-def _drift(hits: Hits) -> Hits:
-    place = {host: at for at, host in enumerate(HOSTS)}
-    for t, value in hits:
-        yield t, HOSTS[(place[value] * 1_009 + t // (7 * DAY_S) * 7_919) % len(HOSTS)] if value else value
 
 
 def _attack(hits: Hits) -> Hits:

@@ -12,7 +12,6 @@ import signal
 import sqlite3
 import sys
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
@@ -22,7 +21,6 @@ from pathlib import Path
 from time import perf_counter, time
 from typing import Any, ClassVar
 
-HOUR_S = 3_600
 BATCH = 100_000
 FILES = 2_000  # of whisper: one takes 45 kB, and loading a popular link some 20 ms
 Files = Mapping[str, str]  # paths: `raw` hits, those `summed` by link and time, `links` by popularity
@@ -70,8 +68,6 @@ class _Sql(Engine):
     """A database with a row for each link and time; each kind says in its dialect what it is asked."""
 
     table: ClassVar[str] = "hits"
-    at: ClassVar[str] = "ts"
-    unit_s: ClassVar[int] = 1  # of the times
     total: ClassVar[str] = "sum(n)"
     step: ClassVar[str]  # the number of a time's step
     best: ClassVar[str] = "SELECT key, {total} AS s FROM {of} GROUP BY key ORDER BY s DESC, key LIMIT {most}"
@@ -84,16 +80,13 @@ class _Sql(Engine):
         return f"key = '{key}'"
 
     def _of(self, since: int, until: int, condition: str = "") -> str:
-        first, end = since // self.unit_s, until // self.unit_s
-        return f"{self.table} WHERE {condition}{self.at} >= {first} AND {self.at} < {end}"
+        return f"{self.table} WHERE {condition}ts >= {since} AND ts < {until}"
 
     def counts(self, key: str, start: int, end: int, step_s: int) -> list[int] | None:
-        if step_s < self.unit_s:
-            return None
         of = self._of(start, end, f"{self.link(key)} AND ")
         if end - start == step_s:
             return [int(self.rows(f"SELECT {self.total} FROM {of}")[0][0] or 0)]
-        step = self.step.format(at=self.at, start=start // self.unit_s, step=step_s // self.unit_s)
+        step = self.step.format(start=start, step=step_s)
         counts = [0] * ((end - start) // step_s)
         for number, count in self.rows(f"SELECT {step}, {self.total} FROM {of} GROUP BY 1"):
             counts[int(number)] += int(count)
@@ -110,7 +103,7 @@ class _Sql(Engine):
 class _Sqlite(_Sql):
     schema: ClassVar[str]
     synced = "each commit after a sync (WAL, synchronous=FULL)"
-    step = "({at} - {start}) / {step}"
+    step = "(ts - {start}) / {step}"
     best = """
         SELECT key, s FROM (SELECT link, {total} AS s FROM {of} GROUP BY link) JOIN links ON links.id = link
         ORDER BY s DESC, key LIMIT {most}"""
@@ -173,29 +166,13 @@ class Rows(_Sqlite):
         self._insert("INSERT INTO hits VALUES (?, ?)", keys, moments)
 
 
-class Hours(_Sqlite):
-    """A counter for each link and hour, raised by upsert; minutes are not kept."""
-
-    name = "SQLite, a counter an hour"
-    sends = "each hit by itself, summed by the caller in batches of 100,000"
-    table, at, unit_s = "hours", "hour", HOUR_S
-    schema = """
-        CREATE TABLE IF NOT EXISTS hours
-            (link INTEGER, hour INTEGER, n INTEGER, PRIMARY KEY (link, hour)) WITHOUT ROWID;"""
-
-    def add_many(self, keys: Sequence[str], moments: Sequence[int]) -> None:
-        sums = Counter((key, ts // HOUR_S) for key, ts in zip(keys, moments, strict=True))
-        upsert = "INSERT INTO hours VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n"
-        self._insert(upsert, (key for key, _ in sums), (hour for _, hour in sums), sums.values())
-
-
 class Duck(_Sql):
     """DuckDB: rows sorted at loading, so that a link's lie in one row group; later hits are rows of their own."""
 
     name, package = "DuckDB", "duckdb"
     synced = "each commit after a sync"
     sends = "each hit by itself, one CSV file, summed and sorted by the database"
-    step = "({at} - {start}) // {step}"
+    step = "(ts - {start}) // {step}"
 
     def __init__(self, folder: str) -> None:
         import duckdb
@@ -232,7 +209,7 @@ class ClickHouse(_Sql):
     synced = "each insert after a sync (fsync_after_insert)"
     sends = "each hit by itself, one CSV file"
     table = "c.hits"
-    step = "intDiv({at} - {start}, {step})"
+    step = "intDiv(ts - {start}, {step})"
 
     def __init__(self, folder: str) -> None:
         from chdb.session import Session
@@ -266,10 +243,10 @@ class ClickHouse(_Sql):
 
 
 class Whisper(Engine):
-    """Files written by the library, as carbon writes them; the popular links alone, for a file takes 45 kB."""
+    """Files as Graphite has them, written by its library; the popular links alone, for a file takes 45 kB."""
 
-    name, package = "Graphite (carbon, whisper)", "whisper"
-    synced = "not answered: a line is in memory until its file is written"
+    name, package = "Graphite (whisper)", "whisper"
+    synced = "no: the system writes its files later"
     sends = "2,000 popular links alone, summed by bucket, whisper's update_many"
 
     def __init__(self, folder: str) -> None:

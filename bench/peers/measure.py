@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 
 from bench.command import Options
 from bench.measure import Line, in_turn
-from bench.peers.graphite import Graphite, Statsd
 from bench.peers.hits import Feed, Question, compared_keys, prepare, questions, week
 from bench.peers.over_http import HttpPeer, Influx, OwnPeer, Victoria
-from bench.peers.peer import ClickHouse, DuckDb, Peer, SqliteHours, SqliteRows
+from bench.peers.peer import ClickHouse, DuckDb, Peer, SqliteRows, Whisper
 from bench.servers import LOAD, SERVED, on_core, rss_mb
 from bench.workload import Workload
 
@@ -95,15 +94,14 @@ def store(folder: Path, kind: type[Peer], feed: Feed, rounds: int, seconds: floa
     asked = questions(feed.workload)
     with running(kind(folder)) as peer:
         figures: Figures = {}
-        if peer.keeps:
-            figures["load_s"] = peer.load(feed)
-            begun = perf_counter()
-            peer.settle()
-            figures["settle_s"] = perf_counter() - begun
-            figures["links"] = min(peer.most_links or feed.workload.links, feed.workload.links)
-            figures["bytes"] = peer.size()
-            figures["answers"] = answers(peer, feed, asked)
-            figures |= _reads(peer, feed.workload, asked, rounds, seconds)
+        figures["load_s"] = peer.load(feed)
+        begun = perf_counter()
+        peer.settle()
+        figures["settle_s"] = perf_counter() - begun
+        figures["links"] = min(peer.most_links or feed.workload.links, feed.workload.links)
+        figures["bytes"] = peer.size()
+        figures["answers"] = answers(peer, feed, asked)
+        figures |= _reads(peer, feed.workload, asked, rounds, seconds)
         figures["rss_mb"] = rss_mb(peer.pids)
         figures["late"] = late(peer, feed, asked[0])
         figures["twice"] = twice(peer, feed.workload, asked[0])
@@ -166,10 +164,8 @@ def _counted(peer: Peer, total: Question, key: str) -> int:
     return answer[0] if answer else 0
 
 
-def late(peer: Peer, feed: Feed, total: Question) -> int | None:
+def late(peer: Peer, feed: Feed, total: Question) -> int:
     """Returns by how much the total of a popular link grows with a hit of three days ago, where it has some."""
-    if not peer.keeps:
-        return None
     key = feed.workload.key(0)
     at = max(ts for ts, _ in feed.truth.hits[key] if ts <= feed.workload.end - 3 * 86_400)
     before = _counted(peer, total, key)
@@ -205,9 +201,7 @@ PEERS: dict[str, type[Peer]] = {
     "clickhouse": ClickHouse,
     "duckdb": DuckDb,
     "sqlite-rows": SqliteRows,
-    "sqlite-hours": SqliteHours,
-    "graphite": Graphite,
-    "statsd": Statsd,
+    "whisper": Whisper,
 }
 
 

@@ -33,7 +33,6 @@ class Peer(ABC):
     synced: str
     sends: str  # how the whole workload is loaded
     most_links: int | None = None  # None: all; else the popular ones alone are loaded
-    keeps = True  # whether it has a history that can be loaded and asked for; without, it has the first five methods
     programs: Sequence[Started]
 
     def __init__(self, folder: Path) -> None:
@@ -189,13 +188,14 @@ class SqliteRows(InProcess):
     engine = engines.Rows
 
 
-class SqliteHours(InProcess):
-    engine = engines.Hours
-
-
 class DuckDb(InProcess):
     engine = engines.Duck
 
 
 class ClickHouse(InProcess):
     engine = engines.ClickHouse
+
+
+class Whisper(InProcess):
+    engine = engines.Whisper
+    most_links = engines.FILES

@@ -15,7 +15,6 @@ from bench.micro.growth import MOMENTS
 from bench.peers.hits import POPULAR, QUIET
 from bench.peers.measure import KILLS
 from bench.peers.over_http import BATCH_WRITERS, WRITERS
-from dashboard.pictures.axes import round_steps
 from dashboard.pictures.shapes import Box, Label, Picture, Shape
 from dashboard.pictures.svg import AUTO, svg_file
 
@@ -29,13 +28,6 @@ def plots(figures: dict[str, Any]) -> dict[str, bytes]:
     """Returns each plot as an SVG file, by its name."""
     peers: dict[str, Any] = figures["peers"]
     batches = (1_000, 100_000)
-    asked = ("total", "curve 60 min", "curve 30 d", "curve 12 mo")
-    grown = {
-        "bytes a link": "bytes_a_link",
-        "processor time of a flushed row, µs": "flush_us",
-        "curve of 30 days: p50 in ms": "p50",
-        "start, in s": "start_s",
-    }
     drawn = {
         "writing": {
             "hits a second, one by one": _of_each(peers, "singles"),
@@ -46,13 +38,8 @@ def plots(figures: dict[str, Any]) -> dict[str, bytes]:
                 name: peer["bytes"] / peer["links"] for name, peer in peers.items() if "bytes" in peer
             }
         },
-        "reading": {f"{what}: p50 in ms": _of_each(peers, "latencies", what, "p50") for what in asked},
-        "growth": {
-            what: {f"{size['links']:,} links": size[figure] for size in figures["sizes"]}
-            for what, figure in grown.items()
-        },
     }
-    return {name: svg_file(_bars(groups, tenfold=name != "growth"), AUTO) for name, groups in drawn.items()}
+    return {name: svg_file(_bars(groups), AUTO) for name, groups in drawn.items()}
 
 
 def _of_each(peers: Mapping[str, Any], *path: str) -> dict[str, Any]:
@@ -60,17 +47,17 @@ def _of_each(peers: Mapping[str, Any], *path: str) -> dict[str, Any]:
     return {name: reduce(lambda of, key: of.get(key, {}), path, peer) for name, peer in peers.items()}
 
 
-def _bars(groups: Mapping[str, Mapping[str, Any]], tenfold: bool) -> Picture:
-    """Draws groups of bars below one another. tenfold: marks are ten times apart, else even, from zero."""
+def _bars(groups: Mapping[str, Mapping[str, Any]]) -> Picture:
+    """Draws groups of bars below one another; marks are ten times apart."""
     shapes: list[Shape] = []
     top = 0.0
     for title, rounds in groups.items():
         values = {name: median(each) if isinstance(each, list) else each for name, each in rounds.items() if each}
         if values:
-            shapes += _group(title, values, top, *(_tenfold if tenfold else _even)([*values.values()]))
+            shapes += _group(title, values, top, *_tenfold([*values.values()]))
             top += HEAD + ROW * len(values) + BETWEEN
-    scale = "Each mark of the scale is ten times the one before." if tenfold else "The scale begins at zero."
-    return Picture(WIDTH, int(top), f"{'; '.join(groups)}. {scale}", tuple(shapes), GUTTER)
+    said = f"{'; '.join(groups)}. Each mark of the scale is ten times the one before."
+    return Picture(WIDTH, int(top), said, tuple(shapes), GUTTER)
 
 
 def _group(
@@ -81,7 +68,7 @@ def _group(
         yield Box("grid", place(mark), top + HEAD, place(mark) + 0.0015, top + HEAD + ROW * len(values))
     for number, (name, value) in enumerate(values.items()):
         y = top + HEAD + ROW * number
-        own = name == OWN or name.endswith(" links")
+        own = name == OWN
         yield Label("label", 0, y + 14, name, "end", shift=-8)
         yield Box("bar" if own else "partial", 0, y + 3, place(value), y + ROW - 3)
         yield Label("label", place(value), y + 14, f"{value:,.0f}" if value >= 100 else f"{value:.3g}", shift=6)
@@ -93,12 +80,6 @@ def _tenfold(values: Sequence[float]) -> tuple[list[float], Place]:
     high = max(low + 1, ceil(log10(max(values))))
     marks = [10.0**power for power in range(low, high + 1)]
     return marks, lambda value: (log10(value) - low) / (high - low) * (1 - ROOM)
-
-
-def _even(values: Sequence[float]) -> tuple[list[float], Place]:
-    """Returns the marks from zero to the greatest value, and where a value stands."""
-    steps = round_steps(max(values), 4, whole=False)
-    return [0.0, *steps], lambda value: value / steps[-1] * (1 - ROOM)
 
 
 Figures = dict[str, Any]
@@ -165,12 +146,10 @@ def _size(peer: Figures) -> Iterator[str]:
 
 
 def _reading(peer: Figures) -> Iterator[str]:
-    """Yields nothing of a peer without a history."""
-    if "latencies" in peer:
-        for question in QUESTIONS:
-            found = peer["latencies"].get(question)
-            yield f"{_ms(found['p50'])} / {_ms(found['p99'])}" if found else "not kept"
-        yield from (_ms(peer["tops"][span]) for span in ("life", "7 d"))
+    for question in QUESTIONS:
+        found = peer["latencies"].get(question)
+        yield f"{_ms(found['p50'])} / {_ms(found['p99'])}" if found else "not kept"
+    yield from (_ms(peer["tops"][span]) for span in ("life", "7 d"))
 
 
 def _ms(values: Sequence[float]) -> str:

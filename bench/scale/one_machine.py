@@ -24,7 +24,7 @@ from bench import servers
 from bench.command import Options
 from bench.ingest import JSON, json_lines, links_by_path
 from bench.inside import Owned, read, reader_of, saved_row
-from bench.load import by_body, drive, open_loop, request
+from bench.load import by_body, drive
 from bench.measure import Line, markdown
 from bench.micro.breakdown import link as breakdown_of_link
 from bench.scale.cluster import DAYS, Share, Traffic, page, row
@@ -49,7 +49,6 @@ BATCH = 1_000
 FLUSHES = 3  # the first is not measured
 LINKS = 4_000  # that a file has at most
 LEAST_HITS = 600  # of a flush, so that what each flush costs once does not count
-SERVED_HITS_PER_S = 100.0  # that real servers get, of LINKS links
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +66,13 @@ class Cell:
 
 
 def size(options: Options) -> Iterator[Line]:
-    """Measures hits, a cell for each traffic, and two servers, for the sheet."""
-    of_hits, cells, served = measure_hits(options.folder, 3, options.seconds), [], []
-    for attributes in (False, True):
-        data = options.folder / f"server-{attributes}"
-        cell = measured(data, LINKS, SERVED_HITS_PER_S, attributes)
-        served.append({"cell": asdict(cell), **measure_server(data, cell, 2)})
+    """Measures hits, and a cell for each traffic, for the sheet."""
+    of_hits, cells = measure_hits(options.folder, 3, options.seconds), []
     for traffic in product(options.links or SIZES, options.hits_per_s or RATES, (False, True)):
         data = options.folder / "cell"
         cells.append(asdict(measured(data, *traffic)))
         shutil.rmtree(data)
-        options.sheet["sizing"] = {**options.circumstances(), "hits": of_hits, "cells": cells, "servers": served}
+        options.sheet["sizing"] = {**options.circumstances(), "hits": of_hits, "cells": cells}
         links, per_s, with_attributes = traffic
         what = f"{links:,} links, {per_s:,.0f} hits/s{', attributes' if with_attributes else ''}"
         yield Line(what, f"{cells[-1]['link_us']:.0f} us a link of a flush")
@@ -190,16 +185,8 @@ class _Interval:
             else:
                 yield read(json.dumps(self.hits(some, now)).encode(), now, self._reader)
 
-    def requests(self) -> Iterator[bytes]:
-        """Yields requests of one hit each, without end."""
-        while self._reader is None:
-            yield from (request("POST", f"/v1/hits/{each}") for each in self.keys(BATCH))
-        while True:
-            for hit in self.hits(BATCH, int(time())):
-                yield request("POST", "/v1/hits", json.dumps(hit), JSON)
 
-
-# --- real servers -----------------------------------------------------------------------------------------------------
+# --- a real server ----------------------------------------------------------------------------------------------------
 def measure_hits(folder: Path, rounds: int, seconds: float) -> dict[str, float]:
     """Returns microseconds of a server's processor time for a hit of each kind, and its megabytes before the first."""
     interval = _Interval(Share(Traffic(100_000, 1_000.0), 5).rates, attributes=True)
@@ -223,23 +210,6 @@ def measure_hits(folder: Path, rounds: int, seconds: float) -> dict[str, float]:
     return figures
 
 
-def measure_server(data: Path, cell: Cell, intervals: int) -> dict[str, float]:
-    """Sends single hits of the cell's traffic to a server on its file, of all links; returns what that says of it."""
-    requests = _Interval(Share(Traffic(cell.links, cell.hits_per_s), 1).rates, cell.attributes).requests()
-    shares: list[float] = []
-    sent, flushes = 0, 0.0
-    settings = {"CLICKCURVE_FLUSH_S": str(FLUSH_S)}
-    with servers.clickcurve(data, settings) as server, Clickcurve(server.url) as client:
-        begun = time()
-        while len(shares) <= intervals:  # the first one holds less than an interval
-            sent += len(open_loop("hit", server.port, requests, cell.hits_per_s, seconds=1))
-            if (now := client.metric("clickcurve_flushes_total")) > flushes:
-                flushes = now
-                shares.append(client.metric("clickcurve_flush_share"))
-        rss_mb = servers.rss_mb([server.pid])
-        return {"hits_per_s": sent / (time() - begun), "share": median(shares[1:]), "rss_mb": rss_mb}
-
-
 PAGE = Path(__file__).with_name("sizing.txt")
 MOST_WORKERS = 16
 MOST_SHARE = 0.5  # of the interval for a flush, and for the transactions of all workers; of a core for hits
@@ -250,7 +220,6 @@ NOW = 1_783_000_000  # of rows whose lengths are compared
 LONG_S = 60
 SHARES = (f"share of {FLUSH_S} s", f"share of {LONG_S} s")
 SIZED = ("links", "hits a second", "workers", *SHARES, "cores", "memory", "disk")
-CHECKED = ("links", "hits a second", "attributes", "share estimated", "share by the server", "memory estimated", "RSS")
 RANGES = ("link_us", "saved_us", "link_bytes")
 Figures = dict[str, Any]
 
@@ -322,7 +291,6 @@ def sizing_page(figures: Figures) -> str:
     shown = {
         "plain": plain,
         "said": said,
-        "checked": markdown(CHECKED, _checked(figures["servers"], hits)),
         "days": DAYS,
         "most": LINKS,
         "most_cores": MOST_CORES,
@@ -354,17 +322,3 @@ def _line(cell: Cell, hits: dict[str, float]) -> Sequence[str]:
     disk = f"{one.disk_gb:,.2f} GB" if one.disk_gb < 10 else f"{one.disk_gb:,.0f} GB"
     rest = (*shares, f"{one.cores:.2f}", f"{one.memory_mb:,.0f} MB", disk)
     return f"{cell.links:,}", f"{cell.hits_per_s:,.0f}", workers, *rest
-
-
-def _checked(servers: Sequence[Figures], hits: dict[str, float]) -> Iterator[Sequence[str]]:
-    for each in servers:
-        cell = Cell(**each["cell"])
-        one = with_workers(cell, hits, 1)
-        traffic = (f"{cell.links:,}", f"{each['hits_per_s']:,.0f}", "yes" if cell.attributes else "no")
-        yield (
-            *traffic,
-            _percent(one.share),
-            _percent(each["share"]),
-            f"{one.memory_mb:,.0f} MB",
-            f"{each['rss_mb']:,.0f} MB",
-        )
