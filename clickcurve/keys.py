@@ -13,6 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.buckets.measures import clicks_row
 
 KEY_BYTES = 1024
 KEY_RULE = f"a string of 1 to {KEY_BYTES:,} bytes of UTF-8"
@@ -191,6 +192,11 @@ def link_of(stored: str) -> str | None:
     if stored.startswith("\0\0"):
         return stored[1:]
     return None if stored == ALL_LINKS or stored.startswith("\0") else stored
+
+
+def counts_a_link(stored: str) -> bool:
+    """Tells whether a stored key is that of a link's row of counts: of its clicks, or of what came of them."""
+    return link_of(stored) is not None or link_of(clicks_row(stored)) is not None
 
 
 def namespace_key(namespace: str, key: str) -> str:

@@ -22,7 +22,6 @@ from clickcurve.keys import (
     ALL_LINKS,
     corrected_key,
     counts_key,
-    group_of,
     is_breakdown,
     is_moved,
     link_key,
@@ -284,10 +283,10 @@ class Buffer:
         """Yields the links that were counted here, erased ones included, and their hits, as `MinuteCounts.by_key`."""
         return chain((dict.copy(self.openings),), self.links.by_key())
 
-    def counted_groups(self) -> Iterator[dict[str, int]]:
-        """Yields the groups that were counted here, and their hits, in the same way."""
+    def counted_beside(self, name_of: Callable[[str], str | None]) -> Iterator[dict[str, int]]:
+        """Yields the rows beside links that `name_of` names and that were counted here, and their hits, likewise."""
         for by_key in self.others.by_key():
-            yield {name: count for key, count in by_key.items() if (name := group_of(key)) is not None}
+            yield {name: count for key, count in by_key.items() if (name := name_of(key)) is not None}
 
     def drain(self, pause: Callable[[], None]) -> None:
         """Lets go of what the store has taken, in small steps with pauses."""
@@ -422,8 +421,9 @@ class Buffers:
         """Yields the links that were counted here and their hits, a link several times."""
         return chain.from_iterable([each.counted_links() for each in self.all()])
 
-    def counted_groups(self) -> Iterator[dict[str, int]]:
-        return chain.from_iterable([each.counted_groups() for each in self.all()])
+    def counted_beside(self, name_of: Callable[[str], str | None]) -> Iterator[dict[str, int]]:
+        """Yields the rows beside links that `name_of` names and that were counted here, and their hits, likewise."""
+        return chain.from_iterable([each.counted_beside(name_of) for each in self.all()])
 
     def behind(self) -> JournalBehind:
         """Returns the answer to hits while they are full."""

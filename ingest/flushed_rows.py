@@ -21,11 +21,10 @@ from clickcurve.buckets.breakdowns.parts import (
 from clickcurve.buckets.candidates import CutoffsByPrefix
 from clickcurve.buckets.errors import CountTooLarge
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.measures import clicks_row
 from clickcurve.buckets.quarantine import AnyRow
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, apply, forget, merge, next_due
 from clickcurve.buckets.upper_bounds import UpperBounds, upper_bounds_after
-from clickcurve.keys import kept_days, link_of
+from clickcurve.keys import counts_a_link, kept_days
 from ingest.counts import NO_DELTA
 from storage.contract import SavedRow
 
@@ -109,7 +108,7 @@ class FlushedCounts:
         if after is before and not self.rewrite:
             return None
         due_day = next_due(after, self.ladder, days)
-        if link_of(key) is None and link_of(clicks_row(key)) is None:
+        if not counts_a_link(key):
             return SavedRow(codec.encode(after), due_day)
         touched_day = None if delta is NOTHING or delta is MARKED else self.touched_day
         if bounds is not None:

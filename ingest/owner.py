@@ -223,9 +223,10 @@ class Owner:
         """Yields links with hits that the store may lack yet, and parts of the most that these may be."""
         return chain(self._buffers.counted_links(), [dict.fromkeys(self._status.damaged_links(), MAX_COUNT)])
 
-    def buffered_groups(self) -> Iterator[dict[str, int]]:
-        """Yields the same of groups."""
-        return self._buffers.counted_groups()
+    def buffered_beside(self, name_of: Callable[[str], str | None]) -> Iterator[dict[str, int]]:
+        """Yields the same of rows beside links: of groups, and events. name_of: stored key -> name, None: not meant."""
+        damaged = {name for key in self._status.quarantined if (name := name_of(key)) is not None}
+        return chain(self._buffers.counted_beside(name_of), [dict.fromkeys(damaged, MAX_COUNT)])
 
     def revisit(self, keys: Iterable[str]) -> None:
         """Makes the next flush fold these own rows (stored keys) even if they get no hits."""

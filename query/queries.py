@@ -6,20 +6,32 @@ Free of HTTP: the routes, the page and other tools' shapes of the same answers a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from clickcurve.answers import CurveAnswer, GroupsAnswer, KeyCount, LinksAnswer, SummaryAnswer, TotalAnswer
+from clickcurve.answers import (
+    CurveAnswer,
+    GroupsAnswer,
+    GroupsByValueAnswer,
+    KeyCount,
+    LinksAnswer,
+    LinksByValueAnswer,
+    SummaryAnswer,
+    TotalAnswer,
+)
 from clickcurve.buckets.errors import EventUnknown
 from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.buckets.measures import Measure
 from clickcurve.buckets.ranges import Bots, Span, total
 from clickcurve.buckets.row import Row, forget
 from clickcurve.budget import POINTS, spend
 from clickcurve.keys import OUTCOMES, Subject, caller_key, kept_days, limit_key, link_key
+from query.breakdowns.queries import BreakdownQueries
 from query.cache import Cache
 from query.counted import NO_EVENTS, KnownEvents
 from query.curve import Curve, Grids, make_curve
+from query.events.queries import EventQueries
 from query.lists.key_list import KeyPage
 from query.lists.listing import Listing
 from query.lists.rankings import RankedKeys
@@ -43,6 +55,9 @@ from query.total import lifetime, make_summary, make_total
 
 _CACHED_BYTES = 100_000  # of query strings whose meaning is kept
 _ERASURES = 1_000  # prefixes of which it is known how far a deletion has come
+
+
+_Listed: TypeAlias = tuple[int | None, int | None, list[KeyCount], bool, str | UnsetType | None]
 
 
 class Limits(Protocol):
@@ -84,6 +99,10 @@ class Queries:
         self._erasures: dict[str, tuple[str | None, bool]] = {}
         self._windows: Cache[bytes, tuple[int, Window | None, int]] = Cache(_CACHED_BYTES)
 
+    def what_came(self, breakdowns: BreakdownQueries | None) -> EventQueries:
+        """Returns the questions what came of clicks, over the same rows."""
+        return EventQueries(self._reader, self.events, self._clock, breakdowns)
+
     async def total(self, subject: Subject, query: bytes, names: tuple[str, ...] = TOTAL) -> TotalAnswer:
         """Returns the total of a range, or of the life."""
         parameters = self._parsed(query, names)
@@ -122,11 +141,27 @@ class Queries:
 
     async def links(self, query: bytes) -> LinksAnswer:
         """Returns links by their hits, or a page of them in the order of their keys."""
-        return LinksAnswer(*_listed(await self._links.list(self._parsed(query, LINKS), self.now())))
+        by_value = self._parsed(query, LINKS).measure.of_values
+        return (LinksByValueAnswer if by_value else LinksAnswer)(*await self._listed(self._links, query))
 
     async def groups(self, query: bytes) -> GroupsAnswer:
         """Returns groups by their hits, or a page of them in the order of their names."""
-        return GroupsAnswer(*_listed(await self._groups.list(self._parsed(query, LINKS), self.now())))
+        by_value = self._parsed(query, LINKS).measure.of_values
+        return (GroupsByValueAnswer if by_value else GroupsAnswer)(*await self._listed(self._groups, query))
+
+    async def _listed(self, listing: Listing, query: bytes) -> _Listed:
+        """Returns the parts of an answer: range, names with counts, whether they are exact, where a page goes on."""
+        parameters, now = self._parsed(query, LINKS), self.now()
+        measure = self.events.checked(parameters.measure)
+        listed = await listing.counting(measure).list(parameters, now)
+        counts = [KeyCount(*each) for each in listed.links]
+        if measure.of_values:
+            names = [name for name, _ in listed.links]
+            events = await listing.counting(Measure(measure.event)).rankings.counts_of(names, parameters, now)
+            counts = [KeyCount(name, events[name], value) for name, value in listed.links]
+        if isinstance(listed, KeyPage):
+            return None, None, counts, True, listed.after
+        return listed.start, listed.end, counts, listed.exact, UNSET
 
     async def limit_subject(self, event: str, query: bytes, limits: Limits, names: tuple[str, ...]) -> Subject:
         """Returns what was asked of the limiter's event, or admitted, or what one caller asked, as a subject.
@@ -202,7 +237,7 @@ class Queries:
 
     async def top(self, parameters: Parameters) -> RankedKeys:
         """Returns the links with the most hits in a range, or over their lives."""
-        return await self._links.best(parameters, self.now())
+        return await self._links.counting(self.events.checked(parameters.measure)).best(parameters, self.now())
 
     async def key_page(self, parameters: Parameters, of_groups: bool = False) -> KeyPage:
         """Returns a page of links, or of groups, in their order."""
@@ -233,7 +268,7 @@ class Queries:
     def rows_erased(self) -> None:
         """Forgets the rankings: links or groups were erased, so they are out of date."""
         for each in (self._links, self._groups):
-            each.rankings.forget_rankings()
+            each.forget_rankings()
 
     def _window(self, query: bytes, parameters: Parameters, now: int) -> tuple[Window | None, int]:
         """Returns the window that a curve's query means now, and the start of the first bucket that it needs.
@@ -253,13 +288,3 @@ class Queries:
             parameters = parse_parameters(parse_query(query, names), CURVE_FORMATS if "step" in names else FORMATS)
             self._parameters.keep((query, names), parameters, 1 + len(query))
         return parameters
-
-
-def _listed(
-    listed: RankedKeys | KeyPage,
-) -> tuple[int | None, int | None, list[KeyCount], bool, str | UnsetType | None]:
-    """Returns the parts of an answer: the range, keys with counts, whether they are exact, where a page goes on."""
-    counts = [KeyCount(*each) for each in listed.links]
-    if isinstance(listed, KeyPage):
-        return None, None, counts, True, listed.after
-    return listed.start, listed.end, counts, listed.exact, UNSET

@@ -210,7 +210,7 @@ class RowsOfMoment(NamedTuple):
     is_settled: bool
 
 
-def _are_of_one_moment(links: Sequence[StoredLink]) -> bool:
+def are_of_one_moment(links: Sequence[StoredLink]) -> bool:
     """Tells whether no event's row includes a later flush than the row of clicks, which was read before it."""
     try:
         clicks, *events = ({row.owner: decode_header(row.data).mark for row in link.rows} for link in links)
@@ -293,7 +293,7 @@ class Reader:
                 await asyncio.sleep(MOMENT_WAIT_S)
             pending = await self._pending_of(keys)
             links = [await self._rows(keys[0]), *await asyncio.gather(*map(self._rows, keys[1:]))]
-            if is_settled := _are_of_one_moment(links):
+            if is_settled := are_of_one_moment(links):
                 break
         rows = [
             await self._joined(key, link, each, now, min(since, 0) if key in moved else since, bots)

@@ -1,11 +1,16 @@
-"""Which of some prefixes a key begins with."""
+"""Which of some prefixes a stored key begins with."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
 
-ALL_KEYS = ""  # the prefix of every key
+ALL_KEYS = ""  # the prefix of all links; rows of other namespaces are not meant by it
+
+
+def is_of_links(stored: str) -> bool:
+    """Tells whether a stored key, or how it begins, is in the namespace of links."""
+    return stored[:1] != "\0" or stored[1:2] == "\0"
 
 
 class Prefixes:
@@ -18,9 +23,10 @@ class Prefixes:
         self._lengths = sorted(set(map(len, self._prefixes)), reverse=True)
 
     def of(self, key: str) -> list[str]:
-        """Returns the prefixes that a key begins with, the longest first, ALL_KEYS last."""
+        """Returns the prefixes that a key begins with, the longest first; ALL_KEYS last, where it is of a link."""
         prefixes = self._prefixes
-        return [begin for n in self._lengths if (begin := key[:n]) in prefixes and len(begin) == n]
+        begun = [begin for n in self._lengths if (begin := key[:n]) in prefixes and len(begin) == n]
+        return begun if is_of_links(key) else begun[:-1]
 
 
 def after_prefix(prefix: str) -> str | None:

@@ -114,9 +114,25 @@ class BreakdownQueries:
         row = await self.reader.read(stored, now, dimensions, start)
         return replace(row, since={name: self.since(name) for name in dimensions})
 
+    async def read_of_one_moment(
+        self, keys: Sequence[str], now: int, dimension: str, parameters: Parameters
+    ) -> tuple[list[BreakdownRow], bool]:
+        """Returns rows with a dimension over the range that is asked for, and whether they are of one moment.
+
+        As the reader's `of_one_moment`; raises DimensionUnknown.
+        """
+        self._require_dimension(dimension)
+        rows, is_settled = await self.reader.of_one_moment(keys, now, (dimension,), _start(parameters, now))
+        since = {dimension: self.since(dimension)}
+        return [replace(row, since=since) for row in rows], is_settled
+
     async def count(self, row: BreakdownRow, call: Callable[[], T]) -> T:
         """Returns what a call counts of a row's dimensions: at once, or of many values in a thread."""
-        tiers = [tier for name in row.since for tier in row.breakdown.dimensions.get(name, ())]
+        return await self.count_all((row,), call)
+
+    async def count_all(self, rows: Sequence[BreakdownRow], call: Callable[[], T]) -> T:
+        """Returns what a call counts of several rows, in the same way."""
+        tiers = [tier for row in rows for name in row.since for tier in row.breakdown.dimensions.get(name, ())]
         if sum(len(counts.values) for tier in tiers for counts in tier.values()) <= AT_ONCE_VALUES:
             return call()
         async with locked(self._counting, "counting values"):  # each thread more makes the event loop wait longer

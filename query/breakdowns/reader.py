@@ -40,7 +40,16 @@ from clickcurve.budget import ROWS, spend
 from clickcurve.keys import AS_GIVEN, KeyForm, breakdown_of, counts_key, moved_key
 from clickcurve.waiting import computed, locked
 from query.breakdowns.unrecorded import BreakdownRow
-from query.reader import naming, row_without_called, stored, what_it_is, with_pending
+from query.reader import (
+    MOMENT_TRIES,
+    MOMENT_WAIT_S,
+    are_of_one_moment,
+    naming,
+    row_without_called,
+    stored,
+    what_it_is,
+    with_pending,
+)
 from storage.contract import StoredLink
 
 TRIES = 4
@@ -86,32 +95,70 @@ class BreakdownReader:
         Nothing of the breakdown need be right before `start`, which may leave its older part unread. Raises
         StoreUnavailable, RowCorrupt, RequestTooCostly; OutsidePrefix for a row that the request may not see.
         """
-        stored_key = access().row(self.key_form.of_row(stored_key))
-        await spend(ROWS)
-        called = None
-        if self.is_corrected(stored_key):
-            called = await self._current(moved_key(stored_key), now, None, None, CORRECTIONS)
-        row = await self._current(stored_key, now, only, start, self.bounded)
-        if called is not None:
-            row = await computed("leaving out hits that are called bots", _corrected, row, called, self._widest)
-        if self.least:
-            shown = await computed("hiding values with few hits", hide_few, row.breakdown, self.least)
-            row = replace(row, breakdown=shown)
-        return row
+        rows, _ = await self.of_one_moment((stored_key,), now, only, start)
+        return rows[0]
 
-    async def _current(
-        self, stored_key: str, now: int, only: Container[str] | None, start: int | None, bounded: BoundedLadder
+    async def of_one_moment(
+        self, keys: Sequence[str], now: int, only: Container[str], start: int | None = None
+    ) -> tuple[list[BreakdownRow], bool]:
+        """Returns what `read` does of clicks, first, and of events beside them; and whether all is of one moment.
+
+        As `query.reader.Reader.of_one_moment`.
+        """
+        keys = [access().row(self.key_form.of_row(key)) for key in keys]
+        await spend(ROWS, len(keys))
+        called = {key: await self._called(key, now) for key in keys if self.is_corrected(key)}
+        for attempt in range(MOMENT_TRIES):
+            if attempt:
+                await asyncio.sleep(MOMENT_WAIT_S)
+            pending = await self._pending_of(keys)
+            both = [await self._read_both(key, breakdown_of(key)) for key in keys]
+            if is_settled := are_of_one_moment([each.counts for each in both]):
+                break
+        rows = []
+        for key, stored_row, waiting in zip(keys, both, pending, strict=True):
+            row = await self._joined(key, stored_row, waiting, now, only, start, self.bounded)
+            if key in called:
+                row = await computed(
+                    "leaving out hits that are called bots", _corrected, row, called[key], self._widest
+                )
+            if self.least:
+                shown = await computed("hiding values with few hits", hide_few, row.breakdown, self.least)
+                row = replace(row, breakdown=shown)
+            rows.append(row)
+        return rows, is_settled
+
+    async def _called(self, stored_key: str, now: int) -> BreakdownRow:
+        """Returns the row of what is called bots of a row."""
+        key = moved_key(stored_key)
+        (pending,) = await self._pending_of((key,))
+        both = await self._read_both(key, breakdown_of(key))
+        return await self._joined(key, both, pending, now, None, None, CORRECTIONS)
+
+    async def _pending_of(self, keys: Sequence[str]) -> list[_PendingOfRow]:
+        """Returns the pending hits of these keys, and those of their breakdowns: of each worker those of one moment."""
+        theirs: Sequence[tuple[Sequence[Pending], Sequence[PendingBreakdown]]] = [((), ())] * len(keys)
+        if self.other_workers is not None:  # asked at once, so that each answers for one moment
+            others = self.other_workers
+            theirs = await asyncio.gather(*(_both_of(others, key) for key in keys))
+        return [
+            _PendingOfRow([*counts, *self.pending(key)], [*parts, *self.pending_breakdowns(breakdown_of(key))])
+            for key, (counts, parts) in zip(keys, theirs, strict=True)
+        ]
+
+    async def _joined(
+        self,
+        stored_key: str,
+        both: _BothRows,
+        waiting: _PendingOfRow,
+        now: int,
+        only: Container[str] | None,
+        start: int | None,
+        bounded: BoundedLadder,
     ) -> BreakdownRow:
         """Returns the current row as it was counted; only: None for all dimensions."""
-        parts_key = breakdown_of(stored_key)
-        others: tuple[Sequence[Pending], Sequence[PendingBreakdown]] = (), ()
-        if self.other_workers is not None:  # asked at once, so that each answers for one moment
-            others = await asyncio.gather(
-                self.other_workers.pending(stored_key), self.other_workers.pending_breakdowns(parts_key)
-            )
-        pending = [*others[0], *self.pending(stored_key)]
-        pending_parts = [*others[1], *self.pending_breakdowns(parts_key)]
-        counts, stored_parts, settled = await self._read_both(stored_key, parts_key)
+        counts, stored_parts, settled = both
+        pending, pending_parts = waiting
         erased_at = max(counts.erased_at, stored_parts.erased_at)
         ladder = self.ladder()
         try:
@@ -138,7 +185,7 @@ class BreakdownReader:
         """Returns whether all buckets from the one that holds `start` on are of the breakdown's finest tier."""
         return common_span(start, start + 1, day, self.bounded.ladder, ladder)[0] >= self.bounded.ladder.cuts(day)[0]
 
-    async def _read_both(self, counts_key: str, parts_key: str) -> tuple[StoredLink, _StoredBreakdowns, bool]:
+    async def _read_both(self, counts_key: str, parts_key: str) -> _BothRows:
         """Returns the stored counts, the stored breakdown, and whether both are of one moment."""
         again = _stored_breakdowns(await self.rows(parts_key), parts_key)
         for _ in range(TRIES):
@@ -146,13 +193,13 @@ class BreakdownReader:
             counts = await self.rows(counts_key)
             of_counts = _marks_of_counts(counts, counts_key)
             if stored_parts.marks == of_counts:
-                return counts, stored_parts, True
+                return _BothRows(counts, stored_parts, True)
             again = _stored_breakdowns(await self.rows(parts_key), parts_key)
             is_ahead = any(mark > of_counts.get(owner, 0) for owner, mark in stored_parts.marks.items())
             if again.marks == stored_parts.marks and not is_ahead:
-                return counts, stored_parts, True
+                return _BothRows(counts, stored_parts, True)
         # The breakdown is the older one: nothing that it records is missing in the counts.
-        return counts, stored_parts, False
+        return _BothRows(counts, stored_parts, False)
 
     def _merged(
         self,
@@ -214,6 +261,26 @@ class _StoredBreakdowns(NamedTuple):
     def size(self) -> int:
         """Returns the bytes of all owners' breakdowns."""
         return sum([len(each.parts.open) + len(each.parts.closed) for each in self.owners])
+
+
+class _BothRows(NamedTuple):
+    """A link's stored counts and breakdowns. is_settled: both are of one moment."""
+
+    counts: StoredLink
+    parts: _StoredBreakdowns
+    is_settled: bool
+
+
+class _PendingOfRow(NamedTuple):
+    """Hits that a row of counts, and its breakdown, may lack."""
+
+    counts: list[Pending]
+    parts: list[PendingBreakdown]
+
+
+async def _both_of(others: OtherWorkers, key: str) -> tuple[Sequence[Pending], Sequence[PendingBreakdown]]:
+    counts, parts = await asyncio.gather(others.pending(key), others.pending_breakdowns(breakdown_of(key)))
+    return counts, parts
 
 
 def _stored_breakdowns(link: StoredLink, key: str) -> _StoredBreakdowns:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from clickcurve.answers import DimensionAnswer, LinkChange, TimeRange, TotalChange, WhyAnswer
 from clickcurve.buckets.breakdowns.check import OF_BOTS
+from clickcurve.buckets.measures import Measure
 from clickcurve.budget import ROWS, spend
 from clickcurve.keys import ALL, Subject, link_subject
 from query.breakdowns.causes import ComparedSpans, TimeSpan, align_spans, count_spans, find_causes, spans_around
@@ -30,9 +31,10 @@ class ChangeQueries:
         usual = {} if given.keys() & {"from", "to", "last"} else {"last": _DEFAULT_LAST}
         parameters = parse_parameters({"limit": _DEFAULT_CAUSES, **usual, **given})
         given_before = parse_before(given, parameters.zone)
+        measure = self.queries.events.checked(parameters.measure)
         now = self.queries.now()
         dimensions = [name for name in self.breakdowns.dimensions if name not in OF_BOTS]
-        row = await self.breakdowns.read(subject.stored, now, dimensions)
+        row = await self.breakdowns.read(measure.row(subject.stored), now, dimensions)
         asked = resolve_range(parameters, now, row.counts.first)
         assert asked is not None  # there is a `last` at least
         spans = spans_around(row, asked, now) if given_before is None else align_spans(row, given_before, asked)
@@ -53,32 +55,32 @@ class ChangeQueries:
             TotalChange(before, after, after - before),
             same_length,
             explained,
-            await self._by_link(spans, parameters.limit) if subject == ALL else [],
+            await self._by_link(spans, parameters.limit, measure) if subject == ALL else [],
             is_whole and all(cause.at_least == cause.at_most for each in explained for cause in each.causes),
         )
 
-    async def _by_link(self, spans: ComparedSpans, limit: int) -> list[LinkChange]:
+    async def _by_link(self, spans: ComparedSpans, limit: int, measure: Measure) -> list[LinkChange]:
         """Returns the links that certainly changed most: a change is at most the greater of both counts.
 
         So no link that is among the first of neither span can have changed by more than the last of these have hits.
         """
-        ranked = [await self._ranked(span) for span in (spans.before, spans.after)]
+        ranked = [await self._ranked(span, measure) for span in (spans.before, spans.after)]
         most_of_others = max(min(each.values()) if len(each) == _CANDIDATES else 0 for each in ranked)
         changes = []
         for key in sorted({*ranked[0], *ranked[1]}):
             before, after = [
-                each[key] if key in each else await self._count(key, span)
+                each[key] if key in each else await self._count(key, span, measure)
                 for each, span in zip(ranked, (spans.before, spans.after), strict=True)
             ]
             if abs(after - before) > most_of_others:
                 changes.append(LinkChange(key, before, after, after - before))
         return sorted(changes, key=lambda each: (-abs(each.change), each.key))[:limit]
 
-    async def _ranked(self, span: TimeSpan) -> dict[str, int]:
+    async def _ranked(self, span: TimeSpan, measure: Measure) -> dict[str, int]:
         if span[0] >= span[1]:
             return {}
-        return dict((await self.queries.top(Parameters(*span, limit=_CANDIDATES))).links)
+        return dict((await self.queries.top(Parameters(*span, limit=_CANDIDATES, measure=measure))).links)
 
-    async def _count(self, key: str, span: TimeSpan) -> int:
+    async def _count(self, key: str, span: TimeSpan, measure: Measure) -> int:
         await spend(ROWS)
-        return (await self.queries.total_in(link_subject(key).stored, *span)).total
+        return (await self.queries.total_in(measure.row(link_subject(key).stored), *span)).total

@@ -144,6 +144,20 @@ _SUMMARY_EXAMPLE = answers.SummaryAnswer(
     exact=True,
 )
 _LISTED = [answers.KeyCount("spring-sale", 1042), answers.KeyCount("docs", 7)]
+_SALES = answers.EventAnswer("sale", 3, 3, answers.Within(14970, 14970), answers.RateBounds(0.025, 0.025))
+_EVENTS_EXAMPLE = answers.EventsAnswer("spring-sale", None, None, answers.Within(120, 120), [_SALES], True)
+_EVENTS_BY_EXAMPLE = answers.EventsByAnswer(
+    key="spring-sale",
+    dimension="ref",
+    start=None,
+    end=None,
+    clicks=answers.Within(120, 120),
+    events=[_SALES],
+    values=[answers.EventsOfValue("news.example", answers.Within(120, 120), [_SALES])],
+    not_shown=answers.HiddenEvents(0, 0, [answers.EventCount("sale", 0, 0)]),
+    other=answers.OtherEvents(0, [answers.EventCount("sale", 0, 0)]),
+    exact=True,
+)
 _VALUES_EXAMPLE = answers.ValuesAnswer(
     key="spring-sale",
     dimension="ref",
@@ -229,7 +243,7 @@ class SubjectPath:
     def with_question(self, what: str) -> str:
         """Returns the path of a question, with its parameters in braces."""
         name = None if self.name is None else f"{{{self.name['name']}}}"
-        what = re.sub("^by", "by/{dimension}", what)
+        what = re.sub("(^|/)by", r"\1by/{dimension}", what)
         return "/".join(part for part in ("/v1", self.kind, name, what) if part)
 
 
@@ -299,6 +313,18 @@ _SHAPES: Mapping[str, _Shape] = {
         _NO_DIMENSION,
     ),
     "by/curve": _Shape("One value {of} along time", parameters.BY_CURVE, _VALUE_CURVE_EXAMPLE, [_VALUE], _NO_DIMENSION),
+    "events": _Shape(
+        "What came of the clicks {of}: each event, the sum of its values, and its rate",
+        parameters.EVENTS,
+        _EVENTS_EXAMPLE,
+    ),
+    "events/by": _Shape(
+        "What came of the clicks {of}, by the values of a dimension",
+        parameters.EVENTS_BY,
+        _EVENTS_BY_EXAMPLE,
+        [_how_many('How many values. `""`, hits that gave none, is listed in addition.', parameters.DEFAULT_TOP)],
+        _NO_DIMENSION,
+    ),
     "visitors": _Shape("The visitors {of} by day", parameters.VISITORS, _VISITORS_EXAMPLE),
     "why": _Shape(
         "Why the total {of} differs from that of the range before",
@@ -315,7 +341,7 @@ def describe_question(path: SubjectPath, what: str) -> Schema:
     shape, is_limit = _SHAPES[what], path is LIMIT
     name = f"list_{what}" if what in ("links", "groups") else f"{path.noun}_{what or 'summary'}"
     in_path = [] if path.name is None else [path.name]
-    dimension = [_DIMENSION] if what.startswith("by") else []
+    dimension = [_DIMENSION] if "by" in what.split("/") else []
     example = shape.example
     if hasattr(example, "key"):
         example = msgspec.structs.replace(example, key=None if path.name is None else path.name["example"])

@@ -29,8 +29,8 @@ Place: TypeAlias = tuple[bytes, bytes]  # the kind of subject, empty for all lin
 AskOfSubject: TypeAlias = Callable[[Subject, str, bytes], Awaitable[object]]
 
 _NAMED = frozenset({b"links", b"groups", b"limits"})
-_BREAKDOWNS = ("by", "by/curve", "visitors", "why")
-_OF_SUBJECTS = ("total", "curve", "", *_BREAKDOWNS)
+_BREAKDOWNS = ("by", "by/curve", "visitors", "why", "events/by")
+_OF_SUBJECTS = ("total", "curve", "", "events", *_BREAKDOWNS)
 _NOT_OF_ALL = ("", "visitors")
 _DELETED = ("/v1/links/{key}", "/v1/groups/{name}", "/v1/links")
 _BREAKDOWN_OFF = 'breakdown_dimensions names some, such as "ref,country"; hits are broken down from then on'
@@ -63,10 +63,12 @@ class Questions:
         self, queries: Queries, breakdowns: BreakdownQueries | None, limits: Limits, visitors: bool = True
     ) -> None:
         self.table: dict[Place, Question] = {}
+        events = queries.what_came(breakdowns)
         asks: dict[str, AskOfSubject] = {
             "total": lambda subject, dimension, query: queries.total(subject, query),
             "curve": lambda subject, dimension, query: queries.curve(subject, query),
             "": lambda subject, dimension, query: queries.summary(subject, query),
+            "events": lambda subject, dimension, query: events.of(subject, query),
         }
         off: dict[str, Ask] = {}
         if breakdowns is None:
@@ -78,6 +80,7 @@ class Questions:
                 "by/curve": breakdowns.curve,
                 "visitors": lambda subject, dimension, query: days(subject, query),
                 "why": lambda subject, dimension, query: why(subject, query),
+                "events/by": events.by,
             }
             if not visitors:
                 off["visitors"] = _switched_off("counts no visitors", _VISITORS_OFF)
@@ -114,11 +117,12 @@ class Questions:
             kind, name, *parts = parts
             if not name:
                 return None
-        what = b"/".join(parts)
-        if what.startswith(b"by/") and len(parts) <= 3 and parts[1]:
-            dimension, what = parts[1], b"/".join([b"by", *parts[2:]])
-        elif parts and parts[0] == b"by":
+        at = parts.index(b"by") + 1 if b"by" in parts[:2] else 0  # where the dimension stands
+        if at and not (len(parts) > at and parts[at]):
             return None
+        if at:
+            dimension = parts.pop(at)
+        what = b"/".join(parts)
         question = self.table.get((kind, what))
         return None if question is None else Asked(question, name, dimension)
 

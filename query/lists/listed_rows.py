@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
+from clickcurve.buckets.measures import Measure, measured
 from clickcurve.buckets.row import Pending, Row
 from clickcurve.keys import AS_GIVEN, FIRST_GROUP, KeyForm, group_key, group_of, link_key, link_of
 from storage.contract import Store, StoredLink
@@ -23,6 +24,8 @@ STEP = 1_000  # some 0.1 ms
 # Yields tables of the names of links or groups that have hits which may not be in the store. The most that these may be
 # is the sum of what all tables say of a name. It may be taken in steps, and the tables are the caller's.
 Buffered: TypeAlias = Callable[[], Iterable[dict[str, int]]]
+NameOf: TypeAlias = Callable[[str], str | None]
+BufferedBeside: TypeAlias = Callable[[NameOf], Iterable[dict[str, int]]]
 Stamp: TypeAlias = tuple[str, int, int]
 Walk: TypeAlias = Callable[[str | None, int, int | None], list[tuple[str, StoredLink]]]
 T = TypeVar("T")
@@ -32,12 +35,23 @@ class KeyKind(NamedTuple):
     """Rows that have names.
 
     stored_of: name -> stored key. name_of: stored key -> name, None for other rows. starts: from each of these on, in
-    order, stored keys of the kind stand side by side.
+    order, stored keys of the kind stand side by side. are_few: as groups, not as links.
     """
 
     stored_of: Callable[[str], str]
-    name_of: Callable[[str], str | None]
+    name_of: NameOf
     starts: tuple[str, ...]
+    are_few: bool = False
+
+    def counting(self, measure: Measure) -> KeyKind:
+        """Returns the rows of an event, or of its values, beside these rows of clicks."""
+
+        def name_of(stored: str) -> str | None:
+            counted, clicks = measured(stored)
+            return self.name_of(clicks) if counted == measure else None
+
+        starts = tuple(map(measure.row, self.starts))
+        return KeyKind(lambda name: measure.row(self.stored_of(name)), name_of, starts, self.are_few)
 
     def start_after(self, stored: str) -> str | None:
         """Returns where stored keys of the kind may stand after one of another kind; None: nowhere."""
@@ -63,7 +77,7 @@ class NamesWithin(NamedTuple):
 
 ALL_NAMES = NamesWithin()
 LINK = KeyKind(link_key, link_of, (_FIRST_LINKS, _AFTER_OTHERS))
-GROUP = KeyKind(group_key, group_of, (FIRST_GROUP,))
+GROUP = KeyKind(group_key, group_of, (FIRST_GROUP,), are_few=True)
 
 
 # --- hits that are not stored yet -------------------------------------------------------------------------------------
@@ -102,7 +116,7 @@ class ListedRows:
     flushes a number that rises whenever a flush is complete. other_workers: asks for their pending hits of this kind,
     others_within for those of names that begin with a prefix, or raises StoreUnavailable if it cannot hear all.
     is_corrected tells of which stored keys some hits may be called bots, and corrected reads the row of such a key.
-    key_form: of the names.
+    key_form: of the names. buffered_beside: as `buffered`, of rows that are no link's, given what names them.
     """
 
     kind: KeyKind
@@ -115,12 +129,13 @@ class ListedRows:
     is_corrected: Callable[[str], bool] = lambda stored: False
     corrected: ReadCorrected = nothing_corrected
     key_form: KeyForm = AS_GIVEN
+    buffered_beside: BufferedBeside | None = None
 
     def __post_init__(self) -> None:
-        self.ranked = None if self.kind is GROUP else self.store.ranked
+        self.ranked = None if self.kind.are_few else self.store.ranked
         # Rows of a walk that are read at once. Groups are few, and a store that has no order goes through all of its
         # keys for each page.
-        self.walked_at_once = 1_000 if self.kind is GROUP else 100
+        self.walked_at_once = 1_000 if self.kind.are_few else 100
 
     def name(self, stored: str) -> str:
         """Returns the name of a row of this kind."""
@@ -137,16 +152,28 @@ def walk_of(store: Store, kind: KeyKind, within: NamesWithin) -> Walk:
     Groups stand side by side, and so do names with a prefix, in a store that keeps the order of keys. A cluster goes
     through all of its keys for each page in that order, so there all links are walked once, in its own.
     """
-    if kind is LINK and (store.shared or not within.prefix):
+    if not kind.are_few and (store.shared or (kind is LINK and not within.prefix)):
         return store.walk
 
-    def is_there(each: tuple[str, StoredLink]) -> bool:
-        name = kind.name_of(each[0])
-        return name is not None and name.startswith(within.prefix)
-
     def walk(after: str | None, limit: int, since_day: int | None) -> list[tuple[str, StoredLink]]:
-        start = kind.stored_of(within.prefix) if within.prefix else kind.starts[0]
-        return list(takewhile(is_there, store.in_order(start if after is None else f"{after}\0", limit)))
+        at = f"{after}\0" if after else kind.stored_of(within.prefix) if within.prefix else kind.starts[0]
+        page: list[tuple[str, StoredLink]] = []
+        while len(page) < limit and (some := store.in_order(at, limit - len(page))):
+            for key, link in some:
+                name = kind.name_of(key)
+                if name is None:
+                    break
+                if not name.startswith(within.prefix):
+                    return page
+                page.append((key, link))
+            else:
+                at = f"{key}\0"
+                continue
+            following = kind.start_after(key)
+            if following is None:
+                return page
+            at = following
+        return page
 
     return walk
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from clickcurve.access import access
+from clickcurve.buckets.measures import Measure
 from query.lists.key_list import KeyList, KeyPage
-from query.lists.listed_rows import ALL_NAMES, GROUP, ListedRows, NamesWithin
+from query.lists.listed_rows import ALL_NAMES, ListedRows, NamesWithin, nobody
 from query.lists.rankings import RankedKeys, Rankings
 from query.parameters import BY_KEY, Parameters, resolve_range
 
@@ -16,6 +19,26 @@ class Listing(ListedRows):
         super().__post_init__()
         self.rankings = Rankings(self)
         self.keys = KeyList(self)
+        self._of_events: dict[Measure, Listing] = {}
+
+    def counting(self, measure: Measure) -> Listing:
+        """Returns the lists of the same names by an event, or by its values, in place of clicks."""
+        if not measure.event:
+            return self
+        listing = self._of_events.get(measure)
+        if listing is None:
+            kind, beside = self.kind.counting(measure), self.buffered_beside
+            assert beside is not None, "events are counted where rows beside those of links are"
+            listing = replace(
+                self, kind=kind, buffered=lambda: beside(kind.name_of), other_workers=nobody, others_within=None
+            )
+            self._of_events[measure] = listing
+        return listing
+
+    def forget_rankings(self) -> None:
+        """Forgets the rankings: rows were erased, so they are out of date."""
+        for each in (self, *self._of_events.values()):
+            each.rankings.forget_rankings()
 
     async def list(self, parameters: Parameters, now: int) -> RankedKeys | KeyPage:
         """Returns names by their hits, or a page of them in their order, as the parameters say."""
@@ -49,5 +72,5 @@ class Listing(ListedRows):
         """Returns the names that are asked for and may be seen; None: there are none."""
         allowed, within = access(), ALL_NAMES
         if allowed.prefix:
-            within = NamesWithin(allowed.group, only=True) if self.kind is GROUP else NamesWithin(allowed.prefix)
+            within = NamesWithin(allowed.group, only=True) if self.kind.are_few else NamesWithin(allowed.prefix)
         return within.narrowed(self.key_form.start_of(parameters.prefix))

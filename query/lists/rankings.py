@@ -223,6 +223,24 @@ class Rankings:
         start, end = range_ or (None, None)
         return RankedKeys(start, end, [(self.rows.name(key), count) for key, count in best], exact)
 
+    async def counts_of(self, names: Sequence[str], parameters: Parameters, now: int) -> dict[str, int]:
+        """Returns what these names count, over the range as `best` counts it. Raises StoreUnavailable, RowCorrupt."""
+        counter = _Counter(resolve_range(parameters, now, 0), parameters.bots, now, self.rows.store.ladder())
+        keys = {name: self.rows.kind.stored_of(name) for name in names}
+        pending = {key: self.rows.pending(key) for key in keys.values()}
+        called = [moved_key(key) for key in pending if self._is_corrected(counter, key)]
+
+        def counted() -> dict[str, int]:
+            store, nothing = self.rows.store, StoredLink(0, ())
+            moved = store.links(called) if called else {}
+            links = store.links([*pending])
+            return {
+                name: counter.link(links.get(key, nothing), moved.get(moved_key(key)), pending[key]).hits
+                for name, key in keys.items()
+            }
+
+        return await in_thread("counting listed rows", counted)
+
     def _is_corrected(self, counter: _Counter, key: str) -> bool:
         return counter.bots is not Bots.include and self.rows.is_corrected(key)
 

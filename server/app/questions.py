@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from clickcurve.keys import group_of
 from ingest.owner import Owner
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
@@ -41,8 +43,9 @@ def join_queries(
     # Of links there can be too many to ask others for all that they hold; groups are few.
     within, of_groups = (None, nobody) if others is None else (others.links_within, others.groups)
     held, corrected = pending.pending, (reader.is_corrected, reader.corrected)
-    links = Listing(LINK, store, held, pending.buffered_links, flushes, nobody, within, *corrected, key_form)
-    groups = Listing(GROUP, store, held, pending.buffered_groups, flushes, of_groups, None, *corrected)
+    beside, buffered_groups = pending.buffered_beside, partial(pending.buffered_beside, group_of)
+    links = Listing(LINK, store, held, pending.buffered_links, flushes, nobody, within, *corrected, key_form, beside)
+    groups = Listing(GROUP, store, held, buffered_groups, flushes, of_groups, None, *corrected, buffered_beside=beside)
     return Queries(reader, links, groups, now, events)
 
 

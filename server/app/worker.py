@@ -161,8 +161,8 @@ class Worker:
         yield jobs.flush_job(self.owner.flush, settings.flush_s, phase, now)
         yield jobs.fold_job(lambda: self.fold.visit(self.owner), now, self.clock.now())
         yield Job("forget_ids", self._forget_ids, HOUR_S, at_start=False)
-        prefixes = jobs.PrefixRankings(store, self.tokens.prefixes, clock.running)
-        yield Job("rank", prefixes.visit if self.is_first else lambda: jobs.rank_rows(store), jobs.RANK_S)
+        ranked = jobs.PrefixRankings(store, lambda: self.events.ranked_within(self.tokens.prefixes()), clock.running)
+        yield Job("rank", ranked.visit if self.is_first else lambda: jobs.rank_rows(store), jobs.RANK_S)
         # What could not be emptied is tried again. Each is visited once a day; mostly there is nothing to do.
         yield Job("orphaned_journals", self.orphans.empty, settings.flush_s)
         if settings.workers > 1 or self.own.cluster is not None:

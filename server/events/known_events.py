@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.measures import measures_of
+from clickcurve.keys import link_key
 from server.job import Job
 from server.logs import log
 from storage.contract import Store
@@ -38,6 +39,15 @@ class KnownNames:
         """Returns the stored keys of these rows of clicks, and of all rows of events beside them."""
         measures = [measure for name in self.names() for measure in measures_of(name)]
         return [row for each in clicks for row in (each, *(measure.row(each) for measure in measures))]
+
+    def ranked_within(self, prefixes: Collection[str]) -> frozenset[str]:
+        """Returns how the stored keys of links begin that have rankings of their own.
+
+        prefixes: of the keys of links that tokens are for. An event, and its values, rank all links and those of each.
+        """
+        links = [link_key(each) for each in prefixes]
+        measures = [measure for name in self.names() for measure in measures_of(name)]
+        return frozenset([*links, *(measure.row(each) for measure in measures for each in ("", *links))])
 
     async def begin(self, patience_s: float) -> None:
         """Agrees with the store before the first request, if it answers in time; else the job does."""

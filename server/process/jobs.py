@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import GRACE_S, HOUR_S
 from clickcurve.buckets.upper_bounds import upper_bounds_in
-from clickcurve.keys import link_key
 from ingest.owner import ID_WINDOW_S, Owner
 from retention.run import revisit_breakdowns, run_pass
 from server.job import Job
@@ -41,7 +40,7 @@ async def rank_rows(store: Store, pause: Callable[[float], Awaitable[None]] = as
 
 
 class PrefixRankings:
-    """Keeps the rankings of a store those of the prefixes that tokens have. prefixes: of the tokens that hold now."""
+    """Keeps the rankings of a store those of some prefixes of stored keys. prefixes: those that are asked for now."""
 
     def __init__(self, store: Store, prefixes: Callable[[], frozenset[str]], clock: Callable[[], float]) -> None:
         self._store = store
@@ -54,7 +53,7 @@ class PrefixRankings:
         """Names the prefixes to the store if they have changed, and once an hour: one may have many links now."""
         prefixes, now = self._prefixes(), self._clock()
         if prefixes != self._asked_for or now >= self._again_at:
-            await asyncio.to_thread(self._store.rank_prefixes, sorted(map(link_key, prefixes)))
+            await asyncio.to_thread(self._store.rank_prefixes, sorted(prefixes))
             self._asked_for, self._again_at = prefixes, now + HOUR_S
         await rank_rows(self._store)
 

@@ -11,7 +11,7 @@ import msgspec
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.row import Delta, Pending
-from clickcurve.keys import FIRST_GROUP, group_key, is_breakdown, link_key, namespace_key
+from clickcurve.keys import FIRST_GROUP, group_key, group_of, is_breakdown, link_key, namespace_key
 from query.lists.listed_rows import Stamp, WorkerPending
 from server.workers.pending import PendingHits
 
@@ -139,7 +139,7 @@ def _answer_about(asked: PendingHits, key: str) -> KeyAnswer:
 def _stored_keys(asked: PendingHits, key: str) -> Iterator[str]:
     """Yields the stored keys that are meant by a question about several."""
     if key == ALL_GROUPS:
-        yield from map(group_key, chain.from_iterable(asked.buffered_groups()))
+        yield from map(group_key, chain.from_iterable(asked.buffered_beside(group_of)))
         return
     prefix = key.removeprefix(_LINKS_WITHIN)
     for names in asked.buffered_links():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -57,9 +57,9 @@ class PendingHits:
         """Yields links with hits that may not be in the store yet, as `Owner.buffered_links` does."""
         return chain.from_iterable([owner.buffered_links() for owner in self._owners()])
 
-    def buffered_groups(self) -> Iterable[dict[str, int]]:
-        """Yields the same of groups."""
-        return chain.from_iterable([owner.buffered_groups() for owner in self._owners()])
+    def buffered_beside(self, name_of: Callable[[str], str | None]) -> Iterable[dict[str, int]]:
+        """Yields the same of rows beside links, as `Owner.buffered_beside` does."""
+        return chain.from_iterable([owner.buffered_beside(name_of) for owner in self._owners()])
 
     @property
     def adopted(self) -> set[int]:

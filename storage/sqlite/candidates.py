@@ -23,7 +23,7 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, Ladder
 from clickcurve.buckets.prefixes import ALL_KEYS, Prefixes
 from clickcurve.buckets.upper_bounds import MOST, UpperBounds
-from clickcurve.keys import corrected_key, is_breakdown, is_moved, link_of, moved_key
+from clickcurve.keys import corrected_key, counts_a_link, is_breakdown, is_moved, moved_key
 from storage.contract import SavedRow, StoredLink
 from storage.rankings import JOINED
 from storage.sqlite.file import BOUND_COLUMNS, has_corrected_links, has_rankings
@@ -84,7 +84,7 @@ def _by_ranking(known: KnownRankings, keys: Sequence[str]) -> dict[int, list[str
     """Returns the keys of each ranking, of links alone."""
     keys_of: dict[int, list[str]] = {}
     for key in keys:
-        if link_of(key) is not None:
+        if counts_a_link(key):
             for prefix in known.prefixes.of(key):
                 keys_of.setdefault(known.ids[prefix], []).append(key)
     return keys_of
@@ -139,7 +139,7 @@ def corrected_bounds(db: sqlite3.Connection, keys: Sequence[str], ladder: Ladder
     """Returns the upper bounds of those links among these some hits of which are, or were, called bots."""
     if not has_corrected_links(db):
         return {}
-    links = {key for key in keys if link_of(key) is not None}
+    links = {key for key in keys if counts_a_link(key)}
     moved = {corrected_key(key): link for key, link in links_of(db, sorted(map(moved_key, links))).items() if link.rows}
     counted = links_of(db, sorted(moved))
     return {key: corrected_bounds_in(counted.get(key, StoredLink(0, ())), moved[key], ladder) for key in moved}

@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 
 from clickcurve.buckets.candidates import NOBODY, Cutoffs, CutoffsByPrefix, highest, together
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.prefixes import ALL_KEYS, after_prefix
+from clickcurve.buckets.prefixes import ALL_KEYS, Prefixes, after_prefix, is_of_links
 from clickcurve.buckets.upper_bounds import BOT_WINDOWS, BOTS, PEOPLE, WINDOWS, UpperBounds, edges
-from clickcurve.keys import link_of
+from clickcurve.keys import counts_a_link
 from storage.contract import StoredLink, first_after
 from storage.first_use import FirstUse
 from storage.rankings import JOINED, Candidates, Ranking
@@ -66,7 +66,8 @@ class SqliteRankings:
         with connections.on_scanner() as db:
             db.execute("BEGIN")  # candidates, cutoffs and rows from one view
             try:
-                prefixes = [each for each in ranked_prefixes(db) if ranking.prefix.startswith(each[0])]
+                known = dict(ranked_prefixes(db))
+                prefixes = [(each, known[each]) for each in Prefixes(known).of(ranking.prefix) if each in known]
                 yield SqliteRanked(db, ranking, max(prefixes)[1]) if prefixes else None
             finally:
                 with suppress(sqlite3.Error):
@@ -107,7 +108,8 @@ class SqliteRankings:
             db.execute("UPDATE rankings SET unranked_after = ? WHERE id = ?", (end, ranking))
             owners: dict[int, dict[str, UpperBounds | None]] = {}
             asked |= {} if end is None else {"beyond": f"{end}\0"}
-            rows = [row for row in db.execute(_UNRANKED, asked) if link_of(row[1]) is not None]
+            rows = [row for row in db.execute(_UNRANKED, asked) if counts_a_link(row[1])]
+            rows = rows if prefix else [row for row in rows if is_of_links(row[1])]
             corrected = corrected_bounds(db, [key for _, key, _ in rows], connections.file.ladder)
             for owner, key, data in rows:
                 if key not in corrected:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.disavow import call_back, disavow
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day
-from clickcurve.keys import ALL, ALL_LINKS, group_key, group_subject, is_moved, link_subject
+from clickcurve.keys import ALL, ALL_LINKS, group_key, group_of, group_subject, is_moved, link_subject
 from ingest.corrections import Corrector
 from ingest.hit import Moment
 from ingest.reading.body import Media
@@ -48,7 +49,7 @@ class Asked:
         flushes, corrected = lambda: owner.status.flushes, self.reader.corrected
         links, groups = (
             Listing(kind, store, owner.pending, buffered, flushes, is_corrected=is_corrected, corrected=corrected)
-            for kind, buffered in ((LINK, owner.buffered_links), (GROUP, owner.buffered_groups))
+            for kind, buffered in ((LINK, owner.buffered_links), (GROUP, partial(owner.buffered_beside, group_of)))
         )
         self.queries = Queries(self.reader, links, groups, lambda: self.nodes.now)
         breakdowns = BreakdownReader(

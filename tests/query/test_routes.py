@@ -309,6 +309,9 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         ("get", "/v1/groups/{name}/curve"),
         ("post", "/v1/sum"),
         ("delete", "/v1/links/{key}"),
+        ("get", "/v1/links/{key}/events"),
+        ("get", "/v1/groups/{name}/events"),
+        ("get", "/v1/events"),
     }
     answers = {
         "/v1/links/{key}/total": node.get("/v1/links/k/total"),
@@ -321,6 +324,9 @@ def test_the_openapi_page_describes_every_route_and_its_examples_are_of_the_desc
         "/v1/groups/{name}": node.get("/v1/groups/g"),
         "/v1/groups/{name}/total": node.get("/v1/groups/g/total"),
         "/v1/groups/{name}/curve": node.get("/v1/groups/g/curve"),
+        "/v1/links/{key}/events": node.get("/v1/links/k/events"),
+        "/v1/groups/{name}/events": node.get("/v1/groups/g/events"),
+        "/v1/events": node.get("/v1/events"),
     }
     node.nodes.owners[0].other(limit_key("k", "asked"), NOW, 1)
     answers |= {f"/v1/limits/{{event}}/{what}": node.get(f"/v1/limits/k/{what}") for what in ("total", "curve")}

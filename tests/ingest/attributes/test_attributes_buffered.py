@@ -112,7 +112,7 @@ def check_groups(buffer: Buffer, hits: list[SentHit]) -> None:
         assert buffer.delta_of_breakdown(breakdown_of(stored)).values == values_of(named)
         delta = buffer.delta_of_row(stored)
         assert (delta.people, delta.bots) == (minutes, {})
-    assert {*chain.from_iterable(buffer.counted_groups())} >= {
+    assert {*chain.from_iterable(buffer.counted_beside(group_of))} >= {
         group_of(stored) for hit in hits for stored in hit.groups
     }
 

@@ -14,6 +14,7 @@ from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import link_key
 from ingest.owner import ID_WINDOW_S, Owner
 from ingest.owner_status import OwnerStatus
+from server.events.known_events import KnownNames
 from server.process import jobs
 from server.process.journals import FlushLog
 from server.workers.orphaned_journals import OrphanedJournals
@@ -191,7 +192,8 @@ async def test_the_store_is_told_of_new_prefixes_at_once_and_of_all_once_an_hour
     """So a prefix that has many links by then is ranked."""
     monkeypatch.setattr(rankings, "MANY_LINKS", 2)
     store, tokens, now = SqliteStore(tmp_path / "clickcurve.db", CLICKS), {"a/", "\0/"}, 0.0
-    flusher, job = Flusher(store), jobs.PrefixRankings(store, lambda: frozenset(tokens), lambda: now)
+    ranked_within = KnownNames((), store).ranked_within
+    flusher, job = Flusher(store), jobs.PrefixRankings(store, lambda: ranked_within(tokens), lambda: now)
 
     async def ranked_after(seconds: float) -> list[str]:
         nonlocal now

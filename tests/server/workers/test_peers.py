@@ -20,7 +20,7 @@ from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
-from query.lists.listed_rows import GROUP, LINK
+from query.lists.listed_rows import GROUP, LINK, NameOf
 from query.reader import Reader
 from server.workers import peers
 from server.workers.messages import NUMBERS_MOST, KeyAnswer, answer_of
@@ -67,7 +67,8 @@ class Neighbour(PendingHits):
     def buffered_links(self) -> list[dict[str, int]]:
         return self.owner.buffered(LINK)
 
-    def buffered_groups(self) -> list[dict[str, int]]:
+    def buffered_beside(self, name_of: NameOf) -> list[dict[str, int]]:
+        assert name_of is GROUP.name_of
         return self.owner.buffered(GROUP)
 
     @property
