@@ -96,11 +96,13 @@ class _HitClient:
         tags: Mapping[str, str] | None = None,
         visitor: str | None = None,
         groups: Sequence[str] | None = None,
+        event: str | None = None,
+        value: int | None = None,
     ) -> None:
         """Reports hits of a link; returns at once, and never raises for what it is given.
 
-        ts: epoch seconds, now if left out. id: counts once in 48 hours. The other fields are those of POST /v1/hits;
-        None is left out.
+        ts: epoch seconds, now if left out. id: counts once in 48 hours. event: what came of a click, such as "sale";
+        value: its amount, in the smallest unit. The other fields are those of POST /v1/hits; None is left out.
         """
         if self._is_forked:
             self._begin_in_child()
@@ -116,7 +118,7 @@ class _HitClient:
             text = b'"key":%s%s' % (
                 _encode(key).encode(),
                 _members(id=id, bot=bot, ua=ua, ref=ref, country=country, lang=lang, source=source)
-                + _members(utm=utm, tags=tags, groups=groups),
+                + _members(utm=utm, tags=tags, groups=groups, event=event, value=value),
             )
             # A person's address, and what names a person, never reach a spool file.
             private = _members(ip=ip, visitor=visitor)

@@ -19,6 +19,10 @@ export interface Fields {
   tags?: Record<string, string> | null;
   visitor?: string | null;
   groups?: readonly string[] | null;
+  /** What came of a click, by a name of the server's settings. */
+  event?: string | null;
+  /** The amount of one event, a whole number of the smallest unit. */
+  value?: number | null;
 }
 
 export interface Options {

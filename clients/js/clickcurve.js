@@ -27,7 +27,7 @@ const WRONG_TIME = "ts is not a number of epoch seconds";
 const UNENCODABLE = "no hit: its fields are not what JSON can say";
 const TOO_LONG = "a hit of more than 16 KiB";
 
-const SAID = ["id", "bot", "ua", "ref", "country", "lang", "source", "utm", "tags", "groups"];
+const SAID = ["id", "bot", "ua", "ref", "country", "lang", "source", "utm", "tags", "groups", "event", "value"];
 // A person's address, and what names a person, never reach a spool file.
 const SECRET = ["ip", "visitor"];
 

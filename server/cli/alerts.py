@@ -10,7 +10,9 @@ import click
 import msgspec
 
 from clickcurve.answers import PointAnswer
+from clickcurve.buckets.measures import measured
 from clickcurve.keys import group_of, link_of
+from query.parameters import MEASURES
 from server import clock
 from server.alerts.condition import Hindsight
 from server.alerts.message import TEST, AlertMessage, span_end
@@ -85,9 +87,11 @@ def try_alerts(settings: Settings, names: tuple[str, ...], last: str) -> Result:
 
 
 def _tried(server: NamedServer, alert: Alert, last: str) -> dict[str, Any]:
-    asked = server.ask(_path_of(alert, "total"), {"last": last})
+    measure, clicks = measured(alert.stored)
+    counted = {"event": measure.event, "measure": MEASURES[measure.of_values]} if measure.event else {}
+    asked = server.ask(_path_of(clicks, "total"), {"last": last, **counted})
     since = max(0, asked["from"] - 2 * alert.condition.length_s)
-    curve = server.ask(_path_of(alert, "curve"), {"from": since, "to": asked["to"], "step": "native"})
+    curve = server.ask(_path_of(clicks, "curve"), {"from": since, "to": asked["to"], "step": "native", **counted})
     points = msgspec.convert(curve["points"], list[PointAnswer])
     until = min(asked["to"], span_end(int(clock.now())))
     periods = Hindsight(alert.condition, points, curve["first_hit"]).periods(asked["from"], until)
@@ -105,9 +109,9 @@ def _tried(server: NamedServer, alert: Alert, last: str) -> dict[str, Any]:
     }
 
 
-def _path_of(alert: Alert, question: str) -> str:
-    """Returns the path of a question about what an alert watches."""
-    link, group = link_of(alert.stored), group_of(alert.stored)
+def _path_of(clicks: str, question: str) -> str:
+    """Returns the path of a question about a row of clicks."""
+    link, group = link_of(clicks), group_of(clicks)
     return link_path(link, question) if group is None else group_path(group, question)
 
 

@@ -6,6 +6,7 @@ Clients add fields as the protocol grows (`|c:`, `|e:`, `|card:`): one that is n
 
     clicks:1|c|#key:launch,country:DE        DogStatsD, the link as a tag; also |T1783000000
     clicks.launch:3|c                        StatsD, the link in the name
+    clicks:1|c|#key:launch,event:sale,value:4990
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PIECE_HITS = 200  # that are passed on at once
 LINES = Cost("lines", MOST_WAITING)
 MOST_DIGITS = 10  # of a count
 _NUMBER = re.compile(r"\+?[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE][+-]?[0-9]{1,2})?")
-_TAGS = ("key", "ref", "country", "lang", "source", "ua", "visitor")
+_TAGS = ("key", "ref", "country", "lang", "source", "ua", "visitor", "event")
 
 
 FAMILIES = {
@@ -196,6 +197,8 @@ def _whole(text: str) -> int | None:
 def _tags_of(text: str) -> dict[str, Any]:
     tags = dict(tag.partition(":")[::2] for tag in text.split(","))
     attributes: dict[str, Any] = {name: tags[name] for name in _TAGS if tags.get(name)}
+    if "value" in tags and attributes.get("event"):
+        attributes["value"] = _value_of(tags["value"])
     if "bot" in tags:
         attributes["bot"] = tags["bot"].lower() not in ("false", "0", "no")
     return attributes

@@ -13,13 +13,15 @@ from hashlib import blake2b
 from typing import Any
 
 from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
+from clickcurve.buckets.measures import EVENT_RULE, Measure, is_event_name, measured
 from clickcurve.keys import ALL_LINKS, GROUP_BYTES, GROUP_RULE, group_key, link_key, require_key
+from query.parameters import MEASURES
 from server.settings.values import Broken, mail_addresses, parts_of_url
 
 MOST_ALERTS = 1_000
 SECRET_RULE = "whsec_ and 24 to 64 bytes in base64"
 NEW_SECRET = "echo whsec_$(openssl rand -base64 32)"
-_NAMES = ("name", "link", "group", "when", "url", "secret", "mail")
+_NAMES = ("name", "link", "group", "event", "measure", "when", "url", "secret", "mail")
 
 WHEN_RULE = '"over 1000 in 1h", "under 10 in 24h", "3x of before in 24h" or "silent for 48h"; lengths in m, h, d or w'
 _LONGEST_S = 366 * 86_400
@@ -117,6 +119,8 @@ def _parse_alert(table: Mapping[str, Any]) -> Alert:
         raise SettingInvalid("when is missing", field="when")
     when = _text_in(table, "when")
     subject, stored = _subject(table)
+    measure = _measure(table)
+    subject, stored = f"{measure} of {subject}" if measure.event else subject, measure.row(stored)
     url, secret = _text_in(table, "url"), _text_in(table, "secret")
     addresses = _addresses_in(table)
     if not url and not addresses:
@@ -134,6 +138,27 @@ def _parse_alert(table: Mapping[str, Any]) -> Alert:
         secret=_secret_bytes(secret) if url else b"",
         mail=addresses,
     )
+
+
+def _measure(table: Mapping[str, Any]) -> Measure:
+    event, measure = _text_in(table, "event"), _text_in(table, "measure") or MEASURES[0]
+    if measure not in MEASURES:
+        raise SettingInvalid(f"measure is {measure!r}", field="measure", value=measure, rule=" or ".join(MEASURES))
+    if event and not is_event_name(event):
+        raise SettingInvalid(f"event is {event!r}", field="event", value=event, rule=EVENT_RULE)
+    if measure == MEASURES[1] and not event:
+        raise SettingInvalid("values are those of an event, and none is named", field="measure", value=measure)
+    return Measure(event, measure == MEASURES[1])
+
+
+def require_events(alerts: Iterable[Alert], names: Sequence[str]) -> None:
+    """Raises SettingInvalid for an alert about an event that is not counted."""
+    for alert in alerts:
+        event = measured(alert.stored)[0].event
+        if event and event not in names:
+            rule = ", ".join(names) or "none"
+            detail = f"the alert {alert.name!r} is about the event {event!r}, which is not counted; events: {rule}"
+            raise SettingInvalid(detail, field="event", value=event, rule=rule)
 
 
 def _text_in(table: Mapping[str, Any], name: str) -> str:

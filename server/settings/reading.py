@@ -18,7 +18,7 @@ from typing import Any
 
 from clickcurve.buckets.errors import RuleInvalid, SettingInvalid
 from clickcurve.limiter.rule import Rule, parse_rules
-from server.settings.alerts import Alert, parse_alerts
+from server.settings.alerts import Alert, parse_alerts, require_events
 from server.settings.events import Unit, parse_units, require_named
 from server.settings.table import PREFIX, TABLE, Setting, Settings
 from server.settings.values import IN_CLUSTER, Broken
@@ -55,6 +55,7 @@ def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -
         reason = f"journal ({origins['journal']}) is 'cluster': it {rule}, and store is {values['store']!r}"
         raise SettingInvalid(reason, field="journal", value=IN_CLUSTER, rule=rule)
     require_named(units, values["events_names"])
+    require_events(alerts, values["events_names"])
     return Settings(
         **values,
         origins=origins,

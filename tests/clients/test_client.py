@@ -110,6 +110,8 @@ def test_every_field_goes_out_under_its_name() -> None:
         "groups": ["spring", "print"],
         "bot": False,
         "id": "visit-1",
+        "event": "sale",
+        "value": 4990,
     }
     (hit,) = sent(lambda clicks: clicks.hit("launch/ä", **said))
     assert hit == {"key": "launch/ä", "ts": MINUTE, "count": 1, **said}

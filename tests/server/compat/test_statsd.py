@@ -32,6 +32,8 @@ from tests.server.conftest import events, wait_until
         ("clicks:4.0|c|#key:x", {"key": "x", "count": 4}),
         ("clicks:+4:1.50e1:2E0|c|@1.000|#key:x", {"key": "x", "count": 21}),
         ("clicks:2|c|@1e0|#key:x", {"key": "x", "count": 2}),
+        ("clicks:1|c|#key:x,event:sale,value:4990", {"key": "x", "count": 1, "event": "sale", "value": 4990}),
+        ("clicks:1|c|#key:x,value:4990", {"key": "x", "count": 1}),
         ("clicks:2|c|#key:a:b,other:1,ref:news.example", {"key": "a:b", "count": 2, "ref": "news.example"}),
     ],
 )  # fmt: skip
@@ -43,7 +45,8 @@ def test_a_line_is_hits(line: str, hit: dict[str, Any]) -> None:
     "line",
     ["", "clicks", "clicks:1", "clicks:1|g|#key:x", "clicks:1|ms|#key:x", "clicks:1|c", "clicks:1|c|@0.5|#key:x",
      "clicks:-1|c|#key:x", "clicks:1.5|c|#key:x", "clicks:0|c|#key:x", "requests:1|c|#key:x", "clicks.a:1|c|#key:b",
-     "clicks:1|c|#key:", "clicks:1|c|Tx|#key:x", "clicks:99999999999|c|#key:x", "_sc|x|0",
+     "clicks:1|c|#key:", "clicks:1|c|Tx|#key:x", "clicks:1|c|#key:x,event:sale,value:1.5",
+     "clicks:99999999999|c|#key:x", "_sc|x|0",
      "clicks:4.5|c|#key:x", "clicks:1e99|c|#key:x", "clicks:nan|c|#key:x", "clicks:4 0|c|#key:x", "clicks:٤|c|#key:x",
      "clicks:1|c|@0.9999|#key:x", "clicks:1|c|@|#key:x", "clicks:1|c|@2|#key:x", "clicks:0x4|c|#key:x"],
 )  # fmt: skip
