@@ -18,7 +18,7 @@ from server.cli.output import Result, lacks_unicode, reports, screen
 
 @reports("by")
 @click.argument("names", nargs=-1, required=True, metavar="[KEY] DIMENSION")
-@with_parameters("last", "from", "to", "tz", "limit", "value", "group")
+@with_parameters("last", "from", "to", "tz", "limit", "value", "event", "measure", "group")
 @click.option("--csv", "as_csv", is_flag=True, help="value,at_least,at_most")
 @with_server
 def by_command(server: NamedServer, names: tuple[str, ...], as_csv: bool, **flags: Any) -> Result:
@@ -42,7 +42,8 @@ def by_command(server: NamedServer, names: tuple[str, ...], as_csv: bool, **flag
     if as_csv:
         return csv_result(server, path, query, "values are")
     answer = server.ask(path, query)
-    return Result(draw.value_lines(answer, query["tz"], screen().columns, lacks_unicode()), [answer])
+    noun = draw.noun_of(query["event"], query["measure"])
+    return Result(draw.value_lines(answer, query["tz"], screen().columns, lacks_unicode(), noun), [answer])
 
 
 @reports("visitors")
@@ -67,7 +68,7 @@ def visitors_command(server: NamedServer, key: str | None, **flags: Any) -> Resu
 
 @reports("why")
 @click.argument("key", required=False)
-@with_parameters("last", "from", "to", "tz", "limit", "group")
+@with_parameters("last", "from", "to", "tz", "limit", "event", "measure", "group")
 @click.option("--before-from", help="Start of the range to compare with. Default: the equally long range just before.")
 @click.option("--before-to", help="End of that range, not included.")
 @click.option("--csv", "as_csv", is_flag=True, help="dimension,value,change,at_least,at_most,before,after")

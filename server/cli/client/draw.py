@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.ladder import DAY_S, Ladder
@@ -204,9 +204,20 @@ def _short_text(at: int, place: tzinfo) -> str:
 
 
 # --- totals and lists -------------------------------------------------------------------------------------------------
-def hits_text(bots: str | None, count: str = "") -> str:
+HITS = ("hit", "hits")
+Noun: TypeAlias = tuple[str, str]  # for one, and for any other number
+
+
+def noun_of(event: str | None, measure: str | None) -> Noun:
+    """Returns what is counted, by the flags --event and --measure."""
+    if event is None:
+        return HITS
+    return (f"in values of {event}",) * 2 if measure == "value" else (f"event {event}", f"events {event}")
+
+
+def hits_text(bots: str | None, count: str = "", noun: Noun = HITS) -> str:
     """Writes which hits are counted, by the flag --bots, and perhaps how many."""
-    number, hits = (f"{count} ", "hit" if count == "1" else "hits") if count else ("", "hits")
+    number, hits = (f"{count} ", noun[count != "1"]) if count else ("", noun[1].removeprefix("in "))
     return f"{number}{hits} of {_COUNTED[bots or 'exclude']}"
 
 
@@ -228,21 +239,21 @@ def name_of(answer: Any) -> str:
     return visible(answer.get("key") or "all links")
 
 
-def total_lines(answer: Any, tz: str | None = None, bots: str | None = None) -> list[str]:
+def total_lines(answer: Any, tz: str | None = None, bots: str | None = None, noun: Noun = HITS) -> list[str]:
     """Writes the total of a range, or its bounds."""
     about, when = name_of(answer), range_text(answer, tz)
     if answer["exact"]:
         total = f"{answer['total']:,}"
-        return [f"{about}: {hits_text(bots, total)}, {when}"]
+        return [f"{about}: {hits_text(bots, total, noun)}, {when}"]
     between = f"between {answer['at_least']:,} and {answer['at_most']:,}"
-    return [f"{about}: {hits_text(bots, between)}, {when} (the range cuts a bucket)"]
+    return [f"{about}: {hits_text(bots, between, noun)}, {when} (the range cuts a bucket)"]
 
 
 def ranking_lines(
-    answer: Any, what: str, tz: str | None, bots: str | None, width: int, plain: bool = False
+    answer: Any, what: str, tz: str | None, bots: str | None, width: int, plain: bool = False, noun: Noun = HITS
 ) -> list[str]:
     """Lists the links or the groups (`what`) of an answer, under a line that says what is counted, and when."""
-    head = f"{what} by {hits_text(bots)}, {range_text(answer, tz)}"
+    head = f"{what} by {hits_text(bots, noun=noun)}, {range_text(answer, tz)}"
     if not answer[what]:
         return [f"{head}: none"]
     return [head if answer["exact"] else f"{head} (the range cuts a bucket)", *top_lines(answer[what], width, plain)]
@@ -250,7 +261,8 @@ def ranking_lines(
 
 def top_lines(links: Sequence[Any], width: int, plain: bool = False) -> list[str]:
     """Lists links with their counts, one a line."""
-    drawn = [DrawnCount(visible(link["key"]), link["count"], link["count"]) for link in links]
+    counts = [(link["key"], link.get("value", link["count"])) for link in links]
+    drawn = [DrawnCount(visible(key), count, count) for key, count in counts]
     return _count_lines(drawn, width, plain, has_notes=False)
 
 
@@ -265,13 +277,13 @@ def undated_lines(answer: Any) -> list[str]:
     return [f"{visible(answer['key'])}: {undated}"]
 
 
-def link_lines(answer: Any, tz: str = "UTC", bots: str | None = None) -> list[str]:
+def link_lines(answer: Any, tz: str = "UTC", bots: str | None = None, noun: Noun = HITS) -> list[str]:
     """Lists a link's totals, one a line, with times in the zone `tz`."""
     if answer["first_hit"] is None and not answer["opening"]:
         return undated_lines(answer)
     place = zone(tz).info
     sums = ("lifetime", "today", "yesterday", "last_7d", "last_30d", "bots", "opening")
-    head = f"{name_of(answer)}: {hits_text(bots)}, days in {tz}"
+    head = f"{name_of(answer)}: {hits_text(bots, noun=noun)}, days in {tz}"
     lines = [head, *(f"  {each:<10} {answer[each]:>15,}" for each in sums)]
     for each in ("first_hit", "last_hit"):
         at = answer[each]
@@ -322,13 +334,13 @@ def _count_lines(drawn: Sequence[DrawnCount], width: int, plain: bool, has_notes
 
 
 # --- values and visitors ----------------------------------------------------------------------------------------------
-def value_lines(answer: Any, tz: str | None, width: int, plain: bool = False) -> list[str]:
+def value_lines(answer: Any, tz: str | None, width: int, plain: bool = False, noun: Noun = HITS) -> list[str]:
     """Lists values with their counts, one a line, then what is of no value that is shown, and the total.
 
     The first line says what is counted, and when.
     """
     dimension = answer["dimension"]
-    hits = hits_text("only" if dimension in OF_BOTS else None)
+    hits = hits_text("only" if dimension in OF_BOTS else None, noun=noun)
     head = _title_line(name_of(answer), f": {hits} by {dimension}, {range_text(answer, tz)}", width)
     hidden = answer["not_shown"]
     rest = (

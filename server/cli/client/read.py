@@ -23,6 +23,8 @@ def with_parameters(*names: str) -> Callable[[Command], Command]:
         "step": "Width of a point: auto, native, or like 5m 1h 1d 1w 1mo.",
         "tz": "Time zone of days, weeks and months, like Europe/Vienna.",
         "bots": "exclude (default), include or only.",
+        "event": "Count this event in place of clicks, such as sale.",
+        "measure": "With --event: count (default), or value for the sum of its values.",
         "limit": "How many are listed, at most 1000. Default: 20; for `why`: 5.",
         "value": "Only this value; '' stands for hits without a value.",
         "group": "Ask about this group instead of a link.",
@@ -56,7 +58,7 @@ def csv_result(server: NamedServer, path: str, query: Query, what: str) -> Resul
 
 @reports("total")
 @click.argument("key", required=False)
-@with_parameters("from", "to", "last", "tz", "bots", "group")
+@with_parameters("from", "to", "last", "tz", "bots", "event", "measure", "group")
 @with_server
 def total_command(server: NamedServer, key: str | None, **flags: Any) -> Result:
     """Print the hits of the link KEY or of a group; without either, of all links together.
@@ -69,6 +71,7 @@ def total_command(server: NamedServer, key: str | None, **flags: Any) -> Result:
       clickcurve total launch
       clickcurve total --group spring
       clickcurve total launch --last 7d --tz Europe/Vienna
+      clickcurve total launch --event sale --measure value
       clickcurve total --from 2026-01-01 --to 2026-02-01
     """
     ranged = any(flags[name] is not None for name in ("from", "to", "last"))
@@ -76,13 +79,17 @@ def total_command(server: NamedServer, key: str | None, **flags: Any) -> Result:
     path, query = question_of(key, "" if summary else "total", flags)
     answer = server.ask(path, query)
     if summary:
-        return Result(draw.link_lines(answer, query["tz"] or "UTC", query["bots"]), [answer])
-    return Result(draw.total_lines(answer, query["tz"], query["bots"]), [answer])
+        return Result(draw.link_lines(answer, query["tz"] or "UTC", query["bots"], _noun(query)), [answer])
+    return Result(draw.total_lines(answer, query["tz"], query["bots"], _noun(query)), [answer])
+
+
+def _noun(flags: dict[str, Any]) -> draw.Noun:
+    return draw.noun_of(flags["event"], flags["measure"])
 
 
 @reports("curve")
 @click.argument("key", required=False)
-@with_parameters("last", "from", "to", "step", "tz", "bots", "group")
+@with_parameters("last", "from", "to", "step", "tz", "bots", "event", "measure", "group")
 @click.option("--csv", "as_csv", is_flag=True, help="start,end,count,state")
 @with_server
 def curve_command(server: NamedServer, key: str | None, as_csv: bool, **flags: Any) -> Result:
@@ -105,7 +112,8 @@ def curve_command(server: NamedServer, key: str | None, as_csv: bool, **flags: A
     if wants_json():
         return Result((), [answer])
     if answer["key"] is not None and answer["first_hit"] is None:
-        return Result(draw.undated_lines(server.ask(question_of(key, "", flags)[0], {})), ())
+        measure = {name: query[name] for name in ("event", "measure")}
+        return Result(draw.undated_lines(server.ask(question_of(key, "", flags)[0], measure)), ())
     lines = _drawn(answer)
     step = draw.step_that_fits(answer, screen().lines) if query["step"] is None else None
     if step is not None and len(lines) >= screen().lines:
@@ -118,7 +126,7 @@ def _drawn(answer: Any) -> list[str]:
 
 
 @reports("top")
-@with_parameters("last", "from", "to", "limit", "tz", "bots")
+@with_parameters("last", "from", "to", "limit", "tz", "bots", "event", "measure")
 @with_server
 def top_command(server: NamedServer, **flags: Any) -> Result:
     """List the links with the most hits, of all time or of a range.
@@ -127,13 +135,14 @@ def top_command(server: NamedServer, **flags: Any) -> Result:
     Examples:
       clickcurve top
       clickcurve top --last 7d --limit 100
+      clickcurve top --event sale --measure value
       clickcurve top --from 2026-10-01 --to 2026-11-01 --tz Europe/Vienna
     """
     return _ranking(server, "links", flags)
 
 
 @reports("groups")
-@with_parameters("last", "from", "to", "limit", "tz", "bots")
+@with_parameters("last", "from", "to", "limit", "tz", "bots", "event", "measure")
 @with_server
 def groups_command(server: NamedServer, **flags: Any) -> Result:
     """List the groups with the most hits, of all time or of a range.
@@ -150,5 +159,6 @@ def groups_command(server: NamedServer, **flags: Any) -> Result:
 
 def _ranking(server: NamedServer, what: str, flags: dict[str, Any]) -> Result:
     answer = server.ask(f"/v1/{what}", {"sort": "hits", **flags})
-    lines = draw.ranking_lines(answer, what, flags["tz"], flags["bots"], screen().columns, lacks_unicode())
+    shown = screen().columns, lacks_unicode(), _noun(flags)
+    lines = draw.ranking_lines(answer, what, flags["tz"], flags["bots"], *shown)
     return Result(lines, [answer])
