@@ -30,7 +30,7 @@ from ingest.attributes.dimensions import TAG, TAG_BYTES
 from ingest.attributes.language import language_of
 from ingest.attributes.memo import Memo
 from ingest.attributes.referrer import ReferrerReader
-from ingest.attributes.text import cut, text_of
+from ingest.attributes.text import KEPT_RULE, cut, may_be_cut, text_of
 
 NAMELESS: Final = Bot("", OTHER_BOT)  # one that is a bot because the shortener says so
 EMPTY: Final = ""  # says as little as a field that is absent
@@ -46,6 +46,7 @@ REFERRER_CHARACTERS = 256
 PROFILES_KEPT = 32_768
 OTHERS_CHARACTERS = 512  # of the other fields together
 UTM_: Final = "utm_"
+_MAY_BE_CUT: Final = frozenset(("ref", *(UTM_ + name for name in UTM)))  # a field of others is no longer than is kept
 # Hits in columns, by field: a column is looked at by one call of C, where each hit alone costs some of Python. The
 # fields that no hit has are left out; None where a hit lacks a field that others have.
 HitColumns: TypeAlias = Mapping[str, Sequence[Any]]
@@ -193,6 +194,7 @@ class ProfileReader:
         self._bot_of = bot_of
         self._bots = Memo(self._bot_profile, PROFILES_KEPT, OTHERS_CHARACTERS)
         self._dimension_set = frozenset(self.dimensions)
+        self._may_be_cut = self._dimension_set & _MAY_BE_CUT
         self._addresses = Memo(self._country_of_address, ADDRESSES_KEPT, ADDRESS_CHARACTERS)
         self._referrers = Memo(self._site_of, REFERRERS_KEPT, REFERRER_CHARACTERS)
         self._agents = Memo(self._agent_of, AGENTS_KEPT, AGENT_CHARACTERS)
@@ -336,9 +338,12 @@ class ProfileReader:
     ) -> tuple[list[Sequence[str]], list[bool] | None]:
         """Returns the values of people's hits, a column for each dimension, and which hits say any; None: all do.
 
-        Raises HitRejected if one breaks a rule.
+        Raises HitRejected if one breaks a rule, or if not all of a value is kept.
         """
         by_dimension = self._by_dimension(hits)
+        for name in self._may_be_cut & by_dimension.keys():
+            if any(may_be_cut(kept) for kept in {*by_dimension[name]} if kept):
+                raise HitRejected(f"not all of {name} is kept", field=name, rule=KEPT_RULE)
         if "ua" in hits:
             by_dimension |= {name: list(map(attrgetter(name), agents)) for name in self._of_agents}
         if not self.dimensions:
@@ -352,15 +357,23 @@ class ProfileReader:
         return texts, [row != silent for row in zip(*columns, strict=True)]  # type: ignore[return-value]
 
     def fitting(self, hits: HitColumns) -> list[bool]:
-        """Returns which hits have no attribute that breaks a rule."""
+        """Returns which hits have no attribute that breaks a rule, and none of which not all is kept."""
         fitting = [True] * len(hits["key"])
         memos: dict[str, Memo[Any, Any]] = {"ref": self._referrers, "ip": self._addresses, **self._texts}
         memos |= {"utm": self._utms, "tags": self._tagged}
         for name in memos.keys() & hits.keys():
             values = list(map(pairs_of, hits[name])) if name in ("utm", "tags") else hits[name]
-            if bad := {value for value in set(values) if not _is_taken(memos[name], value)}:
+            if bad := {value for value in set(values) if not self._is_kept(memos[name], value)}:
                 fitting = [so_far and value not in bad for so_far, value in zip(fitting, values, strict=True)]
         return fitting
+
+    def _is_kept(self, memo: Memo[Any, Any], value: object) -> bool:
+        try:
+            kept = memo[value]
+        except HitRejected:
+            return False
+        values = kept.items() if isinstance(kept, Mapping) else (("ref", kept),)
+        return not any(name in self._may_be_cut and text and may_be_cut(text) for name, text in values)
 
     def _by_dimension(self, hits: HitColumns) -> dict[str, Sequence[str | None]]:
         """Returns the values of the fields that some hits have, without those of the agent."""
@@ -468,14 +481,6 @@ _TEXTS: Final[Mapping[str, Callable[[object], str]]] = {
 
 def _if_given(read: Callable[[object], str]) -> Callable[[object], str | None]:
     return lambda value: None if value is None or value == EMPTY else read(value)
-
-
-def _is_taken(memo: Memo[Any, Any], value: object) -> bool:
-    try:
-        memo[value]
-    except HitRejected:
-        return False
-    return True
 
 
 def _of_utm(value: object) -> Mapping[str, str]:

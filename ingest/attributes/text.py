@@ -11,9 +11,11 @@ from clickcurve.buckets.errors import HitRejected, SettingInvalid
 VALUE_BYTES = 100
 CUT = "…"
 _CUT_BYTES = len(CUT.encode())
+_LEAST_CUT = VALUE_BYTES - 4  # fewer bytes than `cut` leaves of a longer value: it ends at a character
 # C0, DEL and C1, and lone surrogates, which no UTF-8 can hold.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _WHITE_SPACE = re.compile(r"\s")
+KEPT_RULE = f"at most {VALUE_BYTES} bytes of a value are kept"
 CONTROL_RULE = "no control characters and no lone surrogates"
 
 
@@ -46,6 +48,11 @@ def cut(value: str, longest: int = VALUE_BYTES) -> str:
     if len(raw) <= longest:
         return value
     return raw[: longest - _CUT_BYTES].decode("utf-8", "ignore") + CUT
+
+
+def may_be_cut(kept: str) -> bool:
+    """Tells whether what is kept of a value may be the beginning of a longer one."""
+    return kept.endswith(CUT) and len(kept) > _LEAST_CUT // 4 and len(kept.encode()) > _LEAST_CUT
 
 
 def lines_in(path: Path, longest: int, field: str) -> Iterator[tuple[int, str]]:

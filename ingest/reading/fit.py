@@ -7,7 +7,7 @@ fault; it stays as it is, and refuses the hit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from operator import attrgetter
 from typing import Any, Final
 
@@ -17,9 +17,9 @@ from ingest.attributes.campaign import SOURCE_BYTES, SOURCE_RULE, UTM, UTM_BYTES
 from ingest.attributes.country import address_of, country_of_field
 from ingest.attributes.dimensions import TAG_BYTES
 from ingest.attributes.language import LANG_BYTES, LANG_RULE
-from ingest.attributes.profile import TAGS, TAGS_RULE
+from ingest.attributes.profile import TAGS, TAGS_RULE, UTM_, Profile
 from ingest.attributes.referrer import REF_BYTES, REF_RULE
-from ingest.attributes.text import CONTROL_RULE, cut, without_controls
+from ingest.attributes.text import CONTROL_RULE, KEPT_RULE, cut, may_be_cut, without_controls
 from ingest.hit import GROUPS, GROUPS_RULE, VISITOR_RULE, JsonHit, is_visitor
 
 
@@ -46,6 +46,25 @@ def fit(raw: JsonHit, tags: Collection[str]) -> tuple[JsonHit, list[HitRejected]
     if isinstance(hit.groups, list):
         hit.groups = _groups(hit.groups, lost)
     return hit, lost
+
+
+def cut_words(hit: JsonHit, profile: Profile | None, lost: Iterable[HitRejected] = ()) -> list[HitRejected]:
+    """Returns the words of a hit of which only the beginning is kept in its profile, as the receipt tells them.
+
+    lost: what is told of the hit already; a word is told once.
+    """
+    if profile is None or not any(map(may_be_cut, profile.values)):
+        return []
+    told = {error.detail for error in lost}
+    given: dict[str, tuple[str, object]] = {UTM_ + name: (f"utm.{name}", (hit.utm or {}).get(name)) for name in UTM}
+    given["ref"] = "ref", hit.ref
+    found = []
+    for name, kept in zip(profile.dimensions, profile.values, strict=True):
+        field, value = given.get(name, (name, kept))
+        detail = f"{field} is cut"
+        if may_be_cut(kept) and value != kept and detail not in told:
+            found.append(HitRejected(detail, field=field, value=value, rule=KEPT_RULE))
+    return found
 
 
 _fields: Callable[[JsonHit], tuple[Any, ...]] = attrgetter(*JsonHit.__struct_fields__)

@@ -56,7 +56,7 @@ from ingest.hit import (
     sent_id,
     time_of,
 )
-from ingest.reading.fit import fit
+from ingest.reading.fit import cut_words, fit
 from ingest.reading.receipt import RECEIPT_ITEMS, Adjusted, Refusals
 
 T = TypeVar("T")
@@ -310,13 +310,16 @@ class HitJudge:
     def _fitted(self, index: int, raw: JsonHit, second: int | None, is_bot: Judge) -> Hit:
         """Returns the hit that was meant, with words that were made to fit where they broke a rule."""
         explains = not self.refusals.are_explained()
+        fitting, lost = raw, list[HitRejected]()
         try:
-            return self._hit_at(raw, self._second(raw, explains) if second is None else second, is_bot)
+            hit = self._hit_at(raw, self._second(raw, explains) if second is None else second, is_bot)
         except HitRejected as error:
             if (error.field or "").partition(".")[0] not in ATTRIBUTE_FIELDS:
                 raise
-        fitting, lost = fit(raw, self._reader.tags)
-        hit = self._hit_at(fitting, self._second(fitting, explains) if second is None else second, is_bot)
+            fitting, lost = fit(raw, self._reader.tags)
+            hit = self._hit_at(fitting, self._second(fitting, explains) if second is None else second, is_bot)
+        if raw.ref is not None or raw.utm is not None:
+            lost += cut_words(fitting, None if hit.bot else hit.profile, lost)
         self.adjusted.note(index, hit.count, lost)
         return hit
 

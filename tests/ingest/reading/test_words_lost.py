@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -69,6 +70,10 @@ LOST: list[tuple[dict[str, Any], str]] = [
     ({"source": "a\nb"}, "source"),
     ({"utm": {"medium": "m" * 2_100}}, "utm.medium"),
     ({"utm": {"campaign": "a\r\nb"}}, "utm.campaign"),
+    ({"utm": {"campaign": "c" * 101}}, "utm.campaign"),
+    ({"utm": {"medium": "ü" * 51}}, "utm.medium"),
+    ({"ref": "https://" + "a." * 50 + "example/"}, "ref"),
+    ({"ref": "a" * 60 + "." + "b" * 60 + ".example"}, "ref"),
     ({"tags": {"team": "t" * 101}}, "tags.team"),
     ({"tags": dict.fromkeys("abcde", "x")}, "tags"),
     ({"visitor": "Ann Müller"}, "visitor"),
@@ -122,6 +127,61 @@ def test_values_of_addresses_and_visitors_are_never_repeated(many: int) -> None:
     receipt = Read(body_of(*[{"key": "a", "ip": "host-7.example", "visitor": "Ann Müller"}] * many)).receipt
     assert receipt.adjusted == many and {item.value for item in receipt.items} == {None}
     assert b"Ann" not in receipt.encode() and b"host-7" not in receipt.encode()
+
+
+WHOLE = "é" * 48 + "a…"  # 100 bytes: what is kept of it is all of it
+
+
+@pytest.mark.parametrize("many", [1, 9])
+def test_a_word_that_is_kept_whole_or_nowhere_loses_nothing(many: int) -> None:
+    for hit in (
+        {"key": "a", "utm": {"campaign": "c" * 100, "medium": WHOLE}, "ref": "https://a.example/" + "x" * 500},
+        {"key": "a", "utm": {"source": "s" * 101}},  # no dimension here
+        {"key": "a", "utm": {"campaign": "c" * 101}, "bot": True},  # of bots other things are kept
+        {"key": "a", "utm": {"campaign": "c" * 101}, "ua": "Googlebot/2.1"},
+    ):
+        assert Read(body_of(*[hit] * many)).receipt == Receipt(many, 0, 0, 0, ())
+
+
+def test_a_word_that_is_cut_is_told_with_its_rule_and_counts_as_it_is_kept() -> None:
+    hit = {"key": "a", "count": 2, "utm": {"campaign": "c" * 150}, "ref": "https://x.example/"}
+    (item,) = Read(body_of(hit)).receipt.items
+    assert (item.status, item.field, item.reason) == (
+        "adjusted",
+        "utm.campaign",
+        "utm.campaign is cut (rule: at most 100 bytes of a value are kept)",
+    )
+    assert isinstance(item.value, str) and item.value.startswith("ccc")
+    assert _values_of(hit) == {"x.example", "c" * 97 + "…"}
+    both = Read(body_of({"key": "a", "utm": {"campaign": "c\x00" * 120}})).receipt
+    assert [item.reason.partition(" (")[0] for item in both.items] == [
+        "utm.campaign without its control characters",
+        "utm.campaign is cut",
+    ]
+
+
+LONG = st.sampled_from(["c" * 99, "c" * 100, "c" * 101, "ü" * 50, "ü" * 51, WHOLE, "x" * 97 + "…", "d" * 150, "", "e"])
+CUT_HITS = st.fixed_dictionaries(
+    {"key": st.sampled_from("ab"), "bot": st.sampled_from([None, False, True])},
+    optional={
+        "utm": st.dictionaries(st.sampled_from(["source", "medium", "campaign"]), LONG),
+        "ref": st.sampled_from(["https://t.co/a", "a." * 50 + "b", "ü" * 60 + ".example", "x" * 90 + ".example"]),
+        "source": st.just("qr"),
+    },
+)
+
+
+@given(st.lists(CUT_HITS, min_size=7, max_size=20))
+def test_hits_in_columns_tell_the_words_that_they_tell_one_by_one(hits: list[dict[str, Any]]) -> None:
+    together = Read(body_of(*hits))
+    alone = [Read(body_of(hit)) for hit in hits]
+    assert (together.receipt.adjusted or 0) == sum(each.receipt.adjusted or 0 for each in alone)
+    assert [(item.field, item.value, item.reason) for item in together.receipt.items] == [
+        (item.field, item.value, item.reason) for each in alone for item in each.receipt.items
+    ]
+    assert {name: count for name, count in together.counters.adjusted.items() if count} == dict(
+        sum((Counter(each.counters.adjusted) for each in alone), Counter())
+    )
 
 
 def test_what_is_kept_of_a_word_counts() -> None:
