@@ -136,6 +136,11 @@ class _HitClient:
         return self._outbox.delivered
 
     @property
+    def adjusted(self) -> int:
+        """Hits among the delivered ones of which a word was lost: it was cut or left out, as the log says."""
+        return self._outbox.adjusted
+
+    @property
     def dropped(self) -> int:
         """Hits that will not be counted, or are not known to be: no room, refused, given up, left over at the end."""
         return sum(self._outbox.dropped.values())

@@ -85,6 +85,7 @@ class Outbox:
         self._hurry = False
         self.ending = False
         self.delivered = 0
+        self.adjusted = 0
         self.dropped: Counter[str] = Counter()
         # What a spool file is to hold next, in order; None where there is no file.
         self._records: list[bytes] | None = [] if with_records else None
@@ -144,8 +145,8 @@ class Outbox:
                 self._close_batch()
             return self._closed[0]
 
-    def answer(self, batch: ClosedBatch, delivered: int, dropped: int, reason: str) -> None:
-        """Takes the batch out: it was answered, or is given up."""
+    def answer(self, batch: ClosedBatch, delivered: int, dropped: int, reason: str, adjusted: int = 0) -> None:
+        """Takes the batch out: it was answered, or is given up. adjusted: hits delivered without a word of theirs."""
         with self._lock:
             if batch not in self._closed:
                 return  # the client ended without it
@@ -153,6 +154,7 @@ class Outbox:
             self._bytes -= batch.size
             self._answered += batch.hits
             self.delivered += delivered
+            self.adjusted += adjusted
             if dropped:
                 self.dropped[reason] += dropped
             self._record(b"-%s\n" % batch.id.encode())

@@ -27,7 +27,8 @@ CERTAIN = frozenset({429, 503})
 class Tried:
     """What became of a try. done: it is answered, with so many hits taken; else it is tried again.
 
-    certain: nothing of it was counted. pause_s: what the server asks to wait.
+    certain: nothing of it was counted. pause_s: what the server asks to wait. adjusted: hits that count and of which a
+    word was lost; lost: of the first of these words, which and why.
     """
 
     done: bool
@@ -35,6 +36,8 @@ class Tried:
     taken: int = 0
     certain: bool = True
     pause_s: float | None = None
+    adjusted: int = 0
+    lost: str = ""
 
 
 class HitsPost:
@@ -107,7 +110,10 @@ class HitsPost:
         receipt = _receipt_in(text) if status in (200, 422) else None
         if receipt is not None:
             why = f"refused: {_reasons(receipt)}" if receipt["refused"] else ""
-            return Tried(True, why, receipt["counted"] + receipt["duplicate"])
+            taken, adjusted = receipt["counted"] + receipt["duplicate"], receipt.get("adjusted", 0)
+            if not isinstance(adjusted, int) or adjusted <= 0:
+                return Tried(True, why, taken)
+            return Tried(True, why, taken, adjusted=adjusted, lost=_lost_words(receipt))
         why = f"status {status}: {text[:200].decode('utf-8', 'replace')}"
         if status in NEVER:
             return Tried(True, why)
@@ -148,8 +154,17 @@ def _receipt_in(text: bytes) -> dict[str, Any] | None:
     return None
 
 
-def _reasons(receipt: dict[str, Any]) -> str:
+def _items(receipt: dict[str, Any], status: str) -> list[dict[str, Any]]:
     items = receipt.get("items")
     listed = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    refused = [item for item in listed if item.get("status") == "refused"]
-    return "; ".join(f"{item.get('field')} {item.get('value')!r}: {item.get('reason')}" for item in refused[:3])
+    return [item for item in listed if item.get("status") == status]
+
+
+def _reasons(receipt: dict[str, Any]) -> str:
+    refused = _items(receipt, "refused")[:3]
+    return "; ".join(f"{item.get('field')} {item.get('value')!r}: {item.get('reason')}" for item in refused)
+
+
+def _lost_words(receipt: dict[str, Any]) -> str:
+    """Returns why words were lost, without what they said: that is a visitor's."""
+    return "; ".join(dict.fromkeys(str(item.get("reason")) for item in _items(receipt, "adjusted")[:3]))

@@ -80,8 +80,10 @@ class BatchSender:
             tried = self._try(batch, body, now)
             if tried.done:
                 dropped = max(0, batch.hits - tried.taken)
-                self.outbox.answer(batch, batch.hits - dropped, dropped, REFUSED)
+                self.outbox.answer(batch, batch.hits - dropped, dropped, REFUSED, tried.adjusted)
                 self._write()
+                if tried.adjusted:
+                    self._say("%d hits counted without a word of theirs: %s", tried.adjusted, tried.lost)
                 if tried.why:
                     self._say("%d hits were not taken: %s", dropped, tried.why)
                 return True

@@ -48,6 +48,8 @@ export declare class Client {
   hit(key: string, fields?: Fields): void;
   /** Hits that the server has confirmed: it counted them, or had done so by an earlier try. */
   get delivered(): number;
+  /** Hits among the delivered ones of which a word was lost: it was cut or left out, as the log says. */
+  get adjusted(): number;
   /** Hits that will not be counted, or are not known to be. */
   get dropped(): number;
   get droppedByReason(): Record<string, number>;

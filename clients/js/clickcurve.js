@@ -98,6 +98,10 @@ export class Client {
     return this.#outbox.delivered;
   }
 
+  get adjusted() {
+    return this.#outbox.adjusted;
+  }
+
   get dropped() {
     return [...this.#outbox.dropped.values()].reduce((sum, count) => sum + count, 0);
   }
@@ -181,8 +185,12 @@ export class Client {
       const tried = await this.#try(batch, body, now);
       if (tried.done) {
         const taken = Math.min(tried.taken, batch.hits);
+        this.#outbox.adjusted += tried.adjusted ?? 0;
         this.#settle(batch, taken, REFUSED);
         await this.#write();
+        if (tried.adjusted) {
+          this.#say("adjusted", `${tried.adjusted} hits counted without a word of theirs: ${tried.lost}`);
+        }
         if (tried.why) this.#say("refused", `${batch.hits - taken} hits were not taken: ${tried.why}`);
         return true;
       }

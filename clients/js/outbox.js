@@ -55,6 +55,7 @@ export class Outbox {
     this.accepted = 0;
     this.answered = 0;
     this.delivered = 0;
+    this.adjusted = 0;
     this.dropped = new Map();
   }
 

@@ -13,6 +13,8 @@ const SUMS = ["counted", "duplicate", "refused"];
  * @property {number} taken
  * @property {boolean} certain nothing of it was counted
  * @property {number | null} pauseMs what the server asks to wait
+ * @property {number} [adjusted] hits that count and of which a word was lost
+ * @property {string} [lost] of the first of these words, why
  */
 
 /** @returns {Tried} */
@@ -33,7 +35,10 @@ export async function post(fetch, url, token, id, body, signal, now) {
   const { status } = answer;
   const receipt = status === 200 || status === 422 ? receiptIn(text) : null;
   if (receipt !== null) {
-    return tried(true, receipt.refused ? `refused: ${reasons(receipt)}` : "", receipt.counted + receipt.duplicate);
+    const why = receipt.refused ? `refused: ${reasons(receipt)}` : "";
+    const answered = tried(true, why, receipt.counted + receipt.duplicate);
+    if (!Number.isInteger(receipt.adjusted) || receipt.adjusted <= 0) return answered;
+    return { ...answered, adjusted: receipt.adjusted, lost: lostWords(receipt) };
   }
   const why = `status ${status}: ${text.slice(0, 200)}`;
   if (NEVER.has(status)) return tried(true, why);
@@ -50,10 +55,19 @@ function receiptIn(text) {
   }
 }
 
-function reasons(receipt) {
+function firstItems(receipt, status) {
   const items = Array.isArray(receipt.items) ? receipt.items : [];
-  const refused = items.filter((item) => item?.status === "refused").slice(0, 3);
+  return items.filter((item) => item?.status === status).slice(0, 3);
+}
+
+function reasons(receipt) {
+  const refused = firstItems(receipt, "refused");
   return refused.map((item) => `${item.field} ${JSON.stringify(item.value)}: ${item.reason}`).join("; ");
+}
+
+/** Why words were lost, without what they said: that is a visitor's. */
+function lostWords(receipt) {
+  return [...new Set(firstItems(receipt, "adjusted").map((item) => String(item.reason)))].join("; ");
 }
 
 function retryAfterMs(text, now) {

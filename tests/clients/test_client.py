@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from clickcurve.client import AsyncClient, Client
 from clickcurve.client.outbox import REFUSED
 from testing.client import Clickcurve
 from testing.server import RunningServer, free_port
-from tests.clients.scripted import ScriptedServer, scripted
+from tests.clients.scripted import Reply, ScriptedServer, scripted
 
 MINUTE = 1_800_000_000
 WITHIN_S = 600.0
@@ -57,6 +58,42 @@ def test_what_the_server_refuses_is_dropped_with_its_reason(
         assert clicks.flush(WITHIN_S)
         assert (clicks.delivered, clicks.dropped) == (1, 7), "a batch without a good hit is 422"
     assert "key is empty" in caplog.text
+
+
+def test_words_that_the_server_cut_are_counted_and_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    item = {
+        "index": 0,
+        "status": "adjusted",
+        "field": "ref",
+        "value": "https://secret.example/",
+        "reason": "ref is cut",
+    }
+    receipt = {"counted": 2, "duplicate": 0, "late": 0, "refused": 0, "items": [item, item], "adjusted": 2}
+    replies = [Reply(200, json.dumps(receipt).encode())] * 2
+    with scripted(*replies) as server, Client(server.url, gather_s=0) as clicks:
+        for _ in range(2):
+            clicks.hit("a", count=2, ref="https://secret.example/")
+            assert clicks.flush(WITHIN_S)
+        assert (clicks.delivered, clicks.adjusted, clicks.dropped) == (4, 4, 0)
+    assert [record.getMessage() for record in caplog.records] == ["2 hits counted without a word of theirs: ref is cut"]
+
+
+def test_a_real_server_tells_its_client_of_a_word(server: RunningServer, caplog: pytest.LogCaptureFixture) -> None:
+    with Client(server.url) as clicks:
+        clicks.hit("word", country="EU")
+        clicks.hit("word", country="DE")
+        assert clicks.flush(WITHIN_S)
+        assert (clicks.delivered, clicks.adjusted, clicks.dropped) == (2, 1, 0)
+    assert "1 hits counted without a word of theirs: country is not the code of one" in caplog.text
+
+
+@pytest.mark.parametrize("adjusted", ["1", None, -1, [], {}])
+def test_an_odd_sum_of_words_ends_nothing(adjusted: object) -> None:
+    receipt = {"counted": 1, "duplicate": 0, "refused": 0, "items": 7, "adjusted": adjusted}
+    with scripted(Reply(200, json.dumps(receipt).encode())) as server, Client(server.url) as clicks:
+        clicks.hit("a")
+        assert clicks.flush(WITHIN_S)
+        assert (clicks.delivered, clicks.adjusted) == (1, 0)
 
 
 @pytest.mark.parametrize(

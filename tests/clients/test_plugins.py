@@ -13,7 +13,7 @@ import pytest
 from testing.client import Clickcurve
 from testing.program import Program, running
 from testing.server import ROOT, RunningServer, free_port
-from tests.clients.scripted import NEVER, scripted
+from tests.clients.scripted import NEVER, Reply, scripted
 from tests.conftest import Serve
 
 pytestmark = pytest.mark.needs("php", "node", "browser")
@@ -46,7 +46,11 @@ class Yourls:
         (folder / "index.php").write_text(YOURLS)
         plugin = EXAMPLES / "yourls" / "clickcurve" / "plugin.php"
         self.settings = {"URL": f"http://127.0.0.1:{clicks_port}", "SPOOL": str(self.spool), "PLUGIN": str(plugin)}
+        self.told_file = folder / "clicks.adjusted"
         self.command = ["php", "-S", f"127.0.0.1:{self.port}", str(folder / "index.php")]
+
+    def told(self) -> str:
+        return self.told_file.read_text() if self.told_file.exists() else ""
 
 
 @pytest.fixture
@@ -91,6 +95,24 @@ def answers(browser: httpx.Client, path: str, status: int) -> bool:
         return browser.get(path).status_code == status
     except httpx.TransportError:
         return False
+
+
+def test_yourls_logs_words_that_were_cut_once_a_minute(yourls: tuple[Yourls, Program, httpx.Client]) -> None:
+    made, program, browser = yourls
+
+    item = {"index": 0, "status": "adjusted", "field": "ref", "value": "x", "reason": "ref is cut"}
+    receipt = {"counted": 1, "duplicate": 0, "late": 0, "refused": 0, "items": [item], "adjusted": 1}
+    cut = Reply(200, json.dumps(receipt).encode())
+    with scripted(cut, cut, cut) as server:
+        program.stop()
+        made.settings["URL"] = server.url
+        with running(made.command, made.spool.parent / "php2.log", made.settings) as again:
+            again.until(lambda: answers(browser, "/none", 404))
+            for _ in range(3):
+                assert browser.get("/launch").status_code == 301
+            again.until(lambda: len(server.posts) == 3 and made.told().split()[:1] == ["2"])
+            assert again.output().count("hits counted without a word") == 1
+            assert "clickcurve: 1 hits counted without a word of theirs: ref is cut" in again.output()
 
 
 def test_yourls_reports_each_redirect_once_also_what_came_while_the_server_was_away(

@@ -14,6 +14,7 @@ if (!defined('YOURLS_ABSPATH')) {
 
 const CLICKCURVE_WITHIN_S = 2;
 const CLICKCURVE_SPOOL_BYTES = 16 * 1024 * 1024;
+const CLICKCURVE_TELL_EVERY_S = 60;
 const CLICKCURVE_LOST_AFTER_S = 60; // a process that took the file to send it is dead by then
 
 yourls_add_action('redirect_shorturl', 'clickcurve_redirect');
@@ -116,7 +117,32 @@ function clickcurve_post(string $lines): bool
     if ($status !== 200 || ($receipt['refused'] ?? 0) > 0) {
         error_log('clickcurve: hits were refused: ' . substr($answer, 0, 500));
     }
+    if ((int) ($receipt['adjusted'] ?? 0) > 0) {
+        clickcurve_tell_adjusted((int) $receipt['adjusted'], $receipt['items'] ?? []);
+    }
     return true;
+}
+
+/** Logs hits that count without a word of theirs: with a spool file at most once a minute, and how many since then. */
+function clickcurve_tell_adjusted(int $hits, array $items): void
+{
+    $kept = defined('CLICKCURVE_SPOOL') ? @fopen(CLICKCURVE_SPOOL . '.adjusted', 'c+') : false;
+    if ($kept !== false) {
+        flock($kept, LOCK_EX);
+        [$before, $told_at] = array_map('intval', explode(' ', stream_get_contents($kept) . ' 0 0'));
+        $hits += $before;
+        $is_due = time() - $told_at >= CLICKCURVE_TELL_EVERY_S;
+        rewind($kept);
+        ftruncate($kept, 0);
+        fwrite($kept, $is_due ? '0 ' . time() . ' ' : "$hits $told_at ");
+        fclose($kept);
+        if (!$is_due) {
+            return;
+        }
+    }
+    $lost = array_filter($items, fn ($item) => ($item['status'] ?? '') === 'adjusted');
+    $reasons = array_slice(array_unique(array_column($lost, 'reason')), 0, 3);
+    error_log("clickcurve: $hits hits counted without a word of theirs: " . implode('; ', $reasons));
 }
 
 function clickcurve_keep(string $lines): void

@@ -123,6 +123,23 @@ test("what the server refuses is dropped with its reason", () => {
   });
 });
 
+test("words that the server cut are counted, and told once a minute", () => {
+  const item = { index: 0, status: "adjusted", field: "ref", value: "https://secret.example/", reason: "ref is cut" };
+  const receipt = { counted: 2, duplicate: 0, late: 0, refused: 0, items: [item, item], adjusted: 2 };
+  const reply = { status: 200, body: JSON.stringify(receipt) };
+  return scripted([reply, reply], async ({ url }) => {
+    const said = [];
+    const clicks = new Client(url, { ...quiet, gatherMs: 0, log: (text) => said.push(text) });
+    for (let n = 0; n < 2; n++) {
+      clicks.hit("a", { count: 2, ref: "https://secret.example/" });
+      assert.ok(await clicks.flush(WITHIN_MS));
+    }
+    assert.deepEqual([clicks.delivered, clicks.adjusted, clicks.dropped], [4, 4, 0]);
+    assert.deepEqual(said, ["clickcurve: 2 hits counted without a word of theirs: ref is cut"]);
+    await clicks.close();
+  });
+});
+
 for (const items of ["1", "null", "[1, null]", '{"a": 1}']) {
   test(`a receipt that is odd ends nothing: ${items}`, () =>
     scripted([{ status: 200, body: `{"counted": 9, "duplicate": 0, "refused": 1, "items": ${items}}` }], async ({ url }) => {
