@@ -2,7 +2,7 @@
 
 | product | tables, CSV with a header | JSON |
 | --- | --- | --- |
-| Shlink | `visit:non-orphan`, `short-url:visits`, the web client's short URLs | the API's lists of both |
+| Shlink | `visit:non-orphan`, `short-url:visits`, the web client's visits and short URLs | the API's lists of both |
 | YOURLS | `yourls_log`, `yourls_url` | the answer of the API's `stats` |
 | Kutt | `links`, `visits` | the API's `/links` and `/links/{id}/stats` |
 | Bitly | | `/v4/bitlinks/{bitlink}/clicks` and `/clicks/summary`, each with a member `bitlink` put in |
@@ -104,8 +104,22 @@ def _id(value: Any) -> str:
 
 # --- Shlink -------------------------------------------------------------------------------------------------------
 def _shlink_visit(takeover: Takeover, row: Row, where: Place) -> None:
-    key, bot = takeover.key_of_address(row["Visited URL"]), bool(row.get("Potential bot", "").strip())
-    takeover.visit(row["Date"], key, bot, where, row.get("User agent"), row.get("Referer"))
+    """Reads a visit of the command's CSV, which has no column of bots before Shlink 5: there the agent decides."""
+    agent, marked = row.get("User agent"), row.get("Potential bot")
+    bot = takeover.is_bot(agent or "") if marked is None else bool(marked.strip())
+    key = _shlink_key(takeover, row["Visited URL"], row.get("Type"))
+    takeover.visit(row["Date"], key, bot, where, agent, row.get("Referer"))
+
+
+def _shlink_visit_shown(takeover: Takeover, row: Row, where: Place) -> None:
+    """Reads a visit of the web client's CSV."""
+    key, bot = _shlink_key(takeover, row["visitedUrl"], row.get("type")), row["potentialBot"].strip().lower() == "true"
+    takeover.visit(row["date"], key, bot, where, row.get("userAgent"), row.get("referer"))
+
+
+def _shlink_key(takeover: Takeover, address: str, kind: str | None) -> str:
+    """Returns the key of a visit; "" of one that found no link, which the lists of such visits tell by their kind."""
+    return takeover.key_of_address(address) if kind in (None, "", "valid_short_url") else ""
 
 
 def _shlink_visit_answered(takeover: Takeover, value: Any, where: Place) -> bool:
@@ -124,6 +138,8 @@ def _shlink_link_answered(takeover: Takeover, value: Any, where: Place) -> bool:
         counts = {"total": link.get("visitsCount")}
     of_people = "nonBots" in counts
     takeover.total(key, counts.get("nonBots" if of_people else "total"), where, of_people)
+    if counts.get("bots"):
+        takeover.total_of_bots(key, counts["bots"])
     return True
 
 
@@ -233,7 +249,11 @@ def _key_of_path(path: str, is_event: bool, takeover: Takeover) -> str:
 
 PRODUCTS: Mapping[str, Product] = {
     "shlink": Product(
-        {("Date", "Visited URL"): _shlink_visit, ("shortCode", "visits"): _total("shortCode", "visits")},
+        {
+            ("Date", "Visited URL"): _shlink_visit,
+            ("date", "potentialBot", "visitedUrl"): _shlink_visit_shown,
+            ("shortCode", "visits"): _total("shortCode", "visits"),
+        },
         {("visits", "data"): _shlink_visit_answered, ("shortUrls", "data"): _shlink_link_answered},
         read_document=_shlink_answer,
     ),

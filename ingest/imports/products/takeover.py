@@ -10,14 +10,17 @@ add nothing, and other ones are refused.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from hashlib import blake2b
 from itertools import islice
-from typing import NamedTuple, Self, TypeAlias
+from pathlib import Path
+from typing import IO, NamedTuple, Self, TypeAlias
 
 from clickcurve.buckets.errors import shown
 from clickcurve.hosts import Hosts
@@ -35,6 +38,7 @@ from ingest.imports.target import ImportRefused, Sender, Taken
 Place: TypeAlias = tuple[str, int]  # a file's name, and the line or entry
 _Line: TypeAlias = dict[str, object]
 _LINES_AT_ONCE = 20_000
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)  # of a file without a name
 
 
 class Visit(NamedTuple):
@@ -72,7 +76,7 @@ class CountedSpan(NamedTuple):
 # What was read, in the order of its reading: `place` among the visits, or among the spans. ids: of links.
 _TABLES = """
 CREATE TABLE dated (second INTEGER, place INTEGER, is_span INTEGER, key BLOB, people INTEGER, bots INTEGER, line BLOB);
-CREATE TABLE totals (key BLOB PRIMARY KEY, everyone INTEGER, people INTEGER) WITHOUT ROWID;
+CREATE TABLE totals (key BLOB PRIMARY KEY, everyone INTEGER, people INTEGER, bots INTEGER) WITHOUT ROWID;
 CREATE TABLE ids (id BLOB PRIMARY KEY, key BLOB) WITHOUT ROWID;
 PRAGMA cache_size = -8192;
 BEGIN;
@@ -82,6 +86,10 @@ SELECT key, coalesce(totals.people - coalesce(came.people, 0),
                      totals.everyone - coalesce(came.people, 0) - coalesce(came.bots, 0)) AS beyond
 FROM totals LEFT JOIN (SELECT key, sum(people) AS people, sum(bots) AS bots FROM dated GROUP BY key) AS came USING (key)
 WHERE beyond > 0 ORDER BY key
+"""
+_BOTS_BEYOND = """
+SELECT coalesce(sum(max(totals.bots - coalesce(came.bots, 0), 0)), 0)
+FROM totals LEFT JOIN (SELECT key, sum(bots) AS bots FROM dated GROUP BY key) AS came USING (key)
 """
 _LARGEST = 2**63 - 1
 
@@ -161,12 +169,20 @@ class Takeover:
         if number is None or not is_key(key) or number > _LARGEST:
             self.note_bad(where, "no count or link")
         elif number:
-            column = "people" if of_people else "everyone"
-            self._write(
-                f"INSERT INTO totals (key, {column}) VALUES (?, ?)"
-                f" ON CONFLICT DO UPDATE SET {column} = max(excluded.{column}, coalesce({column}, 0))",
-                (_stored(key), number),
-            )
+            self._total("people" if of_people else "everyone", key, number)
+
+    def total_of_bots(self, key: str, count: object) -> None:
+        """Sets how many bots a link's count of all time leaves out; what is no count says nothing."""
+        number, key = whole_count(count), self.decoded.get(key, key)
+        if number and is_key(key) and number <= _LARGEST:
+            self._total("bots", key, number)
+
+    def _total(self, column: str, key: str, number: int) -> None:
+        self._write(
+            f"INSERT INTO totals (key, {column}) VALUES (?, ?)"
+            f" ON CONFLICT DO UPDATE SET {column} = max(excluded.{column}, coalesce({column}, 0))",
+            (_stored(key), number),
+        )
 
     def name_link(self, id_: str, key: str) -> None:
         """Notes the id by which other tables name a link; an empty one names none."""
@@ -193,11 +209,24 @@ class Takeover:
             for key, count in self._rows.execute(_OPENINGS):
                 yield _key(key), count
 
+    def bots_without_dates(self) -> int:
+        """Returns how many visits of bots the totals tell of that came with no date: these count nowhere."""
+        with _failures_as_sentences():
+            return int(self._rows.execute(_BOTS_BEYOND).fetchone()[0])
+
     def history(self) -> Iterator[bytes]:
         """Yields the lines of history, each with its newline, in the order of time."""
         with _failures_as_sentences():
             for (line,) in self._rows.execute("SELECT line FROM dated ORDER BY second, place, is_span"):
                 yield line
+
+    def write_history(self, file: IO[bytes]) -> None:
+        """Writes the lines of history into a file of the temporary folder."""
+        try:
+            file.writelines(self.history())
+            file.flush()
+        except OSError as error:
+            raise _no_room(tempfile.gettempdir(), error.strerror or str(error)) from error
 
     def _add(self, second: int, place: int, is_span: bool, key: str, people: int, bots: int, line: _Line) -> None:
         decoded = _stored(self.decoded.get(key, key))
@@ -215,7 +244,36 @@ def _failures_as_sentences() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise SourceUnreadable(f"what was read cannot be put in order: {error} (in the folder of TMPDIR)") from error
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_ROOM:
+            raise _no_room(_folder_of_sqlite(), str(error)) from error
+        raise SourceUnreadable(f"what was read cannot be put in order: {error}") from error
+
+
+@contextmanager
+def nameless_file() -> Iterator[IO[bytes]]:
+    """Opens a file of the temporary folder that has no name: a kill leaves nothing of it behind."""
+    try:
+        file = tempfile.TemporaryFile(prefix="clickcurve-")  # noqa: SIM115  # closed below, whatever the folder takes
+    except OSError as error:
+        raise SourceUnreadable(f"no folder for temporary files: {error.strerror}; name one with TMPDIR") from error
+    try:
+        yield file
+    finally:
+        with suppress(OSError):  # what a full folder did not take was told when it was written
+            file.close()
+
+
+def _no_room(folder: str, reason: str) -> SourceUnreadable:
+    return SourceUnreadable(
+        f"the temporary folder {folder} does not take what was read ({reason}): make room there or name another folder"
+        " with TMPDIR, and import again"
+    )
+
+
+def _folder_of_sqlite() -> str:
+    """Returns the folder that SQLite chooses for a file without a name."""
+    named = os.environ.get("SQLITE_TMPDIR"), os.environ.get("TMPDIR"), "/var/tmp", "/usr/tmp", "/tmp"
+    return next((each for each in named if each and Path(each).is_dir() and os.access(each, os.W_OK | os.X_OK)), ".")
 
 
 def _stored(key: str) -> bytes:

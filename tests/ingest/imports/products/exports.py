@@ -19,6 +19,14 @@ Date,"Potential bot","User agent",Referer,Country,Region,City,"Visited URL","Red
 2026-02-01T23:59:59+00:00,,"{BROWSER}",,Unknown,Unknown,Unknown,https://other.test/with/slash,Unknown,valid_short_url
 not a date,,,,,,,https://s.test/abc,,valid_short_url
 """
+# "Export visits" of the web client.
+SHLINK_VISITS_SHOWN = f"""\
+"browser","os","date","userAgent","referer","country","region","city","latitude","longitude","potentialBot","visitedUrl","type"
+"Firefox","Linux","2026-02-03T10:00:05+01:00","{BROWSER}","t.co","Germany","Berlin","Berlin",52.5,13.4,false,"https://s.test/abc?x=1",
+"Others","Others","2026-02-02T08:30:00+00:00","some, crawler/1.4","Direct","Unknown","Unknown","Unknown",,,true,"https://s.test/abc",
+"Firefox","Linux","2026-02-01T23:59:59+00:00","{BROWSER}","Direct","Unknown","Unknown","Unknown",,,false,"https://other.test/with/slash",
+"Firefox","Linux","2026-02-01T20:00:00+00:00","{BROWSER}","Direct","Unknown","Unknown","Unknown",,,false,"https://s.test/","base_url"
+"""
 SHLINK_LINKS = """\
 createdAt,title,shortUrl,shortCode,longUrl,tags,visits
 2020-01-01T00:00:00+00:00,,https://s.test/abc,abc,https://long.test/,,12

@@ -10,6 +10,7 @@ import lzma
 import os
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -40,6 +41,7 @@ class Found:
     openings: dict[str, int]
     bad: int
     first_bad: list[BadLine]
+    bots_without_dates: int = 0
 
     def visits(self) -> list[tuple[int, str, bool]]:
         return [(line["ts"], line["key"], line.get("bot", False)) for line in self.lines if "ts" in line]
@@ -54,7 +56,7 @@ def read_paths(product: str, paths: list[Path], hosts: Hosts = HOSTS_IGNORED, zo
     with Takeover(hosts, bot_judge(), zone) as taken:
         read_product(product, paths, taken)
         lines = [json.loads(line) for line in taken.history()]
-        return Found(lines, dict(taken.openings()), taken.bad, taken.first_bad)
+        return Found(lines, dict(taken.openings()), taken.bad, taken.first_bad, taken.bots_without_dates())
 
 
 def read(product: str, folder: Path, **files: Any) -> Found:
@@ -77,6 +79,21 @@ def test_shlink_has_visits_with_times_and_totals(tmp_path: Path) -> None:
     answers = read("shlink", tmp_path, v_json=exports.SHLINK_VISITS_ANSWER, l_json=exports.SHLINK_LINKS_ANSWER)
     assert answers.visits() == [VISITS[2]]
     assert answers.openings == {"abc": 9, "old": 40}, "bots without dates are counted nowhere"
+    assert (answers.bots_without_dates, found.bots_without_dates) == (2, 0)
+    dated = read("shlink", tmp_path, visits_csv=exports.SHLINK_VISITS, l_json=exports.SHLINK_LINKS_ANSWER)
+    assert dated.bots_without_dates == 1, "of two bots of the list one came with its time"
+
+
+def test_shlinks_bots_have_their_times_in_each_export_of_visits(tmp_path: Path) -> None:
+    shown = read("shlink", tmp_path, visits_csv=exports.SHLINK_VISITS_SHOWN)
+    assert shown.visits() == VISITS
+    assert [(bad.line, bad.reason) for bad in shown.first_bad] == [(5, "no link")]
+    assert shown.lines[0] == {"key": "with/slash", "ts": VISITS[0][0], "ua": exports.BROWSER}
+    assert shown.lines[2]["ref"] == "x.com"
+    older = exports.SHLINK_VISITS.replace('"Potential bot",', "", 1).replace(',"Potential bot",', ",")
+    older = older.replace("+01:00,,", "+01:00,").replace("59+00:00,,", "59+00:00,").replace("date,,", "date,")
+    judged = read("shlink", tmp_path, visits_csv=older)
+    assert judged.visits() == VISITS, "where no column marks bots the agent decides"
 
 
 def test_times_without_an_offset_are_of_the_zone_that_is_named(tmp_path: Path) -> None:
@@ -428,3 +445,16 @@ def test_sums_beyond_what_can_be_kept_are_one_sentence(tmp_path: Path) -> None:
     visits = "link_id,created_at,total\n" + "1,2026-02-01 23:00:00,9000000000000000000\n" * 2
     with pytest.raises(SourceUnreadable, match="integer overflow"):
         read("kutt", tmp_path, visits_csv=visits, links_csv=links)
+
+
+def test_lines_that_the_temporary_folder_does_not_take_are_one_sentence(tmp_path: Path) -> None:
+    paths = exports.written(tmp_path, v_csv=exports.SHLINK_VISITS)
+    with Takeover(HOSTS_IGNORED, bot_judge()) as taken:
+        read_product("shlink", paths, taken)
+        with Path("/dev/full").open("wb") as full, pytest.raises(SourceUnreadable) as raised:
+            try:
+                taken.write_history(full)
+            finally:
+                with suppress(OSError):
+                    full.close()
+    assert "does not take what was read (No space left on device): make room there" in raised.value.detail
