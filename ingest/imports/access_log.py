@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from fnmatch import fnmatchcase
@@ -21,11 +20,10 @@ from itertools import compress, groupby, repeat
 from operator import is_
 from typing import Any, TypeVar, cast
 
-from clickcurve.buckets.errors import HitRejected
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from clickcurve.keys import KEY_BYTES, decoded_once
 from ingest.agents.reader import AGENT_CHARACTERS
-from ingest.attributes.campaign import CAMPAIGN_FIELDS, campaign_of_query, source_of, utm_of
+from ingest.attributes.campaign import CAMPAIGN_FIELDS, campaign_of_query
 from ingest.attributes.memo import Memo
 from ingest.attributes.referrer import host_of
 from ingest.attributes.text import utf8_text
@@ -450,15 +448,8 @@ def _agent_in(is_bot: Judge, wanted: bool, text: str) -> tuple[bool, str | None]
 
 def _campaign_in(wanted: frozenset[str], query: str) -> Campaign | None:
     """Returns the source and the campaign in a query, as far as they are wanted; None where there is none."""
-    named_source, named_utm = campaign_of_query(utf8_text(query), wanted)
-    source = utm = None
-    if named_source:
-        with suppress(HitRejected):
-            source = source_of(named_source)
-    if named_utm:
-        with suppress(HitRejected):
-            utm = tuple(utm_of(named_utm).items())
-    return None if source is None and utm is None else Campaign(source, utm)
+    source, utm = campaign_of_query(utf8_text(query), wanted)
+    return Campaign(source or None, tuple(utm.items()) or None) if source or utm else None
 
 
 def count_fields(line: bytes) -> int:

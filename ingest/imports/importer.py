@@ -58,10 +58,10 @@ class SourceKind(StrEnum):
 class ImportSummary(LineSums):
     """What one run did with one source.
 
-    `counted`, `late` and `refused` are what the other side said, in hits; of `unanswered` chunks it is known that they
-    count, but their receipt was lost. Bytes up to `from_byte` were counted before this run; `left_bytes` are a last
-    line that has no end yet. `looks_like`: where no line could be read, what the first one seems to be. `proposed`:
-    patterns of keys that no shortener gives and that were counted.
+    `counted`, `late`, `refused` and `adjusted` are what the other side said, in hits; of `unanswered` chunks it is
+    known that they count, but their receipt was lost. Bytes up to `from_byte` were counted before this run;
+    `left_bytes` are a last line that has no end yet. `looks_like`: where no line could be read, what the first one
+    seems to be. `proposed`: patterns of keys that no shortener gives and that were counted.
     """
 
     kind: SourceKind | None = None
@@ -70,6 +70,7 @@ class ImportSummary(LineSums):
     counted: int = 0
     late: int = 0
     refused: int = 0
+    adjusted: int = 0
     reasons: list[str] = field(default_factory=list)
     from_byte: int = 0
     to_byte: int = 0
@@ -102,6 +103,7 @@ class ImportSummary(LineSums):
         self.counted += taken.counted
         self.late += taken.late
         self.refused += taken.refused
+        self.adjusted += taken.adjusted
         self.reasons += taken.reasons[: SHOWN_REFUSALS - len(self.reasons)]
 
 

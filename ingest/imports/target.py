@@ -71,12 +71,16 @@ class KeptOffset:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What the other side says of a chunk: sums of counts, and the reasons of the first refusals."""
+    """What the other side says of a chunk: sums of counts, and the reasons of the first refusals.
+
+    adjusted: hits that count and of which a word was lost.
+    """
 
     counted: int
     late: int
     refused: int
     reasons: tuple[str, ...] = ()
+    adjusted: int = 0
 
 
 class Target(Protocol):
@@ -130,7 +134,8 @@ class HttpTarget:
         answered = _checked(answer)
         items = [item for item in answered["items"] if item["status"] != "adjusted"]
         reasons = tuple(str(item["reason"]) for item in items[:SHOWN_REFUSALS])
-        return Taken(int(answered["counted"]), int(answered["late"]), int(answered["refused"]), reasons)
+        counted, late, refused = (int(answered[name]) for name in ("counted", "late", "refused"))
+        return Taken(counted, late, refused, reasons, int(answered.get("adjusted", 0)))
 
     async def reconnect(self) -> None:
         await self._client.aclose()
@@ -212,7 +217,7 @@ class OwnerTarget:
         receipt = sums.receipt()
         refused = [item for item in receipt.items if item.status != "adjusted"]
         reasons = tuple(item.reason for item in refused[:SHOWN_REFUSALS])
-        return Taken(receipt.counted, receipt.late, receipt.refused, reasons)
+        return Taken(receipt.counted, receipt.late, receipt.refused, reasons, receipt.adjusted or 0)
 
     async def _accept(self, batch: Batch) -> None:
         try:

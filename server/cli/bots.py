@@ -18,7 +18,7 @@ from ingest.imports.log_under_rules import LogUnderRules, TakenByRule, read_unde
 from server.attributes import bot_rules_of, referrers_of
 from server.cli.main import FAILED
 from server.cli.options import status_option, statuses_of, with_settings
-from server.cli.output import ReportingGroup, Result
+from server.cli.output import ReportingGroup, Result, number_of
 from server.settings.table import Settings
 
 STDIN = Path("-")
@@ -89,7 +89,8 @@ def _most(agents: Counter[str], many: int) -> list[tuple[str, int]]:
 def _lines_of(found: LogUnderRules, rules: BotRuleSet, top: int) -> Iterator[str]:
     summary = found.summary
     people, bots = summary.people_hits, summary.bot_hits
-    yield f"{summary.lines:,} lines: {people:,} hits of people, {bots:,} of bots by their agents, {summary.bad:,} bad"
+    read, hits = number_of(summary.lines, "line"), number_of(people, "hit")
+    yield f"{read}: {hits} of people, {bots:,} of bots by their agents, {summary.bad:,} bad"
     if summary.damage is not None:
         yield f"read as far as it goes: {summary.damage}"
     if len(rules) > len(rules.people):

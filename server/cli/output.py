@@ -102,6 +102,11 @@ def _printable(line: str) -> str:
     return shown.encode("ascii", "backslashreplace").decode() if lacks_unicode() else shown
 
 
+def number_of(count: int, one: str, many: str | None = None) -> str:
+    """Returns a number with its noun: `1 line`, `2 lines`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def note(sentence: str) -> None:
     """Prints a sentence on standard error, beside the result; with `--json` as `{"note": ...}`."""
     click.echo(json_line({"note": sentence}) if wants_json() else visible(sentence), err=True)

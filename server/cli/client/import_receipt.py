@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ingest.imports.importer import ImportSummary, SourceKind
 from ingest.imports.logs.clicks import TO_HTTPS
 from ingest.imports.logs.line_reader import WITH_NAMES
+from server.cli.output import number_of
 
 LABEL_HINT = (
     "  it was read before, and its lines were judged then: with --label NAME it is another source, and all of it counts"
@@ -24,9 +25,9 @@ def receipt_lines(name: str, summary: ImportSummary, hint: bool, client: str = "
     if summary.is_part:
         return [f"{name}: a part of a source that was counted further already; nothing new", *label]
     again = f" (bytes up to {summary.from_byte:,} were counted before)" if summary.from_byte else ""
-    read = f"{name}: {summary.lines:,} lines read{again}"
+    read = f"{name}: {number_of(summary.lines, 'line')} read{again}"
     if summary.kind is SourceKind.log:
-        read += f", {summary.people_hits:,} hits of people, {summary.bot_hits:,} of bots"
+        read += f", {number_of(summary.people_hits, 'hit')} of people, {summary.bot_hits:,} of bots"
     if summary.bad or summary.kind is SourceKind.log:
         read += f", {summary.bad:,} bad"
     lines = [read, *label, *_reading_lines(summary)]
@@ -38,10 +39,13 @@ def receipt_lines(name: str, summary: ImportSummary, hint: bool, client: str = "
     if summary.late:
         lines.append("  late: hits from before today (UTC); they count, in wider buckets than minutes")
     lines += [f"  refused: {reason}" for reason in summary.reasons]
+    if summary.adjusted:
+        lines.append(f"  {number_of(summary.adjusted, 'hit')} counted without a word that could not be kept whole")
     if summary.unanswered:
-        lines.append(f"  {summary.unanswered:,} chunks count, but their receipts were lost")
+        lines.append(f"  {number_of(summary.unanswered, 'chunk')} counted without an answer: the connection broke")
     if summary.left_bytes:
-        lines.append(f"  {summary.left_bytes:,} bytes of a last line without an end were left for the next import")
+        left = number_of(summary.left_bytes, "byte")
+        lines.append(f"  {left} of a last line without an end left for the next import")
     if summary.damage is not None:
         lines.append(f"  read as far as it goes: {summary.damage}")
     return lines

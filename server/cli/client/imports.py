@@ -7,7 +7,6 @@ import gc
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -30,7 +29,7 @@ from ingest.imports.access_log import REDIRECTS, AccessLog, LogOptions
 from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
 from ingest.imports.products.products import PRODUCTS, read_product
-from ingest.imports.products.takeover import DecodingSender, Takeover, send_openings
+from ingest.imports.products.takeover import DecodingSender, Takeover, nameless_file, send_openings
 from ingest.imports.rule_lines import rules_of
 from ingest.imports.target import TIMEOUT_S, TRIES, HttpTarget, OwnerTarget, Sender, Target
 from server import data_folder
@@ -41,7 +40,7 @@ from server.cli.client.imported_rules import take_rules
 from server.cli.log_options import log_options, taken_options
 from server.cli.main import FAILED, INTERRUPTED, USAGE, Failed
 from server.cli.options import status_option, statuses_of, with_settings
-from server.cli.output import ProgressLine, Result, note, on_screen, progress, reports, show
+from server.cli.output import ProgressLine, Result, note, number_of, on_screen, progress, reports, show
 from server.process.journals import owning
 from server.process.kept_clock import open_clock
 from server.settings.table import Settings
@@ -274,14 +273,15 @@ async def _import_export(sender: Sender, files: tuple[Path, ...], product: str, 
     log.use_hosts(there.hosts_in_key)
     log.use(there.fields, there.people)
     # Without a name: what visits say must not be left behind by a kill.
-    with Takeover(log.hosts, log.is_bot, reading.zone) as taken, tempfile.TemporaryFile(prefix="clickcurve-") as lines:
+    with Takeover(log.hosts, log.is_bot, reading.zone) as taken, nameless_file() as lines:
         await asyncio.to_thread(read_product, product, files, taken)
-        await asyncio.to_thread(lines.writelines, taken.history())
-        lines.flush()
+        await asyncio.to_thread(taken.write_history, lines)
         decoding = DecodingSender(sender.target, sender.wait, sender.on_wait, sender.tries, taken.decoded)
         importer = Importer(decoding, AccessLog(lambda agent: False), SourceKind.history, f"{product}:{reading.label}")
         dated = await importer.run(Path(f"/proc/self/fd/{lines.fileno()}"))
         undated = ImportSummary(kind=SourceKind.history)
+        if bots := taken.bots_without_dates():
+            undated.skipped["visits of bots without dates"] = bots
         name = f"openings-{product}-{blake2b(reading.label.encode(), digest_size=8).hexdigest()}"
         await send_openings(sender, name, taken, undated)
     # Bad lines are told with the part that has good ones: an export without any is most likely something else.
@@ -367,7 +367,7 @@ def follow_line(file: Path, summary: ImportSummary) -> str:
         waits = "waiting until it is there"
     elif not os.access(file, os.R_OK):
         waits = "waiting until it may be read"
-    return f"{file}: {summary.lines:,} lines read, {summary.counted:,} hits counted; {waits}"
+    return f"{file}: {number_of(summary.lines, 'line')} read, {number_of(summary.counted, 'hit')} counted; {waits}"
 
 
 def _show_receipt(name: str, summary: ImportSummary, reading: _Reading | None = None) -> bool:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
+import resource
+import subprocess
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from ingest.imports.importer import ImportSummary
+from ingest.imports.importer import ImportSummary, SourceKind
+from server.cli.client.import_receipt import receipt_lines
 from server.cli.client.imports import Interrupted, Interruption, follow_line
 from server.cli.main import main
 from testing.client import Clickcurve
@@ -125,6 +129,60 @@ def test_what_a_follower_waits_for_is_said(tmp_path: Path) -> None:
     assert follow_line(path, ImportSummary(lines=1_234, counted=5)).endswith(
         ": 1,234 lines read, 5 hits counted; waiting for more"
     )
+    assert follow_line(path, ImportSummary(lines=1, counted=1)).endswith(
+        ": 1 line read, 1 hit counted; waiting for more"
+    )
+
+
+def test_one_of_each_is_said_as_one() -> None:
+    summary = ImportSummary(
+        kind=SourceKind.log, lines=1, people_hits=1, adjusted=1, unanswered=1, left_bytes=1, counted=1
+    )
+    assert receipt_lines("a.log", summary, hint=False) == [
+        "a.log: 1 line read, 1 hit of people, 0 of bots, 0 bad",
+        "  counted 1, late 0, refused 0",
+        "  1 hit counted without a word that could not be kept whole",
+        "  1 chunk counted without an answer: the connection broke",
+        "  1 byte of a last line without an end left for the next import",
+    ]
+
+
+@pytest.mark.parametrize("into", ["server", "folder"])
+def test_words_that_a_log_holds_and_that_are_cut_are_told(
+    shared: RunningServer, tmp_path: Path, log: Path, into: str
+) -> None:
+    long, kept = "c" * 150, "c" * 97 + "…"
+    log.write_text(line(f"/cut?utm_source={long}") + line("/cut?utm_source=mail"))
+    where = ("--url", shared.url) if into == "server" else ("--data", str(tmp_path / "data"))
+    config = tmp_path / "settings.toml"
+    config.write_text('[breakdown]\ndimensions = ["utm_source"]\n')
+    server = ("--config", str(config)) if into == "folder" else ()
+    text = imported(str(log), *where, *server)
+    adjusted = "1 hit counted without a word that could not be kept whole"
+    if into == "folder":
+        assert adjusted in text
+        assert kept in said("export", *where)
+    else:
+        assert adjusted not in text, "the server counts no campaigns: nothing is kept of them"
+
+
+def test_a_full_temporary_folder_is_told_with_what_helps(tmp_path: Path) -> None:
+    """A bound of the system on the size of files stands for the full folder: the same writes fail."""
+    rows = "".join(f"2026-02-03T10:00:05+01:00,,https://s.test/{n:0>400}\n" for n in range(40_000))
+    visits = tmp_path / "visits.csv"
+    visits.write_text("Date,Potential bot,Visited URL\n" + rows)
+    done = subprocess.run(
+        command("import", "--from", "shlink", str(visits), "--data", str(tmp_path / "data")),
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9 << 20, 9 << 20)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"the temporary folder {tmp_path} does not take what was read (" in done.stderr
+    assert "make room there or name another folder with TMPDIR, and import again" in done.stderr
+    assert "Traceback" not in done.stderr and "Errno" not in done.stderr
 
 
 async def test_the_first_signal_ends_a_follower_between_two_chunks_and_the_second_at_once() -> None:

@@ -62,7 +62,7 @@ def test_a_zone_and_one_hit_a_click(shared: RunningServer, log: Path) -> None:
     haproxy = FORMATS["HAProxy"].lines.replace("/launch", "/zoned")
     log.write_text(f"{haproxy}\n{haproxy.replace(':05:03.584', ':05:04.001')}\n")
     text = imported(str(log), "--tz", "Europe/Vienna", "--once-per-click", "--url", shared.url)
-    assert "1 hits of people" in text and "1 second line of a click" in text
+    assert "2 lines read, 1 hit of people, 0 of bots" in text and "1 second line of a click" in text
     link = httpx.get(f"{shared.url}/v1/links/zoned").json()
     assert link["first_hit"] == AT - 2 * 3600
 
