@@ -71,7 +71,8 @@ class Owner:
     `alone`: no other owner writes this store. `buffers`: what the journal holds; None: it is read here. `stamps` None:
     no other process stamps its hits. `flushed` is called with the status after each complete flush, `unreadable` with
     the key of a damaged row and what is wrong with it, in the flush's thread. `erased_words` reads the values that must
-    be forgotten, as each flush begins; None: nothing is erased.
+    be forgotten, as each flush begins; None: nothing is erased. `finish` ends, once the owner is claimed and before any
+    row is written, what another process had begun to write of its rows.
     """
 
     def __init__(
@@ -92,7 +93,9 @@ class Owner:
         erased_words: Callable[[], ErasedWords] | None = None,
         careful: Callable[[], float] | None = None,
         running: Callable[[], float] | None = None,
+        finish: Callable[[Held], None] = lambda held: None,
     ) -> None:
+        self._finish = finish
         self._journal = journal
         self._store = store
         self._clock, self._careful, self._running = clock, careful or clock, running or clock
@@ -372,9 +375,11 @@ class Owner:
             return
         self._stamps.follow(await self._in_store_thread(self._store.newest_erasure))
         now, between = int(self._careful()), self._between_commits()
-        self._held = held = await self._in_store_thread(
+        claimed = await self._in_store_thread(
             lambda: self._journal.claim(self._store, self._place, self._token, now, between)
         )
+        await self._in_store_thread(lambda: self._finish(claimed))
+        self._held = held = claimed
         self._rewrite = True
         self._status = replace(self._status, owner=held.owner, epoch=held.epoch, state="open")
         with suppress(RowCorrupt):  # the next flush says so

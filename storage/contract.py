@@ -253,6 +253,12 @@ class Store(Ranked, Protocol):
         two flushes. `verify` and `backup` look for that. Durable, and so is all that `saving` has saved before.
         """
 
+    def save_together(self, saves: Sequence[tuple[Held, int, Mapping[str, SavedRow]]]) -> None:
+        """Replaces rows of several owners, each as `save_own` does: all or none.
+
+        Raises StoreMismatch where the store is `shared`.
+        """
+
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
         """Gives what saves rows of a flush piece by piece, as `save_own` does, while the caller makes the next piece.
 

@@ -129,6 +129,13 @@ class MemoryStore(Store):
                 if (at := source_moved(self._sources.get(name), held, source)) is not None:
                     self._sources[name] = at
 
+    def save_together(self, saves: Sequence[tuple[Held, int, Mapping[str, SavedRow]]]) -> None:
+        with self._lock:
+            for held, flush, _ in saves:
+                check_fence(held, flush, self._owners.get(held.owner))
+            for held, flush, rows in saves:
+                self.save_own(held, flush, rows, {})
+
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
         return nullcontext(lambda rows: self.save_own(held, flush, rows, {}))
 

@@ -55,14 +55,14 @@ def cut_words(hit: JsonHit, profile: Profile | None, lost: Iterable[HitRejected]
     """
     if profile is None or not any(map(may_be_cut, profile.values)):
         return []
-    told = {error.detail for error in lost}
+    known = {error.detail for error in lost}
     given: dict[str, tuple[str, object]] = {UTM_ + name: (f"utm.{name}", (hit.utm or {}).get(name)) for name in UTM}
     given["ref"] = "ref", hit.ref
     found = []
     for name, kept in zip(profile.dimensions, profile.values, strict=True):
         field, value = given.get(name, (name, kept))
         detail = f"{field} is cut"
-        if may_be_cut(kept) and value != kept and detail not in told:
+        if may_be_cut(kept) and value != kept and detail not in known:
             found.append(HitRejected(detail, field=field, value=value, rule=KEPT_RULE))
     return found
 

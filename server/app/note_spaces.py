@@ -12,6 +12,7 @@ from server.process.duty import DUTY_NOTES
 from server.tokens.audit import AUDIT_NOTES, LIMITS_NOTES
 from server.tokens.token_book import TOKEN_NOTES, USE_NOTES
 from storage.erased_words import ERASE_NOTES
+from storage.joined_rows import JOINING_NOTES
 from storage.notes import NoteSpace, leave
 
 NOTE_SPACES = (
@@ -28,6 +29,7 @@ NOTE_SPACES = (
     SALTED_NOTES,
     DUTY_NOTES,
     LIMITS_NOTES,
+    JOINING_NOTES,
     NoteSpace("kept times", (KEPT_TIMES,), leave),
 )
 NOT_IN_BACKUPS = [prefix for space in NOTE_SPACES if not space.in_backups for prefix in space.prefixes]

@@ -23,6 +23,7 @@ from server.tokens.audit import AuditLog
 from storage.contract import OPEN, RETIRED, Held, Store
 from storage.erased_words import Confirmed, Erasure, ErasureBook
 from storage.erasing import Eraser, RowsOfOwner
+from storage.joined_rows import finish_joins
 
 FOLLOW_S = 2
 LOOK_S, LONGEST_WAIT_S = 2.0, 60.0  # between two looks whether others have confirmed: longer each time
@@ -141,7 +142,9 @@ class Erasing:
                 continue
             after = record.rewritten_by(f"{own_name}@{now}")
             if await asyncio.to_thread(self.store.claim, record, after, rewrites=True):
-                writers[record.owner] = _writer(Held(after.owner, after.epoch, after.holder, rewrites=True))
+                held = Held(after.owner, after.epoch, after.holder, rewrites=True)
+                await asyncio.to_thread(finish_joins, self.store, held, self.bounded)
+                writers[record.owner] = _writer(held)
         return writers
 
     async def _lost(self, owners: Collection[int]) -> set[int]:

@@ -256,6 +256,13 @@ class DisavowBook:
                 self._store.note(DISAVOW + renamed.id, msgspec.json.encode(renamed).decode())
                 self.drop([rule])
 
+    def note_settled(self, noted: NotedRule, stored: str) -> None:
+        """Notes a settled rule for the row of another stored key, where what it has called is going to be."""
+        rule = replace(noted.rule, stored=stored)
+        self._store.note(DISAVOW_SETTLED + rule.id, "")
+        self._store.note(DISAVOW + rule.id, msgspec.json.encode(rule).decode())
+        self._change()
+
     def note_walked(self, rule: DisavowRule, walked: Walked) -> None:
         """Notes how far a rule of many links has come. Killed in between, it begins again, which changes nothing."""
         self._store.drop_notes([DISAVOW_WALKED + rule.id])

@@ -25,6 +25,7 @@ from server.settings.table import Settings
 from storage.contract import OPEN, OwnerRecord, Store
 from storage.erased_words import ErasureBook, KnownWords
 from storage.from_uri import open_store
+from storage.joined_rows import finish_joins
 from storage.sqlite.file import flush_bytes
 
 MIB = 1024 * 1024
@@ -170,6 +171,7 @@ def open_owner(
         erased_words=partial(KnownWords(ErasureBook(store)).read, trusted.careful),
         careful=trusted.careful,
         running=clock.running,
+        finish=lambda held: finish_joins(store, held, settings.bounded),
     )
 
 

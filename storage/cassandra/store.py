@@ -181,6 +181,10 @@ class CassandraStore(Store):
         for name, source in sources.items():
             self._sources.move(name, held, source)
 
+    def save_together(self, saves: Sequence[tuple[Held, int, Mapping[str, SavedRow]]]) -> None:
+        """Raises StoreMismatch: a cluster writes its partitions one by one."""
+        raise StoreMismatch("a cluster cannot change rows of several owners in one step")
+
     @contextmanager
     def saving(self, held: Held, flush: int) -> Iterator[Save]:
         """Keeps one piece under way: the next one is sent when all of it is acknowledged."""

@@ -160,6 +160,14 @@ class SqliteStore(SqliteRankings, Store):
             for name, source in sources.items():
                 tables.put_source(db, name, source_moved(tables.source_of(db, name), held, source))
 
+    def save_together(self, saves: Sequence[tuple[Held, int, Mapping[str, SavedRow]]]) -> None:
+        with self._connections.open().transaction() as db:
+            for held, flush, rows in saves:
+                check_fence(held, flush, tables.owner_record(db, held.owner))
+                tables.save_rows(db, held.owner, rows)
+            for held, _, rows in saves:  # a link some hits of which are called bots is ranked by all its rows
+                save_candidates(db, held.owner, rows, self._known.get(held.owner), self.ladder())
+
     def saving(self, held: Held, flush: int) -> AbstractContextManager[Save]:
         return nullcontext(lambda rows: self._save(held, flush, rows, {}, synced=False))
 

@@ -36,6 +36,7 @@ from clickcurve.buckets.upper_bounds import UNREADABLE, upper_bounds_of
 from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown, kept_days
 from clickcurve.times import SECOND_US
 from storage.contract import SavedRow, Source, Store
+from storage.joined_rows import joining_owners
 from storage.notes import NoteSpace
 from storage.tools.compare import Compared, Page, Sums, as_saved, compare, erasure_known
 from storage.tools.copy_owner import (
@@ -121,6 +122,10 @@ class _Copying:
         self._rows_in_all: int | None = None
 
     async def run(self, since_us: int, window_us: int) -> Copied:
+        if joining := joining_owners(self.view.notes()):
+            owners = ", ".join(map(str, sorted(joining)))
+            then = "run `clickcurve join-spellings --apply` again, or start their servers"
+            raise CopyRefused(f"rows of owners {owners} are being joined: {then}")
         refuse_conflicts(self._uuid, self._owners, self._sources, self.target)
         parts = [take_up(origin, self._owners, self._uuid, self.target) for origin in self._owners]
         todo = [part for part in parts if part.under_way]

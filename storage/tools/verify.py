@@ -40,6 +40,7 @@ from clickcurve.keys import (
     moved_key,
 )
 from storage.contract import Store, StoredLink
+from storage.joined_rows import joining_owners
 from storage.rankings import JOINED
 from storage.tools.against_counts import Breakdowns, check_disavowed
 from storage.view import View
@@ -100,6 +101,7 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
     with store.view() as view:
         ranks = _Ranks(view, ladder)
         owner_numbers = {record.owner for record in view.owners()}
+        joining = joining_owners(view.notes())
         done, total = 0, view.count_rows(breakdowns=True)
         for page in pages(view):
             counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
@@ -128,12 +130,17 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
                         _add_up(report, sums.setdefault(owner, _OwnerSums()), key, row, link.erased_at)
             done += rows_in(page)
             on_progress(done, total)
-    for owner in sorted(sums):
-        if sums[owner].is_whole:
-            report.add_broken(row_name(breakdown_of(ALL_LINKS), owner), breakdowns.too_few_in_all_links(owner))
-    for owner, summed in sorted(sums.items()):
-        _compare_sums(report, owner, summed)
+    report.under_way += sorted(joining & sums.keys())
+    _compare_all(report, {owner: sums[owner] for owner in sorted(sums.keys() - joining)}, breakdowns)
     return report
+
+
+def _compare_all(report: Report, sums: Mapping[int, _OwnerSums], breakdowns: Breakdowns) -> None:
+    for owner, summed in sums.items():
+        if summed.is_whole:
+            report.add_broken(row_name(breakdown_of(ALL_LINKS), owner), breakdowns.too_few_in_all_links(owner))
+    for owner, summed in sums.items():
+        _compare_sums(report, owner, summed)
 
 
 def pages(view: View | Store) -> Iterator[list[tuple[str, StoredLink]]]:

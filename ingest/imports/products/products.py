@@ -118,7 +118,7 @@ def _shlink_visit_shown(takeover: Takeover, row: Row, where: Place) -> None:
 
 
 def _shlink_key(takeover: Takeover, address: str, kind: str | None) -> str:
-    """Returns the key of a visit; "" of one that found no link, which the lists of such visits tell by their kind."""
+    """Returns the key of a visit; "" of one that found no link. Lists of such visits tell it by their kind."""
     return takeover.key_of_address(address) if kind in (None, "", "valid_short_url") else ""
 
 

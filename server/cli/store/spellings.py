@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, suppress
+from functools import partial
 
 import click
 
+from clickcurve.buckets.errors import OwnerFenced
+from clickcurve.buckets.ladder import fold_day
 from clickcurve.keys import decoded_once
 from clickcurve.visible import visible
 from server import clock, data_folder
 from server.attributes import key_form_of
 from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
-from server.cli.output import Result, reports
+from server.cli.output import Result, number_of, reports
 from server.cli.store.inspect import reading
 from server.clock import TrustedClock
+from server.corrections.joined_rules import JoinedRules
+from server.corrections.rules import DisavowBook
 from server.process.journals import owning
 from server.process.kept_clock import open_clock
 from server.settings.table import Settings
-from storage.contract import OPEN, Held, Store
+from storage.contract import OPEN, Held, OwnerRecord, Store
 from storage.from_uri import open_store
+from storage.joined_rows import JOINING, RowJoiner, joining_owners
 from storage.tools.join_spellings import Joiner, Spelling, spellings
-
-_ONLY_SQLITE = (
-    "join-spellings works on SQLite alone: in a cluster each machine writes its own rows, and two of one owner cannot "
-    "be changed together. There, count on under the decoded key, and read the old one beside it"
-)
 
 
 @reports("join-spellings")
@@ -39,9 +40,11 @@ def join_spellings_command(settings: Settings, keys: tuple[str, ...], applies: b
 
     Older versions kept keys of logs, middlewares and takeovers as they were sent: `%6Caunch` was another link than
     `launch`. With key_case and trailing_slash, other forms of a key are joined too. KEYS names some of the links.
-    Counts, curves, breakdowns and visitors move, owner by owner, each link in one transaction: a kill leaves it joined
-    or as it was, and the same command goes on. Links that were deleted once, or with hits that are called bots, are
-    left as they are. --apply needs a folder that no server holds, and SQLite.
+    Counts, curves, breakdowns, visitors, and the rules by which hits are called bots, move. On SQLite each link is
+    joined in one transaction; in a cluster each machine's rows, and a join that was killed is finished by the next
+    start of its server or of this command. --apply needs a folder that no server holds; in a cluster run it on each
+    machine in turn, with the server stopped. Links that were deleted once are left as they are, and in a cluster those
+    of which rules call hits bots.
 
     \b
     Examples:
@@ -56,23 +59,37 @@ def join_spellings_command(settings: Settings, keys: tuple[str, ...], applies: b
 
     if not applies:
         with reading(settings) as (store, _):
-            found = list(spellings(store, form_of, keys))
+            found = _found(store, form_of, keys, JoinedRules(DisavowBook(store), store.shared))
         return Result(_lines(found, "would be joined with"), [_object(each, False) for each in found])
-    if not settings.store.startswith("sqlite:"):
-        raise Failed(_ONLY_SQLITE)
-    if not data_folder.journal_numbers(settings.data):
+    numbers = data_folder.journal_numbers(settings.data)
+    if not numbers and settings.store.startswith("sqlite:"):
         raise Failed(f"there is no journal in {settings.data}; --data DIR names another folder")
     with data_folder.held(settings.data, settings.store, "clickcurve join-spellings"):
         trusted = open_clock(settings)
-        for number in data_folder.journal_numbers(settings.data):
+        for number in numbers:
             asyncio.run(_flush(settings, number, trusted))
         with closing(open_store(settings.store, settings.ladder)) as store:
-            found = list(spellings(store, form_of, keys))
-            joiner = Joiner(store, store.ladder(), settings.bounded)
+            rules = JoinedRules(DisavowBook(store), store.shared)
+            found = _found(store, form_of, keys, rules)
+            joiner = Joiner(store, RowJoiner(store.ladder(), settings.bounded, fold_day(int(trusted.careful()))))
+            rules.note(each for each in found if not each.why_not)
             _join(store, joiner, found)
-    left = [each for each in found if not _is_joined(each, joiner)]
-    lines = [*_lines([each for each in found if _is_joined(each, joiner)], "joined with"), *_left(left, joiner)]
-    return Result(lines, [_object(each, _is_joined(each, joiner)) for each in found], FAILED if left else 0)
+            left = [each for each in found if not joiner.is_joined(each)]
+            rules.drop_taken(store, form_of)
+            stays = list(_left(left, joiner, store.owners()))
+    lines = [*_lines([each for each in found if joiner.is_joined(each)], "joined with"), *stays]
+    return Result(lines, [_object(each, joiner.is_joined(each)) for each in found], FAILED if left else 0)
+
+
+def _found(store: Store, form_of: Callable[[str], str], keys: Sequence[str], rules: JoinedRules) -> list[Spelling]:
+    """Returns the links whose keys have another form, each with why it is left as it is, if it is."""
+    found = list(spellings(store, form_of, keys))
+    named = {each.key for each in found}
+    return [each._replace(why_not=each.why_not or _chained(each, named) or rules.why_not(each)) for each in found]
+
+
+def _chained(each: Spelling, named: Collection[str]) -> str:
+    return f"{visible(each.joined)} is itself one of these links: join that first" if each.joined in named else ""
 
 
 async def _flush(settings: Settings, number: int, trusted: TrustedClock) -> None:
@@ -85,32 +102,42 @@ def _join(store: Store, joiner: Joiner, found: list[Spelling]) -> None:
 
     A journal finds its owner again after such a claim.
     """
-    named = {owner for each in found for owner in each.owners}
-    for record in store.owners():
-        if record.owner in named and record.state != OPEN:
-            after = record.rewritten_by(f"join-spellings@{int(clock.now())}")
-            if store.claim(record, after, rewrites=True):
-                joiner.join(Held(after.owner, after.epoch, after.holder, rewrites=True), found)
+    named = {owner for each in found for owner in each.owners} | joining_owners(store.notes(JOINING))
+    closed = [record.owner for record in store.owners() if record.owner in named and record.state != OPEN]
+    if not store.shared:
+        joiner.join_together({owner: _taken(store, owner) for owner in closed}, found)
+        return
+    for owner in closed:
+        with suppress(OwnerFenced):  # its server has started: what is done is done, the rest is told as left
+            joiner.join_by_owner(partial(_taken, store, owner), owner, found)
 
 
-def _is_joined(each: Spelling, joiner: Joiner) -> bool:
-    return all((each.key, owner) in joiner.joined for owner in each.owners) and bool(each.owners)
+def _taken(store: Store, owner: int) -> Held:
+    """Claims an owner that is not open, to rewrite its rows; raises OwnerFenced if that is no longer so."""
+    record = store.owner(owner)
+    if record is not None and record.state != OPEN:
+        after = record.rewritten_by(f"join-spellings@{int(clock.now())}")
+        if store.claim(record, after, rewrites=True):
+            return Held(after.owner, after.epoch, after.holder, rewrites=True)
+    raise OwnerFenced(f"owner {owner} was claimed by another process")
 
 
 def _lines(found: list[Spelling], word: str) -> Iterator[str]:
     for each in found:
-        hits = f"{each.people:,} hits of people, {each.bots:,} of bots"
+        hits = f"{number_of(each.people, 'hit')} of people, {each.bots:,} of bots"
+        called = f", {each.called:,} of people are called bots" if each.called > 0 else ""
         outcome = f"is left as it is: {each.why_not}" if each.why_not else f"{word} {visible(each.joined)}"
-        yield f"{visible(each.key)} {outcome} ({hits})"
+        yield f"{visible(each.key)} {outcome} ({hits}{called})"
     if not found:
         yield "no key has another form"
 
 
-def _left(left: list[Spelling], joiner: Joiner) -> Iterator[str]:
+def _left(left: list[Spelling], joiner: Joiner, owners: list[OwnerRecord]) -> Iterator[str]:
+    places = {record.owner: record.place for record in owners}
     for each in left:
         gone = sorted(set(each.owners) - {owner for key, owner in joiner.joined if key == each.key})
-        elsewhere = f"owners {', '.join(map(str, gone))} have no journal here; their rows stay"
-        why = each.why_not or ("the sum would be too large" if each.key in joiner.too_large else elsewhere)
+        elsewhere = ", ".join(f"owner {owner} ({places.get(owner, 'unknown')})" for owner in gone)
+        why = each.why_not or joiner.left.get(each.key) or f"it has rows of {elsewhere}, not closed; these stay"
         yield f"{visible(each.key)} is left as it is: {why}"
 
 
@@ -120,6 +147,7 @@ def _object(each: Spelling, is_joined: bool) -> dict[str, object]:
         "with": each.joined,
         "people": each.people,
         "bots": each.bots,
+        "called": each.called,
         "joined": is_joined,
         "why_not": each.why_not,
     }

@@ -164,6 +164,9 @@ class _Forgetful:
     def links(self, keys: object) -> dict[str, object]:
         return {}
 
+    def notes(self) -> dict[str, str]:
+        return {}
+
 
 def test_more_broken_rows_than_anybody_reads_are_counted(store: Store) -> None:
     flusher = Flusher(store)
