@@ -128,7 +128,7 @@ _read_noted = msgspec.json.Decoder(_Noted).decode
 
 
 def join_noted(store: Store, held: Held, joiner: RowJoiner, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Joins own rows of these pairs of stored keys, each row in one of them, and returns those that are joined.
+    """Joins own rows of these pairs of stored keys, none in two of them; returns the pairs that are joined.
 
     A pair is left out whose sum is too large, or one of which was erased. Raises OwnerFenced, RowCorrupt,
     StoreUnavailable: then the next holder, or the next call, finishes it.

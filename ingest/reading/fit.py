@@ -49,7 +49,7 @@ def fit(raw: JsonHit, tags: Collection[str]) -> tuple[JsonHit, list[HitRejected]
 
 
 def cut_words(hit: JsonHit, profile: Profile | None, lost: Iterable[HitRejected] = ()) -> list[HitRejected]:
-    """Returns the words of a hit of which only the beginning is kept in its profile, as the receipt tells them.
+    """Returns the words of a hit that its profile does not hold whole, as the receipt tells them.
 
     lost: what is told of the hit already; a word is told once.
     """
