@@ -121,7 +121,7 @@ class Interruption:
 @click.option("--dimensions", metavar="NAMES", help="Count only these of the server's dimensions; off: none.")
 @with_settings("url", "token", "data", "store", "ladder", "journal_mib", "config", without_default=("data",))
 def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | None, **given: Any) -> None:
-    """Count access logs (combined, common, Caddy or nginx JSON), or take over history (NDJSON of `export`, others').
+    """Count access logs, whose format is recognised, or take over history (NDJSON of `export`, others').
 
     FILES may be compressed by gzip, zstd, bzip2 or xz; - is standard input. A hit's key is the path without its leading
     slash and query; only GET counts; bots are recognised by their user agent. Referrer, address and agent of a line,
