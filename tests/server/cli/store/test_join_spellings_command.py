@@ -383,3 +383,22 @@ def test_machines_of_a_cluster_join_their_rows_in_turn(serve: Serve, cassandra_u
     assert listed_after == listed
     server.stop()
     assert "0 rows break a law" in said("verify", *cluster)
+
+
+def test_events_and_their_values_come_along(serve: Serve, tmp_path: Path) -> None:
+    data, flags = tmp_path / "spelled", ("--config", str(tmp_path / "events.toml"))
+    (tmp_path / "events.toml").write_text('[events]\nnames = ["sale"]\n')
+    server = serve(*flags, data=data)
+    with http_client(server.url) as http:
+        for key, value in ((SPELLED, 300), (PLAIN, 40), ("%6Dine", 5)):
+            http.post("/v1/hits", json={"key": key, "event": "sale", "value": value}).raise_for_status()
+    server.stop()
+    shown = said("join-spellings", "--apply", "--data", str(data))
+    assert f"{SPELLED} joined with {PLAIN}" in shown and "%6Dine joined with mine" in shown
+    assert verified(data) == []
+    server = serve(*flags, data=data)
+    with http_client(server.url) as http:
+        for key, number, value in ((PLAIN, 2, 340), ("%256Caunch", 0, 0), ("mine", 1, 5)):
+            of_key = f"/v1/links/{key}/total?event=sale"
+            assert http.get(of_key).json()["total"] == number
+            assert http.get(f"{of_key}&measure=value").json()["total"] == value
