@@ -20,17 +20,18 @@ from __future__ import annotations
 import errno
 import threading
 import uuid
-from asyncio import Future, get_running_loop
+from asyncio import Future
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from clickcurve.buckets.errors import JournalBroken, JournalError, JournalFull, JournalHeld, JournalUnknown
 from clickcurve.buckets.row import NO_MARK
 from ingest import claim
+from ingest.journal.commit_thread import CommitThread
 from ingest.journal.contract import BetweenCommits, FlushRecord, Frame, Identity
 from ingest.journal.disk import Disk
 from ingest.journal.recovery import damaged, recover, segment_path
@@ -101,7 +102,7 @@ class DiskJournal:
         self._watched = WatchedLock(self._mutex, self._unanswered)
         self.in_memory = False
         self._lock_fd: int | None = None
-        self._thread = ThreadPoolExecutor(1, "journal")  # for commits; started by the first one that needs it
+        self._thread = CommitThread("journal")
         try:
             self._lock_folder()
             self.in_memory = self._disk.is_memory(folder)
@@ -134,7 +135,7 @@ class DiskJournal:
         if self.in_memory and sum(map(len, payloads)) <= LARGE_GROUP_BYTES:
             self.append(payloads, accepted_us)
             return None
-        return get_running_loop().run_in_executor(self._thread, self.append, payloads, accepted_us)
+        return self._thread.call(partial(self.append, payloads, accepted_us))
 
     def append(self, payloads: Sequence[bytes], accepted_us: int) -> None:
         """Writes and syncs these payloads as one group: all of them or none.
@@ -342,7 +343,7 @@ class DiskJournal:
                 with suppress(OSError):
                     self._disk.close(self._lock_fd)
                 self._lock_fd = None
-        self._thread.shutdown(wait=False)
+        self._thread.end()
 
     def _check_open(self) -> None:
         if self._lock_fd is None:
