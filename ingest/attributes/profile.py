@@ -64,6 +64,8 @@ class Profile(NamedTuple):
     known: bool = False
 
 
+# Of a hit without a visitor that is known, and with one. None: it says nothing of these dimensions.
+HitProfiles: TypeAlias = tuple[Profile | None, Profile]
 ProfileKind: TypeAlias = tuple[tuple[str, ...], bool]  # the dimensions of a profile, and whether its visitor is known
 # The place of its kind among those of its batch or buffer, and its values.
 ProfileRow: TypeAlias = tuple[int, *tuple[str, ...]]
@@ -148,6 +150,9 @@ class JudgedAgent:
     bot_values: tuple[str, ...]  # of the bot that it is, or would be if the shortener says that it is one
 
 
+_Read: TypeAlias = tuple[str | None, str | None, Agent | None, tuple[object, ...]]
+
+
 def _object_of(pairs: object) -> object:
     return dict(pairs) if isinstance(pairs, tuple) else pairs
 
@@ -180,8 +185,8 @@ class ProfileReader:
         self._given = tuple(dimensions)
         self.dimensions = tuple(name for name in dimensions if name not in OF_BOTS)
         self.salts = salts if self.dimensions else None
-        self._only_visitor = Profile(self.dimensions, ("",) * len(self.dimensions), known=True)
-        self._with_known_visitor: dict[Profile, Profile] = {}
+        # Of a hit that says nothing else.
+        self.silent: HitProfiles = None, Profile(self.dimensions, ("",) * len(self.dimensions), known=True)
         self._country_of = country_of
         self._referrer_reader = referrers
         self._of_agents = [name for name in Agent._fields if name in self.dimensions]
@@ -290,16 +295,14 @@ class ProfileReader:
         said = {BOT: cut(bot.name), BOT_KIND: bot.kind}
         return Profile(self.bot_dimensions, tuple([said[name] for name in self.bot_dimensions]))
 
-    def profile(self, fields: tuple[object, ...]) -> Profile | None:
-        """Returns the profile of a person's hit, given its AttributeFields; None if none is of these dimensions.
-
-        Raises HitRejected.
-        """
-        ip, ref, ua, *others = fields
+    def profiles(self, fields: tuple[object, ...]) -> HitProfiles:
+        """Returns the profiles of a person's hit, given its AttributeFields. Raises HitRejected."""
+        ip, ref, ua, country = fields[:4]
         try:
-            return self._known[self._addresses[ip], self._referrers[ref], self._agents[ua], *others]
+            found = self._addresses[ip]
+            return self._known[None if country else found, self._referrers[ref], self._agents[ua], fields[3:]]
         except TypeError:  # an object or a list where a text should be
-            return self._made((self._country_of_address(ip), self._site_of(ref), self._agent_of(ua), *others))
+            return self._made((self._country_of_address(ip), self._site_of(ref), self._agent_of(ua), fields[3:]))
 
     def judged_agents(self, agents: Sequence[str | None], is_bot: Callable[[str], bool]) -> list[JudgedAgent]:
         """Returns what agents say, all looked up by C: few of them are different."""
@@ -396,22 +399,23 @@ class ProfileReader:
                 by_dimension |= {name: [each.get(name) for each in of_hits] for name in names}
         return by_dimension
 
-    def _made(self, read: tuple[object, ...]) -> Profile | None:
-        """Returns the profile of country, host and agent, and the other fields as they are."""
-        country, host, agent, *others = read
+    def _made(self, read: _Read) -> HitProfiles:
+        """Returns the profiles of country, host and agent, and the other fields as they are."""
+        country, host, agent, others = read
         try:
-            values = dict(self._of_others[tuple(others)])
+            values = dict(self._of_others[others])
         except TypeError:  # an object or a list, which cannot be looked up
-            values = dict(self._read_others(tuple(others)))
+            values = dict(self._read_others(others))
         if country is not None:
-            values.setdefault("country", country)  # type: ignore[arg-type]  # the field `country` beats the address
+            values.setdefault("country", country)  # the field `country` beats the address
         if host is not None:
-            values["ref"] = host  # type: ignore[assignment]
+            values["ref"] = host
         if agent is not None:
-            values["browser"], values["os"], values["device"] = agent  # type: ignore[misc]
+            values["browser"], values["os"], values["device"] = agent
         if self._dimension_set.isdisjoint(values):
-            return None
-        return Profile(self.dimensions, tuple([values.get(name, UNKNOWN) for name in self.dimensions]))
+            return self.silent
+        profile = Profile(self.dimensions, tuple([values.get(name, UNKNOWN) for name in self.dimensions]))
+        return profile, profile._replace(known=True)
 
     def _read_others(self, others: tuple[object, ...]) -> Mapping[str, str]:
         """Returns the values of the fields after the agent by dimension."""
@@ -419,17 +423,6 @@ class ProfileReader:
         pairs = zip(_TEXTS.items(), texts, strict=True)
         values = {name: read(value) for (name, read), value in pairs if value is not None and value != EMPTY}
         return {**values, **_of_utm(utm), **self._of_tags(tags)}
-
-    def with_known_visitor(self, profile: Profile | None) -> Profile:
-        """Returns the profile of a hit whose visitor is known. None: the hit has no other attributes."""
-        if profile is None:
-            return self._only_visitor
-        with_visitor = self._with_known_visitor.get(profile)
-        if with_visitor is None:
-            if len(self._with_known_visitor) >= PROFILES_KEPT:
-                self._with_known_visitor.clear()
-            with_visitor = self._with_known_visitor[profile] = profile._replace(known=True)
-        return with_visitor
 
     def _site_of(self, value: object) -> str | None:
         if value is None:

@@ -191,7 +191,7 @@ class HitRoutes:
         if self._key_form is not None:
             raw.key = self._key_form.of(raw.key)
         try:
-            hit = judge.hit_of(raw, self._is_bot)
+            hit = judge.hit_of(raw, self._is_bot, is_typed=True)
         except HitRejected:
             return None
         if hit.count != 1 or hit.minute < judge.moment.late_before:

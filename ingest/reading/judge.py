@@ -329,9 +329,15 @@ class HitJudge:
             if getattr(hit, name) is not None:
                 ignored[name] = ignored.get(name, 0) + 1
 
-    def hit_of(self, raw: JsonHit, is_bot: Judge) -> Hit:
-        """Returns the hit that was meant; raises HitRejected for the first rule that is broken."""
-        return self._hit_at(raw, self._second(raw), is_bot)
+    def hit_of(self, raw: JsonHit, is_bot: Judge, is_typed: bool = False) -> Hit:
+        """Returns the hit that was meant; raises HitRejected for the first rule that is broken.
+
+        is_typed: it was decoded as a whole, so only its time and id may break one of RULES, and its event is looked up.
+        """
+        second = None
+        if is_typed and raw.id is None and not self._allowed.prefix:
+            second = self.moment.now if raw.ts is None else time_of(raw.ts, self.moment)
+        return self._hit_at(raw, self._second(raw) if second is None else second, is_bot)
 
     def _second(self, raw: JsonHit, explains: bool = True) -> int:
         """Returns the second of a hit that keeps to RULES, and that its token may write; raises HitRejected."""
@@ -348,30 +354,29 @@ class HitJudge:
 
     def _hit_at(self, raw: JsonHit, second: int, is_bot: Judge) -> Hit:
         """Returns a hit of this second whose fields keep to RULES; raises HitRejected for a bad attribute."""
-        reader, ua, bot, rule = self._reader, raw.ua, raw.bot, NO_RULE
+        reader, key, ua, bot, rule = self._reader, raw.key, raw.ua, raw.bot, NO_RULE
         event = "" if raw.event is None and raw.value is None else self._event_of(raw)
         if bot is None:
             bot = ua is not None and is_bot(ua)
-        minute, groups = minute_start(second), self.groups_of(raw.key, raw.groups or ())
+        minute, count, groups = minute_start(second), raw.count or 1, self.groups_of(key, raw.groups or ())
         fields = _attributes(raw)
         if raw.utm is not None or raw.tags is not None:
             fields = (*fields[:-2], pairs_of(raw.utm), pairs_of(raw.tags))
-        profile = None if fields == _NO_ATTRIBUTES else reader.profile(fields)
-        id_ = id_within(raw.id, self._allowed)
+        profile, profile_of_known = reader.silent if fields == _NO_ATTRIBUTES else reader.profiles(fields)
+        id_ = None if raw.id is None else id_within(raw.id, self._allowed)
         if raw.bot is None and reader.bot_rules.fields:
             rule = reader.bot_rules.rule(raw.ip, raw.ref, ua)  # of attributes that have been checked
             bot, rule = rule is not PERSON and bot, NO_RULE if bot or rule is PERSON else rule
         if bot or rule:
-            profile = reader.bot(ua, rule)
-            return Hit(raw.key, minute, raw.count or 1, id_, True, profile, (), groups, event, raw.value or 0)
+            return Hit(key, minute, count, id_, True, reader.bot(ua, rule), (), groups, event, raw.value or 0)
         if event:
-            return Hit(raw.key, minute, raw.count or 1, id_, False, profile, (), groups, event, raw.value or 0)
+            return Hit(key, minute, count, id_, False, profile, (), groups, event, raw.value or 0)
         salt = None if reader.salts is None else reader.salts.get(minute - minute % DAY_S)
-        who = None if salt is None else who_of(raw.visitor, raw.ip, raw.ua)
+        who = None if salt is None else who_of(raw.visitor, raw.ip, ua)
         if salt is None or not who:
-            return Hit(raw.key, minute, raw.count or 1, id_, False, profile, (), groups)
-        visitors = tuple([visitor_hash(salt, each, who) for each in (raw.key, *groups)])
-        return Hit(raw.key, minute, raw.count or 1, id_, False, reader.with_known_visitor(profile), visitors, groups)
+            return Hit(key, minute, count, id_, False, profile, (), groups)
+        visitors = (visitor_hash(salt, key, who), *[visitor_hash(salt, group, who) for group in groups])
+        return Hit(key, minute, count, id_, False, profile_of_known, visitors, groups)
 
     def _event_of(self, raw: JsonHit) -> str:
         """Returns the event that a hit counts; raises HitRejected for one that is not counted here."""

@@ -376,46 +376,58 @@ def test_a_profile_has_a_value_for_each_dimension_of_people() -> None:
     )
     for each in (words, AttributeFields(*map(pairs_of, words)), words):
         profile = Profile(dimensions, ("news.example", "DE", "phone", "qr", "de", "spring", "blue"))
-        assert found.profile(each) == profile
-    assert values(found.profile(AttributeFields(ref="x.example"))) == ("x.example", "", "", "", "", "", "")
+        assert found.profiles(each)[0] == profile
+    assert values(found.profiles(AttributeFields(ref="x.example"))[0]) == ("x.example", "", "", "", "", "", "")
 
 
 def test_hits_that_say_nothing_of_the_dimensions_have_no_profile() -> None:
     found = reader("ref", "source")
-    assert found.profile(AttributeFields()) is None
-    assert found.profile(AttributeFields(ua=IPHONE, ip="193.99.144.80", country="FR", lang="de")) is None
-    assert values(found.profile(AttributeFields(ref=""))) == ("", "")  # a visit without a referrer says that
+    assert found.profiles(AttributeFields())[0] is None
+    assert found.profiles(AttributeFields(ua=IPHONE, ip="193.99.144.80", country="FR", lang="de"))[0] is None
+    assert values(found.profiles(AttributeFields(ref=""))[0]) == ("", "")  # a visit without a referrer says that
 
 
 def test_a_country_that_is_given_beats_the_address() -> None:
     found = reader("country")
-    assert values(found.profile(AttributeFields(ip="193.99.144.80", country="fr"))) == ("FR",)
-    assert values(found.profile(AttributeFields(ip="193.99.144.80"))) == ("DE",)
-    assert values(found.profile(AttributeFields(ip="127.0.0.1"))) == ("",)
+    assert values(found.profiles(AttributeFields(ip="193.99.144.80", country="fr"))[0]) == ("FR",)
+    assert values(found.profiles(AttributeFields(ip="193.99.144.80"))[0]) == ("DE",)
+    assert values(found.profiles(AttributeFields(ip="127.0.0.1"))[0]) == ("",)
+    assert values(found.profiles(AttributeFields(ip="193.99.144.80", country=""))[0]) == ("DE",)
+    with pytest.raises(HitRejected):
+        found.profiles(AttributeFields(ip="nowhere", country="fr"))
+
+
+def test_a_hit_has_the_same_values_whether_its_visitor_is_known_or_not() -> None:
+    found = reader("ref", "country")
+    for fields, said in ((AttributeFields(ref="a.example"), ("a.example", "")), (AttributeFields(), ("", ""))):
+        for _ in range(2):
+            alone, of_known = found.profiles(fields)
+            assert of_known == Profile(("ref", "country"), said, known=True)
+            assert alone in (of_known._replace(known=False), None)
 
 
 def test_words_that_break_a_rule_are_refused_each_time() -> None:
     found = reader("ref")
     for _ in range(2):
         with pytest.raises(HitRejected):
-            found.profile(AttributeFields(ref="https://a\x1b.example"))
+            found.profiles(AttributeFields(ref="https://a\x1b.example"))
         with pytest.raises(HitRejected):
-            found.profile(AttributeFields(ref="x" * 2_049))
+            found.profiles(AttributeFields(ref="x" * 2_049))
         with pytest.raises(HitRejected):
-            found.profile(AttributeFields(ref="a", ip="nowhere"))
+            found.profiles(AttributeFields(ref="a", ip="nowhere"))
         with pytest.raises(HitRejected):
-            found.profile(AttributeFields(ip=["193.99.144.80"]))
+            found.profiles(AttributeFields(ip=["193.99.144.80"]))
         with pytest.raises(HitRejected):
-            found.profile(AttributeFields(ref={"a": 1}))
+            found.profiles(AttributeFields(ref={"a": 1}))
 
 
 def test_tags_are_those_that_the_settings_know_and_say_something() -> None:
     found = reader("tag.team")
-    assert found.profile(AttributeFields(tags={"other": "x"})) is None
+    assert found.profiles(AttributeFields(tags={"other": "x"}))[0] is None
     for tags in ({"team": "x" * 101}, {"team": 1}, dict.fromkeys("abcde", "x"), ["team"], "team"):
         for written in (tags, pairs_of(tags)):
             with pytest.raises(HitRejected, match="tag"):
-                found.profile(AttributeFields(tags=written))
+                found.profiles(AttributeFields(tags=written))
 
 
 def test_a_bots_profile_is_its_name_if_bots_are_divided() -> None:

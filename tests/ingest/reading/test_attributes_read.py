@@ -211,16 +211,6 @@ def test_where_the_receipt_explains_no_more_the_same_hits_are_refused(elements: 
     assert counters[0].refused == counters[1].refused
 
 
-@law
-@given(hits)
-def test_one_hit_alone_says_what_it_says_in_an_array(hit: Any) -> None:
-    alone, array = Client(reader=READER), Client(reader=READER)
-    one, several = alone.send(sent(hit)), array.send([sent(hit)])
-    assert (one.status, one.json) == (several.status, several.json)
-    assert divided(next(iter(alone.intake.batches), None)) == divided(next(iter(array.intake.batches), None))
-    assert alone.routes.counters.ignored == array.routes.counters.ignored
-
-
 def said_nothing(batch: Batch | None) -> object:
     return None if batch is None else (people_of(batch), batch.bots, batch.identified)
 
@@ -276,6 +266,17 @@ def in_groups(batch: Batch | None) -> Counter[tuple[str, str, int]]:
             for minute, by_key in counts.items():
                 found.update({(series, key, minute): count for key, count in by_key.items()})
     return found
+
+
+@law
+@given(hits, st.sampled_from([READER, COUNTING]))
+def test_one_hit_alone_says_what_it_says_in_an_array(hit: Any, reader: ProfileReader) -> None:
+    alone, array = Client(reader=reader), Client(reader=reader)
+    one, several = alone.send(sent(hit)), array.send([sent(hit)])
+    assert (one.status, one.json) == (several.status, several.json)
+    assert divided(next(iter(alone.intake.batches), None)) == divided(next(iter(array.intake.batches), None))
+    assert visitors_in(next(iter(alone.intake.batches), None)) == visitors_in(next(iter(array.intake.batches), None))
+    assert alone.routes.counters.ignored == array.routes.counters.ignored
 
 
 @law

@@ -263,4 +263,4 @@ def test_no_text_in_a_word_ever_refuses_a_hit(hits: list[dict[str, Any]]) -> Non
 
 def test_a_rule_is_not_bent_where_hits_are_read_strictly() -> None:
     with pytest.raises(HitRejected):
-        READER.profile(("nowhere", None, None, None, None, None, None, None))
+        READER.profiles(("nowhere", None, None, None, None, None, None, None))
