@@ -1,8 +1,8 @@
 """Answers requests below ASGI where nothing else is under way: one plain hit, by path or as JSON, and the fast routes.
 
-Scope, cycle and task of a request cost more than the hit. The parser reads each request, as it does for those that go
-through ASGI, and alone decides where one ends. Once a head has come, this asks whether the request may be answered
-without an application. A request that may, whose body turns out to be something else, goes through ASGI after all.
+Scope, cycle and task of a request cost more than the hit, and so does the parser, with a call for each field. So a
+request that comes whole between two others, or its body with the next read, is read by `plain_head.py`. What that does
+not take, or what turns out to be something else, goes to the parser, as if nothing had happened, and through ASGI.
 
 Two header fields decide whether a caller is let in: the token and the host. Pairs that were let in are remembered until
 other tokens are read, or writes are limited.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from functools import partial
@@ -27,18 +26,17 @@ from clickcurve.access import ALL_ACCESS, begin_access
 from clickcurve.asgi import Answer, Application, Headers, Scope
 from clickcurve.buckets.errors import JournalUnknown
 from ingest.hit import Hit
-from ingest.reading.hit_endpoint import COUNTED, NOT_PLAIN, is_short_json
-from server.http.connection import AddressConnections, Connection, Fields, Wait, connection_class
+from ingest.reading.hit_endpoint import COUNTED
+from server.http.connection import AddressConnections, Connection, Wait, connection_class
 from server.http.gateway import PREFIX_BYTES, FastRoute, Gateway
+from server.http.plain_head import PlainHead, read_head
 
 ADMITTED = 256  # pairs of token and host that are remembered, of each kind of request
-HITS = b"/v1/hits"
+HITS, HIT = b"/v1/hits", b"/v1/hits/"
+KEY_CHARACTERS = 256
 CLOSE = b"connection: close\r\n"
-# A page of another site, a cookie, another protocol: the gateway and the connection look closer at these.
-_ODD = NOT_PLAIN | {b"origin", b"sec-fetch-site", b"cookie", b"upgrade", b"trailer"}
-_ONCE = frozenset((b"host", b"authorization", b"content-type", b"content-length"))
-_KEY_IN_PATH = re.compile(rb"/v1/hits/([A-Za-z0-9._~-]{1,256})").fullmatch
-_BODY_DIGITS = 4  # of the length of a question's body
+_JSON = None, b"application/json"
+_NOTHING = None, b"0"  # lengths of a body
 _SCOPE: Scope = {"type": "http", "method": "POST"}
 # What is asked for: the route of a question, None for a hit; a name: an event, a link, a key ("": in the body); and how
 # many bytes the body has.
@@ -52,20 +50,21 @@ class _Admission:
         self._gateway = gateway
         self._method = method
         self._path = path
-        self._admitted: set[tuple[bytes | None, bytes | None]] = set()
+        self._admitted: set[tuple[bytes | None, bytes]] = set()
         self._changes = gateway.changes()
 
     def __len__(self) -> int:
         return len(self._admitted)
 
-    def admits(self, fields: Fields) -> bool:
+    def admits(self, authorization: bytes | None, host: bytes) -> bool:
         changes = self._gateway.changes()
         if changes != self._changes:
             self._changes = changes
             self._admitted.clear()
-        caller = fields.get(b"authorization"), fields.get(b"host")
+        caller = authorization, host
         if caller in self._admitted:
             return True
+        fields = {b"host": host} if authorization is None else {b"host": host, b"authorization": authorization}
         if not self._gateway.lets_in(self._method, self._path, fields):
             return False
         if len(self._admitted) >= ADMITTED:
@@ -92,23 +91,18 @@ class FastPath:
         self._counted = (b"", b"")
 
     # --- which requests ---------------------------------------------------------------------------------------------
-    def take(
-        self, method: bytes, target: bytes, headers: Sequence[tuple[bytes, bytes]], fields: Fields
-    ) -> Taken | None:
+    def take(self, head: PlainHead) -> Taken | None:
         """Returns what a request with this head asks for; None if it has to go through ASGI."""
+        method, target, host, authorization, content_type, length = head.groups()
         prefix = target[:PREFIX_BYTES]
         if prefix == HITS:
-            taken, admission = _hit(method, target, fields), self.hit_callers
+            taken, admission = _hit(method, target, content_type, length), self.hit_callers
         elif prefix in self._routes:
             route, admission = self._routes[prefix]
-            taken = _question(route, method, target, fields)
+            taken = _question(route, method, target, length)
         else:
             return None
-        if taken is None or not self.is_open or not _ODD.isdisjoint(fields):
-            return None
-        if len(fields) < len(headers) and _repeats_one(headers):
-            return None
-        return taken if admission.admits(fields) else None
+        return taken if taken is not None and self.is_open and admission.admits(authorization, host) else None
 
     # --- hits -------------------------------------------------------------------------------------------------------
     def count(self, hit: str | Hit, connection: FastConnection) -> None:
@@ -138,29 +132,22 @@ class FastPath:
             connection.answer(stays, ends)
 
 
-def _hit(method: bytes, target: bytes, fields: Fields) -> Taken | None:
+def _hit(method: bytes, target: bytes, content_type: bytes | None, length: bytes | None) -> Taken | None:
     if method != b"POST":
         return None
     if len(target) == len(HITS):
-        return (None, "", int(fields[b"content-length"])) if is_short_json(fields) else None
-    named = _KEY_IN_PATH(target)
-    if named is None or fields.get(b"content-length", b"0") != b"0":
+        return (None, "", int(length)) if length is not None and content_type in _JSON else None
+    key = target[len(HIT) :]
+    if not target.startswith(HIT) or not 0 < len(key) <= KEY_CHARACTERS or b"/" in key or length not in _NOTHING:
         return None
-    return None, named[1].decode("ascii"), 0
+    return None, key.decode("ascii"), 0
 
 
-def _question(route: FastRoute, method: bytes, target: bytes, fields: Fields) -> Taken | None:
+def _question(route: FastRoute, method: bytes, target: bytes, length: bytes | None) -> Taken | None:
     named = route.match(target)
-    length = fields.get(b"content-length", b"0")
-    if named is None or method != route.method or len(length) > _BODY_DIGITS or (method == b"GET" and length != b"0"):
+    if named is None or method != route.method or (method == b"GET" and length not in _NOTHING):
         return None
-    return route, named[1].decode("ascii"), int(length)
-
-
-def _repeats_one(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Tells whether a field that matters here stands twice."""
-    names = [name for name, _ in headers if name in _ONCE]
-    return len(set(names)) < len(names)
+    return route, named[1].decode("ascii"), int(length or 0)
 
 
 def _bytes_of(answer: Answer, defaults: Sequence[tuple[bytes, bytes]], last: bytes = b"") -> bytes:
@@ -192,55 +179,49 @@ class FastConnection(Connection):
     """A connection that answers plain hits and the questions of fast routes without ASGI."""
 
     fast_path: FastPath
-    _taken: Taken | None = None  # a request whose head has come, and whose body has not
-    _body = b""  # of it
+    _kept = b""  # a request whose head was taken, and whose body has not come whole
 
     # --- reading ------------------------------------------------------------------------------------------------
-    def begin_request(self, fields: Fields, version: str) -> None:
+    def data_received(self, data: bytes) -> None:
+        is_first = not self._kept
+        if not is_first:
+            data, self._kept = self._kept + data, b""
+        if not self._in_headers and (head := read_head(data)) is not None and self._is_free(head):
+            taken = self.fast_path.take(head)
+            if taken is not None:
+                route, name, length = taken
+                begin = head.end()
+                end = begin + length
+                if end > len(data) and is_first:
+                    self._kept = data
+                    return
+                if end <= len(data) and self._start(route, name, data[begin:end]):
+                    if end == len(data):
+                        return
+                    data = data[end:]
+        super().data_received(data)
+
+    def _is_free(self, head: PlainHead) -> bool:
+        """Tells whether a request with this head can be answered now: nothing else is under way, and it is no long one.
+
+        The bound counts a blank in each line that may not be there, so the half of it is short whatever it has.
+        """
         cycle: RequestResponseCycle | None = self.cycle
-        if (
+        return (
             (cycle is None or (cycle.response_complete and not cycle.more_body))
-            and not self.flow.write_paused
-            and version == "1.1"
-            and self.parser.should_keep_alive()
-        ):
-            self._taken = self.fast_path.take(self.parser.get_method(), self.url, self.headers, fields)
-            if self._taken is not None:
-                self._body = b""
-                return
-        super().begin_request(fields, version)
-
-    def on_body(self, body: bytes) -> None:
-        if self._taken is None:
-            super().on_body(body)
-        else:
-            self._body = body
-            if len(body) < self._taken[2]:
-                self._hand_on()
-
-    def on_message_complete(self) -> None:
-        taken, self._taken = self._taken, None
-        if taken is None:
-            super().on_message_complete()
-        elif not self._start(taken, self._body):
-            self._begin_in_asgi()
-            super().on_message_complete()
+            and not (self.flow.write_paused or self._is_ended or self._is_broken)
+            and head.end() <= self.header_bytes // 2
+        )
 
     def _hand_on(self) -> None:
-        """Goes on through ASGI with a request whose body comes in pieces, or will not come."""
-        if self._taken is not None:
-            self._taken = None
-            self._begin_in_asgi()
-
-    def _begin_in_asgi(self) -> None:
-        super().begin_request(dict(self.headers), "1.1")
-        if self._body:
-            super().on_body(self._body)
+        """Goes on through ASGI with a request whose body will not come."""
+        if self._kept:
+            data, self._kept = self._kept, b""
+            super().data_received(data)
 
     # --- answering ----------------------------------------------------------------------------------------------
-    def _start(self, taken: Taken, body: bytes) -> bool:
+    def _start(self, route: FastRoute | None, name: str, body: bytes) -> bool:
         """Starts to answer a request that has come whole. Returns False if it has to go through ASGI."""
-        route, name, _ = taken
         cycle: Any = _FastCycle()
         if route is not None:
             self.cycle = self._answering = cycle
@@ -255,7 +236,7 @@ class FastConnection(Connection):
                 return False
             self.cycle = self._answering = cycle
             self.fast_path.count(hit, self)
-        except Exception as error:  # within the parser, which would take it for a request that cannot be read
+        except Exception as error:  # which the connection would be closed for
             self.cycle = self._answering = cycle
             self.refuse(partial(self.fast_path.gateway.refuse_hit, error))
         return True
@@ -325,8 +306,8 @@ class FastConnection(Connection):
         super().shutdown()
 
     def _waits_for(self) -> Wait:
-        if self._taken is not None and not self.transport.get_write_buffer_size():
-            return Wait("body", self.headers, 0, self.pace_s, math.inf)
+        if self._kept and not self.transport.get_write_buffer_size():
+            return Wait("body", self._kept, 0, self.pace_s, math.inf)
         return super()._waits_for()
 
 

@@ -135,6 +135,10 @@ NOT_PLAIN = {
     "a count": hit(b"/v1/hits", body=b'{"key":"a","count":2}'),
     "a bad key": hit(b"/v1/hits", body=b'{"key":""}'),
     "no JSON": hit(b"/v1/hits", body=b"{"),
+    "a length before blanks": hit(b"/v1/hits", body=BODY).replace(b"Length: 16", b"Length: 16  "),
+    "an upgrade": hit(b"/v1/hits", b"Connection: upgrade", b"Upgrade: h2c", body=BODY),  # a wish that is not granted
+    "a field over two lines": hit(b"/v1/hits/a", b"X: a\r\n b"),
+    "a long head": hit(b"/v1/hits/a", b"X: " + b"y" * 33_000),
     "an early hit": hit(b"/v1/hits", body=b'{"key":"a","ts":1}'),
 }
 PLAIN = {
@@ -142,10 +146,11 @@ PLAIN = {
     "all characters": hit(b"/v1/hits/aZ09-._~"),
     "fields of a proxy": hit(b"/v1/hits/launch", *of_a_proxy(7)),
     "JSON with fields of a proxy": hit(b"/v1/hits", *of_a_proxy(8), body=BODY),
-    "an upgrade": hit(b"/v1/hits", b"Connection: upgrade", b"Upgrade: h2c", body=BODY),  # a wish that is not granted
     "names in capitals": hit(b"/v1/hits", b"CONTENT-TYPE: application/json", b"CONNECTION: Keep-Alive", body=BODY),
     "a length with zeros": hit(b"/v1/hits", body=BODY).replace(b"Length: 16", b"Length: 0016"),
-    "a length within blanks": hit(b"/v1/hits", body=BODY).replace(b"Length: 16", b"Length: \t16  "),
+    "a length after blanks": hit(b"/v1/hits", body=BODY).replace(b"Length: 16", b"Length: \t16"),
+    "fields without blanks": HIT.replace(b": ", b":"),
+    "names of all characters": hit(b"/v1/hits/launch", b"!#$%&'*+-.^_`|~09azAZ: x", b"Connections: x", b"Hos: x"),
     "a length of 0": hit(b"/v1/hits/launch", b"Content-Length: 0"),
     "other fields": hit(b"/v1/hits/launch", b"User-Agent: x", b"Accept: */*", b"Connection: keep-alive", b"X-A: \xe4"),
     "JSON": JSON,
