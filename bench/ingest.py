@@ -38,14 +38,14 @@ def ingest(options: Options) -> Iterator[Beside]:
     folder, keys = options.folder, options.workload().draw(20_000, seed=1)
     one, users = [{"key": key} for key in keys], [{"user": key} for key in keys]
     by_json = partial(json_lines, folder, "one", one)
-    said = Visitors().hits(len(keys), ("ref", "country", "ua"), int(time()), keys)
+    said = Visitors().hits(len(keys), ("ref", "country", "ip", "ua"), int(time()), keys)
     with_attributes = partial(json_lines, folder, "attributes", said)
     asked = partial(json_lines, folder, "asked", users, path="/v1/limit/bench")
     # What is sent, how many hits a request is, how it is made, and the aims by kind of head, of the bare answer's rate.
     kinds: Sequence[tuple[str, int, Callable[..., Path], Mapping[str, float]]] = (
         ("POST /v1/hits/{key}", 1, partial(links_by_path, folder, keys), {SAME: 1.3, VARYING: 1.0, ASGI: 0}),
         ("POST /v1/hits, one JSON hit", 1, by_json, {SAME: 1.1, VARYING: 1.0, ASGI: 0}),
-        ("the same with ref, country, ua", 1, with_attributes, {SAME: 0.7}),
+        ("the same with ref, country, ip, ua", 1, with_attributes, {SAME: 0.7, VARYING: 0}),
         ("POST /v1/limit/{event}", 0, asked, {SAME: 0.4, VARYING: 0.4, ASGI: 0}),
     )
     bare_rates: list[float] = []
