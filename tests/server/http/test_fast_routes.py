@@ -51,6 +51,9 @@ class Totals:
             raise self.errors[key]
         return {"key": key, "query": query.decode()}
 
+    def what_came(self, breakdowns: None) -> None:
+        """None: no event is asked for here."""
+
 
 def framework(problems: Problems, workers: int = 1) -> tuple[Any, list[FastRoute]]:
     app = FastAPI()
