@@ -22,6 +22,7 @@ from clickcurve.keys import ALL_LINKS, KeyForm
 from ingest.agents.bots import bot_judge
 from ingest.attributes.bot_rules import BotRules, BotRuleSet, read_bot_rules
 from ingest.attributes.country import OFF, country_reader
+from ingest.attributes.dimensions import CHANNEL
 from ingest.attributes.profile import ProfileReader
 from ingest.attributes.referrer import ReferrerReader, read_aliases
 from ingest.hit import FUTURE_S
@@ -55,6 +56,19 @@ def referrers_of(settings: Settings) -> ReferrerReader:
     return ReferrerReader(settings.breakdown_own_hosts, aliases is not False, more)
 
 
+def dimensions_in(store: Store, settings: Settings) -> tuple[str, ...]:
+    """Returns the dimensions to divide hits by. Asks the store; raises StoreUnavailable.
+
+    They are those of the settings. Where these name none, a store that knows others and no channel is an older one,
+    and goes on with what it has.
+    """
+    if settings.origins["breakdown_dimensions"] == "default":
+        noted = store.notes(SINCE)
+        if noted and SINCE + CHANNEL not in noted:
+            return tuple(name for name in settings.breakdown_dimensions if name != CHANNEL)
+    return settings.breakdown_dimensions
+
+
 def bot_rules_of(settings: Settings) -> BotRuleSet:
     """Returns the rules for bots of the settings and their files; raises SettingInvalid."""
     by_agent = settings.bots_agents, settings.bots_files, settings.bots_people
@@ -75,17 +89,19 @@ class Attributes:
         clock: Callable[[], float],
         careful: Callable[[], float] | None = None,
         running: Callable[[], float] | None = None,
+        dimensions: tuple[str, ...] | None = None,
     ) -> None:
         """Raises SettingInvalid for group_by_host without hosts in keys, or a file that cannot be read.
 
         careful: the time that salts are deleted by; None: `clock`. running: seconds that nobody can set; as `clock`.
+        dimensions: as `dimensions_in` says; None: those of the settings.
         """
         if settings.group_by_host and settings.hosts != IN_KEY:
             rule = f"hosts = {IN_KEY}"
             raise SettingInvalid(f"group_by_host needs {rule}", field="group_by_host", value="on", rule=rule)
         self._settings = settings
         self.hosts = Hosts(settings.hosts == IN_KEY)
-        self.dimensions = settings.breakdown_dimensions
+        self.dimensions = settings.breakdown_dimensions if dimensions is None else dimensions
         self.visitors = settings.breakdown_visitors and bool(self.dimensions)
         self.bounded = settings.bounded
         self._countries = settings.breakdown_country_data
@@ -193,7 +209,8 @@ class Attributes:
 
     def _agree(self, now: int, since: int) -> None:
         noted = {**self._store.notes(SINCE), **self._store.notes(SALT), **self._store.notes(SALTED)}
-        for name in self.dimensions:
+        # Channel first: a worker that begins meanwhile takes a store with the others alone for an older one.
+        for name in sorted(self.dimensions, key=lambda name: name != CHANNEL):
             self._since[name] = int(noted.get(SINCE + name) or self._store.note(SINCE + name, str(since)))
         left = [name for name in noted if name.startswith(SINCE) and name.removeprefix(SINCE) not in self.dimensions]
         days = {int(name.removeprefix(SALT)) for name in noted if name.startswith(SALT)}

@@ -16,6 +16,7 @@ from bench.command import Options
 from bench.inside import JUDGE, Owned, read, reader_of
 from bench.measure import Beside, Figures, Measure, ready
 from bench.workload import ATTRIBUTES, DIMENSIONS, Visitors, Workload, batch
+from ingest.attributes.dimensions import CHANNEL
 from ingest.attributes.profile import ProfileReader
 from ingest.batch import Batch, decode_batch, encode_batch
 from ingest.buffer import Buffer
@@ -39,6 +40,7 @@ KINDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "attributes, not broken down": (ATTRIBUTES, ()),
     "attributes, 3 dimensions": (ATTRIBUTES, DIMENSIONS[:3]),
     "attributes, 4 dimensions": (ATTRIBUTES, DIMENSIONS),
+    "attributes, 4 dimensions and channel": (ATTRIBUTES, (*DIMENSIONS, CHANNEL)),
     "new addresses, 4 dimensions": (OF_ADDRESSES, DIMENSIONS),
     "new addresses, and visitors": (OF_ADDRESSES, DIMENSIONS),
 }

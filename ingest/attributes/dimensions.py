@@ -9,6 +9,7 @@ from clickcurve.buckets.breakdowns.check import BOT, BOT_KIND
 from clickcurve.buckets.errors import SettingInvalid
 
 TAG: Final = "tag."
+CHANNEL: Final = "channel"
 TAG_BYTES = 100
 DIMENSIONS: Final = (
     "ref",
@@ -21,6 +22,7 @@ DIMENSIONS: Final = (
     "utm_source",
     "utm_medium",
     "utm_campaign",
+    CHANNEL,
     BOT,
     BOT_KIND,
 )

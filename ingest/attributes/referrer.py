@@ -64,6 +64,7 @@ ALIASES: Final[dict[str, str]] = FORMER_ALIASES | {
         "google.com": ("com.google.android.apps.searchlite",),
         "instagram.com": ("com.instagram.lite",),
         "linkedin.com": ("com.linkedin.android.lite",),
+        "mail.google.com": ("com.google.android.gm",),  # mail, and no search
         "messenger.com": ("com.facebook.mlite",),
         "reddit.com": ("redd.it",),
         "telegram.org": ("org.telegram.messenger.web", "org.thunderdog.challegram"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
-from clickcurve.buckets.errors import ClickcurveError, JournalError, JournalSuperseded, OwnerFenced
+from clickcurve.buckets.errors import ClickcurveError, JournalError, JournalSuperseded, OwnerFenced, StoreUnavailable
 from ingest.journal.disk_journal import DiskJournal
 from ingest.owner import Owner
 from ingest.stamps import Slots
@@ -16,6 +16,7 @@ from server import clock, data_folder
 from server.app.journals import OwnJournal
 from server.app.shutdown import shut_down
 from server.app.worker import Worker
+from server.attributes import dimensions_in
 from server.clock import TrustedClock
 from server.logs import log
 from server.process.cluster_owners import ClusterOwners
@@ -85,7 +86,7 @@ async def _begin_in_cluster(
         await presence.end()
         store.close()
         raise
-    return Worker(settings, own, store)
+    return await _joined(settings, own, store)
 
 
 async def _own_in_cluster(
@@ -110,6 +111,22 @@ async def _own_in_cluster(
             first_flush_failed(error, "hits are refused until one has begun")
             return own
         await own.owner.release()
+
+
+async def _joined(settings: Settings, own: OwnJournal, store: Store) -> Worker:
+    """Joins a worker that divides hits as the store does.
+
+    As the settings say, if the store does not answer in time.
+    """
+    asked = asyncio.create_task(asyncio.to_thread(dimensions_in, store, settings))
+    await asyncio.wait({asked}, timeout=FIRST_FLUSH_S)
+    dimensions = None
+    if asked.done():
+        with suppress(StoreUnavailable):
+            dimensions = asked.result()
+    else:
+        asked.add_done_callback(lambda late: late.cancelled() or late.exception())
+    return Worker(settings, own, store, dimensions)
 
 
 def _keep_secret(settings: Settings, store: Store) -> None:
@@ -141,14 +158,14 @@ async def _begin_on_disk(settings: Settings, slots: Slots, trusted: TrustedClock
         try:
             if store_answers:
                 await begin_first_flush(own.owner, partial(learn_flushes, trusted, store))
-            return Worker(settings, own, store)
+            return await _joined(settings, own, store)
         except JournalSuperseded as error:
             log_quarantined(error, own.recovered, data_folder.quarantine(journal.folder))
         except ClickcurveError as error:
             store_answers = False
             first_flush_failed(error, "hits are accepted; it is tried again")
             if own.is_judged or not _gives_way(settings, own, journal):
-                return Worker(settings, own, store)
+                return await _joined(settings, own, store)
         await own.owner.release()
         number, journal = await _take_journal(settings)
 

@@ -47,10 +47,13 @@ from storage.contract import Store
 class Worker:
     """One worker, joined.
 
-    pending: what it holds that the store may lack. named_breakdowns: those that the page, alerts and reports show.
+    dimensions: to divide hits by; None: those of the settings. pending: what it holds that the store may lack.
+    named_breakdowns: those that the page, alerts and reports show.
     """
 
-    def __init__(self, settings: Settings, own: OwnJournal, store: Store) -> None:
+    def __init__(
+        self, settings: Settings, own: OwnJournal, store: Store, dimensions: tuple[str, ...] | None = None
+    ) -> None:
         self.settings, self.own, self.store = settings, own, store
         self.clock = trusted = own.clock
         self.owner, self.number = own.owner, own.number
@@ -58,7 +61,8 @@ class Worker:
         self.name = data_folder.journal_folder(settings.data, own.number).name
         self.draining = self.stopping = False
         self.kept_clock = KeptClock(settings, trusted, is_first=is_first)
-        self.attributes = Attributes(settings, store, trusted.now, trusted.careful, clock.running)
+        times = trusted.now, trusted.careful, clock.running
+        self.attributes = Attributes(settings, store, *times, dimensions)
         self.events = KnownNames(settings.events_names, store)
         self.fold = jobs.DailyFold(self._fold_day)
         self.orphans = Orphans(settings, own, self._fold_day)

@@ -19,7 +19,7 @@ from server.cli.options import with_settings
 from server.cli.output import note
 from server.settings.table import TABLE, Settings
 
-DIMENSIONS = ("ref", "country", "device", "source")  # that the visitors say, unless the settings name others
+DIMENSIONS = ("ref", "country", "device", "source", "channel")  # that the visitors say, unless the settings name others
 
 
 @click.command("serve")

@@ -1,4 +1,4 @@
-"""What made-up hits say: of each kind of link, how its hits divide by referrer, country, device and source."""
+"""What made-up hits say: of each kind of link, how its hits divide by referrer, country, device, source and channel."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from random import Random
+
+from ingest.attributes.channel import channel_of
+from ingest.attributes.dimensions import CHANNEL
 
 NOT_GIVEN = ""
 Shares = Mapping[str, int]  # value -> its weight beside the others
@@ -45,6 +48,21 @@ AUDIENCES: Mapping[str, Mapping[str, Shares]] = {
         "device": {"desktop": 84, "phone": 13, "tablet": 2, "other": 1},
         "source": {NOT_GIVEN: 100},
     },
+}
+
+
+def _channels(shares: Mapping[str, Shares]) -> Shares:
+    """Returns how hits divide by channel: as they are judged at the door by referrer and source."""
+    weights: Counter[str] = Counter()
+    for ref, of_ref in shares["ref"].items():
+        for source, of_source in shares["source"].items():
+            weights[channel_of(ref, source, {})] += of_ref * of_source
+    return weights
+
+
+# With what is judged from the others; a hit does not say it.
+JUDGED: Mapping[str, Mapping[str, Shares]] = {
+    name: {**shares, CHANNEL: _channels(shares)} for name, shares in AUDIENCES.items()
 }
 _FEW = 40  # hits that are drawn one by one; of more, a bell is as good, and one draw for each value
 

@@ -22,7 +22,7 @@ from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
 from ingest.claim import first_flush
 from ingest.flushed_rows import FlushedCounts
 from server.attributes import SINCE
-from server.demo.audience import AUDIENCES, hits_by_value
+from server.demo.audience import JUDGED, hits_by_value
 from server.demo.traffic import YearBucket, made_up_years
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Source, Store
 
@@ -99,7 +99,7 @@ def made_up_rows(now: int, ladder: Ladder, dimensions: Sequence[str], flush: int
     years: dict[str, YearSums] = {ALL_LINKS: YearSums()}
     for link, buckets in made_up_years(now, ladder):
         spoken = _people_by_bucket(buckets, day)
-        shares = AUDIENCES[link.audience]
+        shares = JUDGED[link.audience]
         values = {
             name: {start: hits_by_value(chance, people, shares[name]) for start, people in spoken.items()}
             for name in dimensions

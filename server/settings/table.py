@@ -261,9 +261,10 @@ class Settings:
         "on|off",
     )
     breakdown_dimensions: tuple[str, ...] = _row(
-        "ref,country,device,source",
+        "ref,country,device,source,channel",
         values.dimensions,
-        f"Dimensions to break hits down by; off for none. One or more of: {DIMENSION_RULE}.",
+        f"Dimensions to break hits down by; off for none. One or more of: {DIMENSION_RULE}. "
+        "By default a store that was made without channel stays without it.",
         "NAMES",
     )
     breakdown_caps: tuple[int, ...] = _row(

@@ -12,7 +12,7 @@ import pytest
 from clickcurve.buckets.codec import encode
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.row import EMPTY, Row
-from server.attributes import SALT_KEPT_S, SINCE_LATER_S, Attributes
+from server.attributes import SALT_KEPT_S, SINCE_LATER_S, Attributes, dimensions_in
 from server.settings.reading import read_settings
 from storage.memory_store import MemoryStore
 from tests.storage.stores import in_flush, saved
@@ -227,3 +227,39 @@ def test_a_day_whose_salt_was_lost_is_known_to_have_had_several() -> None:
     kept = {name: many for name, many in store.notes("salted:").items() if many != "1"}
     assert kept == {f"salted:{DAY - 86_400}": "2", f"salted:{DAY}": "2"}, "for as long as their visitors are"
     assert min(int(name.removeprefix("salted:")) for name in store.notes("salted:").keys() - kept.keys()) > DAY
+
+
+# --- the dimensions of a new store and of one that exists -------------------------------------------------------------
+FORMER = ("ref", "country", "device", "source")
+
+
+def test_a_new_store_divides_by_channel_and_one_that_exists_keeps_what_it_has() -> None:
+    settings = read_settings({}, {})
+    new, old = MemoryStore(), MemoryStore()
+    assert dimensions_in(new, settings) == (*FORMER, "channel")
+    for name in FORMER:
+        old.note(f"since:{name}", "0")
+    assert dimensions_in(old, settings) == FORMER
+    named = read_settings({"breakdown_dimensions": "ref,channel"}, {})
+    assert dimensions_in(old, named) == ("ref", "channel")
+
+
+def test_a_worker_that_begins_while_another_agrees_takes_the_store_for_no_older_one() -> None:
+    settings, seen = read_settings({}, {}), []
+
+    class Watched(MemoryStore):
+        def note(self, name: str, value: str, kept_s: int | None = None) -> str:
+            seen.append(dimensions_in(self, settings))
+            return super().note(name, value, kept_s)
+
+    store = Watched()
+    dividing = Attributes(settings, store, lambda: NOON, dimensions=dimensions_in(store, settings))
+    asyncio.run(dividing.begin(False))
+    assert {*seen, dimensions_in(store, settings)} == {(*FORMER, "channel")}
+    assert dividing.since("channel") == 0
+
+
+def test_a_store_that_was_told_to_divide_by_channel_goes_on_without_being_told() -> None:
+    store = MemoryStore()
+    Server(store, "ref,channel").begin()
+    assert dimensions_in(store, read_settings({}, {})) == (*FORMER, "channel")

@@ -35,6 +35,7 @@ _NAMES = {  # of one, and of several
     "utm_source": ("Campaign source", "Campaign sources"),
     "utm_medium": ("Campaign medium", "Campaign media"),
     "utm_campaign": ("Campaign", "Campaigns"),
+    "channel": ("Channel", "Channels"),
     "bot": ("Bot", "Bots"),
     "bot_kind": ("Kind of bot", "Kinds of bots"),
 }

@@ -24,6 +24,7 @@ from clickcurve.buckets.ladder import minutes_since
 from clickcurve.hosts import Hosts, host_of_key
 from ingest.agents.bots import bot_judge
 from ingest.agents.reader import Agent
+from ingest.attributes.dimensions import CHANNEL
 from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog, LogOptions
 from ingest.imports.history_line import Wide
@@ -33,7 +34,7 @@ from ingest.imports.products.takeover import DecodingSender, Takeover, nameless_
 from ingest.imports.rule_lines import rules_of
 from ingest.imports.target import TIMEOUT_S, TRIES, HttpTarget, OwnerTarget, Sender, Target
 from server import data_folder
-from server.attributes import Attributes
+from server.attributes import Attributes, dimensions_in
 from server.cli.client.api import is_here
 from server.cli.client.import_receipt import receipt_lines
 from server.cli.client.imported_rules import take_rules
@@ -207,8 +208,9 @@ def _fields_of(names: str | None, no_visitors: bool) -> list[str] | None:
         chosen = dimensions(names)
     except Broken as error:
         raise Failed(f"--dimensions {names}: {error}", USAGE) from None
-    wanted = {"ref": ("ref",), "ip": ("country",), "source": ("source",), "ua": (*Agent._fields, *OF_BOTS)}
-    utm = tuple(name for name in chosen if name.startswith("utm_"))
+    wanted = {"ref": ("ref", CHANNEL), "ip": ("country",), "source": ("source", CHANNEL)}
+    wanted["ua"] = (*Agent._fields, *OF_BOTS)
+    utm = (CHANNEL, *(name for name in chosen if name.startswith("utm_")))
     fields = [field for field, of in {**wanted, "utm": utm}.items() if not set(of).isdisjoint(chosen)]
     return fields if no_visitors or not chosen else list({*fields, "ip", "ua"})
 
@@ -403,7 +405,8 @@ async def _folder(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterat
 
     bounded = replace(settings, buffer_mib=min(settings.buffer_mib, BUFFER_MIB))
     async with owning(bounded, 1, trusted) as (owner, store):
-        dividing = Attributes(settings, store, trusted.now, trusted.careful)
+        dimensions = await asyncio.to_thread(dimensions_in, store, settings)
+        dividing = Attributes(settings, store, trusted.now, trusted.careful, dimensions=dimensions)
         await dividing.begin(holds_hits=False)
         attribute_reader = dividing.reader if visitors else dividing.reader.without_visitors()
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))

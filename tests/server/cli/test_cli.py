@@ -122,7 +122,7 @@ def test_a_refused_question_is_printed_in_the_servers_words(shared: RunningServe
     here = said("send", "launch", "--ts", "yesterday", "--url", shared.url, code=2)
     assert here.startswith("Error: ts 'yesterday' is not a time (rule: epoch seconds, or ISO 8601")
     unknown = said("by", "launch", "refs", "--url", shared.url, code=1)
-    assert unknown.endswith("dimensions: ref, country, device, source\n"), "said once"
+    assert unknown.endswith("dimensions: ref, country, device, source, channel\n"), "said once"
 
 
 def test_a_time_means_the_same_in_a_flag_and_in_a_hit(shared: RunningServer) -> None:

@@ -18,7 +18,7 @@ from storage.from_uri import open_store
 from storage.tools.verify import verify
 
 NOW = 1_772_407_710  # 2026-03-01T23:28:30Z
-DIMENSIONS = ("ref", "country", "device", "source")
+DIMENSIONS = ("ref", "country", "device", "source", "channel")
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ def test_a_secret_is_not_repeated_in_a_refusal(tmp_path: Path) -> None:
 
 
 def test_hits_are_divided_by_four_dimensions_where_nothing_else_is_said() -> None:
-    assert read_settings({}, {}).breakdown_dimensions == ("ref", "country", "device", "source")
+    assert read_settings({}, {}).breakdown_dimensions == ("ref", "country", "device", "source", "channel")
 
 
 def test_for_how_long_values_are_kept_is_a_table_of_its_own(tmp_path: Path) -> None:

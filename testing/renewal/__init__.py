@@ -1,0 +1,1 @@
+"""What renews data in the tree that comes from public lists."""
