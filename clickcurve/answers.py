@@ -187,6 +187,13 @@ class ValueAnswer(Struct, frozen=True, gc=False):
     at_most: AtMost
 
 
+class SumOfValues(Struct, frozen=True, gc=False):
+    """The hits of several values together, or of all but some."""
+
+    at_least: AtLeast
+    at_most: AtMost
+
+
 class NotShown(Struct, frozen=True, gc=False):
     """How many values an answer does not list, and their hits."""
 
@@ -197,6 +204,9 @@ class NotShown(Struct, frozen=True, gc=False):
 KeptSince: TypeAlias = Annotated[
     Time | UnsetType, Meta(description="values from before it are not kept: they are `other`; left out: all are kept")
 ]
+
+
+LeftOut: TypeAlias = Annotated[list[str] | UnsetType, Meta(description="values whose hits are not meant")]
 
 
 class ValuesAnswer(Tabular, frozen=True):
@@ -222,6 +232,10 @@ class ValuesAnswer(Tabular, frozen=True):
     unrecorded: Annotated[int, Meta(description="hits from before the dimension was switched on")]
     exact: Annotated[bool, Meta(description="all bounds meet, and all hits of [from, to) are in the asked range")]
     kept_since: KeptSince = UNSET
+    sum: Annotated[
+        SumOfValues | UnsetType, Meta(description="of the asked values together, where several or `not` are asked for")
+    ] = UNSET
+    left_out: LeftOut = field(default=UNSET, name="not")
 
     def lines(self) -> Iterator[Sequence[object]]:
         """Yields the values for CSV, and at the end two lines for the hits that have no value."""
@@ -242,14 +256,14 @@ class ValuePointAnswer(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ValueCurveAnswer(Tabular, frozen=True):
-    """One value of a dimension along time; at_least and at_most are those of the asked range."""
+    """Values of a dimension along time; at_least and at_most are those of the asked range."""
 
     COLUMNS = ("start", "end", "at_least", "at_most", "state")
     LIST = "points"
 
     key: Key
     dimension: str
-    value: str
+    value: Annotated[str | None, Meta(description="null: several together, or all but some")]
     start: Time = field(name="from")
     end: Time = field(name="to")
     step: str
@@ -260,6 +274,8 @@ class ValueCurveAnswer(Tabular, frozen=True):
     exact: Annotated[bool, Meta(description="at_least is at_most")]
     points: list[ValuePointAnswer]
     kept_since: KeptSince = UNSET
+    values: Annotated[list[str] | UnsetType, Meta(description="those whose hits are added up")] = UNSET
+    left_out: LeftOut = field(default=UNSET, name="not")
 
 
 Visitors: TypeAlias = Annotated[

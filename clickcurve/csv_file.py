@@ -44,7 +44,8 @@ def _parts(answer: Tabular) -> Iterator[str]:
         case CurveAnswer():
             yield from (answer.key or "all-links", "hits")
         case ValueCurveAnswer():
-            yield from (answer.key or "all-links", answer.dimension, answer.value or "none")
+            several = "selected" if answer.value is None else "none"
+            yield from (answer.key or "all-links", answer.dimension, answer.value or several)
         case ValuesAnswer():
             yield from (answer.key or "all-links", answer.dimension)
         case VisitorsAnswer():

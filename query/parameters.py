@@ -7,8 +7,8 @@ Two steps, because the first depends on the text alone and can be cached: parsin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from urllib.parse import unquote_to_bytes
 from zoneinfo import ZoneInfo
@@ -31,8 +31,8 @@ LIMIT_TOTAL = ("outcome", "caller", "from", "to", "last", "tz", "bots")
 CURVE = (*_MEASURE, "from", "to", "last", "step", "tz", "bots", *_DATED_FORM)
 TOTAL = (*_MEASURE, "from", "to", "last", "tz", "bots")
 SUMMARY = (*_MEASURE, "tz", "bots")
-BY = (*_MEASURE, "value", "from", "to", "last", "tz", "limit", *_FORM)
-BY_CURVE = (*_MEASURE, "value", "from", "to", "last", "step", "tz", *_DATED_FORM)
+BY = (*_MEASURE, "value", "not", "from", "to", "last", "tz", "limit", *_FORM)
+BY_CURVE = (*_MEASURE, "value", "not", "from", "to", "last", "step", "tz", *_DATED_FORM)
 VISITORS = ("from", "to", "last", "tz", *_DATED_FORM)
 EVENTS = ("from", "to", "last", "tz", "bots", *_FORM)
 EVENTS_BY = ("from", "to", "last", "tz", "limit", *_FORM)
@@ -40,6 +40,8 @@ WHY = (*_MEASURE, "from", "to", "last", "before_from", "before_to", "tz", "limit
 LINKS = (*_MEASURE, "sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", *_FORM)
 ERASURE = ("prefix", "limit")
 EXPORT = ("prefix", "after")
+
+SEVERAL = ("value", "not")  # may stand several times
 
 MAX_TOP = 1_000
 DEFAULT_TOP = 20
@@ -79,7 +81,8 @@ class Parameters:
     sort: str = SORTS[0]
     prefix: str = ""
     after: str | None = None
-    value: str | None = None
+    values: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     contains: str = ""
     measure: Measure = CLICKS
 
@@ -116,13 +119,12 @@ class Window:
 
 # --- parsing --------------------------------------------------------------------------------------------------------
 def parse_query(query: bytes, allowed: Sequence[str]) -> dict[str, str]:
-    """Reads the parameters of a raw query string: each known, at most once, percent-decoded as a form."""
+    """Reads the parameters of a raw query string: each known, at most once, percent-decoded as a form.
+
+    Of those that may stand several times it returns the last one: see `parse_divided`.
+    """
     values: dict[str, str] = {}
-    for part in query.split(b"&") if query else ():
-        if not part:
-            continue
-        name_, _, value_ = part.partition(b"=")
-        name, value = _unquoted(name_), _unquoted(value_)
+    for name, value in _pairs(query):
         if name not in allowed:
             raise ParameterInvalid(
                 f"parameter {name!r} is not known here",
@@ -130,12 +132,26 @@ def parse_query(query: bytes, allowed: Sequence[str]) -> dict[str, str]:
                 value=value,
                 rule=f"one of {', '.join(allowed)}" if allowed else "no parameters",
             )
-        if name in values:
+        if name in values and name not in SEVERAL:
             raise ParameterInvalid(
                 f"parameter {name!r} is given twice", field=name, value=value, rule="each parameter at most once"
             )
         values[name] = value
     return values
+
+
+def _pairs(query: bytes) -> Iterator[tuple[str, str]]:
+    """Yields name and value of each part of a raw query string that is not empty."""
+    for part in filter(None, query.split(b"&")):
+        name, _, value = part.partition(b"=")
+        yield _unquoted(name), _unquoted(value)
+
+
+def parse_divided(query: bytes, allowed: Sequence[str]) -> Parameters:
+    """Checks the parameters of a raw query string about values of a dimension; raises ParameterInvalid."""
+    parameters = parse_parameters(parse_query(query, allowed))
+    of = {each: tuple(value for name, value in _pairs(query) if name == each) for each in SEVERAL}
+    return replace(parameters, values=of["value"], left_out=of["not"])
 
 
 def given_form(query: bytes) -> tuple[str | None, CsvForm, ZoneInfo]:
@@ -198,9 +214,8 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
         sort,
         given.get("prefix", ""),
         given.get("after"),
-        given.get("value"),
-        given.get("contains", ""),
-        _measure(given),
+        contains=given.get("contains", ""),
+        measure=_measure(given),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from clickcurve.answers import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer
@@ -15,8 +16,9 @@ from clickcurve.budget import VALUE_POINTS, spend
 from clickcurve.keys import Subject
 from clickcurve.waiting import computed, locked
 from query.breakdowns.reader import BreakdownReader
+from query.breakdowns.selection import Selection, select
 from query.breakdowns.unrecorded import BreakdownRow
-from query.breakdowns.values import ValueCurve, bounds_of_values, count_values, curve_of_value, list_visitors
+from query.breakdowns.values import ValueCurve, bounds_of_values, count_values, curve_of_values, list_visitors
 from query.counted import NO_EVENTS, KnownEvents
 from query.curve import AT_ONCE, Grids
 from query.grid import Grid
@@ -26,6 +28,7 @@ from query.parameters import (
     VISITORS,
     Parameters,
     Window,
+    parse_divided,
     parse_parameters,
     parse_query,
     resolve_range,
@@ -33,6 +36,7 @@ from query.parameters import (
     resolve_window,
 )
 
+_VALUES_A_POINT = 20  # that are looked up in the time that a point takes with one
 AT_ONCE_VALUES = 5_000  # of all buckets of a row, that are counted without leaving the event loop: some 3 ms
 
 T = TypeVar("T")
@@ -62,7 +66,7 @@ class BreakdownQueries:
 
     async def by(self, subject: Subject, dimension: str, query: bytes) -> ValuesAnswer:
         """Returns the hits of a row by the values of a dimension; raises DimensionUnknown."""
-        parameters = parse_parameters(parse_query(query, BY))
+        parameters = parse_divided(query, BY)
         return await self._values(self.events.subject(subject, parameters.measure), dimension, parameters)
 
     async def values_in(self, stored: str, dimension: str, parameters: Parameters) -> ValuesAnswer:
@@ -71,25 +75,26 @@ class BreakdownQueries:
 
     async def _values(self, subject: Subject, dimension: str, parameters: Parameters) -> ValuesAnswer:
         self._require_dimension(dimension)
+        selection = self._selection(dimension, parameters)
         now = int(self.clock())
         row = await self.read(subject.stored, now, (dimension,), _start(parameters, now))
-        span, one = resolve_range(parameters, now, row.counts.first), parameters.value
+        span = resolve_range(parameters, now, row.counts.first)
 
         def counted() -> ValuesAnswer:
             counts = count_values(row, dimension, span)
-            shown = counts.greatest(parameters.limit) if one is None else [self.kept_value(dimension, one)]
-            return counts.answer(subject.name, shown)
+            return counts.answer(subject.name, counts.selected(selection, parameters.limit), selection)
 
         return await self.count(row, counted)
 
     async def curve(self, subject: Subject, dimension: str, query: bytes) -> ValueCurveAnswer:
-        """Returns one value along time; raises DimensionUnknown."""
+        """Returns values along time, one, several together, or all but some; raises DimensionUnknown."""
         self._require_dimension(dimension)
-        parameters = parse_parameters(parse_query(query, BY_CURVE))
+        parameters = parse_divided(query, BY_CURVE)
         subject = self.events.subject(subject, parameters.measure)
-        if parameters.value is None:
+        selection = self._selection(dimension, parameters)
+        if not selection:
             raise ParameterInvalid(
-                "value is missing: a curve is of one value",
+                "value is missing: a curve is of one value, of several together, or of all but some (not)",
                 field="value",
                 rule="a value; an empty one stands for hits without a value",
             )
@@ -98,8 +103,7 @@ class BreakdownQueries:
         row = await self.read(subject.stored, now, (dimension,), None if window is None else window.start)
         window = window or resolve_until(parameters, row.counts.first)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        value = self.kept_value(dimension, parameters.value)
-        return (await self._value_curve(row, dimension, value, grid, now)).answer(subject.name)
+        return (await self._value_curve(row, dimension, selection, grid, now)).answer(subject.name)
 
     async def bounds_in(
         self, subject: Subject, dimension: str, values: Sequence[str], span: tuple[int, int]
@@ -149,7 +153,7 @@ class BreakdownQueries:
         now = int(self.clock())
         row = await self.read(stored, now, (dimension,), window.start)
         grid = await self._grids.grid(window, self.ladder, row.counts.fold_day)
-        return await self._value_curve(row, dimension, self.kept_value(dimension, value), grid, now)
+        return await self._value_curve(row, dimension, Selection((self.kept_value(dimension, value),)), grid, now)
 
     async def value_curves_in(
         self, stored: str, dimension: str, window: Window, wanted: Callable[[str], Awaitable[bool]], most: int
@@ -165,14 +169,21 @@ class BreakdownQueries:
             return counts.greatest(len(counts.counts))
 
         values = [value for value in await self.count(row, counted) if await wanted(value)][:most]
-        return [await self._value_curve(row, dimension, value, grid, now) for value in values]
+        return [await self._value_curve(row, dimension, Selection((value,)), grid, now) for value in values]
 
-    async def _value_curve(self, row: BreakdownRow, dimension: str, value: str, grid: Grid, now: int) -> ValueCurve:
-        """Returns one value of a row; one of many points is made in a thread: 8,000 take 50 ms."""
-        await spend(VALUE_POINTS, len(grid.edges))
-        if len(grid.edges) <= AT_ONCE:
-            return curve_of_value(row, dimension, value, grid, now)
-        return await computed("counting a value", curve_of_value, row, dimension, value, grid, now)
+    async def _value_curve(
+        self, row: BreakdownRow, dimension: str, selection: Selection, grid: Grid, now: int
+    ) -> ValueCurve:
+        """Returns values of a row; a curve of many points is made in a thread: 8,000 take 50 ms."""
+        points = len(grid.edges) * (1 + len(selection.named) // _VALUES_A_POINT)
+        await spend(VALUE_POINTS, points)
+        if points <= AT_ONCE:
+            return curve_of_values(row, dimension, selection, grid, now)
+        return await computed("counting a value", curve_of_values, row, dimension, selection, grid, now)
+
+    def _selection(self, dimension: str, parameters: Parameters) -> Selection:
+        """Returns the values that are asked for; raises ParameterInvalid."""
+        return select(parameters.values, parameters.left_out, partial(self.kept_value, dimension))
 
     async def visitors(self, subject: Subject, query: bytes) -> VisitorsAnswer:
         """Returns the visitors of a link or a group by days, and their sum."""

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from clickcurve.answers import (
     NotShown,
+    SumOfValues,
     ValueAnswer,
     ValueCurveAnswer,
     ValuePointAnswer,
@@ -25,8 +26,10 @@ from clickcurve.buckets.breakdowns.answers import (
     Bounds,
     VisitorSpan,
     breakdown_total,
+    lacked_together,
+    recorded_between,
     standard_error,
-    value_between,
+    values_between,
     visitor_days,
     visitors_between,
 )
@@ -34,8 +37,11 @@ from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN, greatest_values
 from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.ladder import END_OF_TIME, MINUTE_S
 from clickcurve.buckets.ranges import Bots, between, total
+from query.breakdowns.selection import Selection
 from query.breakdowns.unrecorded import BreakdownRow, series_of
 from query.grid import Grid
+
+ALL_VALUES = Selection()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +72,26 @@ class ValueCounts:
         values = greatest_values(self.counts, limit)
         return [*values, NOT_GIVEN] if NOT_GIVEN in self.counts and NOT_GIVEN not in values else values
 
-    def answer(self, name: str | None, shown: Sequence[str]) -> ValuesAnswer:
-        """Returns the answer that shows these values and not the others."""
+    def selected(self, selection: Selection, limit: int) -> list[str]:
+        """Returns the values of a selection, greatest first: all that it names, or so many of those left, and `""`."""
+        if selection.values:
+            return sorted(selection.values, key=lambda value: (-self.counts.get(value, 0), value))
+        left_out = frozenset(selection.left_out)
+        if not left_out:
+            return self.greatest(limit)
+        left = [value for value in self.greatest(limit + len(left_out)) if value not in left_out]
+        return [*left[:limit], *(value for value in left[limit:] if value == NOT_GIVEN)]
+
+    def together(self, selection: Selection) -> Bounds:
+        """Returns the bounds of a selection's hits together."""
+        named = selection.named
+        at_least = sum([self.counts.get(value, 0) for value in named])
+        has_silent = NOT_GIVEN in named
+        more = lacked_together(len(named) - has_silent, self.slack, self.other) + (self.unsure if has_silent else 0)
+        return selection.bounds(Bounds(at_least, at_least + more), self.total)
+
+    def answer(self, name: str | None, shown: Sequence[str], selection: Selection = ALL_VALUES) -> ValuesAnswer:
+        """Returns the answer that shows these values and not the others. selection: what was asked for."""
         values = [ValueAnswer(value, *self.bounds(value)) for value in shown]
         hidden = len(self.counts) - len([value for value in shown if value in self.counts])
         hidden_count = sum(self.counts.values()) - sum([each.at_least for each in values])
@@ -84,6 +108,8 @@ class ValueCounts:
             unrecorded=self.unrecorded,
             exact=self.exact,
             kept_since=UNSET if self.kept_since is None else self.kept_since,
+            sum=SumOfValues(*self.together(selection)) if selection and not selection.is_one else UNSET,
+            left_out=list(selection.left_out) or UNSET,
         )
 
 
@@ -138,10 +164,10 @@ def bounds_of_values(row: BreakdownRow, dimension: str, values: Sequence[str], s
 
 @dataclass(frozen=True, slots=True)
 class ValueCurve:
-    """One value along time: the bounds of each point of the grid, and those of the asked range."""
+    """The values of a selection along time: the bounds of each point of the grid, and those of the asked range."""
 
     dimension: str
-    value: str
+    selection: Selection
     grid: Grid
     open_from: int
     bounds: list[Bounds]
@@ -158,7 +184,7 @@ class ValueCurve:
         return ValueCurveAnswer(
             key=name,
             dimension=self.dimension,
-            value=self.value,
+            value=self.value if self.selection.is_one else None,
             start=window.start,
             end=window.end,
             step=window.step.name,
@@ -169,33 +195,49 @@ class ValueCurve:
             exact=self.whole.at_least == self.whole.at_most,
             points=points,
             kept_since=UNSET if self.kept_since is None else self.kept_since,
+            values=UNSET if self.selection.is_one else list(self.selection.values) or UNSET,
+            left_out=list(self.selection.left_out) or UNSET,
         )
 
+    @property
+    def value(self) -> str:
+        """The value, of a curve of a single one."""
+        (value,) = self.selection.values
+        return value
 
-def curve_of_value(row: BreakdownRow, dimension: str, value: str, grid: Grid, now: int) -> ValueCurve:
-    """Returns the bounds of a value along a grid of the breakdown's ladder and of the rows' fold day."""
+
+def curve_of_values(row: BreakdownRow, dimension: str, selection: Selection, grid: Grid, now: int) -> ValueCurve:
+    """Returns the bounds of a selection along a grid of the breakdown's ladder and of the rows' fold day."""
     # The counts may have the coarser ladder.
     grid = grid.without(lambda edge: None if row.is_edge(edge) else row.whole_span(edge, edge + 1))
-    bounds = _bounds_along(row, dimension, value, grid.edges)
+    bounds = _bounds_along(row, dimension, selection, grid.edges)
     at_most = sum([each.at_most for each in bounds])
-    whole = Bounds(sum(_certain(row, dimension, value, grid)), at_most)
+    whole = Bounds(sum(_certain(row, dimension, selection, grid)), at_most)
     kept_since = row.bounded.kept_since(dimension, row.counts.fold_day)
-    return ValueCurve(dimension, value, grid, grid.open_from(now), bounds, whole, row.counts.first, kept_since)
+    return ValueCurve(dimension, selection, grid, grid.open_from(now), bounds, whole, row.counts.first, kept_since)
 
 
-def _bounds_along(row: BreakdownRow, dimension: str, value: str, edges: Sequence[int]) -> list[Bounds]:
-    bounds = value_between(row.breakdown, dimension, value, edges)
-    if value != NOT_GIVEN:
-        return bounds
+def _bounds_along(row: BreakdownRow, dimension: str, selection: Selection, edges: Sequence[int]) -> list[Bounds]:
+    named = values_between(row.breakdown, dimension, selection.named, edges)
+    if selection.is_one and selection.named != (NOT_GIVEN,):
+        return named
     missing = row.without_value(dimension, edges)
+    if NOT_GIVEN in selection.named:
+        named = [
+            Bounds(each.at_least + without.not_given, each.at_most + without.not_given + without.unsure)
+            for each, without in zip(named, missing, strict=True)
+        ]
+    if selection.is_one:
+        return named
+    recorded = recorded_between(row.breakdown, dimension, edges)
     return [
-        Bounds(each.at_least + without.not_given, each.at_most + without.not_given + without.unsure)
-        for each, without in zip(bounds, missing, strict=True)
+        selection.bounds(each, hits + without.not_given + without.unrecorded)
+        for each, hits, without in zip(named, recorded, missing, strict=True)
     ]
 
 
-def _certain(row: BreakdownRow, dimension: str, value: str, grid: Grid) -> list[int]:
-    """Returns the least of the value's hits in points, cut to buckets with hits of the range alone.
+def _certain(row: BreakdownRow, dimension: str, selection: Selection, grid: Grid) -> list[int]:
+    """Returns the least of the selection's hits in points, cut to buckets with hits of the range alone.
 
     Those are the whole ones, and one that is cut where the link has no hits beyond the cut.
     """
@@ -208,7 +250,7 @@ def _certain(row: BreakdownRow, dimension: str, value: str, grid: Grid) -> list[
     if not row.is_edge(high):
         high = row.whole_span(high, high + 1)[last is not None and last + MINUTE_S <= high]
     edges = [low, *(edge for edge in grid.edges if low < edge < high), high] if low < high else []
-    return [each.at_least for each in _bounds_along(row, dimension, value, edges)]
+    return [each.at_least for each in _bounds_along(row, dimension, selection, edges)]
 
 
 def list_visitors(

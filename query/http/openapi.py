@@ -18,6 +18,7 @@ from clickcurve.keys import GROUP_RULE, KEY_RULE, OUTCOMES
 from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
 from query import parameters
+from query.breakdowns.selection import MOST
 from query.steps import AUTO, LAST_RULE, STEP_RULE, STEPS
 from query.sums import BODY_BYTES, MAX_KEYS
 
@@ -52,6 +53,11 @@ def _how_many(description: str, default: int) -> Schema:
 def _choice(name: str, description: str, values: Iterable[str], default: str | None = None) -> Schema:
     schema: Schema = {"type": "string", "enum": list(values)}
     return parameter(name, description, schema if default is None else {**schema, "default": default})
+
+
+def _several(name: str, description: str) -> Schema:
+    """Describes a parameter that may stand several times."""
+    return parameter(name, description, {"type": "array", "items": TEXT, "maxItems": MOST}, ["news.example"])
 
 
 # What the names in `query.parameters` mean.
@@ -107,7 +113,8 @@ _PARAMETERS = (
         'rules with `history = "callers"`; kept for 30 days.',
         example="ip=203.0.113.7",
     ),
-    parameter("value", "This value alone, also one that is not kept. Empty: hits that gave none."),
+    _several("value", "These values alone, also ones that are not kept. Empty: hits that gave none."),
+    _several("not", "All values but these; not one that `value` asks for."),
     parameter("before_from", "Start of the range to compare with. Default: as long, and just before."),
     parameter("before_to", "End of it, not included."),
 )
@@ -274,10 +281,7 @@ class _Shape:
         return [known[name] for name in (self.of_limits if is_limit else self.names)]
 
 
-_VALUE: Schema = {
-    **parameter("value", "The value. Empty: hits that gave none.", TEXT, "news.example"),
-    "required": True,
-}
+_VALUE = _several("value", "Of these values, added up; needed if there is no `not`. Empty: hits that gave none.")
 _CURVE_FORMAT = _choice(
     "format",
     "Default: what `Accept` prefers, else JSON. `rows`: flat JSON, a list of `time`, `end`, `count` and `state`.",
@@ -312,7 +316,7 @@ _SHAPES: Mapping[str, _Shape] = {
         [_how_many('How many values. `""`, hits that gave none, is listed in addition.', parameters.DEFAULT_TOP)],
         _NO_DIMENSION,
     ),
-    "by/curve": _Shape("One value {of} along time", parameters.BY_CURVE, _VALUE_CURVE_EXAMPLE, [_VALUE], _NO_DIMENSION),
+    "by/curve": _Shape("Values {of} along time", parameters.BY_CURVE, _VALUE_CURVE_EXAMPLE, [_VALUE], _NO_DIMENSION),
     "events": _Shape(
         "What came of the clicks {of}: each event, the sum of its values, and its rate",
         parameters.EVENTS,

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from clickcurve.answers import SumOfValues
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.disavow import call_back, disavow
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day
@@ -250,6 +251,10 @@ def test_the_values_of_a_breakdown_add_up_to_what_is_left(tmp_path: Path) -> Non
         by_country = await asked.breakdowns.by(link_subject("a"), "country", b"")
         bounds = {each.value: (each.at_least, each.at_most) for each in by_country.values}
         assert bounds["DE"][0] <= 25 <= bounds["DE"][1]
+        rest = (await asked.breakdowns.by(link_subject("a"), "country", b"not=DE")).sum
+        both = (await asked.breakdowns.by(link_subject("a"), "country", b"value=DE&value=")).sum
+        assert isinstance(rest, SumOfValues) and isinstance(both, SumOfValues)
+        assert rest.at_least <= 10 <= rest.at_most and both.at_least <= 35 == both.at_most, "there are no others"
         value = f"last=30d&step=1d&value={SPAM}".encode()
         assert (await asked.breakdowns.curve(link_subject("a"), "ref", value)).at_most == 0
         why = await ChangeQueries(asked.queries, asked.breakdowns).why(link_subject("a"), b"last=24h")

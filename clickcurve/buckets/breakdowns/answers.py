@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import NamedTuple
@@ -71,20 +71,29 @@ def breakdown_total(row: Breakdown, dimension: str, start: int, end: int, bounde
     return BreakdownTotal(first, last, total.values, total.other, total.slack)
 
 
-def value_between(row: Breakdown, dimension: str, value: str, edges: Sequence[int]) -> list[Bounds]:
-    """Bounds a value's hits in each [edges[i], edges[i + 1]). The edges ascend and lie between kept buckets."""
+def values_between(row: Breakdown, dimension: str, named: Collection[str], edges: Sequence[int]) -> list[Bounds]:
+    """Bounds the hits of values together in each [edges[i], edges[i + 1]).
+
+    The edges ascend and lie between kept buckets. named: values, each once.
+    """
     if len(edges) < 2:
         return []
+    may_lack = len(named) - (NOT_GIVEN in named)
     at_least, at_most = [0] * (len(edges) - 1), [0] * (len(edges) - 1)
     for tier in row.dimensions.get(dimension, ()):
         for start in tier:
             if edges[0] <= start < edges[-1]:
-                values, _, slack = tier[start]
+                values, other, slack = tier[start]
                 point = bisect_right(edges, start) - 1
-                count = values.get(value, 0)
+                count = sum([values.get(value, 0) for value in named])
                 at_least[point] += count
-                at_most[point] += count if value == NOT_GIVEN else count + slack
+                at_most[point] += count + lacked_together(may_lack, slack, other)
     return list(map(Bounds, at_least, at_most))
+
+
+def lacked_together(values: int, slack: int, other: int) -> int:
+    """Returns the most that so many values may lack together: each the slack, all what was not kept of any."""
+    return min(values * slack, max(slack, other))
 
 
 def recorded_between(row: Breakdown, dimension: str, edges: Sequence[int]) -> list[int]:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns import disavow as product
-from clickcurve.buckets.breakdowns.answers import breakdown_total
+from clickcurve.buckets.breakdowns.answers import breakdown_total, lacked_together
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
     NOT_GIVEN,
@@ -243,6 +243,10 @@ def _hold_values(
         at_least, at_most = part.bounds(value)
         assert true <= at_most + (unsure if value == NOT_GIVEN else 0), "too few of a value"
         assert at_least <= true or not world.is_exact, "too many of a value"
+    named = {hit.says(name) for hit in inside if any(hit.said)} - {NOT_GIVEN}
+    true = weight(hit for hit in inside if hit.says(name) in named and any(hit.said) and not hit.rules)
+    kept = sum(part.values.get(value, 0) for value in named)
+    assert true <= kept + lacked_together(len(named), part.slack, part.other), "too few of all values together"
 
 
 def same_answers(one: tuple[Row, Breakdown], other: tuple[Row, Breakdown]) -> bool:

@@ -16,7 +16,7 @@ from clickcurve.buckets.breakdowns.answers import (
     breakdown_total,
     recorded_between,
     standard_error,
-    value_between,
+    values_between,
     visitor_days,
     visitors_between,
     whole_buckets,
@@ -95,7 +95,7 @@ def test_a_curve_of_a_value_adds_up_to_its_total(
     edges = [found.start]
     while edges[-1] < found.end:
         edges.append(bounded.ladder.kept(edges[-1], row.fold_day)[1])
-    points = value_between(row, "country", value, edges)
+    points = values_between(row, "country", [value], edges)
     assert len(points) == len(edges) - 1
     sums = Bounds(sum(point.at_least for point in points), sum(point.at_most for point in points))
     assert sums == found.bounds(value)
@@ -114,9 +114,9 @@ def test_what_was_never_said_has_no_hits() -> None:
     row = apply_breakdown(BREAKDOWN.empty, BreakdownDelta({"ref": {NOON: {"a": 2}}}), 1, TODAY, 0, BREAKDOWN)
     nothing = breakdown_total(row, "os", NOON, NOON + HOUR_S, BREAKDOWN)
     assert (nothing.values, nothing.other, nothing.bounds("a")) == ({}, 0, Bounds(0, 0))
-    assert value_between(row, "os", "a", [NOON, NOON + HOUR_S]) == [Bounds(0, 0)]
+    assert values_between(row, "os", ["a"], [NOON, NOON + HOUR_S]) == [Bounds(0, 0)]
     for edges in ([], [NOON]):
-        assert not value_between(row, "ref", "a", edges)
+        assert not values_between(row, "ref", ["a"], edges)
         assert not recorded_between(row, "ref", edges)
     assert breakdown_total(row, "ref", NOON, NOON, BREAKDOWN).recorded == 0
     assert breakdown_total(row, "ref", NOON + 60, NOON + 61, BREAKDOWN).values == {"a": 2}

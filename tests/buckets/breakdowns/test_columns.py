@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickcurve.buckets.breakdowns.answers import breakdown_total, recorded_between, value_between
+from clickcurve.buckets.breakdowns.answers import breakdown_total, recorded_between, values_between
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
     BoundedLadder,
@@ -55,8 +55,8 @@ def columns_answer_as_buckets(history: History, bounded: BoundedLadder, later: i
                     buckets, name, start, end, bounded
                 )
             assert recorded_between(columns, name, edges) == recorded_between(buckets, name, edges)
-            for value in ("", "DE", "never said"):
-                assert value_between(columns, name, value, edges) == value_between(buckets, name, value, edges)
+            for named in ([""], ["DE"], ["never said"], ["", "DE", "never said"]):
+                assert values_between(columns, name, named, edges) == values_between(buckets, name, named, edges)
 
 
 drawn_hours = st.lists(st.integers(0, 500), min_size=1, max_size=6)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -224,6 +225,81 @@ def test_every_curve_of_a_value_agrees_with_the_raw_hits(data: st.DataObject, st
     assert sum(point["at_least"] for point in points) == whole["values"][0]["at_least"]
     assert sum(point["at_most"] for point in points) == whole["values"][0]["at_most"]
     assert curve["at_least"] <= whole["values"][0]["at_least"] <= curve["at_most"]
+
+
+some_values = st.lists(st.sampled_from(["", "a.example", "b.example", "c", "z", "never said"]), min_size=1, unique=True)
+
+
+def truth_of(nodes: AttributeNodes, question: Question, start: int | None, end: int | None, asked: Asked) -> int:
+    """The hits of whole minutes whose value is one of those asked for, or none of those left out."""
+    hits = nodes.of(question.key, question.dimension, start, end)
+    values = nodes.truth(hits, question.dimension)[0]
+    named = sum(values[value] for value in asked.values)
+    return sum(hit.count for hit in hits) - named if asked.name == "not" else named
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Several values together, or all but these."""
+
+    name: str
+    values: list[str]
+
+    @property
+    def query(self) -> str:
+        return "&".join(f"{self.name}={quote(value)}" for value in self.values)
+
+
+@settings(max_examples=examples(300))
+@given(st.data(), st.builds(Asked, st.sampled_from(["value", "not"]), some_values))
+def test_values_together_and_all_but_some_agree_with_the_raw_hits(data: st.DataObject, asked: Asked) -> None:
+    nodes = data.draw(worlds())
+    if not nodes.everything:
+        nodes.accept(AttributeHit("k", nodes.now))
+    question = data.draw(questions(nodes))
+    for ranged in (question.query, ""):
+        answer = nodes.by(question.key, question.dimension, f"{ranged}&{asked.query}&limit=2")
+        parts = sum(each["at_least"] for each in answer["values"]) + answer["not_shown"]["count"]
+        assert parts + answer["other"] + answer["unrecorded"] == answer["total"]
+        named = answer["values"]
+        if asked.name == "not":
+            assert answer["not"] == asked.values
+            assert not {each["value"] for each in named} & set(asked.values)
+            named = nodes.by(
+                question.key, question.dimension, f"{ranged}&value={'&value='.join(map(quote, asked.values))}"
+            )
+            named = named["values"]
+        assert sorted(each["value"] for each in named) == sorted(asked.values)
+        at_least, at_most = (sum(each[name] for each in named) for name in ("at_least", "at_most"))
+        if asked.name == "not":
+            at_least, at_most = max(0, answer["total"] - at_most), answer["total"] - at_least
+        found = answer.get("sum", {"at_least": at_least, "at_most": at_most})
+        assert at_least <= found["at_least"] <= found["at_most"] <= at_most, "never wider than the sum"
+        truth = truth_of(nodes, question, answer["from"], answer["to"], asked)
+        assert found["at_least"] <= truth <= found["at_most"]
+        assert ("sum" in answer) == (asked.name == "not" or len(asked.values) > 1)
+
+
+@settings(max_examples=examples(300))
+@given(st.data(), st.sampled_from([*STEPS, "auto"]), st.builds(Asked, st.sampled_from(["value", "not"]), some_values))
+def test_every_curve_of_several_values_agrees_with_the_raw_hits(data: st.DataObject, step: str, asked: Asked) -> None:
+    nodes = data.draw(worlds())
+    if not nodes.everything:
+        nodes.accept(AttributeHit("k", nodes.now))
+    question = data.draw(questions(nodes))
+    curve = nodes.curve(question.key, question.dimension, f"{question.query}&step={step}&{asked.query}")
+    points = curve["points"]
+    for point in points:
+        truth = truth_of(nodes, question, point["start"], point["end"], asked)
+        assert point["at_least"] <= truth <= point["at_most"]
+    truth = truth_of(nodes, question, question.start, question.end, asked)
+    assert curve["at_least"] <= truth <= curve["at_most"]
+    assert curve["value"] == (asked.values[0] if asked.name == "value" and len(asked.values) == 1 else None)
+    span = f"from={points[0]['start']}&to={points[-1]['end']}"
+    whole = nodes.by(question.key, question.dimension, f"{span}&{asked.query}")
+    found = whole.get("sum") or whole["values"][0]
+    assert found["at_least"] <= sum(point["at_least"] for point in points)
+    assert sum(point["at_most"] for point in points) <= found["at_most"], "buckets by themselves know no less"
 
 
 @settings(max_examples=examples(100))

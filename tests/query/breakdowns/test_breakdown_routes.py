@@ -169,6 +169,54 @@ def test_a_curve_of_a_value_has_the_documented_members(served: Served) -> None:
     assert (missing.status_code, missing.json()["field"]) == (422, "value")
 
 
+def test_several_values_are_one_curve_and_one_sum(served: Served) -> None:
+    both = served.get('/v1/links/a%2Fb/by/ref?value=news.example&value=a,"b"&value=news.example&last=1h').json()
+    assert both["sum"] == {"at_least": 4, "at_most": 4} and "not" not in both
+    assert [each["value"] for each in both["values"]] == ["news.example", 'a,"b"']
+    assert both["not_shown"] == {"values": 1, "count": 3}
+    rest = served.get("/v1/links/a%2Fb/by/ref?not=news.example&last=1h").json()
+    assert (rest["sum"], rest["not"]) == ({"at_least": 4, "at_most": 4}, ["news.example"])
+    assert [each["value"] for each in rest["values"]] == ["", 'a,"b"']
+    assert rest["not_shown"] == {"values": 1, "count": 3}
+    few = served.get("/v1/links/a%2Fb/by/ref?not=&limit=1").json()
+    assert [each["value"] for each in few["values"]] == ["news.example"]
+    curve = served.get("/v1/links/a%2Fb/by/ref/curve?not=news.example&not=&last=1h&step=1h").json()
+    assert (curve["value"], curve["not"], curve["at_least"], curve["at_most"]) == (None, ["news.example", ""], 1, 1)
+    curve = served.get("/v1/links/a%2Fb/by/ref/curve?value=news.example&value=&last=1h&step=1h")
+    assert (curve.json()["values"], curve.json()["at_least"]) == (["news.example", ""], 6)
+    csv = served.get("/v1/by/ref/curve?value=news.example&value=&last=1h&step=1h&format=csv")
+    assert csv.text == f"start,end,at_least,at_most,state\n{HOUR},{HOUR + 3600},6,6,open\n"
+    assert "a-b_ref_selected" in served.get(f"{curve.request.url}&format=csv").headers["content-disposition"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "rule"),
+    [
+        ("value=a&not=a", "not", "none that value asks for"),
+        ("value=a&value=b&not=c&not=b", "not", "none that value asks for"),
+        ("&".join(f"value={n}" for n in range(101)), "value", "at most 100 of value and not together"),
+        ("&".join(f"not={n}" for n in range(101)), "not", "at most 100 of value and not together"),
+        ("&".join(f"value=v{n}&not={n}" for n in range(51)), "value", "at most 100 of value and not together"),
+        ("limit=1&limit=2", "limit", "each parameter at most once"),
+        ("not.country=DE", "not.country", None),
+    ],
+)
+def test_values_that_no_question_can_mean_are_refused(served: Served, query: str, field: str, rule: str | None) -> None:
+    for path in ("/v1/by/ref", "/v1/links/k/by/ref/curve"):
+        if path.endswith("curve") and field == "limit":
+            continue
+        answer = served.get(f"{path}?{query}")
+        assert (answer.status_code, answer.json()["field"]) == (422, field)
+        assert rule in (None, answer.json()["rule"])
+    hundred = "&".join(f"value={n}" for n in range(100))
+    assert served.get(f"/v1/by/ref?{hundred}").json()["shown"] == 100
+
+
+def test_no_other_question_takes_values(served: Served) -> None:
+    for path in ("/v1/curve", "/v1/links", "/v1/total", "/v1/why"):
+        assert served.get(f"{path}?not=a").status_code == served.get(f"{path}?value=a").status_code == 422
+
+
 def test_visitors_are_those_of_utc_days(served: Served, nodes: AttributeNodes) -> None:
     nodes.accept(AttributeHit("a/b", NOW - 86_400, 6, said=(("ref", "x"),)))
     nodes.accept(AttributeHit("a/b", NOW - 86_400, 1, said=(("ref", "x"),), visitor=3))
@@ -254,7 +302,7 @@ def test_a_dimension_that_is_not_known_is_404_and_names_those_that_are(served: S
         ("/v1/links/k/by/ref?last=1h&from=1", "last"),
         ("/v1/links/k/by/ref?step=1h", "step"),
         ("/v1/links/k/by/ref/curve?value=a&limit=3", "limit"),
-        ("/v1/links/k/by/ref/curve?value=a&value=b", "value"),
+        ("/v1/links/k/by/ref/curve?value=a&step=1h&step=1d", "step"),
         ("/v1/links/k/visitors?limit=3", "limit"),
         ("/v1/links/%FF/visitors", "key"),
         ("/v1/by/ref?tz=Mars", "tz"),
