@@ -153,7 +153,7 @@ class Pages:
 
     async def table(self, view: PageView, now: int) -> Values:
         """Returns a page of the table of all links."""
-        shown = await self._shown(ALL, replace(view, by="", value=""), now)
+        shown = await self._shown(ALL, view.unfiltered(), now)
         view, curve = shown.view, shown.curve
         chart = await computed(DRAWING, make_chart, curve, view, now)
         page = await self._table.page(view, shown.compared)
@@ -185,7 +185,7 @@ class Pages:
 
     async def table_csv(self, view: PageView, now: int) -> tuple[Tabular, ZoneInfo]:
         """Returns the first lines of the table of all links, and the zone of the view."""
-        shown = await self._shown(ALL, replace(view, by="", value=""), now)
+        shown = await self._shown(ALL, view.unfiltered(), now)
         return await self._table.csv(shown.view, shown.curve, shown.compared), ZoneInfo(shown.curve.tz)
 
     async def table_of(self, subject: Subject, table: str, dimension: str, query: bytes) -> Tabular:

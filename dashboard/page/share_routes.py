@@ -9,7 +9,7 @@ of the form.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 from typing import Protocol
@@ -220,7 +220,7 @@ def _day(until: str) -> str:
 
 def _row(shared: SharedAddress, subject: Subject, view: PageView) -> ShareRow:
     path = f"/share/{shared.signed}"
-    curve = escape(f"{path}/curve.svg?{replace(view, by='', value='').curve_query.decode()}")
+    curve = escape(f"{path}/curve.svg?{view.unfiltered().curve_query.decode()}")
     alt = f'alt="Hits of {escape(visible(subject.name or ""))}"'
     return ShareRow(
         shared.id,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
 from urllib.parse import unquote_plus, urlencode
 
 from clickcurve.buckets.errors import ParameterInvalid
@@ -15,7 +17,7 @@ from clickcurve.buckets.ladder import DAY_S
 from clickcurve.keys import KEY_BYTES
 from dashboard.page.periods import EVER, after_last_day
 
-_AS_WRITTEN = ("q", "prefix", "after", "compare", "value")  # spaces at their ends are kept
+_AS_WRITTEN = ("q", "prefix", "after", "compare", "value", "not")  # spaces at their ends are kept
 _OF_LISTS = ("q", "prefix", "after", "sort", "page")  # what only lists of links have
 USUAL = "30d"
 TimeSpan = tuple[int, int]  # [start, end), epoch seconds
@@ -49,7 +51,8 @@ class PageView:
     after: str = ""
     compare: str = ""
     by: str = ""  # the dimension of the filter
-    value: str = ""  # the one that the filter shows, empty: hits that gave none
+    values: tuple[str, ...] = ()  # those that the filter shows together; an empty one: hits that gave none
+    left_out: tuple[str, ...] = ()  # those that it leaves out
     sort: str = ""  # of the table of links
     page: str = ""  # the number of a page of it
     begun: str = ""  # what questions say in the place of EVER; in no address
@@ -81,9 +84,9 @@ class PageView:
         """What to ask for the range as a whole, of breakdowns too."""
         return _encoded({**self._asked(), "tz": self.zone_name})
 
-    def _hits(self) -> dict[str, str]:
-        """Returns which hits a curve counts: those of the filter's value, which are people's, or of people and bots."""
-        return {"value": self.value} if self.by else {"bots": self.bots}
+    def _hits(self) -> dict[str, str | tuple[str, ...]]:
+        """Returns which hits a curve counts: those of the filter, which are people's, or of people and bots."""
+        return {"value": self.values, "not": self.left_out} if self.by else {"bots": self.bots}
 
     def _asked(self, span: TimeSpan | None = None) -> dict[str, str]:
         """Returns the view's range as questions have it, or another span."""
@@ -128,28 +131,43 @@ class PageView:
 
     def filtered(self, dimension: str, value: str) -> str:
         """Returns the query of the view whose filter is a value."""
-        return self.of_one(by=dimension, value=value, bots="", step="")
+        return self.of_one(by=dimension, values=(value,), left_out=(), bots="", step="")
 
-    def of_one(self, **changes: str) -> str:
+    def filtered_with(self, dimension: str, value: str) -> str:
+        """Returns the query of the view whose filter shows a value beside those that it shows already."""
+        others = self.values if self.by == dimension else ()
+        return self.of_one(by=dimension, values=(*others, value), left_out=(), bots="", step="")
+
+    def filtered_without(self, dimension: str, value: str) -> str:
+        """Returns the query of the view whose filter leaves a value out, beside those that it leaves out already."""
+        others = self.left_out if self.by == dimension else ()
+        left_out = tuple(dict.fromkeys((*others, value)))
+        return self.of_one(by=dimension, values=(), left_out=left_out, bots="", step="")
+
+    def unfiltered(self) -> PageView:
+        """Returns the view of all hits."""
+        return replace(self, by="", values=(), left_out=())
+
+    def of_one(self, **changes: Any) -> str:
         """Returns the query of the view with changes, for the page of a link or a group."""
         return self.address(**{**dict.fromkeys(_OF_LISTS, ""), **changes})
 
-    def address(self, **changes: str) -> str:
+    def address(self, **changes: Any) -> str:
         """Returns the query of the view with changes, with its question mark, for links of the page."""
         changed = replace(self, **changes)
         if {"last", "start", "end"} & changes.keys():
             kept = {name: changes.get(name, "") for name in ("last", "start", "end", "page")}
             changed = replace(changed, **kept)
-        written = {name: getattr(changed, field) for name, field in _FIELDS.items()}
         if not changed.by:
-            del written["value"]
+            changed = changed.unfiltered()
+        written = {name: getattr(changed, field) for name, field in _FIELDS.items()}
         return "?" + _encoded(written).decode()
 
 
 _NOT_IN_ADDRESSES = ("begun", "page_step", "home_tz")
 # Name in an address -> field of PageView.
 _FIELDS: Mapping[str, str] = {
-    {"start": "from", "end": "to"}.get(each.name, each.name): each.name
+    {"start": "from", "end": "to", "values": "value", "left_out": "not"}.get(each.name, each.name): each.name
     for each in fields(PageView)
     if each.name not in _NOT_IN_ADDRESSES
 }
@@ -159,26 +177,34 @@ NAMES = tuple(_FIELDS)
 def view_of(query: bytes, home_tz: str = "") -> PageView:
     """Reads a raw query string; raises ParameterInvalid. home_tz: the zone where it names none.
 
-    A name is known and given once, a value at most KEY_BYTES characters long, and `value` comes with `by`.
+    A name is known and given once, a value at most KEY_BYTES characters long. `value` and `not` come with `by`, may
+    stand several times, and have no more characters together.
     """
     given: dict[str, str] = {}
+    several: dict[str, list[str]] = {"value": [], "not": []}
     for part in filter(None, query.split(b"&")):
         name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
-        if name not in _FIELDS or name in given:
+        if name not in _FIELDS or (name in given and name not in several):
             why = "is given twice" if name in given else "is not known here"
             rule = f"one of {', '.join(NAMES)}, each at most once"
             raise ParameterInvalid(f"parameter {name!r} {why}", field=name, value=value, rule=rule)
-        if len(value) > KEY_BYTES:  # each link of a page repeats the view: 50,000 characters made a page of 1 MB
-            long = f"parameter {name} has {len(value):,} characters"
+        several.get(name, []).append(value)
+        characters = sum(map(len, chain(*several.values()))) if name in several else len(value)
+        if characters > KEY_BYTES:  # each link of a page repeats the view: 50,000 characters made a page of 1 MB
+            long = f"parameter {name} has {characters:,} characters"
             raise ParameterInvalid(long, field=name, value=value[:100], rule=f"at most {KEY_BYTES:,} characters")
         given[name] = value if name in _AS_WRITTEN else value.strip()
     if given.get("from") or given.get("to"):
         given.pop("last", None)  # the form of the page has both: a range that somebody typed is meant
-    if "value" in given and not given.get("by"):
-        why = "value is given without its dimension"
+    if not given.get("by") and (named := [name for name in several if name in given]):
+        why = f"{named[0]} is given without its dimension"
         raise ParameterInvalid(why, field="by", value="", rule="such as by=ref&value=news.example")
-    return PageView(home_tz=home_tz, **{_FIELDS[name]: value for name, value in given.items()})
+    values, left_out = (tuple(dict.fromkeys(each)) for each in several.values())
+    if given.get("by") and not (values or left_out):
+        values = ("",)  # an address without one is as old as the page
+    texts = {_FIELDS[name]: value for name, value in given.items() if name not in several}
+    return PageView(home_tz=home_tz, values=values, left_out=left_out, **texts)
 
 
-def _encoded(values: Mapping[str, str]) -> bytes:
-    return urlencode({name: value for name, value in values.items() if value or name == "value"}).encode()
+def _encoded(values: Mapping[str, str | tuple[str, ...]]) -> bytes:
+    return urlencode({name: value for name, value in values.items() if value}, doseq=True).encode()

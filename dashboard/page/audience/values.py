@@ -103,10 +103,10 @@ async def _value_table(
         was = await questions.bounds_in(subject, dimension, values, before)
         now = ((each.at_least, each.at_most) for each in answer.values)
         changes = list(map(certain_change, was, now))
-    return value_table(answer, changes, view.value if view.by == dimension else None)
+    return value_table(answer, changes, view.values if view.by == dimension else ())
 
 
-def value_table(answer: ValuesAnswer, changes: Sequence[Change] = (), chosen: str | None = None) -> ValueTable:
+def value_table(answer: ValuesAnswer, changes: Sequence[Change] = (), chosen: Sequence[str] = ()) -> ValueTable:
     """Makes a table of values, greatest first, and of the rest. changes: of each value; chosen: the filter's."""
     most = max((each.at_most for each in answer.values), default=1) or 1
 
@@ -119,7 +119,7 @@ def value_table(answer: ValuesAnswer, changes: Sequence[Change] = (), chosen: st
             share,
             value=each.value,
             change=change,
-            chosen=each.value == chosen,
+            chosen=each.value in chosen,
         )
 
     rows = list(map(row, answer.values, changes or repeat(NO_CHANGE)))
@@ -158,25 +158,44 @@ def share_text(count: int, total: int) -> str:
     return f"{min(int(part + 0.5), 99) if part < 100 else 100}{PERCENT}"
 
 
-# --- the filter of a view: one value of a dimension, whose hits the curve and the cards are of ------------------------
+# --- the filter of a view: values of a dimension, whose hits the curve and the cards are of ---------------------------
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One value of a filter, shown or left out. off: the view without it."""
+
+    value: str
+    is_left_out: bool
+    off: str
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter in words. off: the view without it."""
+    """A filter in words. value: all of it; off: the view without it."""
 
     name: str
     value: str
     off: str
+    chips: list[Chip]
 
 
 def filter_of(view: PageView) -> Filter | None:
     """Returns the filter of a view, None if it has none."""
     if not view.by:
         return None
-    return Filter(dimension_name(view.by), value_text(view.by, view.value), view.address(by="", value="", step=""))
+    off = view.address(by="", step="")
+
+    def chip(value: str, is_left_out: bool) -> Chip:
+        values, left_out = (tuple(each for each in some if each != value) for some in (view.values, view.left_out))
+        rest = view.address(values=values, left_out=left_out) if values or left_out else off
+        return Chip(value_text(view.by, value), is_left_out, rest)
+
+    chips = [*(chip(value, False) for value in view.values), *(chip(value, True) for value in view.left_out)]
+    words = ", ".join(f"not {each.value}" if each.is_left_out else each.value for each in chips)
+    return Filter(dimension_name(view.by), words, off, chips)
 
 
 def filtered_curve(broken_down: BrokenDown | None, subject: Subject, dimension: str) -> AskCurve:
-    """Returns the question for the curve of one value; raises ParameterInvalid where hits are not broken down."""
+    """Returns the question for the curve of a filter; raises ParameterInvalid where hits are not broken down."""
     if broken_down is None:
         why = "this server does not break hits down, so there is nothing to filter by"
         raise ParameterInvalid(why, field="by", value=dimension, rule="no filter")
@@ -184,7 +203,7 @@ def filtered_curve(broken_down: BrokenDown | None, subject: Subject, dimension: 
 
 
 async def _value_curve(questions: BreakdownQuestions, subject: Subject, dimension: str, query: bytes) -> CurveAnswer:
-    """Returns a value's curve with the hits that are certain as its counts, and with the bounds of its range."""
+    """Returns the curve of a filter with the hits that are certain as its counts, and with the bounds of its range."""
     curve = await questions.curve(subject, dimension, query)
     points = [PointAnswer(each.start, each.end, each.at_least, each.state, each.wide) for each in curve.points]
     return CurveAnswer(

@@ -103,8 +103,53 @@ def test_a_server_that_breaks_nothing_down_has_no_filter(nodes: AttributeNodes) 
 def test_the_address_of_a_filter_keeps_what_hits_gave_none(nodes: AttributeNodes) -> None:
     view = PageView(last="7d", bots="only").filtered("ref", "")
     assert view == "?last=7d&by=ref&value="
-    assert view_of(view[1:].encode()) == PageView(last="7d", by="ref")
-    assert view_of(b"by=tag.a&value=%20b%20").value == " b ", "as it was given"
+    assert view_of(view[1:].encode()) == PageView(last="7d", by="ref", values=("",))
+    assert view_of(b"last=7d&by=ref") == view_of(b"last=7d&by=ref&value="), "as addresses were once"
+    assert view_of(b"by=tag.a&value=%20b%20").values == (" b ",), "as it was given"
+
+
+SEVERAL = "by=ref&value=news.example&value=old.example"
+
+
+@pytest.mark.parametrize("asked", ["value=news.example&value=old.example", "not=news.example", "not=news.example&not="])
+def test_a_filter_may_have_several_values_and_leave_some_out(nodes: AttributeNodes, asked: str) -> None:
+    curve = nodes.curve("k", "ref", f"{ASKED}&step=1d&{asked}")
+    for values in (page_of(nodes, f"{FEBRUARY}&by=ref&{asked}"), overview_of(nodes, f"{FEBRUARY}&by=ref&{asked}")):
+        hits, share = values["cards"]
+        assert hits.count.text == str(curve["at_least"]) and curve["exact"]
+        assert share.note == "of 341 hits of people"
+
+
+def test_each_value_of_a_filter_has_a_chip_that_removes_it(nodes: AttributeNodes) -> None:
+    view = view_of(f"{FEBRUARY}&{SEVERAL}".encode())
+    assert view.address() == f"?{FEBRUARY}&{SEVERAL}"
+    values = page_of(nodes, f"{FEBRUARY}&{SEVERAL}")
+    assert values["filter"].value == "news.example, old.example"
+    assert [(each.value, each.off) for each in values["filter"].chips] == [
+        ("news.example", f"?{FEBRUARY}&by=ref&value=old.example"),
+        ("old.example", f"?{FEBRUARY}&by=ref&value=news.example"),
+    ]
+    text = rendered(values, view=view)
+    assert text.count('class="chip"') == 2 and text.count('aria-current="true"><bdi>') == 2
+    more = "by=ref&amp;value=news.example&amp;value=old.example&amp;value=%3Ci%3Enew"
+    assert text.count(more) == 1, "the third is shown too"
+    assert 'name="value" value="old.example"' in text, "the forms of the page keep the filter"
+    (chip,) = page_of(nodes, "by=ref&not=news.example")["filter"].chips
+    assert (chip.is_left_out, chip.off) == (True, "?")
+    view = view_of(b"by=ref&not=news.example")
+    text = rendered(page_of(nodes, "by=ref&not=news.example"), view=view)
+    assert "Referrer is not: <bdi>news.example</bdi>" in text
+    assert "by=ref&amp;not=news.example&amp;not=old.example" in text, "and leave out one more"
+
+
+def test_a_filter_names_no_more_than_a_key_may_have() -> None:
+    many = "&".join(["by=ref", *(f"not={n:0100d}" for n in range(10))])
+    assert len(view_of(many.encode()).left_out) == 10
+    with pytest.raises(ParameterInvalid, match="1,100 characters"):
+        view_of(f"{many}&value={'x' * 100}".encode())
+    for query in (b"not=x", b"by=&not=x"):
+        with pytest.raises(ParameterInvalid, match="not is given without its dimension"):
+            view_of(query)
 
 
 # --- changes of rows --------------------------------------------------------------------------------------------------

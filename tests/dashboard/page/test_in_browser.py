@@ -249,7 +249,7 @@ def test_last_month_from_where_compared_to_the_month_before(
             assert f"{was['at_least']:,}" in text if was["exact"] else "about" in text
             for value in http.get(f"/v1/groups/spring/by/ref?{asked}").json()["values"]:
                 assert value["at_least"] == value["at_most"]
-                assert f"{value['value'] or 'Direct or unknown'} {value['at_least']:,}" in text
+                assert f"{value['value'] or 'Direct or unknown'} \u2212 {value['at_least']:,}" in text
             assert query(page) == {
                 "from": [str(first)],
                 "to": [str(this_month - timedelta(days=1))],
@@ -279,7 +279,7 @@ def test_last_month_from_where_compared_to_the_month_before(
         assert "spring" in text and f"{total:,} hits, {first.day} {first:%b} - " in text
         assert boss.js("document.querySelectorAll('svg polyline').length") == 1, "compared as it was"
         for value in http.get(f"/v1/groups/spring/by/ref?{asked}").json()["values"]:
-            assert f"{value['value'] or 'Direct or unknown'} {value['at_least']:,}" in text
+            assert f"{value['value'] or 'Direct or unknown'} \u2212 {value['at_least']:,}" in text
         table = boss.js("document.querySelector('.values a.csv[aria-label=\"CSV of Referrers\"]').href")
         saved = boss.js(f"fetch({json.dumps(table)}).then((answer) => answer.text())")
         assert saved == http.get(f"/v1/groups/spring/by/ref?{asked}&limit=1000&format=csv").text

@@ -199,7 +199,7 @@ def test_what_hits_said_is_in_tables_and_visitors_are_visitor_days(http: httpx.C
     for words in ("Referrers", "Direct or unknown", "Countries", "AT", "Devices", "phone", "daily visitors"):
         assert words in page.text, words
     said = http.get("/v1/links/launch/by/country?last=30d").json()["values"]
-    assert said[0]["value"] == "AT" and f"AT {said[0]['at_least']:,}" in page.text
+    assert said[0]["value"] == "AT" and f"AT \u2212 {said[0]['at_least']:,}" in page.text
     assert "Referrers" not in http.get("/links/link-01").text, "its hits said nothing"
 
 
