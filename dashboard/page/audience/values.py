@@ -203,7 +203,7 @@ def filtered_curve(broken_down: BrokenDown | None, subject: Subject, dimension: 
 
 
 async def _value_curve(questions: BreakdownQuestions, subject: Subject, dimension: str, query: bytes) -> CurveAnswer:
-    """Returns the curve of a filter, with the hits that are certain as its counts, and the bounds of its range."""
+    """Returns the curve of a filter, with its certain hits as counts, and the bounds of its range."""
     curve = await questions.curve(subject, dimension, query)
     points = [PointAnswer(each.start, each.end, each.at_least, each.state, each.wide) for each in curve.points]
     return CurveAnswer(
