@@ -21,7 +21,7 @@ from query.http.routes import routes as query_routes
 from server import clock
 from server.alerts import watching
 from server.app import access
-from server.compat import bitly, otlp, plausible, statsd
+from server.compat import bitly, otlp, statsd
 from server.compat.foreign import doors
 from server.compat.graphite import routes as graphite
 from server.compat.graphite.series import SeriesReader
@@ -80,7 +80,6 @@ ROUTES = RouteTable(
     graphite.ACCESS,
     prometheus.ACCESS,
     bitly.ACCESS,
-    plausible.ACCESS,
     doors.ACCESS,
     otlp.ACCESS,
     mcp_routes.ACCESS,
@@ -146,15 +145,10 @@ def _attributes(worker: Worker) -> Part:
 
 
 def _foreign_doors(worker: Worker) -> Part:
-    settings, hosts, counters, sender = (
-        worker.settings,
-        worker.attributes.hosts,
-        worker.counters,
-        HitSender(worker.hits),
-    )
-    keeper = Doorkeeper(worker.tokens.gate, worker.guard, worker.limiter)
-    foreign = doors.ForeignDoors(sender, hosts, keeper, counters.ignored_events, settings.doors, settings.dub_secret)
-    return Part(routes=[plausible.plausible_routes(sender, counters, hosts), foreign.router()])
+    settings, hosts, ignored = worker.settings, worker.attributes.hosts, worker.counters.ignored_events
+    keeper, sender = Doorkeeper(worker.tokens.gate, worker.guard, worker.limiter), HitSender(worker.hits)
+    foreign = doors.ForeignDoors(sender, hosts, keeper, ignored, settings.doors, settings.dub_secret)
+    return Part(routes=[foreign.router()])
 
 
 def _statsd(worker: Worker) -> Part:

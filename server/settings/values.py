@@ -21,7 +21,7 @@ from query.zones import zone
 from storage.cassandra import uri
 
 # Other products whose events are taken: `server.compat.foreign.doors`.
-DOORS = "matomo", "umami", "goatcounter", "posthog", "segment", "dub"
+DOORS = "matomo", "umami", "plausible", "goatcounter", "posthog", "segment", "dub"
 ON_DISK, IN_CLUSTER = JOURNALS = "disk", "cluster"
 LEAST_TOKEN = 16  # characters of a token that people choose
 CAPS = len(BREAKDOWN.caps)

@@ -48,6 +48,6 @@ def request_of(method: str, path: str) -> dict[str, Any]:
     if path == "/mcp":
         call = {"name": "find_links", "arguments": {}}
         return {"json": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}}
-    if path == "/api/event":
+    if path.startswith("/api/event"):
         return {"json": {"name": "pageview", "url": "https://h/beta/secret", "domain": "h"}}
     return {"json": {"key": "beta/secret"}} if path == "/v1/hits" else {}

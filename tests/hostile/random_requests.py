@@ -38,6 +38,7 @@ OTHERS: Mapping[str, Sequence[str]] = {
     "/v4/bitlinks/{host}/{key}/clicks/summary": ("unit", "units", "unit_reference"),
     "/v4/bitlinks/{host}/{key}/{facet}": ("unit", "units", "unit_reference", "size"),
     "/api/event": (),
+    "/api/event/{token}": (),
     "/v1/metrics": (),
     "/mcp": (),
     "/matomo.php": ("idsite", "rec", "url", "link", "action_name", "urlref", "ua", "cip", "token_auth", "send_image"),

@@ -19,7 +19,7 @@ import pytest
 from clickcurve.access_log import parse_log_line
 from clickcurve.asgi import Message
 from clickcurve.buckets.errors import ClickcurveError
-from clickcurve.hosts import Hosts, host_in_key
+from clickcurve.hosts import HOSTS_IGNORED, Hosts, host_in_key
 from clickcurve.keys import KeyForm, contains, decoded_once
 from clickcurve.limiter.http.address import addresses
 from clickcurve.visible import visible
@@ -48,15 +48,16 @@ from query.http.questions import Questions
 from query.parameters import CURVE, parse_before, parse_parameters, parse_query
 from query.zones import zone
 from server.app.parts import ROUTES
+from server.compat.foreign.doors import ForeignDoors
 from server.compat.hit_sender import HitSender
 from server.compat.otlp import otlp_routes
-from server.compat.plausible import plausible_routes
 from server.compat.statsd import LineRefused, StatsdReceiver, hit_of_line
 from server.http.gateway import cookie_of
 from server.mcp.help_pages import MANUAL, HelpPages
 from server.mcp.mcp_routes import mcp_routes
 from server.metrics import known_versions
 from tests.hostile.growth import MOST_GROWTH, Growth, measured
+from tests.hostile.open_doors import OpenDoors
 from tests.hostile.test_parsers import PARSERS
 from tests.ingest.http_kit import Client
 from tests.ingest.imports.logs.kit import CLF, FORMATS
@@ -80,7 +81,8 @@ class CompatRoutes:
         app = node.app
         client = Client()
         sender = HitSender(client.routes)
-        app.include_router(plausible_routes(sender, client.routes.counters))
+        ignored = client.routes.counters.ignored_events
+        app.include_router(ForeignDoors(sender, HOSTS_IGNORED, OpenDoors(), ignored).router())
         app.include_router(otlp_routes(sender))
         questions = Questions(node.nodes.queries, None, Limits())
         app.include_router(mcp_routes("1", HelpPages(MANUAL), questions, ROUTES.check))
@@ -152,6 +154,14 @@ def form(path: str, body: Callable[[int], bytes]) -> Callable[[int], Request]:
 
 def event(**fields: Callable[[int], str]) -> Callable[[int], Request]:
     return sent("/api/event", lambda n: {"n": "pageview", "u": "/a"} | {name: of(n) for name, of in fields.items()})
+
+
+VIEW = {"event": "$pageview", "properties": {"$current_url": "http://h/a"}}
+PAGE = {"type": "page", "properties": {"url": "http://h/a"}}
+
+
+def umami(url: str) -> dict[str, Any]:
+    return {"type": "event", "payload": {"website": "w", "url": url}}
 
 
 def promql(text: Callable[[int], str]) -> Callable[[int], Request]:
@@ -245,6 +255,25 @@ REQUESTS: dict[str, tuple[int, Callable[[int], Request]]] = {
     "Plausible: accents of a host": (2_000, event(u=lambda n: "http://" + "\u0301\u0323" * n + "/a")),
     "Plausible: a referrer": (8_000, event(r=lambda n: "http://" + "a." * n)),
     "Plausible: brackets": (8_000, sent("/api/event", lambda n: b'{"n":' * n)),
+    "Matomo: parameters": (40, form("/matomo.php", lambda n: b"url=/a&" * n)),
+    "Matomo: percent signs": (8_000, form("/matomo.php", lambda n: b"url=/a" + b"%41" * n)),
+    "Matomo: requests of many parameters": (
+        200,
+        sent("/matomo.php", lambda n: {"requests": ["?url=/a&" + "a=b&" * 90] * n}),
+    ),
+    "Umami: a long url": (8_000, sent("/api/send", lambda n: umami("/" + "a" * n))),
+    "Umami: fields of a url": (2_000, sent("/api/send", lambda n: umami("/a?" + "a=b&" * n))),
+    "Umami: events": (200, sent("/api/batch", lambda n: [umami("/a")] * n)),
+    "Umami: brackets": (3_000, sent("/api/send", lambda n: b'{"payload":' + b"[" * n)),
+    "GoatCounter: a query": (4_000, sent("/api/v0/count", lambda n: {"hits": [{"path": "/a", "query": "a=b&" * n}]})),
+    "GoatCounter: page views": (200, sent("/api/v0/count", lambda n: {"hits": [{"path": "/a"}] * n})),
+    "PostHog: a long id": (8_000, sent("/i/v0/e/", lambda n: {"uuid": "u" * n, **VIEW})),
+    "PostHog: events": (200, sent("/batch/", lambda n: {"batch": [VIEW] * n})),
+    "Segment: a context for all": (
+        200,
+        sent("/v1/from/segment/v1/batch", lambda n: {"batch": [PAGE] * n, "context": {f"a{i}": i for i in range(50)}}),
+    ),
+    "Segment: a time": (8_000, sent("/v1/from/segment/v1/page", lambda n: {**PAGE, "timestamp": "1" * n})),
     "MCP: brackets": (3_000, sent("/mcp", lambda n: b'{"params":' + b"[" * n)),
     "MCP: a long argument": (8_000, sent("/mcp", lambda n: call("count", {"key": "a" * n}))),
     "MCP: unknown arguments": (1_500, sent("/mcp", lambda n: call("count", {f"a{i}": 1 for i in range(n)}))),

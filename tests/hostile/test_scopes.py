@@ -88,6 +88,7 @@ NOT_DESCRIBED: dict[str, Scope | None] = {
     "PUT /v1/links/a": Scope.write,
     "POST /render": Scope.read,
     "POST /api/event": Scope.write,
+    "POST /api/event/x": Scope.write,
     "POST /v1/metrics": Scope.write,
     "POST /mcp": Scope.read,
     "GET /matomo.php": Scope.write,

@@ -33,8 +33,8 @@ from clickcurve.hosts import Hosts
 from clickcurve.routes import json_answer
 from clickcurve.waiting import computed
 from ingest.reading.body_budget import unpacked
-from server.compat.foreign.event import Event, NotCounted, Product, at, hit_of
-from server.compat.foreign.products import DUB, GOATCOUNTER, MATOMO, POSTHOG, SEGMENT, UMAMI
+from server.compat.foreign.event import KIND, Event, NotCounted, Product, at, hit_of
+from server.compat.foreign.products import DUB, GOATCOUNTER, MATOMO, PAGE_VIEW, PLAUSIBLE, POSTHOG, SEGMENT, UMAMI
 from server.compat.hit_sender import HitSender
 from server.settings.values import DOORS
 from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
@@ -47,10 +47,12 @@ _GIF = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA
 _SEGMENT_KINDS = ("batch", "page", "track", "screen", "identify", "group", "alias")
 
 
-_PATHS = "/matomo.php|/api/send|/api/batch|/api/v0/count|/i/v0/e/|/batch/|/v1/from/dub"
+_PATHS = "/matomo.php|/api/send|/api/batch|/api/event|/api/v0/count|/i/v0/e/|/batch/|/v1/from/dub"
 # Most senders can send no header field with a token.
 ACCESS = RouteAccess(
     (
+        RouteEffect("POST", "/api/event", Effect.hits),
+        RouteEffect("POST", "/api/event/{token}", Effect.hits),
         RouteEffect("GET POST", "/matomo.php", Effect.hits),
         RouteEffect("POST", "/api/send", Effect.hits),
         RouteEffect("POST", "/api/send/{token}", Effect.hits),
@@ -63,7 +65,7 @@ ACCESS = RouteAccess(
         RouteEffect("POST", "/v1/from/dub", Effect.hits),
     ),
     (ScopeRule("GET", _PATHS, Scope.write),),
-    f"{_PATHS}|/api/send/.*|/api/batch/.*|/v1/from/segment/v1/.*",
+    f"{_PATHS}|/api/send/.*|/api/batch/.*|/api/event/.*|/v1/from/segment/v1/.*",
 )
 
 
@@ -131,6 +133,7 @@ class ForeignDoors:
         add("matomo", "Count an action, or several", self._matomo, "GET POST /matomo.php")
         umami = ("POST /api/send", "POST /api/send/{token}", "POST /api/batch", "POST /api/batch/{token}")
         add("umami", "Count an event, or an array of them", self._umami, *umami)
+        add("plausible", "Count a `pageview`", self._plausible, "POST /api/event", "POST /api/event/{token}")
         add("goatcounter", "Count page views", self._goatcounter, "POST /api/v0/count")
         add("posthog", "Count a `$pageview`, or a batch", self._posthog, "POST /i/v0/e/", "POST /batch/")
         add("segment", "Count `page` calls", self._segment, "POST /v1/from/segment/v1/{kind}")
@@ -165,6 +168,16 @@ class ForeignDoors:
             return json_answer({**sizes, "details": details, "cache": None})
         _require_whole(taken)
         return json_answer({"cache": "", "sessionId": "", "visitId": ""})
+
+    async def _plausible(self, request: Request) -> Response:
+        """Takes `engagement` too, which newer scripts send: an error would stand in each visitor's console."""
+        await self._keeper.let_in(request, request.path_params.get("token"))
+        event = _object(await _body(request))
+        name = event.get("name") or event.get("n")
+        if not (isinstance(name, str) and name):
+            raise BodyUnreadable("the event has no name", field="name", value=str(name), rule=PAGE_VIEW)
+        _require_whole(await self._take(PLAUSIBLE, [event], request, needs_link=True))
+        return Response("ok", 202, headers={"content-type": "text/plain; charset=utf-8"})
 
     async def _goatcounter(self, request: Request) -> Response:
         await self._keeper.let_in(request, _basic(request)[1])
@@ -209,8 +222,13 @@ class ForeignDoors:
         return Response("OK", 200, media_type="text/plain")
 
     # --- counting -------------------------------------------------------------------------------------------------
-    async def _take(self, product: Product, events: Sequence[object], request: Request) -> Taken:
-        """Counts those events that are hits, as one request. Raises NotTaken, JournalUnknown."""
+    async def _take(
+        self, product: Product, events: Sequence[object], request: Request, needs_link: bool = False
+    ) -> Taken:
+        """Counts those events that are hits, as one request. Raises NotTaken, JournalUnknown.
+
+        needs_link: a visit that names no link is refused, else it is one more event that is no hit.
+        """
         hits: list[dict[str, Any]] = []
         places: list[int] = []
         refused: dict[int, str] = {}
@@ -222,7 +240,10 @@ class ForeignDoors:
                 hits.append(hit_of(product, event, request.headers, self._hosts))
                 places.append(place)
             except NotCounted as error:
-                self._ignored[product.name, error.reason] += 1
+                if needs_link and error.reason != KIND:
+                    refused[place] = error.what
+                else:
+                    self._ignored[product.name, error.reason] += 1
         if not hits:
             return Taken(0, refused)
         sent = await self._sender.send(hits)

@@ -133,9 +133,9 @@ def _ts(product: Product, event: Event) -> object:
     """Returns when it was, as it is sent; digits in quotes are a number, and many are milliseconds."""
     for place in product.ts:
         value = at(event, place)
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) >= 10:
+        if isinstance(value, str) and value.isascii() and value.isdigit() and 10 <= len(value) <= 16:
             value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 10**12:
+        if isinstance(value, int) and not isinstance(value, bool) and 10**12 <= value < 10**16:
             return value / 1000  # milliseconds, as programs of browsers count
         if isinstance(value, int | float | str) and not isinstance(value, bool) and value != "":
             return value

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from clickcurve.budget import KEYS, MATCH_STEPS, NAMES, POINTS, ROWS, SIGNS, VALUE_POINTS
-from server.compat import expressions, links, otlp, plausible, statsd
-from server.compat.foreign import event
+from server.compat import expressions, links, otlp, statsd
+from server.compat.foreign import doors, event
 from server.compat.graphite import routes, series, targets
 from server.compat.prometheus import increases, promql
 from testing.server import ROOT
@@ -27,7 +27,7 @@ PAGE = (ROOT / "docs" / "compat.md").read_text()
         f"among {links.MOST_LOOKED_AT:,} keys",
         f"at most {promql.MOST_CHARACTERS:,} characters and {promql.MOST_TOKENS:,} words and signs",
         f"more than {event.LONGEST_URL:,} characters",
-        f"at most {plausible.MOST_BYTES >> 10} KiB. `domain`",
+        f"at most {doors.MOST_BYTES >> 20} MiB and {doors.MOST_EVENTS:,} events",
         f"at most {otlp.MOST_BYTES >> 20} MiB and {otlp.OBJECTS.most:,} JSON objects",
         f"a point {otlp.POINT_BYTES >> 10} KiB",
         f"beyond {statsd.MOST_WAITING:,} lines in a second",

@@ -11,11 +11,12 @@ from fastapi import FastAPI
 
 from clickcurve.buckets.errors import JournalFull
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
+from server.compat.foreign.doors import ForeignDoors
 from server.compat.hit_sender import HitSender
 from server.compat.otlp import PIECE_HITS, otlp_routes
-from server.compat.plausible import plausible_routes
 from server.http.problems import Problems
 from testing.asgi import ask_app
+from tests.hostile.open_doors import OpenDoors
 from tests.ingest.http_kit import MINUTE, NOW, Client
 
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -30,7 +31,8 @@ class CompatIntake:
         self.app = FastAPI()
         Problems().install(self.app)
         sender = HitSender(self.client.routes)
-        self.app.include_router(plausible_routes(sender, self.client.routes.counters, hosts))
+        ignored = self.client.routes.counters.ignored_events
+        self.app.include_router(ForeignDoors(sender, hosts, OpenDoors(), ignored).router())
         self.app.include_router(otlp_routes(sender))
 
     def post(self, path: str, body: object, **headers: str) -> httpx.Response:
@@ -109,13 +111,13 @@ def test_the_agent_of_the_request_tells_a_bot(node: CompatIntake) -> None:
     ("event", "said"),
     [
         (b"not json", "the body is not JSON"),
-        ([], "the body is not an event"),
+        ([], "the body is not an object"),
         (EVENT | {"n": None}, "the event has no name"),
         (EVENT | {"n": ""}, "the event has no name"),
         (EVENT | {"n": 7}, "the event has no name"),
-        (EVENT | {"u": "https://s.example/"}, "the url names no link"),
-        (EVENT | {"u": 7}, "the url names no link"),
-        (EVENT | {"u": "https://[x/y"}, "the url names no link"),
+        (EVENT | {"u": "https://s.example/"}, "names no link"),
+        (EVENT | {"u": 7}, "names no link"),
+        (EVENT | {"u": "https://[x/y"}, "names no link"),
         (EVENT | {"u": "https://s.example/" + "k" * 2_000}, "key has 2,000 bytes"),
     ],
 )

@@ -118,7 +118,16 @@ def test_dub_is_believed_by_its_signature(http: httpx.Client, counts: Any) -> No
 
 @pytest.mark.parametrize(
     "path",
-    ["/matomo.php", "/api/send", "/api/batch", "/api/v0/count", "/i/v0/e/", "/batch/", "/v1/from/segment/v1/batch"],
+    [
+        "/matomo.php",
+        "/api/send",
+        "/api/batch",
+        "/api/event",
+        "/api/v0/count",
+        "/i/v0/e/",
+        "/batch/",
+        "/v1/from/segment/v1/batch",
+    ],
 )
 def test_what_cannot_be_read_is_refused_and_never_a_500(http: httpx.Client, counts: Any, path: str) -> None:
     for body in (b"{", b"null", b"7", b'{"requests": 7, "hits": 7, "batch": 7}', b"[" * 5_000, b"\xff", b"{}" * 2, b""):
@@ -148,6 +157,7 @@ def test_tokens_where_each_sender_can_show_them(tmp_path: Path) -> None:
     url = "https://s.test/acme/a"
     umami = {"type": "event", "payload": {"website": acme, "url": "/acme/a"}}
     page = {"type": "page", "properties": {"url": url}}
+    plausible = {"n": "pageview", "u": url, "d": "s.test"}
     view = {"event": "$pageview", "properties": {"$current_url": url}}
     with RunningServer(tmp_path / "data") as server, http_client(server.url) as http:
         asks: list[tuple[int, httpx.Response]] = [
@@ -156,6 +166,12 @@ def test_tokens_where_each_sender_can_show_them(tmp_path: Path) -> None:
             (200, http.post("/matomo.php", json={"requests": [{"url": url}], "token_auth": acme})),
             (200, http.post("/api/send", json=umami)),
             (200, http.post(f"/api/send/{acme}", json={**umami, "payload": {"url": "/acme/a"}})),
+            (200, http.post(f"/api/batch/{acme}", json=[{**umami, "payload": {"url": "/acme/a"}}])),
+            (202, http.post(f"/api/event/{acme}", content=json.dumps(plausible))),
+            (202, http.post("/api/event", json=plausible, headers={"Authorization": f"Bearer {acme}"})),
+            (200, http.post("/i/v0/e/", json={"api_key": acme, **view})),
+            (200, http.post("/i/v0/e/", json={"token": acme, **view})),
+            (200, http.post("/v1/from/segment/v1/page", json={**page, "writeKey": acme})),
             (
                 202,
                 http.post(
@@ -172,6 +188,15 @@ def test_tokens_where_each_sender_can_show_them(tmp_path: Path) -> None:
             (401, http.post("/api/send", json={**umami, "payload": {"website": "w", "url": "/acme/a"}})),
             (403, http.post("/api/send", json={**umami, "payload": {"website": wide, "url": "/acme/a"}})),
             (401, http.post("/v1/from/segment/v1/page", json=page)),
+            (401, http.post("/v1/from/segment/v1/page", json={**page, "writeKey": "w"})),
+            (401, http.post("/api/v0/count", json={"hits": [{"path": "/acme/a"}]})),
+            (403, http.post("/batch/", json={"api_key": wide, "batch": [view]})),
+            (401, http.post("/api/event", json=plausible)),
+            (401, http.post(f"/api/event/{acme}x", json=plausible)),
+            (403, http.post(f"/api/event/{wide}", json=plausible)),
+            (403, http.post(f"/api/send/{wide}", json=umami)),
+            (403, http.post("/matomo.php", data={"url": url, "token_auth": wide})),
+            (400, http.post(f"/api/event/{acme}", json={**plausible, "u": "https://s.test/beta/b"})),
             (404, http.post("/v1/from/dub", content=b"{}")),
         ]
         assert [answer.status_code for _, answer in refused] == [status for status, _ in refused]
@@ -203,7 +228,7 @@ def test_a_door_that_is_off_is_not_there(tmp_path: Path) -> None:
 
 
 def test_every_door_has_a_name_in_the_settings() -> None:
-    assert set(DOORS) == {"matomo", "umami", "goatcounter", "posthog", "segment", "dub"}
+    assert set(DOORS) == {"matomo", "umami", "plausible", "goatcounter", "posthog", "segment", "dub"}
 
 
 @pytest.mark.parametrize(

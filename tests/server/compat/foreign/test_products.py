@@ -231,7 +231,14 @@ def test_ids_of_strangers_become_ids() -> None:
 
 @pytest.mark.parametrize(
     ("sent", "ts"),
-    [("1764237600", 1764237600), (1764237600123, 1764237600.123), ("1764237600123", 1764237600.123), (True, None)],
+    [
+        ("1764237600", 1764237600),
+        (1764237600123, 1764237600.123),
+        ("1764237600123", 1764237600.123),
+        (True, None),
+        pytest.param("1" * 5_000, "1" * 5_000, id="more digits than a number may have"),
+        pytest.param(10**400, 10**400, id="more than a float can be"),
+    ],
 )
 def test_times_in_numbers_are_read_in_seconds(sent: object, ts: object) -> None:
     assert hit_of(MATOMO, SHLINK | {"cdt": sent}, HEADERS, HOSTS_IGNORED).get("ts") == ts
