@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import lru_cache, partial
 from itertools import compress, groupby, repeat
 from operator import is_
 from typing import Any, TypeVar, cast
@@ -43,7 +43,7 @@ REDIRECTS = frozenset((301, 302, 303, 307, 308))
 # Keys that browsers and scanners ask for by themselves: links where a shortener redirects whatever it does not know.
 PROPOSED_EXCLUDES = ("favicon.ico", "robots.txt", "wp-*")
 _PIECE_BYTES = 64 * 1024  # read at once: the parts of a megabyte of lines fall out of the processor's cache
-_TEXTS_KEPT = 65_536  # of a kind: times, requests, agents, addresses, referrers
+TEXTS_KEPT = 65_536  # of a kind: times, requests, agents, addresses, referrers
 _TEXT_CHARACTERS = 1_024
 _METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND"])
 _AUTHORITY = re.compile(r"https?://([^/?]*)", re.IGNORECASE)
@@ -81,7 +81,7 @@ class AccessLog:
     """Reads one log. `is_bot` judges an agent; `statuses` are those that count; `only`: the fields to fill, None: all.
 
     A field is filled if `use` names it, too. hosts: what keys say of hosts. A line has one in front of the address
-    (`%v`, `$host`), or in its request.
+    (`%v`, `$host`), or in its request. texts_kept: of each kind, for those that are met again.
     """
 
     def __init__(
@@ -91,21 +91,20 @@ class AccessLog:
         only: Collection[str] | None = None,
         hosts: Hosts = HOSTS_IGNORED,
         options: LogOptions = AS_USUAL,
+        texts_kept: int = TEXTS_KEPT,
     ) -> None:
         self._is_bots_agent = is_bot
+        self._texts_kept = texts_kept
         self._options = options
         self._lines = LineReader(options.zone, options.own, options.client)
         self._clicks = Clicks() if options.once_per_click else None
         self.proposed: set[str] = set()  # of PROPOSED_EXCLUDES, those that keys are like
         self._only = frozenset(OF_LINES if only is None else only)
-        self._skips = {
-            f"{status:03}": None if status in statuses else Skipped(f"status {status:03}") for status in range(1000)
-        }
-        self._skips |= dict.fromkeys(NO_STATUS, self._skips["000"])
+        self._skips = _skips_but(frozenset(statuses))
         self.hosts = hosts
-        self._keys = _memo(self._key_of_request)
-        self._hosts_in_front = _memo(_host_in_front)
-        self._hosts_behind = _memo(_host_behind)
+        self._keys = self._memo(self._key_of_request)
+        self._hosts_in_front = self._memo(_host_in_front)
+        self._hosts_behind = self._memo(_host_behind)
         self._use_format()
         self.use(())
 
@@ -117,12 +116,12 @@ class AccessLog:
         self._people = [words.lower() for words in people]
         wanted = self._only.intersection(fields)
         campaign_fields = wanted & CAMPAIGN_FIELDS
-        self._fronts = _memo(_client_in_front) if "ip" in wanted else None
-        self._addresses = _memo(client_of) if "ip" in wanted else None
-        self._clients_behind = _memo(self._client_behind)
-        self._referrers = _memo(_referrer_in) if "ref" in wanted else None
-        self._agents = _memo(partial(_agent_in, self.is_bot, "ua" in wanted))
-        self._campaigns = _memo(partial(_campaign_in, campaign_fields)) if campaign_fields else None
+        self._fronts = self._memo(_client_in_front) if "ip" in wanted else None
+        self._addresses = self._memo(client_of) if "ip" in wanted else None
+        self._clients_behind = self._memo(self._client_behind)
+        self._referrers = self._memo(_referrer_in) if "ref" in wanted else None
+        self._agents = self._memo(partial(_agent_in, self.is_bot, "ua" in wanted))
+        self._campaigns = self._memo(partial(_campaign_in, campaign_fields)) if campaign_fields else None
 
     def is_bot(self, agent: str) -> bool:
         """Returns whether an agent is a bot's where the hits go."""
@@ -156,8 +155,11 @@ class AccessLog:
         if self.hosts.in_key or self._options.client.place:
             self._lines.use_behind()
         self._format = self._lines.format
-        self._minutes = _memo(partial(_minute_of, self._format, self._options.zone))
-        self._texts = {role: _memo(undo) for role, undo in _undoing(self._format).items()}
+        self._minutes = self._memo(partial(_minute_of, self._format, self._options.zone))
+        self._texts = {role: self._memo(undo) for role, undo in _undoing(self._format).items()}
+
+    def _memo(self, read: Callable[[_K], _V]) -> Memo[_K, _V]:
+        return Memo(read, self._texts_kept, _TEXT_CHARACTERS)
 
     # --- many lines ---------------------------------------------------------------------------------------------
     def read(self, data: bytes) -> LogSums:
@@ -370,8 +372,11 @@ class AccessLog:
         return Skipped("key too long") if size > KEY_BYTES else key
 
 
-def _memo(read: Callable[[_K], _V]) -> Memo[_K, _V]:
-    return Memo(read, _TEXTS_KEPT, _TEXT_CHARACTERS)
+@lru_cache(16)
+def _skips_but(statuses: frozenset[int]) -> Mapping[str, Skipped | None]:
+    """Returns why a line with a status is skipped; None for those that count."""
+    skips = {f"{status:03}": None if status in statuses else Skipped(f"status {status:03}") for status in range(1000)}
+    return skips | dict.fromkeys(NO_STATUS, skips["000"])
 
 
 def _looked_up(memo: Memo[str, _V] | None, texts: Sequence[str]) -> Iterator[_V | None]:

@@ -211,9 +211,22 @@ class RequestSums:
         self._check_values()
         self._check_counts(len(people) + len(bots) + len(values))
 
-    def refuse(self, error: HitRejected, count: int = 1, reason: str | None = None) -> None:
-        """Notes the next hit as one that breaks a rule; `reason`: its class in the counters, if not the field's."""
-        self.refusals.note(error, count, self._hits, reason)
+    def refuse_unexplained(self, reason: str, hits: int) -> None:
+        """Counts some hits of a class that break a rule."""
+        self.refusals.count(reason, hits, hits)
+        self._check_values()
+
+    @property
+    def hits(self) -> int:
+        """How many there were so far: the index of the next one."""
+        return self._hits
+
+    def refuse(self, error: HitRejected, count: int = 1, reason: str | None = None, index: int | None = None) -> None:
+        """Notes the next hit as one that breaks a rule; `reason`: its class in the counters, if not the field's.
+
+        index: of its item, if that is not the next hit's.
+        """
+        self.refusals.note(error, count, self._hits if index is None else index, reason)
         self._hits += 1
         self._check_values()
 

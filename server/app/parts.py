@@ -21,7 +21,7 @@ from query.http.routes import routes as query_routes
 from server import clock
 from server.alerts import watching
 from server.app import access
-from server.compat import bitly, otlp, statsd
+from server.compat import bitly, log_lines, otlp, statsd
 from server.compat.foreign import doors
 from server.compat.graphite import routes as graphite
 from server.compat.graphite.series import SeriesReader
@@ -82,6 +82,7 @@ ROUTES = RouteTable(
     bitly.ACCESS,
     doors.ACCESS,
     otlp.ACCESS,
+    log_lines.ACCESS,
     mcp_routes.ACCESS,
     token_routes.ACCESS,
     disavow_routes.ACCESS,
@@ -195,7 +196,13 @@ def _imports(worker: Worker) -> Part:
 
     attributes = worker.attributes
     reading = worker.counters, worker.room, attributes.reader, attributes.hosts
-    return Part(routes=[import_routes(worker.owner, moment, worker.store.ladder, *reading)])
+    takes_lines = log_lines.LOGS in worker.settings.doors
+    return Part(
+        routes=[
+            import_routes(worker.owner, moment, worker.store.ladder, *reading),
+            log_lines.log_routes(worker.owner, moment, *reading, takes_lines),
+        ]
+    )
 
 
 def _limiter(worker: Worker) -> Part:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC
 from typing import Any, TypeVar
@@ -11,7 +10,7 @@ import click
 
 from clickcurve.buckets.errors import ClickcurveError
 from ingest.imports.access_log import PROPOSED_EXCLUDES, LogOptions
-from ingest.imports.logs.line_reader import LAST, ClientField
+from ingest.imports.logs.line_reader import client_field
 from ingest.imports.logs.log_format import own_format
 from query.zones import zone
 from server.cli.main import USAGE, Failed
@@ -63,20 +62,10 @@ def taken_options(given: dict[str, Any]) -> LogOptions:
     """Takes the flags of `log_options` out of what a command was given; raises Failed for one that is wrong."""
     text, field, excluded, tz, once_per_click, keys = (given.pop(name) for name in _FLAGS)
     try:
-        client = _client_field(field or "")
+        client = client_field(field or "")
         own = own_format(text, client.name) if text else None
         place = zone(tz).info if tz else UTC
     except ClickcurveError as error:
         flag = (error.field or "format").replace("_", "-")
         raise Failed(f"--{flag}: {error.detail}; write {error.rule}", USAGE) from None
     return LogOptions(place, own, client, excluded, keys == _AS_SENT, once_per_click)
-
-
-def _client_field(text: str) -> ClientField:
-    if text == LAST:
-        return ClientField(place=-1)
-    if re.fullmatch("[0-9]{1,3}", text):
-        if not int(text):
-            raise Failed("--client-field 0: fields are counted from 1", USAGE)
-        return ClientField(place=int(text))
-    return ClientField(text)

@@ -19,6 +19,7 @@ from clickcurve.waiting import computed
 from ingest.attributes.campaign import UTM
 from ingest.attributes.profile import TAGS
 from ingest.hit import ID_CHARACTERS, JsonHit
+from ingest.imports.log_body import LogReceipt
 from ingest.reading.body_budget import BODY_BYTES
 from ingest.reading.receipt import Receipt
 from query.http.openapi import TEXT, Schema, path_parameter
@@ -198,11 +199,24 @@ _CHUNK: Schema = {
         "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
     },
 }
+_LOG_LINE = '203.0.113.7 - - [01/Mar/2026:09:30:00 +0000] "GET /spring-sale HTTP/1.1" 302 0 "-" "Mozilla/5.0 ..."\n'
+_LOG_LINES: Schema = {"required": True, "content": {"text/plain": {"schema": TEXT, "example": _LOG_LINE}}}
+_LOG_RECEIPT: Schema = {
+    "description": "What was counted, what was skipped and why, and what could not be read.",
+    "content": {
+        "application/json": {
+            "schema": {"$ref": "#/components/schemas/LogReceipt"},
+            "examples": {"one line": {"value": {**ONE_RECEIPT, "skipped": 0, "skipped_because": {}}}},
+        }
+    },
+}
+_LINES_NOT_COUNTED = {"description": "No line was good (the body is the receipt), or a parameter breaks a rule."}
 PICTURES = ("curve.svg", "curve.png", "badge.svg", "badge.json")
 # What the framework cannot know of its routes: the errors that are found within them.
 _FOUND_WITHIN: dict[tuple[str, str], tuple[int, ...]] = {
     ("get", "/v1/import/{source}"): (421, 503),
     ("post", "/v1/import/{source}"): (400, 409, 413, 415, 421, 429, 503),
+    ("post", "/v1/logs/{source}"): (400, 404, 413, 415, 429, 503),
     ("post", "/v1/limit/{event}"): (422,),
     ("post", "/v1/limit/{event}/{reservation}/commit"): (413, 422),
     **{("get", f"{of}/{name}"): (422, 503) for of in ("/v1/links/{key}", "/v1/groups/{name}") for name in PICTURES},
@@ -237,9 +251,12 @@ def _completed(document: Schema, questions: Mapping[str, Schema], scope_of: Scop
     schemas = components.setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    _, of_receipts = msgspec.json.schema_components([Receipt], ref_template="#/components/schemas/{name}")
+    _, of_receipts = msgspec.json.schema_components([Receipt, LogReceipt], ref_template="#/components/schemas/{name}")
     schemas.update({**answer_schemas(), **of_receipts, "Hit": _hit_schema()})
     document["paths"]["/v1/import/{source}"]["post"]["requestBody"] = _CHUNK
+    lines = document["paths"]["/v1/logs/{source}"]["post"]
+    lines["requestBody"] = _LOG_LINES
+    lines["responses"] |= {"200": _LOG_RECEIPT, "422": _LINES_NOT_COUNTED}
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

@@ -343,7 +343,7 @@ class Settings:
     doors: tuple[str, ...] = _row(
         ",".join(values.DOORS),
         values.doors,
-        "Products whose events are taken, at the paths that their senders know; none switches all off.",
+        "Products whose events are taken at the paths that their senders know, and logs by HTTP; none for none.",
         "NAMES",
     )
     dub_secret: str = _row("", values.anything, "Secret of the webhook of Dub, which signs it.", "SECRET", secret=True)

@@ -20,8 +20,8 @@ from ingest.attributes.referrer import host_of
 from query.zones import zone
 from storage.cassandra import uri
 
-# Other products whose events are taken: `server.compat.foreign.doors`.
-DOORS = "matomo", "umami", "plausible", "goatcounter", "posthog", "segment", "dub"
+# Other products whose events are taken (`server.compat.foreign.doors`), and lines of logs (`server.compat.log_lines`).
+DOORS = "matomo", "umami", "plausible", "goatcounter", "posthog", "segment", "dub", "logs"
 ON_DISK, IN_CLUSTER = JOURNALS = "disk", "cluster"
 LEAST_TOKEN = 16  # characters of a token that people choose
 CAPS = len(BREAKDOWN.caps)
@@ -299,7 +299,7 @@ def doors(text: str) -> tuple[str, ...]:
     """Reads names of other products, with commas between them."""
     parts = () if text.strip() == "none" else _parts(text)
     if unknown := [part for part in parts if part not in DOORS]:
-        raise Broken(f"{unknown[0]!r} is no product whose events can be taken; known: {', '.join(DOORS)}, or none")
+        raise Broken(f"{unknown[0]!r} is no door; known: {', '.join(DOORS)}, or none")
     return parts
 
 

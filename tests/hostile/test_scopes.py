@@ -62,6 +62,7 @@ NEEDS: dict[str, Scope | None] = {
     "POST /v1/limit/{event}/{reservation}/cancel": Scope.write,
     "GET /v1/import/{source}": Scope.write,
     "POST /v1/import/{source}": Scope.write,
+    "POST /v1/logs/{source}": Scope.write,
     "POST /v1/tokens": Scope.admin,
     "GET /v1/tokens": Scope.admin,
     "DELETE /v1/tokens/{id}": Scope.admin,

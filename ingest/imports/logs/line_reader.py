@@ -6,12 +6,14 @@ formats each has signs in places where no other has them. The format that the li
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
 import msgspec
 
+from clickcurve.buckets.errors import SettingInvalid
 from ingest.imports.logs.combined import COMBINED_FORMAT, WITH_BEHIND, fields_of
 from ingest.imports.logs.front import NO_TEXT, client_of
 from ingest.imports.logs.json_line import CADDY, NOT_JSON, OTHER, TRAEFIK, read_json
@@ -49,6 +51,19 @@ class ClientField:
 
 
 NO_FIELD = ClientField()
+_PLACE = re.compile("[0-9]{1,3}")
+
+
+def client_field(text: str) -> ClientField:
+    """Reads the number of a field, `last`, or a field's name; raises SettingInvalid for field 0."""
+    if text == LAST:
+        return ClientField(place=-1)
+    if not _PLACE.fullmatch(text):
+        return ClientField(text)
+    if not int(text):
+        rule = f"1 or more, {LAST}, or the name of a field"
+        raise SettingInvalid("fields are counted from 1", field="client_field", value=text, rule=rule)
+    return ClientField(place=int(text))
 
 
 class LineReader:

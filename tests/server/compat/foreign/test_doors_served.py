@@ -223,12 +223,24 @@ def test_a_door_that_is_off_is_not_there(tmp_path: Path) -> None:
     settings = {"CLICKCURVE_DOORS": "umami"}
     with RunningServer(tmp_path / "data", settings=settings) as server, http_client(server.url) as http:
         assert http.post("/api/send", json=UMAMI).status_code == 200
-        answer = http.post("/matomo.php", data={"url": URL})
-        assert answer.status_code == 404 and answer.json()["field"] == "doors"
+        for path in (
+            "/matomo.php",
+            "/api/event",
+            "/api/event/x",
+            "/api/v0/count",
+            "/i/v0/e/",
+            "/batch/",
+            "/v1/from/segment/v1/batch",
+            "/v1/from/dub",
+            "/v1/logs/web1",
+        ):
+            answer = http.post(path, content=b"{}")
+            assert answer.status_code == 404 and answer.json()["field"] == "doors", path
 
 
 def test_every_door_has_a_name_in_the_settings() -> None:
-    assert set(DOORS) == {"matomo", "umami", "plausible", "goatcounter", "posthog", "segment", "dub"}
+    products = {"matomo", "umami", "plausible", "goatcounter", "posthog", "segment", "dub"}
+    assert set(DOORS) == products | {"logs"}
 
 
 @pytest.mark.parametrize(
