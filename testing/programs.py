@@ -30,6 +30,7 @@ FOR_TESTS: Mapping[str, tuple[str, ...]] = {
     "go": ("go:golang-go",),
     "groff": ("groff:groff-base",),
     "java": ("java:openjdk-17-jre-headless",),
+    "logger": ("logger:bsdutils",),
     "make": ("make",),
     "memcached": ("memcached",),
     "nginx": ("nginx",),

@@ -15,13 +15,16 @@ from fastapi import APIRouter
 from clickcurve.buckets.ladder import minutes_since
 from clickcurve.limiter.http.routes import limit_routes
 from dashboard.pictures.picture_routes import picture_routes
+from ingest.agents.bots import bot_judge
 from ingest.hit import Moment
+from ingest.imports.access_log import AccessLog
 from ingest.imports.routes import import_routes
 from query.http.routes import routes as query_routes
 from server import clock
 from server.alerts import watching
 from server.app import access
-from server.compat import bitly, log_lines, otlp, statsd
+from server.compat import bitly, log_lines, otlp, statsd, syslog
+from server.compat.at_most_once import Listening, Receiver
 from server.compat.foreign import doors
 from server.compat.graphite import routes as graphite
 from server.compat.graphite.series import SeriesReader
@@ -98,6 +101,7 @@ FAMILIES = {
     **limiter.FAMILIES,
     **history.FAMILIES,
     **statsd.FAMILIES,
+    **syslog.FAMILIES,
     **cluster_owners.FAMILIES,
     **duty.FAMILIES,
     **watching.FAMILIES,
@@ -125,6 +129,7 @@ def parts_of(worker: Worker) -> list[Part]:
         Part(routes=[otlp.otlp_routes(HitSender(worker.hits))]),
         Part(routes=[mcp_routes.mcp_routes(program_version(), HelpPages(MANUAL), worker.questions, ROUTES.check)]),
         _statsd(worker),
+        _syslog(worker),
         _tokens(worker),
         Part(jobs=worker.events.jobs(), begin=worker.events.begin),
         _corrections(worker),
@@ -153,8 +158,22 @@ def _foreign_doors(worker: Worker) -> Part:
 
 
 def _statsd(worker: Worker) -> Part:
-    door = statsd.StatsdDoor(worker.settings, HitSender(worker.hits), clock.monotonic, is_first=worker.is_first)
-    return Part(jobs=door.jobs(), samples=door.samples, begin=lambda patience_s: door.listen(), close=door.close)
+    return _listening(
+        worker, "statsd", worker.settings.statsd, statsd.StatsdReceiver(HitSender(worker.hits), clock.monotonic)
+    )
+
+
+def _syslog(worker: Worker) -> Part:
+    attributes = worker.attributes
+    access_log = AccessLog(bot_judge(), hosts=attributes.hosts, texts_kept=syslog.TEXTS_KEPT)
+    receiver = syslog.SyslogReceiver(HitSender(worker.hits), access_log, attributes.reader)
+    return _listening(worker, "syslog", worker.settings.syslog, receiver)
+
+
+def _listening(worker: Worker, name: str, address: tuple[str, int] | None, receiver: Receiver) -> Part:
+    """Makes a part that listens in the first worker of a server, and is idle in others."""
+    its = Listening(name, address if worker.is_first else None, receiver, insecure=worker.settings.insecure)
+    return Part(jobs=its.jobs(), samples=its.samples, begin=its.begin, close=its.close)
 
 
 def _tokens(worker: Worker) -> Part:

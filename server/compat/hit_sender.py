@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from fastapi import Response
@@ -50,7 +49,7 @@ class HitSender:
     def __init__(self, hits: Application) -> None:
         self._hits = hits
 
-    async def send(self, hits: Sequence[dict[str, Any]]) -> SentHits:
+    async def send(self, hits: Sequence[object]) -> SentHits:
         """Returns the answer; raises JournalUnknown where nobody knows whether they count."""
         body = msgspec.json.encode(hits)
         answered: list[Message] = []

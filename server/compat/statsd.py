@@ -14,21 +14,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from clickcurve.buckets.errors import ClickcurveError, SettingInvalid
+from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.budget import Cost, budgeted, spend
 from server.compat.hit_sender import HitSender
-from server.job import Job
 from server.logs import log
-from server.metrics import Family, Sample
-from server.settings.table import Settings
-from server.settings.values import is_loopback
+from server.metrics import Family
 
 METRIC = "clicks"
-HAND_OVER_S = 1
 MOST_WAITING = 50_000  # lines between two handings over; packets with more are dropped, and counted
 PIECE_HITS = 200  # that are passed on at once
 LINES = Cost("lines", MOST_WAITING)
@@ -113,48 +109,6 @@ class StatsdReceiver(asyncio.DatagramProtocol):
     def _lose(self, hits: list[dict[str, Any]], reason: str) -> None:
         self.lines["lost"] += len(hits)
         log.warning("statsd hits lost", extra={"hits": len(hits), "reason": reason})
-
-
-class StatsdDoor:
-    """The receiver as the setting `statsd` says, in the first worker of a server; idle in others."""
-
-    def __init__(self, settings: Settings, sender: HitSender, clock: Callable[[], float], *, is_first: bool) -> None:
-        self._address = settings.statsd if is_first else None
-        self._insecure = settings.insecure
-        self._receiver = StatsdReceiver(sender, clock)
-
-    async def listen(self) -> None:
-        """Listens where the settings say; raises SettingInvalid."""
-        if not self._address:
-            return
-        host, port = self._address
-        if not is_loopback(host) and not self._insecure:
-            raise SettingInvalid(
-                f"statsd {host} can be reached by others, and its packets have no tokens: listen on 127.0.0.1, or give "
-                "--insecure",
-                field="statsd",
-                value=host,
-            )
-        try:
-            await self._receiver.listen(host, port)
-        except OSError as error:
-            reason = f"statsd cannot listen on {host}:{port}: {error.strerror or error}"
-            raise SettingInvalid(reason, field="statsd", value=host) from error
-        log.info("statsd", extra={"host": host, "port": port, "then": "hits of its packets count at most once"})
-
-    def jobs(self) -> Iterator[Job]:
-        if self._address:
-            yield Job("statsd", self._receiver.hand_over, HAND_OVER_S, at_start=False)
-
-    def samples(self) -> Iterator[Sample]:
-        """Yields what there is to say on /metrics."""
-        for outcome, many in self._receiver.lines.items():
-            yield Sample("clickcurve_statsd_lines_total", many, (outcome,))
-
-    async def close(self) -> None:
-        """Stops listening and hands over what has come."""
-        self._receiver.close()
-        await self._receiver.hand_over()
 
 
 def hit_of_line(line: str) -> dict[str, Any]:

@@ -349,8 +349,14 @@ class Settings:
     dub_secret: str = _row("", values.anything, "Secret of the webhook of Dub, which signs it.", "SECRET", secret=True)
     statsd: tuple[str, int] | None = _row(
         "",
-        values.statsd_address,
+        values.maybe_address,
         "UDP address for StatsD packets, such as 127.0.0.1:8125. A lost packet is not counted.",
+        "HOST:PORT",
+    )
+    syslog: tuple[str, int] | None = _row(
+        "",
+        values.maybe_address,
+        "UDP and TCP address for lines of access logs by syslog, such as 127.0.0.1:5140. What is lost is not counted.",
         "HOST:PORT",
     )
     mail_from: str = _row("clickcurve@localhost", values.not_empty, "Sender address (From) of mails.", "ADDRESS")

@@ -169,7 +169,7 @@ def parts_of_url(text: str) -> SplitResult | None:
         return None
 
 
-def statsd_address(text: str) -> tuple[str, int] | None:
+def maybe_address(text: str) -> tuple[str, int] | None:
     """Reads `host:port`; an IPv6 address stands in brackets."""
     if not text:
         return None

@@ -52,6 +52,7 @@ from server.compat.foreign.doors import ForeignDoors
 from server.compat.hit_sender import HitSender
 from server.compat.otlp import otlp_routes
 from server.compat.statsd import LineRefused, StatsdReceiver, hit_of_line
+from server.compat.syslog_frames import Frames, line_of
 from server.http.gateway import cookie_of
 from server.mcp.help_pages import MANUAL, HelpPages
 from server.mcp.mcp_routes import mcp_routes
@@ -337,6 +338,10 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "tz": zone,
     "address of a login": lambda text: login_address(b"/links/" + text.encode(), text.encode()),
     "line of StatsD": hit_of_line,
+    "message of syslog": lambda text: line_of(text.encode()),
+    "header of syslog": lambda text: line_of(b"<13>1 a b c d e [" + text.encode()),
+    "time of syslog": lambda text: line_of(b"<13>Jan  1 12:00:03 " + text.encode()),
+    "stream of syslog": lambda text: Frames().feed(text.encode()[:60_000]),
     "packet of StatsD": packet,
     "line of an access log": parse_log_line,
     "line of any log": lambda text: LineReader().read(text),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clickcurve.budget import KEYS, MATCH_STEPS, NAMES, POINTS, ROWS, SIGNS, VALUE_POINTS
-from server.compat import expressions, links, otlp, statsd
+from server.compat import expressions, links, otlp, statsd, syslog
 from server.compat.foreign import doors, event
 from server.compat.graphite import routes, series, targets
 from server.compat.prometheus import increases, promql
@@ -30,6 +30,8 @@ PAGE = (ROOT / "docs" / "compat.md").read_text()
         f"at most {doors.MOST_BYTES >> 20} MiB and {doors.MOST_EVENTS:,} events",
         f"at most {otlp.MOST_BYTES >> 20} MiB and {otlp.OBJECTS.most:,} JSON objects",
         f"a point {otlp.POINT_BYTES >> 10} KiB",
+        f"{syslog.MOST_WAITING:,} messages or {syslog.MOST_BYTES >> 20} MiB",
+        f"Of {syslog.MOST_CONNECTIONS} connections",
         f"beyond {statsd.MOST_WAITING:,} lines in a second",
     ],
 )
