@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
+from xml.etree import ElementTree
 
 import httpx
 import pytest
 
-from testing.client import Clickcurve
+from server.tokens.token import Scope
+from testing.client import Clickcurve, http_client
 from testing.program import Program, running
 from testing.server import ROOT, RunningServer, free_port
+from testing.tokens import add_token
 from tests.clients.scripted import NEVER, Reply, scripted
 from tests.conftest import Serve
 
@@ -26,10 +31,15 @@ YOURLS = """<?php
 define('YOURLS_ABSPATH', __DIR__);
 define('CLICKCURVE_URL', getenv('URL'));
 define('CLICKCURVE_SPOOL', getenv('SPOOL'));
+if (getenv('READ_TOKEN')) define('CLICKCURVE_READ_TOKEN', getenv('READ_TOKEN'));
 $actions = [];
 function yourls_add_action($hook, $function) { global $actions; $actions[$hook] = $function; }
 function yourls_get_IP() { return $_SERVER['REMOTE_ADDR']; }
 require getenv('PLUGIN');
+if (str_starts_with($_SERVER['REQUEST_URI'], '/stats/')) {
+    $actions['pre_yourls_info_stats']([rawurldecode(substr($_SERVER['REQUEST_URI'], 7))]);
+    return;
+}
 $keyword = ltrim(parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH), '/');
 if ($keyword === 'none') { http_response_code(404); return; }
 $actions['redirect_shorturl'](['https://example.org/', $keyword]);
@@ -159,6 +169,24 @@ def test_yourls_loses_no_hit_to_what_a_browser_says(
         program.until(lambda: client.total("ahead", bots="only")["total"] == 1)
         assert client.total("ahead")["total"] == 0
     assert "refused" not in program.output()
+
+
+def test_yourls_shows_the_curve_in_its_statistics_and_no_token(tmp_path: Path, clicks_port: int) -> None:
+    tokens = tmp_path / "data" / "tokens.json"
+    read, write = (add_token(tokens, name, (Scope(name),)) for name in ("read", "write"))
+    made = Yourls(tmp_path, clicks_port)
+    browser = httpx.Client(base_url=f"http://127.0.0.1:{made.port}", headers=BROWSER, trust_env=False)
+    with running(made.command, tmp_path / "php.log", made.settings | {"READ_TOKEN": read}) as program, browser:
+        program.until(lambda: answers(browser, "/none", 404))
+        assert "does not answer" in browser.get("/stats/launch").text
+        with RunningServer(tmp_path / "data", port=clicks_port) as server, http_client(server.url) as http:
+            named = {"Authorization": f"Bearer {write}"}
+            assert http.post("/v1/hits", json={"key": "a/ü'<", "count": 41}, headers=named).json()["counted"] == 41
+            page = browser.get("/stats/" + quote("a/ü'<", safe="")).text
+        assert "<strong>41</strong> hits of people in all" in page
+        picture = base64.b64decode(page.partition("base64,")[2].partition("'")[0])
+        assert ElementTree.fromstring(picture).tag.endswith("svg")
+        assert read not in page
 
 
 def test_a_visitor_of_yourls_does_not_wait_for_a_server_that_never_answers(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 <?php
 /*
 Plugin Name: Clickcurve
-Description: Reports each redirect to a Clickcurve server, after the visitor has been answered.
+Description: Reports each redirect to a Clickcurve server, after the visitor has been answered, and shows its curve in the statistics.
 Version: 0.2.0
 */
 
 // Settings, in user/config.php: CLICKCURVE_URL; CLICKCURVE_TOKEN with the scope `write`; CLICKCURVE_SPOOL, a file that the
 // web server may write, outside of what it serves. What cannot be sent waits there, without the visitor's address.
+// CLICKCURVE_READ_TOKEN with the scope `read`, for the curve in the statistics; it does not reach the browser.
 
 if (!defined('YOURLS_ABSPATH')) {
     die();
@@ -16,8 +17,10 @@ const CLICKCURVE_WITHIN_S = 2;
 const CLICKCURVE_SPOOL_BYTES = 16 * 1024 * 1024;
 const CLICKCURVE_TELL_EVERY_S = 60;
 const CLICKCURVE_LOST_AFTER_S = 60; // a process that took the file to send it is dead by then
+const CLICKCURVE_SHOWN_DAYS = 90;
 
 yourls_add_action('redirect_shorturl', 'clickcurve_redirect');
+yourls_add_action('pre_yourls_info_stats', 'clickcurve_show');
 
 /** YOURLS calls this with [address, keyword] before it answers the visitor. */
 function clickcurve_redirect(array $redirect): void
@@ -174,4 +177,36 @@ function clickcurve_take(): string
         touch($sending);
     }
     return (string) file_get_contents($sending);
+}
+
+/** YOURLS calls this with [keyword], or the keyword itself, above its own statistics of a link. */
+function clickcurve_show($keyword): void
+{
+    $link = '/v1/links/' . rawurlencode((string) (is_array($keyword) ? $keyword[0] : $keyword));
+    $total = json_decode((string) clickcurve_get($link . '/total'), true);
+    $curve = clickcurve_get($link . '/curve.svg?w=800&h=240&last=' . CLICKCURVE_SHOWN_DAYS . 'd');
+    echo "<h3>Clickcurve</h3>\n";
+    if (!is_int($total['total'] ?? null) || $curve === null) {
+        echo "<p>The server of Clickcurve does not answer.</p>\n";
+        return;
+    }
+    // As a picture of its own, the curve runs no script and loads nothing.
+    $picture = 'data:image/svg+xml;base64,' . base64_encode($curve);
+    $text = 'Hits of people in the last ' . CLICKCURVE_SHOWN_DAYS . ' days';
+    echo '<p><strong>' . $total['total'] . "</strong> hits of people in all.</p>\n";
+    echo "<img src='$picture' width='800' height='240' alt='$text' title='$text'/>\n";
+}
+
+/** What the server answers to a question; null if it does not, or refuses. */
+function clickcurve_get(string $path): ?string
+{
+    $headers = ['Connection: close'];
+    if (defined('CLICKCURVE_READ_TOKEN')) {
+        $headers[] = 'Authorization: Bearer ' . CLICKCURVE_READ_TOKEN;
+    }
+    $request = ['header' => $headers, 'timeout' => CLICKCURVE_WITHIN_S, 'follow_location' => 0, 'ignore_errors' => true];
+    $context = stream_context_create(['http' => $request]);
+    $answer = @file_get_contents(rtrim(CLICKCURVE_URL, '/') . $path, false, $context);
+    $status = (int) explode(' ', $http_response_header[0] ?? ' 0')[1];
+    return $answer === false || $status !== 200 ? null : $answer;
 }

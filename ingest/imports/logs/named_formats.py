@@ -19,7 +19,8 @@ from ingest.imports.logs.log_format import nginx_pieces
 from ingest.imports.logs.text_format import Field, Pattern, TextFormat, compile_format
 
 _HASHED = re.compile("#([0-9A-F]{2})")
-_STATUS_COMES = "(?>(?:[^ \n]++ )*?(?=(?:[0-9]{3}|-) - ))"  # `502, 200` is what two upstreams have answered
+# What upstreams have answered: `502, 200` is of two, and `-` where none was asked. A method begins with no digit.
+_STATUS_COMES = "(?>(?:[^ \n]++ )*?(?=(?:[0-9]{3}|-) - [^0-9 \n]))"
 _TO_QUOTE = Pattern('[^"\n]*+')
 
 

@@ -115,6 +115,9 @@ FORMATS = {
     "Nginx Proxy Manager, two upstreams": Given(
         PROXY_MANAGER % ("MISS 502, 302 302", " [Sent-to 172.18.0.1]"), "a.example", format="Nginx Proxy Manager"
     ),
+    "Nginx Proxy Manager, no upstream": Given(
+        PROXY_MANAGER % ("- - 302", " [Sent-to 172.18.0.1]"), "a.example", format="Nginx Proxy Manager"
+    ),
     "Nginx Proxy Manager, a redirect of its own": Given(
         PROXY_MANAGER % ("302", ""), "a.example", format="Nginx Proxy Manager"
     ),
