@@ -23,7 +23,20 @@ from ingest.hit import ATTRIBUTE_FIELDS, FUTURE, FUTURE_RULE
 
 RECEIPT_ITEMS = 1000
 # Why a hit is refused: the field to blame. A time that is only too far ahead (a wrong clock) has a class of its own.
-REFUSAL_CLASSES = ("key", "ts", "future", "count", "id", "ua", "bot", "hit", "event", "line", *ATTRIBUTE_FIELDS)
+REFUSAL_CLASSES = (
+    "key",
+    "ts",
+    "future",
+    "count",
+    "id",
+    "ua",
+    "bot",
+    "hit",
+    "event",
+    "value",
+    "line",
+    *ATTRIBUTE_FIELDS,
+)
 
 Shown = str | int | float | bool | None
 

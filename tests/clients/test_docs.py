@@ -35,7 +35,7 @@ def test_the_python_program_does_what_it_says(server: RunningServer, client: Cli
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=600, check=True
     )
-    assert done.stdout == "4 0 0 {}\n"
+    assert done.stdout == "4 0 0 0 {}\n"
     assert client.total("launch")["total"] == 4
 
 

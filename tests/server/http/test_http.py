@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -170,72 +170,75 @@ def test_metrics_can_be_read_by_prometheus_and_count_refusals(http: httpx.Client
     assert "404" in counted
 
 
+DESCRIBED: Mapping[str, set[str]] = {
+    "/v1/hits": {"post"},
+    "/v1/hits/{key}": {"post"},
+    "/v1/links": {"delete", "get"},
+    "/v1/links/{key}": {"get", "delete"},
+    "/v1/links/{key}/total": {"get"},
+    "/v1/links/{key}/curve": {"get"},
+    "/v1/links/{key}/curve.svg": {"get"},
+    "/v1/links/{key}/curve.png": {"get"},
+    "/v1/links/{key}/badge.svg": {"get"},
+    "/v1/links/{key}/badge.json": {"get"},
+    "/v1/by/{dimension}": {"get"},
+    "/v1/by/{dimension}/curve": {"get"},
+    "/v1/links/{key}/by/{dimension}": {"get"},
+    "/v1/links/{key}/by/{dimension}/curve": {"get"},
+    "/v1/links/{key}/visitors": {"get"},
+    "/v1/links/{key}/why": {"get"},
+    "/v1/groups/{name}/why": {"get"},
+    "/v1/why": {"get"},
+    "/v1/links/{key}/events": {"get"},
+    "/v1/links/{key}/events/by/{dimension}": {"get"},
+    "/v1/groups/{name}/events": {"get"},
+    "/v1/groups/{name}/events/by/{dimension}": {"get"},
+    "/v1/events": {"get"},
+    "/v1/events/by/{dimension}": {"get"},
+    "/v1/groups/{name}/by/{dimension}": {"get"},
+    "/v1/groups/{name}/by/{dimension}/curve": {"get"},
+    "/v1/groups/{name}/visitors": {"get"},
+    "/v1/groups": {"get"},
+    "/v1/groups/{name}": {"delete", "get"},
+    "/v1/groups/{name}/total": {"get"},
+    "/v1/groups/{name}/curve": {"get"},
+    "/v1/groups/{name}/curve.svg": {"get"},
+    "/v1/groups/{name}/curve.png": {"get"},
+    "/v1/groups/{name}/badge.svg": {"get"},
+    "/v1/groups/{name}/badge.json": {"get"},
+    "/v1/sum": {"post"},
+    "/v1/limits/{event}/total": {"get"},
+    "/v1/limits/{event}/curve": {"get"},
+    "/v1/total": {"get"},
+    "/v1/curve": {"get"},
+    **{key: {"get"} for key in ("/healthz", "/readyz", "/metrics")},
+    "/v1/import/{source}": {"get", "post"},
+    "/v1/logs/{source}": {"post"},
+    "/v1/limit/{event}": {"post"},
+    "/v1/limit/{event}/check": {"get", "post"},
+    "/v1/limit/{event}/{reservation}/commit": {"post"},
+    "/v1/limit/{event}/{reservation}/cancel": {"post"},
+    "/v1/limits": {"get"},
+    "/v1/tokens": {"get", "post"},
+    "/v1/tokens/{id}": {"delete"},
+    "/v1/audit": {"get"},
+    "/v1/export": {"get"},
+    "/v1/links/{key}/disavow": {"post"},
+    "/v1/groups/{name}/disavow": {"post"},
+    "/v1/disavow": {"get", "post"},
+    "/v1/disavow/{id}": {"get", "delete"},
+    "/v1/clock/accept": {"post"},
+    "/v1/words/erase": {"post"},
+    "/v1/words/erase/{id}": {"get"},
+}
+
+
 def test_the_page_of_routes_has_every_route_with_examples(http: httpx.Client) -> None:
     paths: dict[str, Any] = http.get("/openapi.json").json()["paths"]
-    wanted = {
-        "/v1/hits": {"post"},
-        "/v1/hits/{key}": {"post"},
-        "/v1/links": {"delete", "get"},
-        "/v1/links/{key}": {"get", "delete"},
-        "/v1/links/{key}/total": {"get"},
-        "/v1/links/{key}/curve": {"get"},
-        "/v1/links/{key}/curve.svg": {"get"},
-        "/v1/links/{key}/curve.png": {"get"},
-        "/v1/links/{key}/badge.svg": {"get"},
-        "/v1/links/{key}/badge.json": {"get"},
-        "/v1/by/{dimension}": {"get"},
-        "/v1/by/{dimension}/curve": {"get"},
-        "/v1/links/{key}/by/{dimension}": {"get"},
-        "/v1/links/{key}/by/{dimension}/curve": {"get"},
-        "/v1/links/{key}/visitors": {"get"},
-        "/v1/links/{key}/why": {"get"},
-        "/v1/groups/{name}/why": {"get"},
-        "/v1/why": {"get"},
-        "/v1/links/{key}/events": {"get"},
-        "/v1/links/{key}/events/by/{dimension}": {"get"},
-        "/v1/groups/{name}/events": {"get"},
-        "/v1/groups/{name}/events/by/{dimension}": {"get"},
-        "/v1/events": {"get"},
-        "/v1/events/by/{dimension}": {"get"},
-        "/v1/groups/{name}/by/{dimension}": {"get"},
-        "/v1/groups/{name}/by/{dimension}/curve": {"get"},
-        "/v1/groups/{name}/visitors": {"get"},
-        "/v1/groups": {"get"},
-        "/v1/groups/{name}": {"delete", "get"},
-        "/v1/groups/{name}/total": {"get"},
-        "/v1/groups/{name}/curve": {"get"},
-        "/v1/groups/{name}/curve.svg": {"get"},
-        "/v1/groups/{name}/curve.png": {"get"},
-        "/v1/groups/{name}/badge.svg": {"get"},
-        "/v1/groups/{name}/badge.json": {"get"},
-        "/v1/sum": {"post"},
-        "/v1/limits/{event}/total": {"get"},
-        "/v1/limits/{event}/curve": {"get"},
-        "/v1/total": {"get"},
-        "/v1/curve": {"get"},
-        **{key: {"get"} for key in ("/healthz", "/readyz", "/metrics")},
-        "/v1/import/{source}": {"get", "post"},
-        "/v1/limit/{event}": {"post"},
-        "/v1/limit/{event}/check": {"get", "post"},
-        "/v1/limit/{event}/{reservation}/commit": {"post"},
-        "/v1/limit/{event}/{reservation}/cancel": {"post"},
-        "/v1/limits": {"get"},
-        "/v1/tokens": {"get", "post"},
-        "/v1/tokens/{id}": {"delete"},
-        "/v1/audit": {"get"},
-        "/v1/export": {"get"},
-        "/v1/links/{key}/disavow": {"post"},
-        "/v1/groups/{name}/disavow": {"post"},
-        "/v1/disavow": {"get", "post"},
-        "/v1/disavow/{id}": {"get", "delete"},
-        "/v1/clock/accept": {"post"},
-        "/v1/words/erase": {"post"},
-        "/v1/words/erase/{id}": {"get"},
-    }
-    assert {path: set(methods) for path, methods in paths.items()} == wanted
+    assert {path: set(methods) for path, methods in paths.items()} == DESCRIBED
     page = http.get("/docs")
     assert page.headers["content-type"].startswith("text/html")
-    for path, methods in wanted.items():
+    for path, methods in DESCRIBED.items():
         for method in methods:
             assert paths[path][method]["summary"]
             assert f"{method.upper()} {path}</code>" in page.text
