@@ -44,9 +44,13 @@ class Tabular(Struct, frozen=True):
     COLUMNS: ClassVar[Sequence[str]]
     LIST: ClassVar[str]
 
+    def columns(self) -> Sequence[str]:
+        """Returns the names of the columns."""
+        return self.COLUMNS
+
     def lines(self) -> Iterable[Sequence[object]]:
         """Returns the values of each line."""
-        return map(attrgetter(*self.COLUMNS), getattr(self, self.LIST))
+        return map(attrgetter(*self.columns()), getattr(self, self.LIST))
 
 
 class ErasedAnswer(Struct, frozen=True):
@@ -63,6 +67,18 @@ class TotalAnswer(Struct, frozen=True):
     key: Key
     start: Time | None = field(name="from")
     end: Time | None = field(name="to")
+    total: Annotated[int | None, Meta(description="null unless exact")]
+    at_least: AtLeast
+    at_most: AtMost
+    exact: Annotated[bool, Meta(description="at_least is at_most")]
+    before: Annotated[TotalBefore | UnsetType, Meta(description="with `compare`: the same of the range before")] = UNSET
+
+
+class TotalBefore(Struct, frozen=True):
+    """The total of the range that another one is compared with."""
+
+    start: Time = field(name="from")
+    end: Time = field(name="to")
     total: Annotated[int | None, Meta(description="null unless exact")]
     at_least: AtLeast
     at_most: AtMost
@@ -96,10 +112,36 @@ class CurveAnswer(Tabular, frozen=True):
     at_most: AtMost
     exact: Annotated[bool, Meta(description="at_least is at_most")]
     points: list[PointAnswer]
+    before: Annotated[CurveBefore | UnsetType, Meta(description="with `compare`: the same of the range before")] = UNSET
+    notes: Annotated[list[NoteAnswer] | UnsetType, Meta(description="with `notes=true`: oldest first")] = UNSET
+
+    def columns(self) -> Sequence[str]:
+        """Returns the names of the columns; with `compare` the last one tells the ranges apart."""
+        return self.COLUMNS if self.before is UNSET else (*self.COLUMNS, "range")
+
+    def lines(self) -> Iterable[Sequence[object]]:
+        """Returns the points; those of the range before come first."""
+        own = map(attrgetter(*self.COLUMNS), self.points)
+        if self.before is UNSET:
+            return own
+        before = map(attrgetter(*self.COLUMNS), self.before.points)
+        return (*((*line, "before") for line in before), *((*line, "asked") for line in own))
 
     def rows(self) -> list[RowAnswer]:
         """Returns the points for tables."""
         return [RowAnswer(_moment(each.start), _moment(each.end), each.count, each.state) for each in self.points]
+
+
+class CurveBefore(Struct, frozen=True):
+    """The points of the range that another one is compared with, at the same step."""
+
+    start: Time = field(name="from")
+    end: Time = field(name="to")
+    total: Annotated[int, Meta(description="sum of the points")]
+    at_least: AtLeast
+    at_most: AtMost
+    exact: Annotated[bool, Meta(description="at_least is at_most")]
+    points: list[PointAnswer]
 
 
 class RowAnswer(Struct, frozen=True, gc=False):
@@ -131,6 +173,17 @@ class SummaryAnswer(Struct, frozen=True):
     exact: Annotated[bool, Meta(description="false where a day begins inside a kept bucket, which then counts whole")]
 
 
+class NoteAnswer(Struct, frozen=True):
+    """What somebody, or the server itself, wrote beside the hits of a moment; of all links without key and group."""
+
+    id: str
+    at: Time
+    kind: Annotated[str, Meta(description="note, alert, disavow, erase, delete or import")]
+    text: str
+    key: str | None = None
+    group: str | None = None
+
+
 # --- lists of links and groups ----------------------------------------------------------------------------------------
 class KeyCount(Struct, frozen=True, gc=False):
     """A link or a group of a list, and its count; value: the sum of the values of events, in lists by value."""
@@ -138,6 +191,18 @@ class KeyCount(Struct, frozen=True, gc=False):
     key: str
     count: int
     value: int | UnsetType = UNSET
+    before: Annotated[int | UnsetType, Meta(description="with `compare`: its count in the range before")] = UNSET
+
+
+class ListBefore(Struct, frozen=True):
+    """The range that a list is compared with. exact: as of the list, of the counts `before`."""
+
+    start: Time = field(name="from")
+    end: Time = field(name="to")
+    exact: ExactList
+
+
+Before: TypeAlias = Annotated[ListBefore | UnsetType, Meta(description="with `compare`: the range before")]
 
 
 class LinksAnswer(Tabular, frozen=True):
@@ -151,6 +216,11 @@ class LinksAnswer(Tabular, frozen=True):
     links: list[KeyCount]
     exact: ExactList
     after: After = UNSET
+    before: Before = UNSET
+
+    def columns(self) -> Sequence[str]:
+        """Returns the names of the columns."""
+        return self.COLUMNS if self.before is UNSET else (*self.COLUMNS, "before")
 
 
 class GroupsAnswer(Tabular, frozen=True):
@@ -164,6 +234,11 @@ class GroupsAnswer(Tabular, frozen=True):
     groups: list[KeyCount]
     exact: ExactList
     after: After = UNSET
+    before: Before = UNSET
+
+    def columns(self) -> Sequence[str]:
+        """Returns the names of the columns."""
+        return self.COLUMNS if self.before is UNSET else (*self.COLUMNS, "before")
 
 
 class LinksByValueAnswer(LinksAnswer, frozen=True):
@@ -176,6 +251,46 @@ class GroupsByValueAnswer(GroupsAnswer, frozen=True):
     """Groups by the sum of the values of an event."""
 
     COLUMNS = ("key", "count", "value")
+
+
+# --- now, and the hours of a week ---------------------------------------------------------------------------------
+class NowAnswer(Struct, frozen=True):
+    """The hits of the last minutes, the one that holds now among them."""
+
+    key: Key
+    at: Annotated[Time, Meta(description="the moment that the answer is of")]
+    last_5m: int
+    last_30m: int
+    exact: Annotated[bool, Meta(description="false where the store keeps no minutes: wider buckets then count whole")]
+    minutes: Annotated[list[int], Meta(description="the hits of each of the last 30 minutes, the oldest first")]
+
+
+class HourOfWeek(Struct, frozen=True, gc=False):
+    """An hour of a weekday, and all hits in such hours."""
+
+    weekday: Annotated[int, Meta(description="1 is Monday, 7 Sunday")]
+    hour: Annotated[int, Meta(description="0 to 23, on the clock of the zone")]
+    count: int
+    hours: Annotated[int, Meta(description="how many such hours were summed")]
+
+
+class HoursAnswer(Tabular, frozen=True):
+    """Hits by weekday and hour: 7 x 24 cells, Monday 0:00 first."""
+
+    COLUMNS = ("weekday", "hour", "count", "hours")
+    LIST = "cells"
+
+    key: Key
+    start: Annotated[Time, Meta(description="start of the first hour that was summed")] = field(name="from")
+    end: Annotated[Time, Meta(description="end of the last one: an hour under way is not summed")] = field(name="to")
+    tz: str
+    first_hit: FirstHit
+    total: Annotated[int, Meta(description="sum of the cells")]
+    straddling: Annotated[
+        int, Meta(description="hits of kept buckets that two hours of the zone share: counted in the earlier hour")
+    ]
+    exact: Annotated[bool, Meta(description="each hit is in its own cell, and none of these days were called bots")]
+    cells: list[HourOfWeek]
 
 
 # --- breakdowns -------------------------------------------------------------------------------------------------------
@@ -553,11 +668,11 @@ def as_csv(answer: Tabular, form: CsvForm = PLAIN_CSV) -> bytes:
     """Returns a line of names, and one for each line of the answer."""
     zone = form.times_in
     lines = answer.lines()
-    times = [place for place, name in enumerate(answer.COLUMNS) if name in _TIMES]
+    times = [place for place, name in enumerate(answer.columns()) if name in _TIMES]
     if zone is not None and times:
         lines = (_with_moments(line, times, zone) for line in lines)
     quoted = partial(_csv_field, form.raw)
-    written = [",".join(map(quoted, line)) for line in (answer.COLUMNS, *lines)]
+    written = [",".join(map(quoted, line)) for line in (answer.columns(), *lines)]
     return (BOM if form.bom else b"") + ("\n".join(written) + "\n").encode()
 
 

@@ -12,6 +12,7 @@ from clickcurve.answers import (
     CsvForm,
     CurveAnswer,
     GroupsAnswer,
+    HoursAnswer,
     Tabular,
     ValueCurveAnswer,
     ValuesAnswer,
@@ -50,6 +51,8 @@ def _parts(answer: Tabular) -> Iterator[str]:
             yield from (answer.key or "all-links", answer.dimension)
         case VisitorsAnswer():
             yield from (answer.key or "all-links", "visitors")
+        case HoursAnswer():
+            yield from (answer.key or "all-links", "hours")
         case WhyAnswer():
             yield from (answer.key or "all-links", "why")
         case GroupsAnswer():

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from clickcurve.answers import CurveAnswer, PointAnswer
+from msgspec import UNSET
+
+from clickcurve.answers import CurveAnswer, CurveBefore, NoteAnswer, PointAnswer
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.ranges import Bots, Span, between, bounded, total
 from clickcurve.buckets.row import Row
@@ -32,11 +34,22 @@ class Curve:
     span: Span
     first: int | None
 
-    def answer(self, name: str | None) -> CurveAnswer:
+    def points(self) -> list[PointAnswer]:
+        """Returns the points as an answer has them."""
+        grid, edges = self.grid, self.grid.edges
+        return list(map(PointAnswer, edges, edges[1:], self.counts, grid.states(self.open_from), grid.wide))
+
+    def as_before(self) -> CurveBefore:
+        """Returns the curve as that of the range before."""
+        window, span = self.grid.window, self.span
+        bounds = span.total, span.at_least, span.at_most, span.exact
+        return CurveBefore(window.start, window.end, *bounds, self.points())
+
+    def answer(
+        self, name: str | None, before: Curve | None = None, notes: list[NoteAnswer] | None = None
+    ) -> CurveAnswer:
         """Returns the curve as an answer; name None for all links together."""
-        grid, span = self.grid, self.span
-        window, edges = grid.window, grid.edges
-        points = list(map(PointAnswer, edges, edges[1:], self.counts, grid.states(self.open_from), grid.wide))
+        span, window = self.span, self.grid.window
         return CurveAnswer(
             key=name,
             start=window.start,
@@ -48,7 +61,9 @@ class Curve:
             at_least=span.at_least,
             at_most=span.at_most,
             exact=span.exact,
-            points=points,
+            points=self.points(),
+            before=UNSET if before is None else before.as_before(),
+            notes=UNSET if notes is None else notes,
         )
 
 

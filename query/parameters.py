@@ -20,24 +20,31 @@ from clickcurve.buckets.measures import CLICKS, EVENT_RULE, Measure, is_event_na
 from clickcurve.buckets.ranges import Bots
 from clickcurve.keys import OUTCOMES
 from clickcurve.times import LATEST, parse_time, require_in_range
+from query.comparison import Compare, TimeSpan, span_before
 from query.steps import AUTO, Last, Step, auto_step, parse_last, parse_step
 from query.zones import EPOCH, UTC_ZONE, Zone, iso, zone
 
 _FORM = ("format", "raw", "bom")  # how an answer is written
 _DATED_FORM = (*_FORM, "times")
 _MEASURE = ("event", "measure")  # what is counted
-LIMIT_CURVE = ("outcome", "caller", "from", "to", "last", "step", "tz", "bots", *_DATED_FORM)
-LIMIT_TOTAL = ("outcome", "caller", "from", "to", "last", "tz", "bots")
-CURVE = (*_MEASURE, "from", "to", "last", "step", "tz", "bots", *_DATED_FORM)
-TOTAL = (*_MEASURE, "from", "to", "last", "tz", "bots")
+LIMIT_CURVE = ("outcome", "caller", "from", "to", "last", "step", "tz", "bots", "compare", *_DATED_FORM)
+LIMIT_TOTAL = ("outcome", "caller", "from", "to", "last", "tz", "bots", "compare")
+SUM = (*_MEASURE, "from", "to", "last", "step", "tz", "bots", "compare", *_DATED_FORM)
+CURVE = (*SUM, "notes")
+TOTAL = (*_MEASURE, "from", "to", "last", "tz", "bots", "compare")
 SUMMARY = (*_MEASURE, "tz", "bots")
+NOW = (*_MEASURE, "bots")
+HOURS = (*_MEASURE, "from", "to", "last", "tz", "bots", *_FORM)
 BY = (*_MEASURE, "value", "not", "from", "to", "last", "tz", "limit", *_FORM)
 BY_CURVE = (*_MEASURE, "value", "not", "from", "to", "last", "step", "tz", *_DATED_FORM)
 VISITORS = ("from", "to", "last", "tz", *_DATED_FORM)
 EVENTS = ("from", "to", "last", "tz", "bots", *_FORM)
 EVENTS_BY = ("from", "to", "last", "tz", "limit", *_FORM)
-WHY = (*_MEASURE, "from", "to", "last", "before_from", "before_to", "tz", "limit", *_FORM)
-LINKS = (*_MEASURE, "sort", "from", "to", "last", "prefix", "contains", "after", "limit", "tz", "bots", *_FORM)
+WHY = (*_MEASURE, "from", "to", "last", "compare", "before_from", "before_to", "tz", "limit", *_FORM)
+LINKS = (
+    *(*_MEASURE, "sort", "from", "to", "last", "compare", "prefix", "contains", "after", "limit", "tz", "bots"),
+    *_FORM,
+)
 ERASURE = ("prefix", "limit")
 EXPORT = ("prefix", "after")
 
@@ -54,6 +61,7 @@ CURVE_FORMATS = (*FORMATS, ROWS)
 TIMES = ("epoch", "iso")
 NO_OR_YES = ("0", "1")
 MEASURES = ("count", "value")
+FALSE_OR_TRUE = ("false", "true")
 BY_KEY = "key"
 SORTS = ("hits", BY_KEY)
 DEFAULT_OUTCOME = "asked"
@@ -85,6 +93,8 @@ class Parameters:
     left_out: tuple[str, ...] = ()
     contains: str = ""
     measure: Measure = CLICKS
+    compare: Compare | None = None
+    notes: bool = False
 
     @property
     def ranged(self) -> bool:
@@ -200,6 +210,8 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
     _one_of("times", given, TIMES)
     for name in ("raw", "bom"):
         _one_of(name, given, NO_OR_YES)
+    compare = _one_of("compare", given, tuple(Compare))
+    _check_compare(given)
     return Parameters(
         start,
         end,
@@ -216,6 +228,8 @@ def parse_parameters(given: Mapping[str, str], formats: tuple[str, ...] = FORMAT
         given.get("after"),
         contains=given.get("contains", ""),
         measure=_measure(given),
+        compare=None if compare is None else Compare(compare),
+        notes=_one_of("notes", given, FALSE_OR_TRUE) == FALSE_OR_TRUE[1],
     )
 
 
@@ -273,12 +287,25 @@ def parse_before(given: Mapping[str, str], zone: Zone) -> tuple[int, int] | None
 
 def _check_sort(given: Mapping[str, str], sort: str) -> None:
     """Refuses what another order of links needs."""
-    ranges = ((name, SORTS[0]) for name in ("from", "to", "last"))
+    ranges = ((name, SORTS[0]) for name in ("from", "to", "last", "compare"))
     for name, order in (*ranges, ("contains", BY_KEY), ("after", BY_KEY)):
         if name in given and sort != order:
             raise ParameterInvalid(
                 f"{name} cannot be given with sort={sort}", field=name, value=given[name], rule=f"with sort={order}"
             )
+
+
+def _check_compare(given: Mapping[str, str]) -> None:
+    """Refuses a comparison beside what it cannot stand with."""
+    if "compare" not in given:
+        return
+    for name in ("before_from", "before_to"):
+        if name in given:
+            rule = "compare, or before_from and before_to"
+            raise ParameterInvalid(f"{name} cannot be given with compare", field=name, value=given[name], rule=rule)
+    if given.get("format") == ROWS:
+        detail = "rows hold one range: ask for the one before by its own from and to"
+        raise ParameterInvalid(detail, field="compare", value=given["compare"], rule=f"without format={ROWS}")
 
 
 def _one_of(field: str, given: Mapping[str, str], allowed: tuple[str, ...]) -> str | None:
@@ -337,6 +364,26 @@ def resolve_range(parameters: Parameters, now: int, first: int | None) -> tuple[
     if parameters.start is not None:
         return parameters.start, _end_or(now, parameters)
     return None if parameters.end is None else _until(parameters, first)
+
+
+def resolve_before(parameters: Parameters, asked: TimeSpan, now: int, now_end: int) -> TimeSpan | None:
+    """Returns the range that the asked one is compared with, up to the same part of it; None without `compare`.
+
+    now_end: the end of the kept bucket that holds now.
+    """
+    if parameters.compare is None:
+        return None
+    last, where = parameters.last or (None if parameters.ranged else DEFAULT_LAST), parameters.zone
+    if last is not None:  # its whole units, whatever the step
+        asked = last.start(now, where), last.end(now, where)
+    return span_before(parameters.compare, asked, now_end, where)
+
+
+def require_range(parameters: Parameters) -> None:
+    """Raises ParameterInvalid where a comparison has no range: all of time has none before it."""
+    if parameters.compare is not None and not parameters.ranged:
+        detail = "compare needs a range: all of time has none before it"
+        raise ParameterInvalid(detail, field="compare", value=parameters.compare.value, rule="with from, to or last")
 
 
 def _between(parameters: Parameters, start: int, end: int) -> Window:

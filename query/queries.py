@@ -5,18 +5,24 @@ Free of HTTP: the routes, the page and other tools' shapes of the same answers a
 
 from __future__ import annotations
 
+from asyncio import gather
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeAlias
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from clickcurve.answers import (
     CurveAnswer,
     GroupsAnswer,
     GroupsByValueAnswer,
+    HoursAnswer,
     KeyCount,
     LinksAnswer,
     LinksByValueAnswer,
+    ListBefore,
+    NoteAnswer,
+    NowAnswer,
     SummaryAnswer,
     TotalAnswer,
 )
@@ -29,9 +35,11 @@ from clickcurve.budget import POINTS, spend
 from clickcurve.keys import OUTCOMES, Subject, caller_key, kept_days, limit_key, link_key
 from query.breakdowns.queries import BreakdownQueries
 from query.cache import Cache
+from query.comparison import TimeSpan
 from query.counted import NO_EVENTS, KnownEvents
 from query.curve import Curve, Grids, make_curve
 from query.events.queries import EventQueries
+from query.hours import hours_of_week, kept_hours_since
 from query.lists.key_list import KeyPage
 from query.lists.listing import Listing
 from query.lists.rankings import RankedKeys
@@ -39,25 +47,37 @@ from query.parameters import (
     CURVE,
     CURVE_FORMATS,
     FORMATS,
+    HOURS,
     LINKS,
+    NOW,
+    SUM,
     SUMMARY,
     TOTAL,
     Parameters,
     Window,
     parse_parameters,
     parse_query,
+    require_range,
+    resolve_before,
+    resolve_range,
     resolve_until,
     resolve_window,
 )
 from query.reader import HEAD, Reader
+from query.recent import RECENT_S, recent_hits
 from query.sums import sum_of_rows
 from query.total import lifetime, make_summary, make_total
 
 _CACHED_BYTES = 100_000  # of query strings whose meaning is kept
+_ROWS_AT_ONCE = 16  # of a list that is compared
 _ERASURES = 1_000  # prefixes of which it is known how far a deletion has come
 
 
-_Listed: TypeAlias = tuple[int | None, int | None, list[KeyCount], bool, str | UnsetType | None]
+# The parts of a list's answer: its range, keys with counts, are they exact, where a page goes on, the range before.
+_Listed: TypeAlias = tuple[int | None, int | None, list[KeyCount], bool, str | UnsetType | None, ListBefore | UnsetType]
+
+# Returns what is noted of a subject in a range of time, oldest first.
+Notes: TypeAlias = Callable[[Subject, TimeSpan], list[NoteAnswer]]
 
 
 class Limits(Protocol):
@@ -87,9 +107,11 @@ class Queries:
         groups: Listing,
         clock: Callable[[], float],
         events: KnownEvents = NO_EVENTS,
+        notes: Notes = lambda subject, span: [],
     ) -> None:
         self.events = events
         self._reader = reader
+        self._notes = notes
         self._links = links
         self._groups = groups
         self._clock = clock
@@ -114,12 +136,44 @@ class Queries:
     async def curve(self, subject: Subject, query: bytes, names: tuple[str, ...] = CURVE) -> CurveAnswer:
         """Returns the curve of a range."""
         parameters = self._parsed(query, names)
-        subject = self.events.subject(subject, parameters.measure)
+        asked, subject = subject, self.events.subject(subject, parameters.measure)
         now = self.now()
         window, since = self._window(query, parameters, now)
+        before = None if window is None else self._window_before(parameters, window, now)
+        if before is not None:
+            since = min(since, self.ladder.kept(before.start, fold_day(now))[0])
         row = await self._row(subject.stored, now, since=since, bots=parameters.bots is not Bots.exclude)
-        curve = await self._along(row, window or resolve_until(parameters, row.first), parameters.bots, now)
-        return curve.answer(subject.name)
+        if window is None:
+            window = resolve_until(parameters, row.first)
+            before = self._window_before(parameters, window, now)
+        curve = await self._along(row, window, parameters.bots, now)
+        compared = None if before is None else await self._along(row, before, parameters.bots, now)
+        notes = self._notes(asked, (window.start, window.end)) if parameters.notes else None
+        return curve.answer(subject.name, compared, notes)
+
+    def _window_before(self, parameters: Parameters, window: Window, now: int) -> Window | None:
+        """Returns the window that another one is compared with, at its step; None without a comparison."""
+        now_end = self.ladder.kept(now, fold_day(now))[1]
+        span = resolve_before(parameters, (window.start, window.end), now, now_end)
+        return None if span is None else Window(*span, window.step, window.zone)
+
+    async def recent(self, subject: Subject, query: bytes) -> NowAnswer:
+        """Returns the hits of the last minutes."""
+        parameters, now = self._parsed(query, NOW), self.now()
+        subject = self.events.subject(subject, parameters.measure)
+        since = self.ladder.kept(max(0, now - RECENT_S), fold_day(now))[0]
+        row = await self._row(subject.stored, now, since=since, bots=parameters.bots is not Bots.exclude)
+        return recent_hits(row, subject.name, parameters.bots, now, self.ladder)
+
+    async def hours(self, subject: Subject, query: bytes) -> HoursAnswer:
+        """Returns the hits by weekday and hour of the days that are kept by hours."""
+        parameters, now = self._parsed(query, HOURS), self.now()
+        subject = self.events.subject(subject, parameters.measure)
+        since = kept_hours_since(self.ladder, fold_day(now))
+        row = await self._row(subject.stored, now, since=since, bots=parameters.bots is not Bots.exclude)
+        asked = resolve_range(parameters, now, row.first)
+        await spend(POINTS, 1_000)
+        return hours_of_week(row, subject.name, asked, parameters, now, self.ladder)
 
     async def summary(self, subject: Subject, query: bytes) -> SummaryAnswer:
         """Returns a link or a group at a glance."""
@@ -131,13 +185,18 @@ class Queries:
 
     async def sum(self, keys: Sequence[str], query: bytes) -> CurveAnswer:
         """Returns the curve of a set of links, each read by itself; a key that is given twice counts once."""
-        parameters = self._parsed(query, CURVE)
+        parameters = self._parsed(query, SUM)
         now = self.now()
         window, since = self._window(query, parameters, now)
         measure = self.events.checked(parameters.measure)
         stored = [measure.row(link_key(key)) for key in dict.fromkeys(keys)]
         curve = await sum_of_rows(self._reader, self._grids, stored, parameters, now, window, since)
-        return curve.answer(None)
+        before = self._window_before(parameters, curve.grid.window, now)
+        if before is None:
+            return curve.answer(None)
+        since = self.ladder.kept(before.start, fold_day(now))[0]
+        compared = await sum_of_rows(self._reader, self._grids, stored, parameters, now, before, since)
+        return curve.answer(None, compared)
 
     async def links(self, query: bytes) -> LinksAnswer:
         """Returns links by their hits, or a page of them in the order of their keys."""
@@ -152,16 +211,42 @@ class Queries:
     async def _listed(self, listing: Listing, query: bytes) -> _Listed:
         """Returns the parts of an answer: range, names with counts, whether they are exact, where a page goes on."""
         parameters, now = self._parsed(query, LINKS), self.now()
+        require_range(parameters)
         measure = self.events.checked(parameters.measure)
-        listed = await listing.counting(measure).list(parameters, now)
+        measured = listing.counting(measure)
+        listed = await measured.list(parameters, now)
         counts = [KeyCount(*each) for each in listed.links]
         if measure.of_values:
             names = [name for name, _ in listed.links]
             events = await listing.counting(Measure(measure.event)).rankings.counts_of(names, parameters, now)
             counts = [KeyCount(name, events[name], value) for name, value in listed.links]
         if isinstance(listed, KeyPage):
-            return None, None, counts, True, listed.after
-        return listed.start, listed.end, counts, listed.exact, UNSET
+            return None, None, counts, True, listed.after, UNSET
+        if parameters.compare is None or listed.start is None or listed.end is None:
+            return listed.start, listed.end, counts, listed.exact, UNSET, UNSET
+        compared, before = await self._compared(measured, counts, parameters, (listed.start, listed.end), now)
+        return listed.start, listed.end, compared, listed.exact, UNSET, before
+
+    async def _compared(
+        self, listing: Listing, counts: list[KeyCount], parameters: Parameters, span: TimeSpan, now: int
+    ) -> tuple[list[KeyCount], ListBefore]:
+        """Returns the counts of a list with those of the range before, and that range."""
+        before = resolve_before(parameters, span, now, self.ladder.kept(now, fold_day(now))[1])
+        assert before is not None  # a comparison is asked for
+        spans = await self._totals([listing.stored(each.key) for each in counts], before, parameters.bots, now)
+        compared = [replace(each, before=span.total) for each, span in zip(counts, spans, strict=True)]
+        return compared, ListBefore(*before, all(span.at_least == span.total for span in spans))
+
+    async def _totals(self, some: Sequence[str], span: TimeSpan, bots: Bots, now: int) -> list[Span]:
+        """Returns the totals of many stored keys, some rows of which are read at once."""
+        since = self.ladder.kept(span[0], fold_day(now))[0]
+        totals = []
+        for at in range(0, len(some), _ROWS_AT_ONCE):
+            keys = some[at : at + _ROWS_AT_ONCE]
+            of_bots = bots is not Bots.exclude
+            rows = await gather(*(self._row(key, now, since=since, bots=of_bots) for key in keys))
+            totals += [total(row, *span, bots, self.ladder) for row in rows]
+        return totals
 
     async def limit_subject(self, event: str, query: bytes, limits: Limits, names: tuple[str, ...]) -> Subject:
         """Returns what was asked of the limiter's event, or admitted, or what one caller asked, as a subject.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from clickcurve.answers import SummaryAnswer, TotalAnswer
+from clickcurve.answers import SummaryAnswer, TotalAnswer, TotalBefore
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.ranges import Bots, total
+from clickcurve.buckets.ranges import Bots, Span, total
 from clickcurve.buckets.row import Row
-from query.parameters import Parameters, resolve_range
+from query.parameters import Parameters, require_range, resolve_before, resolve_range
 from query.zones import DAY
 
 
@@ -20,13 +20,23 @@ def lifetime(row: Row, bots: Bots) -> int:
 
 def make_total(row: Row, name: str | None, parameters: Parameters, now: int, ladder: Ladder) -> TotalAnswer:
     """Returns the total that is requested of a current row."""
+    require_range(parameters)
     asked = resolve_range(parameters, now, row.first)
     if asked is None:
         count = lifetime(row, parameters.bots)
         return TotalAnswer(name, None, None, count, count, count, True)
     start, end = asked
     span = total(row, start, end, parameters.bots, ladder)
-    return TotalAnswer(name, start, end, span.at_most if span.exact else None, span.at_least, span.at_most, span.exact)
+    before = resolve_before(parameters, asked, now, ladder.kept(now, row.fold_day)[1])
+    if before is None:
+        return TotalAnswer(name, start, end, *_known(span))
+    compared = TotalBefore(before[0], before[1], *_known(total(row, *before, parameters.bots, ladder)))
+    return TotalAnswer(name, start, end, *_known(span), compared)
+
+
+def _known(span: Span) -> tuple[int | None, int, int, bool]:
+    """Returns the total of a span if it is known, its bounds, and whether they meet."""
+    return span.at_most if span.exact else None, span.at_least, span.at_most, span.exact
 
 
 def make_summary(row: Row, name: str, parameters: Parameters, now: int, ladder: Ladder) -> SummaryAnswer:

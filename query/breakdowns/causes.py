@@ -22,8 +22,7 @@ from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
 from clickcurve.buckets.ranges import between
 from query.breakdowns.unrecorded import BreakdownRow, series_of
-
-TimeSpan = tuple[int, int]  # [start, end), epoch seconds
+from query.comparison import TimeSpan
 
 _GREATEST = 3  # values whose part of the change a dimension explains, as far as it is certain; 0 where there is none
 

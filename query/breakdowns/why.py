@@ -9,9 +9,10 @@ from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.measures import Measure
 from clickcurve.budget import ROWS, spend
 from clickcurve.keys import ALL, Subject, link_subject
-from query.breakdowns.causes import ComparedSpans, TimeSpan, align_spans, count_spans, find_causes, spans_around
+from query.breakdowns.causes import ComparedSpans, align_spans, count_spans, find_causes, spans_around
 from query.breakdowns.queries import BreakdownQueries
-from query.parameters import WHY, Parameters, parse_before, parse_parameters, parse_query, resolve_range
+from query.comparison import TimeSpan
+from query.parameters import WHY, Parameters, parse_before, parse_parameters, parse_query, resolve_before, resolve_range
 from query.queries import Queries
 
 _DEFAULT_LAST, _DEFAULT_CAUSES = "7d", "5"
@@ -37,7 +38,16 @@ class ChangeQueries:
         row = await self.breakdowns.read(measure.row(subject.stored), now, dimensions)
         asked = resolve_range(parameters, now, row.counts.first)
         assert asked is not None  # there is a `last` at least
-        spans = spans_around(row, asked, now) if given_before is None else align_spans(row, given_before, asked)
+        now_end = row.bounded.ladder.kept(now, row.counts.fold_day)[1]
+        until_now = asked[0], min(asked[1], max(asked[0], now_end))
+        if given_before is not None:
+            spans = align_spans(row, given_before, asked)
+        elif parameters.compare is not None:
+            given_before = resolve_before(parameters, asked, now, now_end)
+            assert given_before is not None
+            spans = align_spans(row, given_before, until_now)
+        else:
+            spans = spans_around(row, asked, now)
 
         def causes_by_dimension() -> list[DimensionAnswer]:
             return [find_causes(row, name, spans, parameters.limit) for name in dimensions]
@@ -46,7 +56,6 @@ class ChangeQueries:
         explained.sort(key=lambda each: -each.explains)
         before, after = (count_spans(row, [span], "") for span in (spans.before, spans.after))
         same_length = spans.after[1] - spans.after[0] == spans.before[1] - spans.before[0]
-        until_now = asked[0], min(asked[1], max(asked[0], row.bounded.ladder.kept(now, row.counts.fold_day)[1]))
         is_whole = spans.after == until_now and (same_length if given_before is None else spans.before == given_before)
         return WhyAnswer(
             subject.name,

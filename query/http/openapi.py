@@ -19,6 +19,7 @@ from clickcurve.problem import MEDIA_TYPE
 from clickcurve.times import TIME_RULE
 from query import parameters
 from query.breakdowns.selection import MOST
+from query.comparison import Compare
 from query.steps import AUTO, LAST_RULE, STEP_RULE, STEPS
 from query.sums import BODY_BYTES, MAX_KEYS
 
@@ -115,6 +116,13 @@ _PARAMETERS = (
     ),
     _several("value", "These values alone, also ones that are not kept. Empty: hits that gave none."),
     _several("not", "All values but these; not one that `value` asks for."),
+    _choice(
+        "compare",
+        "Beside the range the one before: as long and on the same weekdays (`before`), as long and just before "
+        "(`before_exact`), or 364 days before (`year`). A range under way is compared with the same part.",
+        Compare,
+    ),
+    _choice("notes", "`true`: with what was noted in the range.", parameters.FALSE_OR_TRUE, "false"),
     parameter("before_from", "Start of the range to compare with. Default: as long, and just before."),
     parameter("before_to", "End of it, not included."),
 )
@@ -149,6 +157,18 @@ _SUMMARY_EXAMPLE = answers.SummaryAnswer(
     last_hit=1772407680,
     opening=1000,
     exact=True,
+)
+_NOW_EXAMPLE = answers.NowAnswer("spring-sale", 1772407705, 3, 21, True, [0] * 10 + [1, 2] * 9 + [1, 2])
+_HOURS_EXAMPLE = answers.HoursAnswer(
+    "spring-sale",
+    1769644800,
+    1772406000,
+    "UTC",
+    1769731260,
+    42,
+    0,
+    True,
+    [answers.HourOfWeek(1, 0, 2, 4), answers.HourOfWeek(1, 1, 0, 4)],
 )
 _LISTED = [answers.KeyCount("spring-sale", 1042), answers.KeyCount("docs", 7)]
 _SALES = answers.EventAnswer("sale", 3, 3, answers.Within(14970, 14970), answers.RateBounds(0.025, 0.025))
@@ -299,6 +319,8 @@ _SHAPES: Mapping[str, _Shape] = {
     "curve": _Shape(
         "The curve {of}", parameters.CURVE, _CURVE_EXAMPLE, [_CURVE_FORMAT], of_limits=parameters.LIMIT_CURVE
     ),
+    "now": _Shape("The hits {of} in the last 5 and 30 minutes", parameters.NOW, _NOW_EXAMPLE),
+    "hours": _Shape("The hits {of} by weekday and hour", parameters.HOURS, _HOURS_EXAMPLE),
     "links": _Shape(
         "The links with the most hits, or all links in the order of their keys",
         parameters.LINKS,
@@ -433,7 +455,7 @@ SUM = describe_route(
     "The curve of a set of links",
     "The answer",
     {400: "The body cannot be read", 413: f"More than {BODY_BYTES:,} bytes"},
-    parameters=_SHAPES["curve"].query(),
+    parameters=[each for each in _SHAPES["curve"].query() if each["name"] in parameters.SUM],
     body={"schema": _KEYS, "example": {"keys": ["spring-sale", "docs"]}},
     content=_content_of(msgspec.structs.replace(_CURVE_EXAMPLE, key=None)),
 )

@@ -30,7 +30,7 @@ AskOfSubject: TypeAlias = Callable[[Subject, str, bytes], Awaitable[object]]
 
 _NAMED = frozenset({b"links", b"groups", b"limits"})
 _BREAKDOWNS = ("by", "by/curve", "visitors", "why", "events/by")
-_OF_SUBJECTS = ("total", "curve", "", "events", *_BREAKDOWNS)
+_OF_SUBJECTS = ("total", "curve", "", "now", "hours", "events", *_BREAKDOWNS)
 _NOT_OF_ALL = ("", "visitors")
 _DELETED = ("/v1/links/{key}", "/v1/groups/{name}", "/v1/links")
 _BREAKDOWN_OFF = 'breakdown_dimensions names some, such as "ref,country"; hits are broken down from then on'
@@ -69,6 +69,8 @@ class Questions:
             "curve": lambda subject, dimension, query: queries.curve(subject, query),
             "": lambda subject, dimension, query: queries.summary(subject, query),
             "events": lambda subject, dimension, query: events.of(subject, query),
+            "now": lambda subject, dimension, query: queries.recent(subject, query),
+            "hours": lambda subject, dimension, query: queries.hours(subject, query),
         }
         off: dict[str, Ask] = {}
         if breakdowns is None:

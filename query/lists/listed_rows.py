@@ -141,6 +141,10 @@ class ListedRows:
         """Returns the name of a row of this kind."""
         return self.kind.name_of(stored) or ""
 
+    def stored(self, name: str) -> str:
+        """Returns the stored key of a row of this kind."""
+        return self.kind.stored_of(name)
+
     def walk(self, within: NamesWithin) -> Walk:
         """Returns a walk that meets all rows of these names."""
         return walk_of(self.store, self.kind, within)

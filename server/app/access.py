@@ -8,7 +8,7 @@ from server.tokens.token import Scope
 _PICTURES = "curve.svg", "curve.png", "badge.svg", "badge.json"
 _BROKEN_DOWN = "by/{dimension}", "by/{dimension}/curve", "why"
 _EVENTS = "events", "events/by/{dimension}"
-_OF_ONE = "", "total", "curve", *_BROKEN_DOWN, *_EVENTS, "visitors", *_PICTURES
+_OF_ONE = "", "total", "curve", "now", "hours", *_BROKEN_DOWN, *_EVENTS, "visitors", *_PICTURES
 
 WRITING = RouteAccess(
     (
@@ -22,7 +22,7 @@ READING = RouteAccess(
     (
         *questions("/v1/links/{key}", Effect.link, *_OF_ONE),
         *questions("/v1/groups/{name}", Effect.group, *_OF_ONE),
-        *questions("/v1", Effect.all_links, "total", "curve", *_BROKEN_DOWN, *_EVENTS),
+        *questions("/v1", Effect.all_links, "total", "curve", "now", "hours", *_BROKEN_DOWN, *_EVENTS),
         RouteEffect("GET", "/v1/links", Effect.listed),
         RouteEffect("GET", "/v1/export", Effect.exported),
         RouteEffect("GET", "/v1/groups", Effect.groups),

@@ -58,7 +58,7 @@ def test_a_wrong_parameter_is_refused_by_name_value_and_rule(
 def test_an_unknown_parameter_names_those_that_are_known(nodes: QueriedNodes) -> None:
     with pytest.raises(ParameterInvalid) as refused:
         nodes.total("k", "step=1d")
-    assert refused.value.rule == "one of event, measure, from, to, last, tz, bots"
+    assert refused.value.rule == "one of event, measure, from, to, last, tz, bots, compare"
 
 
 @pytest.mark.parametrize(

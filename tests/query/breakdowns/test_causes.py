@@ -10,8 +10,9 @@ from msgspec.structs import astuple, replace
 
 from clickcurve.answers import DimensionAnswer, HiddenChange
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
-from query.breakdowns.causes import ComparedSpans, TimeSpan, compare_spans, count_spans, find_causes
+from query.breakdowns.causes import ComparedSpans, compare_spans, count_spans, find_causes
 from query.breakdowns.unrecorded import BreakdownRow
+from query.comparison import TimeSpan
 from tests.power import examples
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.breakdowns.test_against_raw_attributes import worlds

@@ -155,3 +155,16 @@ def test_spans_without_a_given_one_follow_each_other_and_cut_no_bucket(age: int,
     else:  # widened, so nothing of the asked range up to now is left out
         assert spans.after[0] <= asked[0]
         assert spans.after[1] >= min(asked[1], NOW)
+
+
+def test_a_comparison_is_as_good_as_naming_the_range(served: Served) -> None:
+    answer = served.get("/v1/links/k/why?last=7d&compare=before").json()
+    assert answer["from"] - answer["before"]["from"] == answer["to"] - answer["before"]["to"] == 7 * DAY_S
+    named = "from={}&to={}&before_from={}&before_to={}"
+    for days, back in ((30, 35), (28, 28), (3, 3)):
+        start = TODAY - days * DAY_S
+        spans = named.format(start, TODAY, start - back * DAY_S, TODAY - back * DAY_S)
+        compared = served.get(f"/v1/links/k/why?from={start}&to={TODAY}&compare=before").json()
+        assert compared == served.get(f"/v1/links/k/why?{spans}").json()
+    refused = served.get(f"/v1/links/k/why?{WEEK}&compare=before&before_from=0&before_to=9")
+    assert (refused.status_code, refused.json()["field"]) == (422, "before_from")
