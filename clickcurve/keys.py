@@ -86,6 +86,27 @@ def group_in_path(raw: bytes, error: type[ClickcurveError]) -> str:
     return name
 
 
+def require_group(name: str, error: type[ClickcurveError]) -> str:
+    """Returns the name if it is one of a group; else raises `error` with field, value and rule."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not 1 <= size <= GROUP_BYTES:
+        raise error("not a name of a group", field="group", value=name, rule=GROUP_RULE)
+    return name
+
+
+def row_named(key: str | None, group: str | None, error: type[ClickcurveError]) -> str | None:
+    """Returns the stored key of the link or the group that is named; None where neither is. Raises `error`."""
+    if key is not None and group is not None:
+        rule = "key, or group, or neither"
+        raise error("both a link and a group are named", field="group", value=group, rule=rule)
+    if key is not None:
+        return link_key(require_key(key, error))
+    return None if group is None else group_key(require_group(group, error))
+
+
 def key_in_path(raw: bytes, error: type[ClickcurveError]) -> str:
     """Returns the key that a raw path segment names, percent-decoded exactly once.
 

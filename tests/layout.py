@@ -33,6 +33,7 @@ SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("server.clock", "server.version", "server.logs", "server.metrics", "server.data_folder"),
     ("server.settings", "server.job"),
     ("server.tokens",),
+    ("server.timeline",),
     ("server.attributes", "server.limiter", "server.alerts", "server.events", "server.workers"),
     ("server.http", "server.demo"),
     ("server.compat", "server.corrections", "server.mcp", "server.process"),

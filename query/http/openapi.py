@@ -362,6 +362,12 @@ _SHAPES: Mapping[str, _Shape] = {
 _EVENT_REFUSED = {404: "No rule is for the event, and none was"}
 
 
+def describe_parameters(*names: str) -> list[Schema]:
+    """Returns parameters of questions as the document has them."""
+    known = {each["name"]: each for each in _PARAMETERS}
+    return [known[name] for name in names]
+
+
 def describe_question(path: SubjectPath, what: str) -> Schema:
     """Returns the operation of a question as the document has it."""
     shape, is_limit = _SHAPES[what], path is LIMIT

@@ -12,7 +12,8 @@ from fastapi import APIRouter, Request, Response
 
 from clickcurve.answers import ErasedAnswer
 from clickcurve.asgi import read_bounded
-from clickcurve.keys import link_key
+from clickcurve.buckets.errors import shown
+from clickcurve.keys import ALL, Subject, link_key
 from clickcurve.routes import RawPathRoute, json_answer, raw_query, subject_in_path
 from query.http import openapi
 from query.http.content import written
@@ -24,13 +25,14 @@ _AT_ONCE = 100  # links that are erased while nothing else is accepted: in a few
 
 Erase: TypeAlias = Callable[[Sequence[str]], Awaitable[None]]
 Note: TypeAlias = Callable[[str, str], Awaitable[None]]
+Mark: TypeAlias = Callable[[Subject, str], Awaitable[None]]
 
 
-def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
+def routes(queries: Queries, erase: Erase, note: Note, mark: Mark) -> APIRouter:
     """Makes the router.
 
     erase: takes stored keys, whose rows are gone from the store when it returns, or it raises. note: writes down what
-    is about to be erased, before it is.
+    is about to be erased, before it is. mark: notes beside the hits of a subject what was erased.
     """
     router = APIRouter(route_class=RawPathRoute, tags=["reading"])
 
@@ -48,6 +50,7 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
         await note(what, subject.name or "")
         await erase([subject.stored])
         queries.rows_erased()
+        await mark(subject, "Deleted: what was counted until here is gone")
         return Response(status_code=204)
 
     @router.delete("/v1/links/{key}", **openapi.DELETE)
@@ -65,6 +68,8 @@ def routes(queries: Queries, erase: Erase, note: Note) -> APIRouter:
                 await erase([link_key(key) for key in keys[start : start + _AT_ONCE]])
         finally:
             queries.rows_erased()
+        if keys:
+            await mark(ALL, f"Deleted: {len(keys):,} links whose keys begin with {shown(prefix)}")
         return json_answer(ErasedAnswer(len(keys), more))
 
     @router.delete("/v1/groups/{name}", **openapi.DELETE_GROUP)

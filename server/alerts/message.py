@@ -63,7 +63,7 @@ class AlertMessage:
         since = iso(self.at) if zone.is_utc else f"{datetime.fromtimestamp(self.at, zone.info):%Y-%m-%d %H:%M:%S %Z}"
         lines = [f"{self.alert.subject}, {self.alert.when}", f"{word} since {since}."]
         names = (("Hits in this span", self.counted[:2]), ("Hits in the span before", self.counted[2:4]))
-        lines += [f"{name}: {_bounds_text(*bounds)}" for name, bounds in names if len(bounds) == 2]
+        lines += [f"{name}: {bounds_text(*bounds)}" for name, bounds in names if len(bounds) == 2]
         if self.cause is not None:
             lines.insert(2, f"{self.alert.when}: {_cause_text(self.cause)}")
         return "\n".join(lines) + "\n"
@@ -88,13 +88,14 @@ class Ways(NamedTuple):
             await self.mail(Mail(message.id, alert.mail, message.subject_line(), message.text(self.zone), message.at))
 
 
-def _bounds_text(at_least: int, at_most: int) -> str:
+def bounds_text(at_least: int, at_most: int) -> str:
+    """Writes bounds for people."""
     return f"{at_least:,}" if at_least == at_most else f"{at_least:,} to {at_most:,}"
 
 
 def _cause_text(cause: AlertCause) -> str:
     """Says where hits come from: `940 of them from x.com (referrer)`."""
-    bounds, value = _bounds_text(cause.at_least, cause.at_most), value_text(cause.dimension, cause.value)
+    bounds, value = bounds_text(cause.at_least, cause.at_most), value_text(cause.dimension, cause.value)
     return f"{bounds} of them from {value} ({dimension_name(cause.dimension).lower()})"
 
 

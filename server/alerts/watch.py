@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from clickcurve.buckets.errors import ClickcurveError
@@ -57,6 +57,7 @@ class AlertWatch:
     new_id: Callable[[], str]
     careful: Callable[[], float] | None = None  # the time that giving up goes by; None: `clock`
     running: Callable[[], float] | None = None  # seconds that nobody can set; None: `clock`
+    mark: Callable[[Alert, Noted], Awaitable[None]] | None = None  # notes beside its hits that an alert fires
 
     def __post_init__(self) -> None:
         self._careful, self._running = self.careful or self.clock, self.running or self.clock
@@ -150,6 +151,8 @@ class AlertWatch:
     async def _say(self, alert: Alert, entry: LedgerEntry) -> None:
         """Says the last change where it was not said yet, unless it failed a short while ago."""
         noted = entry.noted
+        if noted.firing and self.mark is not None:
+            await self.mark(alert, noted)  # before anything is sent: after a kill it is done again, once
         message = AlertMessage(noted.id, FIRED if noted.firing else OVER, noted.at, alert, noted.counted, noted.cause)
         for way in noted.due:
             retry = self._retries.setdefault(f"{noted.id} {way}", _Retry())

@@ -11,15 +11,18 @@ from query.queries import Queries
 from query.zones import zone
 from server import clock
 from server.alerts.cause import CauseFinder
-from server.alerts.ledger import Ledger
+from server.alerts.ledger import Ledger, Noted
 from server.alerts.mail import MailServer
-from server.alerts.message import Ways
+from server.alerts.message import Ways, bounds_text
 from server.alerts.report import WeeklyReport
 from server.alerts.watch import AlertWatch
 from server.alerts.webhook import Webhooks, webhook_client
 from server.job import DutyWork, Job
 from server.metrics import Family, Sample
+from server.settings.alerts import Alert
 from server.settings.table import Settings
+from server.timeline.known_notes import KnownNotes
+from server.timeline.note import NoteKind
 from storage.contract import Store
 
 ALERTS_S = 20
@@ -56,18 +59,24 @@ class Alerting:
         queries: Queries,
         breakdowns: BreakdownQueries | None,
         trusted: clock.TrustedClock,
+        notes: KnownNotes,
     ) -> None:
         changes = None if breakdowns is None else ChangeQueries(queries, breakdowns)
         causes = (
             None if changes is None or breakdowns is None else CauseFinder(changes, breakdowns, settings.page_least)
         )
         ledger, ways = Ledger(store), ways_of(settings, trusted.now)
-        self._watch = AlertWatch(
-            settings.alerts, queries, ledger, ways, causes, trusted.now, new_message_id, trusted.careful, clock.running
-        )
+        times = trusted.now, new_message_id, trusted.careful, clock.running
+        self._watch = AlertWatch(settings.alerts, queries, ledger, ways, causes, *times, self._mark)
+        self._notes = notes
         why, self._addresses = None if changes is None else changes.why, settings.weekly_report
         self._report = WeeklyReport(self._addresses, queries, why, ledger, ways.mail, trusted.careful, ways.zone)
         self._alerts = settings.alerts
+
+    async def _mark(self, alert: Alert, noted: Noted) -> None:
+        """Notes beside the hits of an alert that it fires."""
+        text = f"{alert.name}: {alert.when}, {bounds_text(*noted.counted[:2])} hits"
+        await self._notes.write_own(NoteKind.alert, alert.stored, text, note_id=f"alert-{noted.id}", at=noted.at)
 
     def jobs(self) -> Iterator[Job]:
         """Yields the jobs that the settings ask for: duties, of one process for all."""

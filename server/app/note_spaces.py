@@ -9,6 +9,7 @@ from server.corrections.rules import DISAVOW_NOTES
 from server.events.known_events import EVENT_NOTES
 from server.http.shares import SHARE_NOTES
 from server.process.duty import DUTY_NOTES
+from server.timeline.note_book import TIMELINE_NOTES
 from server.tokens.audit import AUDIT_NOTES, LIMITS_NOTES
 from server.tokens.token_book import TOKEN_NOTES, USE_NOTES
 from storage.erased_words import ERASE_NOTES
@@ -25,6 +26,7 @@ NOTE_SPACES = (
     AUDIT_NOTES,
     TOKEN_NOTES,
     ERASE_NOTES,
+    TIMELINE_NOTES,
     SALT_NOTES,
     SALTED_NOTES,
     DUTY_NOTES,

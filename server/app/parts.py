@@ -42,6 +42,7 @@ from server.mcp import mcp_routes
 from server.mcp.help_pages import MANUAL, HelpPages
 from server.metrics import CORE_FAMILIES, Sample
 from server.process import cluster_owners, duty, kept_clock
+from server.timeline import note_routes
 from server.tokens import token_routes
 from server.tokens.route_access import RouteTable
 from server.tokens.token_jobs import token_jobs
@@ -78,6 +79,7 @@ class Part:
 ROUTES = RouteTable(
     access.WRITING,
     access.READING,
+    note_routes.ACCESS,
     access.PAGE,
     access.SERVER,
     graphite.ACCESS,
@@ -117,10 +119,11 @@ def parts_of(worker: Worker) -> list[Part]:
         _attributes(worker),
         Part(
             routes=[
-                query_routes(queries, worker.erase, audit.note_request),
+                query_routes(queries, worker.erase, audit.note_request, worker.marks.deleted),
                 export_routes(store, owner.flush, now, attributes.bounded),
             ]
         ),
+        _timeline(worker),
         Part(routes=[picture_routes(queries, settings.home_tz)]),
         Part(routes=[graphite.graphite_routes(SeriesReader(queries, breakdowns))]),
         Part(routes=[prometheus.prometheus_routes(queries, breakdowns, worker.problems.answer)]),
@@ -148,6 +151,12 @@ def _attributes(worker: Worker) -> Part:
         await attributes.begin(bool(worker.pending.status.buffered_hits), patience_s)
 
     return Part(jobs=attributes.jobs(), begin=begin)
+
+
+def _timeline(worker: Worker) -> Part:
+    notes, key_form = worker.notes, worker.attributes.reader.key_form
+    routes = note_routes.note_routes(notes, worker.audit.note_request, worker.clock.now, key_form)
+    return Part(routes=[routes], jobs=notes.jobs())
 
 
 def _foreign_doors(worker: Worker) -> Part:
@@ -201,8 +210,8 @@ def _corrections(worker: Worker) -> Part:
     )
     return Part(
         routes=[
-            disavow_routes.disavow_routes(corrections, audit, attributes.dimensions, kept_value, now),
-            erase_routes.erase_routes(worker.store, audit, kept_value, now),
+            disavow_routes.disavow_routes(corrections, audit, attributes.dimensions, kept_value, now, worker.notes),
+            erase_routes.erase_routes(worker.store, audit, kept_value, now, worker.notes),
         ],
         jobs=chain(corrections.jobs(), erasing.jobs()),
         begin=corrections.begin,
@@ -218,7 +227,7 @@ def _imports(worker: Worker) -> Part:
     takes_lines = log_lines.LOGS in worker.settings.doors
     return Part(
         routes=[
-            import_routes(worker.owner, moment, worker.store.ladder, *reading),
+            import_routes(worker.marks, moment, worker.store.ladder, *reading),
             log_lines.log_routes(worker.owner, moment, *reading, takes_lines),
         ]
     )
@@ -235,7 +244,9 @@ def _limiter(worker: Worker) -> Part:
 
 
 def _alerts(worker: Worker) -> Part:
-    alerting = watching.Alerting(worker.settings, worker.store, worker.queries, worker.named_breakdowns, worker.clock)
+    alerting = watching.Alerting(
+        worker.settings, worker.store, worker.queries, worker.named_breakdowns, worker.clock, worker.notes
+    )
     return Part(jobs=alerting.jobs(), samples=alerting.samples, close=alerting.close)
 
 

@@ -12,7 +12,7 @@ from query.breakdowns.reader import BreakdownReader
 from query.counted import KnownEvents
 from query.lists.listed_rows import GROUP, LINK, nobody
 from query.lists.listing import Listing
-from query.queries import Queries
+from query.queries import Notes, Queries
 from query.reader import Reader
 from server.attributes import Attributes
 from server.workers.peers import Peers
@@ -31,6 +31,7 @@ def join_queries(
     attributes: Attributes,
     now: Callable[[], float],
     events: KnownEvents,
+    notes: Notes,
 ) -> Queries:
     """Joins answers about links and groups. others: None where there is one worker."""
     others_pending = None if others is None else others.pending
@@ -46,7 +47,7 @@ def join_queries(
     beside, buffered_groups = pending.buffered_beside, partial(pending.buffered_beside, group_of)
     links = Listing(LINK, store, held, pending.buffered_links, flushes, nobody, within, *corrected, key_form, beside)
     groups = Listing(GROUP, store, held, buffered_groups, flushes, of_groups, None, *corrected, buffered_beside=beside)
-    return Queries(reader, links, groups, now, events)
+    return Queries(reader, links, groups, now, events, notes)
 
 
 def join_breakdowns(

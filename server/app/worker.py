@@ -17,6 +17,7 @@ from query.http.questions import Questions
 from server import clock, data_folder
 from server.app import samples
 from server.app.journals import Orphans, OwnJournal
+from server.app.marks import Marks
 from server.app.parts import FAMILIES, parts_of
 from server.app.questions import join_breakdowns, join_queries
 from server.attributes import Attributes
@@ -35,6 +36,8 @@ from server.process.journals import MIB
 from server.process.kept_clock import KeptClock
 from server.process.schedule import Schedule
 from server.settings.table import Settings
+from server.timeline.known_notes import KnownNotes
+from server.timeline.note_book import NoteBook
 from server.tokens.audit import AuditLog
 from server.tokens.known_tokens import KnownTokens
 from server.tokens.token_book import TokenBook
@@ -76,6 +79,8 @@ class Worker:
         self.others = self.peers if settings.workers > 1 else None  # for those that ask them
         self.tokens = KnownTokens(settings, TokenBook(store), trusted.now, writes_copy=is_first)
         self.audit = AuditLog(store, trusted.now, trusted.careful)
+        self.notes = KnownNotes(NoteBook(store), trusted.now)
+        self.marks = Marks(self.notes, self.owner)
         self.guard = HostAndOriginGuard(settings.host, settings.allowed_hosts, settings.cors_origins)
         self.problems = Problems()
         self.counters = IngestCounters()
@@ -105,7 +110,7 @@ class Worker:
     def _join_questions(self) -> None:
         attributes, is_corrected = self.attributes, self.corrections.is_corrected
         asked = self.others, is_corrected, attributes, self.clock.now, KnownEvents(self.events.names)
-        self.queries = join_queries(self.store, self.owner, self.pending, *asked)
+        self.queries = join_queries(self.store, self.owner, self.pending, *asked, self.notes.beside)
         join = partial(join_breakdowns, self.store, self.pending, *asked)
         self.breakdowns: BreakdownQueries | None = join()
         self.named_breakdowns: BreakdownQueries | None = join(self.settings.page_least)
@@ -135,6 +140,7 @@ class Worker:
                 await self.others.tell_erased(*keys, *last)
 
         await self.corrections.erase_with(self.events.with_events(rows), erase_keys)
+        await self.notes.drop_of(rows)
 
     def _samples(self) -> Iterator[Sample]:
         """Yields what is said on /metrics: by the worker, then by each part."""

@@ -23,6 +23,8 @@ from query.parameters import parse_parameters, parse_query, resolve_range
 from query.reader import what_it_is
 from server.corrections.rules import DisavowRule, NotedRule, Walked
 from server.corrections.runner import Corrections, called_hits
+from server.timeline.known_notes import KnownNotes
+from server.timeline.note import NoteKind
 from server.tokens.audit import DISAVOWED, UNDONE, AuditLog, rule_subject
 from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
 from server.tokens.token import Scope
@@ -178,6 +180,7 @@ def disavow_routes(
     dimensions: Collection[str],
     kept_value: Callable[[str, str], str],
     clock: Callable[[], float],
+    notes: KnownNotes,
 ) -> APIRouter:
     """Makes the router. clock: epoch seconds."""
     router = APIRouter(route_class=RawPathRoute, tags=["administering"])
@@ -191,6 +194,7 @@ def disavow_routes(
         await audit.note_request(DISAVOWED, _what(rule))
         rule = await in_thread("writing a rule", book.add, rule)
         await corrections.refresh()
+        await notes.write_own(NoteKind.disavow, rule.stored, _said_of(rule), note_id=note_of(rule), at=_moment(rule))
         noted = await rules.noted(rule.id)
         is_begun = rule.prefix is not None and not (noted.settled or (noted.walked and noted.walked.ended))
         return json_answer(await rules.answer(noted), 202 if is_begun else 200)
@@ -229,7 +233,9 @@ def disavow_routes(
         """All ranges of its value are undone together. Every answer is then as it was."""
         noted = await rules.noted(str(request.path_params["id"]))
         await audit.note_request(UNDONE, _what(noted.rule))
+        same = [each.rule for each in await in_thread("reading rules", book.all)]
         await in_thread("undoing a rule", book.undo, noted.rule.id)
+        await notes.drop([note_of(rule) for rule in same if rule.target == noted.rule.target])
         await corrections.refresh()
         left = {each.rule.id for each in await in_thread("reading rules", book.all)}
         return json_answer(await rules.answer(noted, "undoing" if noted.rule.id in left else "undone"))
@@ -266,6 +272,21 @@ def _answer(noted: NotedRule, found: Mapping[str, int], waiting: list[int], stat
         "state": state or ("undoing" if noted.undo else "settled" if noted.settled else "running"),
         "waiting": waiting,
     }
+
+
+def note_of(rule: DisavowRule) -> str:
+    """Returns the id of the note that stands beside the hits which a rule calls."""
+    return f"disavow-{rule.id}"
+
+
+def _said_of(rule: DisavowRule) -> str:
+    """Says what a rule does without its value, which may have to be forgotten."""
+    return f"Hits of one {rule.dimension} called bots (rule {rule.id})"
+
+
+def _moment(rule: DisavowRule) -> int:
+    """Returns where the hits begin that a rule calls; of all time, when it was made."""
+    return rule.since or rule.at
 
 
 def _prefix_in(given: dict[str, str]) -> str:

@@ -12,13 +12,16 @@ from clickcurve.asgi import read_bounded
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
 from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid, SettingInvalid
-from clickcurve.keys import GROUP_BYTES, GROUP_RULE, group_key, group_of, link_key, link_of, require_key
+from clickcurve.keys import ALL_LINKS, group_of, link_of, row_named
 from clickcurve.routes import json_answer
 from clickcurve.waiting import in_thread
 from ingest.attributes.dimensions import DIMENSION_RULE, dimensions_of
 from ingest.attributes.text import cut
 from query.http.openapi import TEXT, describe_route
+from server.corrections.disavow_routes import note_of
 from server.corrections.rules import DisavowBook, RuleUnderWay
+from server.timeline.known_notes import KnownNotes
+from server.timeline.note import NoteKind
 from server.tokens.audit import AuditLog
 from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
 from server.tokens.token import Scope
@@ -42,16 +45,7 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
 
     def row(self) -> str | None:
         """Returns the stored key of the one row that is meant; None: all."""
-        if self.key is not None and self.group is not None:
-            detail = "both a link and a group are named"
-            raise ParameterInvalid(detail, field="group", value=self.group, rule="key, or group, or neither")
-        if self.key is not None:
-            return link_key(require_key(self.key, ParameterInvalid))
-        if self.group is None:
-            return None
-        if not self.group or len(self.group.encode("utf-8", "surrogatepass")) > GROUP_BYTES:
-            raise ParameterInvalid("not a name of a group", field="group", value=self.group, rule=GROUP_RULE)
-        return group_key(self.group)
+        return row_named(self.key, self.group, ParameterInvalid)
 
 
 def _asked_in(body: bytes) -> _Asked:
@@ -85,7 +79,11 @@ ACCESS = RouteAccess(
 
 
 def erase_routes(
-    store: Store, audit: AuditLog, kept_value: Callable[[str, str], str], clock: Callable[[], float]
+    store: Store,
+    audit: AuditLog,
+    kept_value: Callable[[str, str], str],
+    clock: Callable[[], float],
+    notes: KnownNotes,
 ) -> APIRouter:
     """Makes the router. kept_value: what is kept of a value, given its dimension. clock: epoch seconds."""
     router = APIRouter(tags=["administering"])
@@ -118,20 +116,7 @@ def erase_routes(
         raise ErasureUnknown(detail, field="id", value=erasure_id, rule="an id that POST /v1/words/erase gave")
 
     def answer(erasure_id: str) -> dict[str, Any]:
-        erasure = found(erasure_id)
-        row = erasure.noted.row
-        waiting = book.waiting(erasure)
-        return {
-            "id": erasure.id,
-            "dimension": erasure.noted.dimension,
-            "key": None if row is None else link_of(row),
-            "group": None if row is None else group_of(row),
-            "rows": sum(each.rows for each in erasure.confirmed.values()),
-            "hits": sum(each.hits for each in erasure.confirmed.values()),
-            "state": "running" if erasure.done_at is None else "done",
-            "waiting": waiting,
-            "reasons": {str(owner): erasure.refused[owner] for owner in waiting if owner in erasure.refused},
-        }
+        return _answer(found(erasure_id), book)
 
     @router.post(_PATH, **_ERASE)
     async def erase(request: Request) -> Response:
@@ -145,6 +130,7 @@ def erase_routes(
         where = asked.key if asked.key is not None else asked.group if asked.group is not None else "everywhere"
         await audit.note_request("value erased", f"{noted.id}: {asked.dimension}, {where}")
         await in_thread("writing an erasure", book.add, noted)
+        await _forget_in_notes(notes, rules, asked, cut(kept_value(asked.dimension, asked.value)), noted)
         return json_answer(await in_thread("reading erasures", answer, noted.id), 202)
 
     @router.get(_PATH + "/{id}", **_SHOW)
@@ -152,6 +138,41 @@ def erase_routes(
         return json_answer(await in_thread("reading erasures", answer, str(request.path_params["id"])))
 
     return router
+
+
+def _answer(erasure: Erasure, book: ErasureBook) -> dict[str, Any]:
+    """Returns an erasure as it is answered."""
+    row, waiting = erasure.noted.row, book.waiting(erasure)
+    return {
+        "id": erasure.id,
+        "dimension": erasure.noted.dimension,
+        "key": None if row is None else link_of(row),
+        "group": None if row is None else group_of(row),
+        "rows": sum(each.rows for each in erasure.confirmed.values()),
+        "hits": sum(each.hits for each in erasure.confirmed.values()),
+        "state": "running" if erasure.done_at is None else "done",
+        "waiting": waiting,
+        "reasons": {str(owner): erasure.refused[owner] for owner in waiting if owner in erasure.refused},
+    }
+
+
+async def _forget_in_notes(notes: KnownNotes, rules: DisavowBook, asked: _Asked, value: str, noted: NotedWord) -> None:
+    """Takes a value out of the notes beside hits, with those of its rules, and notes that it is forgotten.
+
+    value: what is kept of the one that is asked for.
+    """
+
+    def notes_of_rules() -> list[str]:
+        named = (
+            each.rule for each in rules.all() if (each.rule.dimension, each.rule.value) == (asked.dimension, value)
+        )
+        return [note_of(rule) for rule in named if noted.row is None or rule.is_of(noted.row)]
+
+    for each in {asked.value, value}:
+        await notes.forget_text(each, noted.row)
+    await notes.drop(await in_thread("reading rules", notes_of_rules))
+    text = f"A value of {asked.dimension} is forgotten (erasure {noted.id})"
+    await notes.write_own(NoteKind.erase, noted.row or ALL_LINKS, text, note_id=f"erase-{noted.id}")
 
 
 _BODY = {

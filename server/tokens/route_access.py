@@ -30,6 +30,7 @@ class Effect(StrEnum):
     groups = "lists its group alone"
     all_links = "speaks of its group"
     found = "finds its own keys and its group alone; `total` is its group"
+    notes = "notes of its own keys and its group alone; a note of all links is 403"
     page = "shows its group and its own links"
     offsets = "offsets of imports are its own; other keys are refused one by one"
     words = "as without a prefix: it says nothing of hits"
@@ -84,8 +85,8 @@ class RouteTable:
     def __init__(self, *parts: RouteAccess) -> None:
         self.routes = tuple(route for part in parts for route in part.routes)
         self._rules = [rule for part in parts for rule in part.scopes]
-        self._by_method = {method: self._rules_of(method) for method in ("GET", "POST", "")}
-        self._admitted = {method: _admitted(self.routes, method) for method in ("GET", "POST")}
+        self._by_method = {method: self._rules_of(method) for method in ("GET", "POST", "DELETE", "")}
+        self._admitted = {method: _admitted(self.routes, method) for method in ("GET", "POST", "DELETE")}
         self.is_door = _whole(part.doors for part in parts if part.doors)
 
     def _rules_of(self, method: str) -> list[tuple[Callable[[str], object], Scope | None]]:

@@ -34,6 +34,10 @@ async def unnoted(what: str, subject: str) -> None:
     """Stands for an audit log that nobody reads."""
 
 
+async def unmarked(of: Subject, text: str) -> None:
+    """Stands for notes that nobody reads."""
+
+
 @dataclass(frozen=True)
 class Hit:
     key: str

@@ -14,7 +14,7 @@ from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
 from query.http.routes import routes
 from testing.asgi import ask_app
-from tests.query.queried_nodes import Limits, QueriedNodes, unnoted
+from tests.query.queried_nodes import Limits, QueriedNodes, unmarked, unnoted
 from tests.query.test_routes import refuse
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
@@ -27,7 +27,7 @@ class Node:
     def __init__(self) -> None:
         self.nodes = QueriedNodes(now=NOW)
         app = FastAPI()
-        app.include_router(routes(self.nodes.queries, self.nodes.erase_rows, unnoted))
+        app.include_router(routes(self.nodes.queries, self.nodes.erase_rows, unnoted, unmarked))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)

@@ -24,7 +24,7 @@ from query.http.questions import Questions
 from query.http.routes import routes
 from storage.contract import StoredLink
 from testing.asgi import ask_app
-from tests.query.queried_nodes import Limits, QueriedNodes, unnoted
+from tests.query.queried_nodes import Limits, QueriedNodes, unmarked, unnoted
 
 NOW = 1772407680  # 2026-03-01T23:28:00Z
 KEYS = ["k", "a/b", "%2F", "total", "curve", "x/total", "total/curve", "ü ?#", "a+b", "..", "\0x", "a%", "k" * 1024]
@@ -48,7 +48,7 @@ class Node:
     def __init__(self, nodes: QueriedNodes) -> None:
         self.nodes = nodes
         self.app = FastAPI()
-        self.app.include_router(routes(nodes.queries, nodes.erase_rows, unnoted))
+        self.app.include_router(routes(nodes.queries, nodes.erase_rows, unnoted, unmarked))
 
         async def on_error(request: Request, error: Exception) -> Response:
             return refuse(error)

@@ -24,7 +24,7 @@ from server.tokens.token import Scope as Allowed
 from testing.asgi import ask_app
 from testing.tokens import add_token, gate_of
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
-from tests.query.queried_nodes import Limits, unnoted
+from tests.query.queried_nodes import Limits, unmarked, unnoted
 
 NOW = 1_772_407_680  # 2026-03-01T23:28:00Z
 HOUR = NOW // 3600 * 3600
@@ -48,7 +48,7 @@ class Served:
         problems = Problems()
         self.app = FastAPI()
         problems.install(self.app)
-        self.app.include_router(routes(nodes.queries, self._erase, unnoted))
+        self.app.include_router(routes(nodes.queries, self._erase, unnoted, unmarked))
         self.questions = Questions(nodes.queries, nodes.breakdowns, Limits(), visitors)
         reads_first = QueryEndpoint(self.questions, problems.answer, made_safe(self.app), lambda: 0.0)
         self.door = Gateway(gate_of(tokens), problems, cast(HitRoutes, NoHits()), reads_first, ROUTES)

@@ -207,6 +207,8 @@ DESCRIBED: Mapping[str, set[str]] = {
     "/v1/groups/{name}/badge.svg": {"get"},
     "/v1/groups/{name}/badge.json": {"get"},
     **{f"/v1{of}/{what}": {"get"} for of in ("", "/links/{key}", "/groups/{name}") for what in ("now", "hours")},
+    "/v1/notes": {"get", "post"},
+    "/v1/notes/{id}": {"delete"},
     "/v1/sum": {"post"},
     "/v1/limits/{event}/total": {"get"},
     "/v1/limits/{event}/curve": {"get"},

@@ -1,0 +1,57 @@
+"""A note beside the hits of a moment: its kinds, its limits, and what answers show of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from clickcurve.answers import NoteAnswer
+from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.keys import group_of, link_of
+
+TEXT_CHARS = 250
+TEXT_RULE = f"1 to {TEXT_CHARS} characters without control characters"
+
+
+class NoteKind(StrEnum):
+    """Where a note comes from. note: somebody wrote it; the others the server writes when it does such a thing."""
+
+    note = "note"
+    alert = "alert"
+    disavow = "disavow"
+    erase = "erase"
+    delete = "delete"
+    import_ = "import"
+
+
+class TimelineNote(msgspec.Struct, frozen=True):
+    """A text beside a moment of a row of counts. at: that moment; made_at: when it was written; epoch seconds."""
+
+    id: str
+    at: int
+    kind: NoteKind
+    text: str
+    stored: str
+    made_at: int
+
+    def answer(self) -> NoteAnswer:
+        """Returns the note as answers have it."""
+        return NoteAnswer(self.id, self.at, self.kind.value, self.text, link_of(self.stored), group_of(self.stored))
+
+
+def checked_text(text: str) -> str:
+    """Returns the text of a note without blanks around it; raises ParameterInvalid."""
+    stripped = text.strip()
+    if not 1 <= len(stripped) <= TEXT_CHARS:
+        what = "is empty" if not stripped else f"has {len(stripped):,} characters"
+        raise ParameterInvalid(f"text {what}", field="text", value=text, rule=TEXT_RULE)
+    if any(ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in stripped):
+        detail = "text has control characters, or half of a surrogate pair"
+        raise ParameterInvalid(detail, field="text", value=text, rule=TEXT_RULE)
+    return stripped
+
+
+def short_text(text: str) -> str:
+    """Returns a text of the server's own, cut where it is too long."""
+    return text if len(text) <= TEXT_CHARS else text[: TEXT_CHARS - 1] + "…"
