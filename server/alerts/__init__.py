@@ -6,5 +6,6 @@ ledger     which alerts fire and what is still to be said, kept in the store
 message    what is said, as JSON and as text
 webhook, mail  the ways on which it is said
 watch      the job: judges, notes, sends, tries again
-report     the weekly report
+chat       what is said, as Slack and Discord take it
+report     reports by week and month
 """

@@ -16,7 +16,7 @@ from server.alerts.cause import AlertCause
 from storage.contract import Store
 from storage.notes import NoteSpace, take_new
 
-LEDGER = "ledger:"  # then the name of an alert or of the weekly report: its state, and what is still to be sent
+LEDGER = "ledger:"  # then the name of an alert or of a report: its state, and what is still to be sent
 LEDGER_NOTES = NoteSpace("alerts", (LEDGER,), take_new(LEDGER))  # what has been sent is not sent again
 
 

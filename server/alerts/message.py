@@ -14,8 +14,9 @@ from clickcurve.buckets.ladder import MINUTE_S
 from dashboard.page.audience.values import dimension_name, value_text
 from query.zones import UTC_ZONE, Zone, iso
 from server.alerts.cause import AlertCause
+from server.alerts.chat import chat_body
 from server.alerts.mail import Mail
-from server.settings.alerts import Alert
+from server.settings.alerts import Alert, Shape
 
 FIRED, OVER, TEST = "alert.fired", "alert.over", "alert.test"
 
@@ -36,8 +37,10 @@ class AlertMessage:
     counted: tuple[int, ...]
     cause: AlertCause | None = None
 
-    def body(self) -> bytes:
-        """Returns the JSON, the same bytes each time."""
+    def body(self, zone: Zone = UTC_ZONE) -> bytes:
+        """Returns the JSON, the same bytes each time. zone: of times in texts for chats."""
+        if self.alert.shape is not Shape.standard:
+            return chat_body(self.alert.shape, f"{self.subject_line()}\n{self.text(zone)}".rstrip())
         length_s = self.alert.condition.length_s
         data: dict[str, object] = {
             "alert": self.alert.name,
@@ -72,7 +75,8 @@ class AlertMessage:
 class Ways(NamedTuple):
     """The ways on which messages are sent. Both raise NotDelivered.
 
-    post: takes an address, the key to sign with, the message's id and its JSON. zone: of times in mails.
+    post: takes an address, the key to sign with, empty for none, the message's id and its JSON. zone: of times in mails
+    and chats.
     """
 
     post: Callable[[str, bytes, str, bytes], Awaitable[None]]
@@ -83,7 +87,7 @@ class Ways(NamedTuple):
         """Sends a message by one of the ways of its alert."""
         alert = message.alert
         if way == "url":
-            await self.post(alert.url, alert.secret, message.id, message.body())
+            await self.post(alert.url, alert.secret, message.id, message.body(self.zone))
         else:
             await self.mail(Mail(message.id, alert.mail, message.subject_line(), message.text(self.zone), message.at))
 

@@ -1,10 +1,11 @@
-"""Joins the parts of alerts and of the weekly report as the settings say."""
+"""Joins the parts of alerts and of reports as the settings say."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
 
+from clickcurve.buckets.measures import clicks_row
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.why import ChangeQueries
 from query.queries import Queries
@@ -14,19 +15,20 @@ from server.alerts.cause import CauseFinder
 from server.alerts.ledger import Ledger, Noted
 from server.alerts.mail import MailServer
 from server.alerts.message import Ways, bounds_text
-from server.alerts.report import WeeklyReport
+from server.alerts.report import PeriodicReport, Reports
 from server.alerts.watch import AlertWatch
 from server.alerts.webhook import Webhooks, webhook_client
 from server.job import DutyWork, Job
 from server.metrics import Family, Sample
-from server.settings.alerts import Alert
+from server.settings.alerts import Alert, Shape
+from server.settings.reports import weekly_report
 from server.settings.table import Settings
 from server.timeline.known_notes import KnownNotes
 from server.timeline.note import NoteKind
 from storage.contract import Store
 
 ALERTS_S = 20
-REPORT_S = 600  # it is sent once a week; looks more often, to go on where it failed
+REPORT_S = 600  # one is sent once a week or month; looks more often, to go on where it failed
 
 
 FAMILIES = {
@@ -46,8 +48,14 @@ def ways_of(settings: Settings, now: Callable[[], float]) -> Ways:
     return Ways(Webhooks(webhook_client, now).send, mails.send, zone(settings.timezone))
 
 
+def _work_of(alert: Alert) -> str:
+    """Says what an alert asks for; the usual shape is left out, as versions that knew no other did."""
+    shape = () if alert.shape is Shape.standard else (alert.shape.value,)
+    return " ".join((alert.source, alert.url, str(alert.mail), *shape))
+
+
 class Alerting:
-    """The watch over the alerts, and the weekly report; each is idle where the settings name none.
+    """The watch over the alerts, and the reports; each is idle where the settings name none.
 
     breakdowns: with the names that strangers may see.
     """
@@ -69,23 +77,28 @@ class Alerting:
         times = trusted.now, new_message_id, trusted.careful, clock.running
         self._watch = AlertWatch(settings.alerts, queries, ledger, ways, causes, *times, self._mark)
         self._notes = notes
-        why, self._addresses = None if changes is None else changes.why, settings.weekly_report
-        self._report = WeeklyReport(self._addresses, queries, why, ledger, ways.mail, trusted.careful, ways.zone)
-        self._alerts = settings.alerts
+        why = None if changes is None else changes.why
+        asked = (*weekly_report(settings.weekly_report), *settings.reports)
+        parts = queries, why, ledger, ways.mail, trusted.careful, ways.zone
+        self._reports = Reports([PeriodicReport(each, *parts) for each in asked])
+        self._settings = settings
 
     async def _mark(self, alert: Alert, noted: Noted) -> None:
         """Notes beside the hits of an alert that it fires."""
-        text = f"{alert.name}: {alert.when}, {bounds_text(*noted.counted[:2])} hits"
-        await self._notes.write_own(NoteKind.alert, alert.stored, text, note_id=f"alert-{noted.id}", at=noted.at)
+        text = f"{alert.name}: {alert.when}, {bounds_text(*noted.counted[:2])}"
+        row = clicks_row(alert.stored)
+        await self._notes.write_own(NoteKind.alert, row, text, note_id=f"alert-{noted.id}", at=noted.at)
 
     def jobs(self) -> Iterator[Job]:
         """Yields the jobs that the settings ask for: duties, of one process for all."""
-        if self._alerts:
-            work = DutyWork([f"{each.source} {each.url} {each.mail}" for each in self._alerts], self._watch.close)
+        settings = self._settings
+        if settings.alerts:
+            work = DutyWork([*map(_work_of, settings.alerts)], self._watch.close)
             yield Job("alerts", self._watch.visit, ALERTS_S, at_start=False, duty=work)
-        if self._addresses:
-            work = DutyWork(self._addresses)
-            yield Job("weekly_report", self._report.visit, REPORT_S, at_start=False, duty=work)
+        if self._reports.reports:
+            work = DutyWork([*settings.weekly_report, *(f"{each.source} {each.mail}" for each in settings.reports)])
+            # Named as in versions that had no other: so one process of either version sends them.
+            yield Job("weekly_report", self._reports.visit, REPORT_S, at_start=False, duty=work)
 
     def samples(self) -> Iterator[Sample]:
         """Yields what there is to say on /metrics."""

@@ -33,7 +33,7 @@ _FROM_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # of a server on every addre
 def serve(settings: Settings) -> int:
     """Serves until a signal to stop. Returns the exit code; raises ClickcurveError when it must not start."""
     limiter.check_rules(settings.rules, settings)
-    require_smtp(settings.alerts, settings.weekly_report, settings.smtp)
+    require_smtp(settings.alerts, settings.weekly_report, len(settings.reports), settings.smtp)
     in_memory = settings.store.startswith("memory:")
     if in_memory and settings.workers > 1:
         raise SettingInvalid("memory:// works in one process only: set workers to 1", field="workers")

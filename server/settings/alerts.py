@@ -21,7 +21,7 @@ from server.settings.values import Broken, mail_addresses, parts_of_url
 MOST_ALERTS = 1_000
 SECRET_RULE = "whsec_ and 24 to 64 bytes in base64"
 NEW_SECRET = "echo whsec_$(openssl rand -base64 32)"
-_NAMES = ("name", "link", "group", "event", "measure", "when", "url", "secret", "mail")
+_NAMES = ("name", "link", "group", "event", "measure", "when", "url", "secret", "shape", "mail")
 
 WHEN_RULE = '"over 1000 in 1h", "under 10 in 24h", "3x of before in 24h" or "silent for 48h"; lengths in m, h, d or w'
 _LONGEST_S = 366 * 86_400
@@ -37,6 +37,14 @@ class ConditionKind(StrEnum):
     under = "under"
     times = "times"
     silent = "silent"
+
+
+class Shape(StrEnum):
+    """What a webhook gets. standard: a signed event; the others: what incoming webhooks of these chats take."""
+
+    standard = "standard"
+    slack = "slack"
+    discord = "discord"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,7 @@ class Alert:
     condition: Condition
     url: str = ""
     secret: bytes = field(default=b"", repr=False)
+    shape: Shape = Shape.standard
     mail: tuple[str, ...] = ()
 
     @property
@@ -103,9 +112,10 @@ def parse_alerts(tables: object) -> tuple[Alert, ...]:
     return tuple(alerts.values())
 
 
-def require_smtp(alerts: Iterable[Alert], weekly_report: Sequence[str], smtp: str) -> None:
-    """Raises SettingInvalid if a mail could never go out, since no mail server is named."""
+def require_smtp(alerts: Iterable[Alert], weekly_report: Sequence[str], reports: int, smtp: str) -> None:
+    """Raises SettingInvalid if a mail could never go out, since no mail server is named. reports: how many."""
     senders = [f"the alert {alert.name!r}" for alert in alerts if alert.mail] + ["weekly_report"] * bool(weekly_report)
+    senders += ["a report"] * reports
     if senders and not smtp:
         detail = f"{senders[0]} goes by mail, and the setting smtp names no server: smtp://clickcurve@host:587"
         raise SettingInvalid(detail, field="smtp")
@@ -117,15 +127,18 @@ def _parse_alert(table: Mapping[str, Any]) -> Alert:
             raise SettingInvalid(f"an alert has no field {name}", field=name, rule=", ".join(_NAMES))
     if "when" not in table:
         raise SettingInvalid("when is missing", field="when")
-    when = _text_in(table, "when")
-    subject, stored = _subject(table)
+    when = text_in(table, "when")
+    subject, stored = watched_subject(table, "an alert")
     measure = _measure(table)
     subject, stored = f"{measure} of {subject}" if measure.event else subject, measure.row(stored)
-    url, secret = _text_in(table, "url"), _text_in(table, "secret")
-    addresses = _addresses_in(table)
+    url, secret = text_in(table, "url"), text_in(table, "secret")
+    addresses, shape = addresses_in(table), _shape_in(table)
+    if secret and shape is not Shape.standard:
+        detail = f"a webhook of shape {shape} is not signed: leave secret out, its address is the secret"
+        raise SettingInvalid(detail, field="secret", rule="with shape standard")
     if not url and not addresses:
         raise SettingInvalid("an alert needs a url, a mail address or both", field="url")
-    name = _text_in(table, "name") or f"{subject}: {' '.join(when.split())}"
+    name = text_in(table, "name") or f"{subject}: {' '.join(when.split())}"
     if len(name) > 100 or not name.isprintable():
         raise SettingInvalid("name is too long, or cannot be printed", field="name", value=name, rule="100 characters")
     return Alert(
@@ -135,13 +148,14 @@ def _parse_alert(table: Mapping[str, Any]) -> Alert:
         when=" ".join(when.split()),
         condition=parse_condition(when),
         url=_checked_url(url),
-        secret=_secret_bytes(secret) if url else b"",
+        secret=_secret_bytes(secret) if url and shape is Shape.standard else b"",
+        shape=shape,
         mail=addresses,
     )
 
 
 def _measure(table: Mapping[str, Any]) -> Measure:
-    event, measure = _text_in(table, "event"), _text_in(table, "measure") or MEASURES[0]
+    event, measure = text_in(table, "event"), text_in(table, "measure") or MEASURES[0]
     if measure not in MEASURES:
         raise SettingInvalid(f"measure is {measure!r}", field="measure", value=measure, rule=" or ".join(MEASURES))
     if event and not is_event_name(event):
@@ -161,14 +175,26 @@ def require_events(alerts: Iterable[Alert], names: Sequence[str]) -> None:
             raise SettingInvalid(detail, field="event", value=event, rule=rule)
 
 
-def _text_in(table: Mapping[str, Any], name: str) -> str:
+def _shape_in(table: Mapping[str, Any]) -> Shape:
+    shape = text_in(table, "shape") or Shape.standard
+    if shape not in tuple(Shape):
+        rule = f"one of {', '.join(Shape)}"
+        raise SettingInvalid(f"shape {shape!r} is not known", field="shape", value=shape, rule=rule)
+    if "shape" in table and not text_in(table, "url"):
+        raise SettingInvalid("shape is that of a webhook: url is missing", field="shape", value=shape, rule="with url")
+    return Shape(shape)
+
+
+def text_in(table: Mapping[str, Any], name: str) -> str:
+    """Returns a text of a table, empty where it has none; raises SettingInvalid for anything else."""
     value = table.get(name, "")
     if not isinstance(value, str):
         raise SettingInvalid(f"{name} must be a text", field=name, value=value)
     return value
 
 
-def _addresses_in(table: Mapping[str, Any]) -> tuple[str, ...]:
+def addresses_in(table: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the mail addresses of a table; raises SettingInvalid."""
     mail = table.get("mail", "")
     parts = mail if isinstance(mail, list) else [mail]
     try:
@@ -179,10 +205,11 @@ def _addresses_in(table: Mapping[str, Any]) -> tuple[str, ...]:
         raise SettingInvalid(f"mail is {mail!r}: it {broken}", field="mail", value=mail, rule=str(broken)) from None
 
 
-def _subject(table: Mapping[str, Any]) -> tuple[str, str]:
+def watched_subject(table: Mapping[str, Any], what: str) -> tuple[str, str]:
+    """Returns what a table is about, and its stored key; raises SettingInvalid. what: the table, for sentences."""
     if "link" in table and "group" in table:
         raise SettingInvalid(
-            "an alert takes a link or a group, not both; without either it is about all links", field="group"
+            f"{what} takes a link or a group, not both; without either it is about all links", field="group"
         )
     if "link" in table:
         key = require_key(table["link"], SettingInvalid)

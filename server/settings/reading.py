@@ -4,8 +4,8 @@ An unknown name and a value that breaks its rule are refused before anything is 
 
 In the file the settings `breakdown_...`, `bots_...` and `events_...` are in tables `[breakdown]`, `[bots]`, `[events]`,
 without this prefix; `breakdown_keep` is a table `[breakdown.keep]`, and `[events.NAME]` says how values are shown.
-The file may also hold the limiter's rules, in tables `[limits.EVENT]` or `[[limits.EVENT]]`, and alerts, in tables
-`[[alerts]]`.
+The file may also hold the limiter's rules, in tables `[limits.EVENT]` or `[[limits.EVENT]]`, alerts, in tables
+`[[alerts]]`, and reports, in tables `[[reports]]`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any
 
 from clickcurve.buckets.errors import RuleInvalid, SettingInvalid
 from clickcurve.limiter.rule import Rule, parse_rules
-from server.settings.alerts import Alert, parse_alerts, require_events
+from server.settings.alerts import parse_alerts, require_events
 from server.settings.events import Unit, parse_units, require_named
+from server.settings.reports import parse_reports
 from server.settings.table import PREFIX, TABLE, Setting, Settings
 from server.settings.values import IN_CLUSTER, Broken
 
@@ -39,11 +40,9 @@ def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -
         name: (text, "flag " + _known_setting(name, "flag").flag) for name, text in flags.items() if text is not None
     }
     config, _ = {**given, **from_environ, **from_flags}["config"]
-    rules: tuple[Rule, ...] = ()
-    alerts: tuple[Alert, ...] = ()
-    units: dict[str, Unit] = {}
+    tables: dict[str, Any] = {}
     if config:
-        from_file, rules, alerts, units = _from_file(Path(config).expanduser())
+        from_file, tables = _from_file(Path(config).expanduser())
         given.update(from_file)
     given.update(from_environ)
     given.update(from_flags)
@@ -54,16 +53,9 @@ def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -
         rule = "needs a store cassandra://"
         reason = f"journal ({origins['journal']}) is 'cluster': it {rule}, and store is {values['store']!r}"
         raise SettingInvalid(reason, field="journal", value=IN_CLUSTER, rule=rule)
-    require_named(units, values["events_names"])
-    require_events(alerts, values["events_names"])
-    return Settings(
-        **values,
-        origins=origins,
-        rules=rules,
-        alerts=alerts,
-        event_units=units,
-        again=lambda: read_settings(flags, environ),
-    )
+    require_named(tables.get("event_units", {}), values["events_names"])
+    require_events(tables.get("alerts", ()), values["events_names"])
+    return Settings(**values, **tables, origins=origins, again=lambda: read_settings(flags, environ))
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -79,8 +71,8 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 def _from_file(
     path: Path,
-) -> tuple[dict[str, tuple[str, str]], tuple[Rule, ...], tuple[Alert, ...], dict[str, Unit]]:
-    """Reads the file's settings, its rules, its alerts, and how values of events are shown."""
+) -> tuple[dict[str, tuple[str, str]], dict[str, Any]]:
+    """Reads the file's settings, and by their names the tables that are rules, alerts, reports and units of events."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -91,10 +83,13 @@ def _from_file(
             f"the settings file {path} is not TOML: {error}", field="config", value=str(path)
         ) from error
     rules = _parse_rule_tables(document.pop("limits", {}), path)
+    name = "alerts"
     try:
-        alerts = parse_alerts(document.pop("alerts", []))
+        alerts = parse_alerts(document.pop(name, []))
+        name = "reports"
+        reports = parse_reports(document.pop(name, []))
     except SettingInvalid as error:
-        raise SettingInvalid(f"{error} (file {path})", field="alerts") from None
+        raise SettingInvalid(f"{error} (file {path})", field=name) from None
     units = _units_in(document.get("events"), path)
     for prefix in TABLES:
         document |= _settings_in_table(prefix, document.pop(prefix, {}), path)
@@ -106,7 +101,7 @@ def _from_file(
         if name == "config":
             raise SettingInvalid(f"{path} names another settings file: only --config can name one", field="config")
         given[setting.name] = (_as_text(name, value, path), f"file {path}")
-    return given, rules, alerts, units
+    return given, {"rules": rules, "alerts": alerts, "reports": reports, "event_units": units}
 
 
 def _units_in(events: object, path: Path) -> dict[str, Unit]:

@@ -27,6 +27,7 @@ from query.zones import zone
 from server.settings import values
 from server.settings.alerts import Alert
 from server.settings.events import NO_UNIT, Unit
+from server.settings.reports import Report
 from server.settings.values import KEEP_LEAST
 
 PREFIX = "CLICKCURVE_"
@@ -369,6 +370,7 @@ class Settings:
     rules: tuple[Rule, ...] = ()
     alerts: tuple[Alert, ...] = ()
     event_units: Mapping[str, Unit] = field(default_factory=dict)
+    reports: tuple[Report, ...] = ()
     again: Callable[[], Settings] = field(repr=False, compare=False)
 
     @property

@@ -15,9 +15,10 @@ from dashboard.questions import in_zone
 from query.zones import Zone, zone
 from server.alerts.ledger import Ledger
 from server.alerts.message import AlertMessage
-from server.alerts.report import SENT_AT_S, WeeklyReport
+from server.alerts.report import SENT_AT_S, PeriodicReport
 from server.settings.alerts import parse_alerts
 from server.settings.reading import read_settings
+from server.settings.reports import Every, Report
 from testing.client import http_client
 from tests.conftest import Serve
 from tests.server.alerts.test_watch import OVER
@@ -72,7 +73,9 @@ def test_the_weekly_report_comes_in_the_morning_of_the_zone() -> None:
     def visit(at: int, where: Zone = vienna) -> int:
         node.nodes.now = at
         ledger, clock = Ledger(node.store), lambda: float(node.nodes.now)
-        report = WeeklyReport(("a@example.org",), node.nodes.queries, None, ledger, node.receiver.send, clock, where)
+        report = PeriodicReport(
+            Report(Every.week, ("a@example.org",)), node.nodes.queries, None, ledger, node.receiver.send, clock, where
+        )
         asyncio.run(report.visit())
         return len(node.receiver.mails)
 

@@ -12,11 +12,12 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from query.breakdowns.why import ChangeQueries
 from server.alerts.ledger import ChangedElsewhere, Ledger
-from server.alerts.report import WeeklyReport
+from server.alerts.report import PeriodicReport
 from server.alerts.watch import GIVE_UP_S
 from server.alerts.webhook import NotDelivered, signature
 from server.clock import now
 from server.settings.alerts import parse_alerts
+from server.settings.reports import Every, Report
 from storage.contract import Source
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.server.alerts.watched import NOW, SECRET, LedgerStore, Receiver, WatchedNode, unavailable
@@ -296,10 +297,15 @@ def test_each_weeks_report_is_sent_once_and_the_first_one_a_week_after_the_start
     node.nodes.hit("launch", NOW - DAY, 7)
     node.nodes.hit("a\nb", NOW - DAY, 2)
 
-    def report() -> WeeklyReport:
+    def report() -> PeriodicReport:
         ledger = Ledger(node.store)
-        return WeeklyReport(
-            ("a@example.org",), node.nodes.queries, None, ledger, node.receiver.send, lambda: float(node.nodes.now)
+        return PeriodicReport(
+            Report(Every.week, ("a@example.org",)),
+            node.nodes.queries,
+            None,
+            ledger,
+            node.receiver.send,
+            lambda: float(node.nodes.now),
         )
 
     asyncio.run(report().visit())
@@ -330,7 +336,9 @@ def test_the_weekly_report_says_what_changed_where_hits_are_broken_down() -> Non
     told = []
     for asked in (why, None):
         nodes.now, ledger, receiver = NOW, Ledger(LedgerStore()), Receiver()
-        report = WeeklyReport(("a@b.example",), nodes.queries, asked, ledger, receiver.send, lambda: float(nodes.now))
+        report = PeriodicReport(
+            Report(Every.week, ("a@b.example",)), nodes.queries, asked, ledger, receiver.send, lambda: float(nodes.now)
+        )
         asyncio.run(report.visit())
         nodes.now = NOW + 7 * HOUR
         asyncio.run(report.visit())

@@ -22,6 +22,7 @@ PERIODS_S = {
     "statsd": 1,
     "tokens": 2,
     "audit": 3_600,
+    "notes": 2,
     "disavow": 2,
     "erase": 2,
     "limit_history": 1,

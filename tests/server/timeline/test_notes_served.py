@@ -183,7 +183,7 @@ def test_an_alert_that_fires_is_noted_once(tmp_path: Path) -> None:
         server.kill()
         server.start()
         (note,) = noted(http, "key=launch")
-        assert (note["kind"], note["text"]) == ("alert", "hot: over 2 in 1h, 3 hits")
+        assert (note["kind"], note["text"]) == ("alert", "hot: over 2 in 1h, 3")
         wait_until(lambda: len(events(server, "alert not delivered")) > 1)
         assert len(noted(http)) == 1
 
