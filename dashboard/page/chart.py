@@ -8,6 +8,8 @@ from datetime import date, timedelta
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
+from msgspec import UNSET
+
 from clickcurve.answers import CurveAnswer, PointAnswer
 from dashboard.page.periods import in_address, length_of
 from dashboard.page.view import PageView
@@ -22,6 +24,7 @@ from dashboard.pictures.curve_picture import (
     draw_spark,
     legend_of,
 )
+from dashboard.pictures.note_marks import notes_text
 from dashboard.pictures.svg import svg_inline
 
 WIDTH, HEIGHT, LOW = 1_100, 260, 110
@@ -97,6 +100,8 @@ def make_chart(
     notes = [legend_of(curve, bars_of(curve, WIDTH))]
     if earlier is not None:
         notes.append(f"dashed line: {range_words(earlier.start, earlier.end, zone)}")
+    if curve.notes is not UNSET:
+        notes.append(notes_text(curve.notes))
     return Chart(
         svg=svg_inline(draw_curve(curve, WIDTH, height, False, noun, beside, earlier), "curve"),
         sentence=curve_sentence(curve, noun),

@@ -132,7 +132,7 @@ class Pages:
 
     async def overview(self, view: PageView, now: int) -> Values:
         """Returns all links together, and the links and groups with the most hits."""
-        shown = await self._shown(ALL, view, now)
+        shown = await self._shown(ALL, view, now, noted=True)
         view, curve = shown.view, shown.curve
         if curve.first_hit is None and not await self._has_any():
             return {"first_run": True}
@@ -209,9 +209,9 @@ class Pages:
         """Returns whether any link has a hit, of bots or imported without a date too."""
         return bool((await self.questions.links(b"sort=key&limit=1&bots=include")).links)
 
-    async def one(self, subject: Subject, view: PageView, now: int) -> Values:
+    async def one(self, subject: Subject, view: PageView, now: int, noted: bool = True) -> Values:
         """Returns a link or a group: its life, its curve, its bots, and what its hits said."""
-        shown, life = await asyncio.gather(self._shown(subject, view, now), self.questions.summary(subject, b""))
+        shown, life = await asyncio.gather(self._shown(subject, view, now, noted), self.questions.summary(subject, b""))
         view, zone = shown.view, ZoneInfo(shown.curve.tz)
         kind, name = kind_of(subject), subject.name or ""
         domain, name_in_domain = domain_and_name(name, view, self.hosts_in_key and kind == LINK)
@@ -237,9 +237,11 @@ class Pages:
             **await self._common(shown, await self._audience(shown)),
         }
 
-    async def _shown(self, subject: Subject, view: PageView, now: int) -> _Shown:
-        """Asks for what a page shows first; raises ParameterInvalid."""
+    async def _shown(self, subject: Subject, view: PageView, now: int, noted: bool = False) -> _Shown:
+        """Asks for what a page shows first; raises ParameterInvalid. noted: with notes, which no stranger sees."""
         ask: AskCurve = partial(self.questions.curve, subject)
+        if noted:
+            ask = _with_notes(ask)
         if view.by:
             ask = filtered_curve(self.broken_down, subject, view.by)
         view, curve = await _view_and_curve(ask, view, now)
@@ -351,6 +353,11 @@ class Pages:
             "store": facts.store,
             "program": facts.version,
         }
+
+
+def _with_notes(ask: AskCurve) -> AskCurve:
+    """Returns the same question with what is noted beside the hits."""
+    return lambda query: ask(query + b"&notes=true")
 
 
 async def _view_and_curve(ask: AskCurve, view: PageView, now: int) -> tuple[PageView, CurveAnswer]:

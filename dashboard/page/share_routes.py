@@ -105,7 +105,11 @@ def share_routes(
         return link_or_group(*kind_and_name)
 
     def query_of(request: Request) -> bytes:
-        return in_zone(raw_query(request), pages.home_tz)
+        query = raw_query(request)
+        if any(name == "notes" for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
+            detail = "parameter 'notes' is not known here: an address that is shared shows none"
+            raise ParameterInvalid(detail, field="notes", rule="without notes")
+        return in_zone(query, pages.home_tz)
 
     @router.get("/share/{signed}/curve.svg", include_in_schema=False)
     async def shared_curve(request: Request) -> Response:
@@ -128,7 +132,7 @@ def share_routes(
     @router.get("/share/{signed}", include_in_schema=False)
     async def share(request: Request) -> Response:
         view = view_of(raw_query(request), pages.home_tz)
-        values = await pages.one(await subject(request), view, int(clock()))
+        values = await pages.one(await subject(request), view, int(clock()), noted=False)
         shown = {
             "view": view,
             "shared": True,

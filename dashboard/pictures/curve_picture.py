@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from clickcurve.answers import CurveAnswer, PointAnswer
 from clickcurve.times import parse_length
 from clickcurve.visible import visible
@@ -24,6 +27,7 @@ from dashboard.pictures.axes import (
     wall,
     with_commas,
 )
+from dashboard.pictures.note_marks import note_marks, notes_text
 from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape, Trace
 
 HOUR_S, DAY_S = 3_600, 86_400
@@ -73,12 +77,15 @@ def draw_curve(
     """Draws a curve. titled: with the link's name, its total and its range above; noun: what is counted.
 
     beside: a curve of the same range whose bars are to be compared, so both have one scale. earlier: one of another
-    range, which is a dashed line over the bars from their beginning on.
+    range, which is a dashed line over the bars from their beginning on; without it, that of the range before, if the
+    curve was asked for with a comparison. Notes of the curve are upright lines.
     """
     sentence = curve_sentence(curve, noun)
     shapes: list[Shape] = []
     bars = bars_of(curve, (width - GUTTER) // _COLUMN)
-    legend = legend_of(curve, bars) if titled else ""
+    earlier = earlier or _curve_before(curve)
+    legend = "; ".join(filter(None, (legend_of(curve, bars), _words_of_before(curve), _words_of_notes(curve))))
+    legend = legend if titled else ""
     top = (_HEAD if titled and height > 2 * _HEAD else 0) + _HEADROOM
     bottom = height - _FOOT - (_LEGEND if legend and height > 120 else 0)
     if titled and top > _HEADROOM:
@@ -93,6 +100,25 @@ def draw_curve(
         shapes.append(Label("label", 0, height - 6, _fitting(legend, width, _TEXT_PX), shift=8 - GUTTER))
     name = "" if curve.key is None else f"{visible(curve.key)}: "
     return Picture(width, height, name + sentence, tuple(shapes), GUTTER)
+
+
+def _curve_before(curve: CurveAnswer) -> CurveAnswer | None:
+    """Returns the range before as a curve of its own, if a curve has one."""
+    before = curve.before
+    if before is UNSET:
+        return None
+    points = before.points
+    return replace(curve, start=before.start, end=before.end, points=points, before=UNSET, notes=UNSET)
+
+
+def _words_of_before(curve: CurveAnswer) -> str:
+    if curve.before is UNSET:
+        return ""
+    return f"dashed line: {range_words(curve.before.start, curve.before.end, ZoneInfo(curve.tz))}"
+
+
+def _words_of_notes(curve: CurveAnswer) -> str:
+    return "" if curve.notes is UNSET else notes_text(curve.notes)
 
 
 def _fitting(text: str, width: int, letter_px: float) -> str:
@@ -248,6 +274,8 @@ def _plot(
     if len(places := _places(before, frame)) > 1:
         yield Trace("earlier", places)
     yield Line("base", bottom)
+    if curve.notes is not UNSET:
+        yield from note_marks(curve.notes, frame.x, top, bottom, width)
     for line in lines:
         yield Label("label", 0, frame.y(line) + 4, short(line) if line == int(line) else with_commas(line), "end", -6)
     yield Label("label", 0, top - 5, step_words(curve))

@@ -197,6 +197,8 @@ _RANGE = [
 _OF_CURVES = [
     *_RANGE,
     _parameter("step", "query", "As for the curve.", _TEXT),
+    _parameter("compare", "query", "As for the curve: the range before is a dashed line.", _TEXT),
+    _parameter("notes", "query", "`true`: an upright line for each note, and below what they say.", _TEXT),
     _parameter("w", "query", "Width in pixels.", _size(WIDTHS, USUAL[0])),
     _parameter("h", "query", "Height in pixels.", _size(HEIGHTS, USUAL[1])),
     _parameter("theme", "query", "`auto` follows the reader's screen.", {**_TEXT, "enum": _THEMES, "default": AUTO}),

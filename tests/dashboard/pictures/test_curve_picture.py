@@ -11,14 +11,15 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from PIL import Image
 
-from clickcurve.answers import CurveAnswer, PointAnswer, PointState
+from clickcurve.answers import CurveAnswer, NoteAnswer, PointAnswer, PointState
 from clickcurve.keys import link_subject
 from dashboard.pictures.axes import round_steps, short, time_marks, with_commas
 from dashboard.pictures.curve_picture import bars_of, draw_curve, draw_spark, legend_of, step_words
 from dashboard.pictures.png import png_file
-from dashboard.pictures.shapes import DARK, LIGHT, Box, Label, Picture
+from dashboard.pictures.shapes import DARK, LIGHT, Box, Label, Picture, Trace
 from dashboard.pictures.svg import svg_file, svg_inline
 from tests.query.queried_nodes import QueriedNodes, run
 
@@ -262,3 +263,30 @@ def test_a_month_of_a_zone_is_named_under_its_own_bar(steady: QueriedNodes, zone
     named = {shape.text: shape.x for shape in picture.shapes if isinstance(shape, Label)}
     bars = [(box.left + box.right) / 2 for box in boxes(picture, "bar")]
     assert [named["Jun"], named["Sep"]] == pytest.approx([bars[2], bars[5]], abs=0.01)
+
+
+def note(at: int, text: str) -> NoteAnswer:
+    return NoteAnswer(str(at), at, "note", text)
+
+
+def test_notes_are_upright_lines_with_numbers_and_are_explained() -> None:
+    points = [point(day * DAY_S, (day + 1) * DAY_S, 5) for day in range(10)]
+    noted = replace(
+        curve(points), notes=[note(0, "first"), note(5 * DAY_S, "se<cond"), note(5 * DAY_S + 60, "third\n")]
+    )
+    picture = draw_curve(noted, 844, 300)
+    marks = boxes(picture, "note")
+    assert [round(mark.left, 3) for mark in marks] == [0, 0.5, 0.5]
+    assert all(0 < (mark.right - mark.left) * 800 <= 2 for mark in marks)
+    labels = [shape.text for shape in picture.shapes if isinstance(shape, Label)]
+    assert {"1", "2-3", "1: first; 2: se<cond; 3: third\\n"} <= set(labels)
+    assert ElementTree.fromstring(svg_file(picture, "auto")).findall(f".//{SVG}rect[@class='note']")
+    assert png_file(picture, "dark") != png_file(draw_curve(curve(points), 844, 300), "dark")
+    assert boxes(draw_curve(replace(noted, notes=[]), 844, 300), "note") == []
+
+
+def test_a_comparison_is_a_dashed_line_that_is_explained(steady: QueriedNodes) -> None:
+    picture = draw_curve(asked(steady, "last=28d&step=1d&compare=before"), 844, 300)
+    (trace,) = [shape for shape in picture.shapes if isinstance(shape, Trace)]
+    assert len(trace.places) == 28 and len({round(y) for _, y in trace.places[:-1]}) == 1
+    assert any("dashed line: " in shape.text for shape in picture.shapes if isinstance(shape, Label))

@@ -55,6 +55,9 @@ def test_notes_are_written_listed_and_stand_beside_curves(serve: Serve) -> None:
             curve = http.get(f"{path}?{window}&notes=true").json()
             assert sorted(each["text"] for each in curve["notes"]) == sorted(texts)
             assert "notes" not in http.get(f"{path}?{window}&notes=false").json()
+        picture = http.get(f"/v1/links/k/curve.svg?{window}&notes=true").text
+        assert 'class="note"' in picture and "Newsletter" in picture
+        assert "Newsletter" not in http.get(f"/v1/links/k/curve.svg?{window}").text
         assert [each["text"] for each in noted(http, "key=k")] == ["Newsletter"]
         assert [each["text"] for each in noted(http, f"from={NOW + 1}&to={NOW + 2}")] == ["g"]
         assert noted(http, "last=1d") == []
@@ -204,3 +207,23 @@ def test_every_worker_and_another_server_know_and_copies_have_them(tmp_path: Pat
     said("copy", "--from", f"sqlite:///{tmp_path}/backup.db", "--to", copied)
     with RunningServer(tmp_path / "other", "--store", copied) as server, http_client(server.url) as http:
         assert noted(http) == [note]
+
+
+def test_pages_draw_notes_and_what_strangers_see_has_none(serve: Serve, data: Path) -> None:
+    server = serve(data=data)
+    with http_client(server.url) as http:
+        http.post("/v1/hits", json={"key": "k"}).raise_for_status()
+        write(http, text="Newsletter <b>", key="k").raise_for_status()
+        write(http, text="Launch").raise_for_status()
+        page = http.get("/links/k").text
+        assert "Newsletter &lt;b&gt;" in page and "Launch" in page and '"note"' in page
+        assert "1: Launch" in http.get("/").text
+        shared = said("share", "k", "--data", str(data), "--url", server.url).strip()
+        for path in ("", "/curve.svg", "/curve"):
+            answer = http.get(shared + path)
+            assert answer.status_code == 200
+            assert "Newsletter" not in answer.text and "Launch" not in answer.text
+        for name in ("notes", "n%6Ftes"):
+            for path in ("/curve.svg", "/curve"):
+                answer = http.get(f"{shared}{path}?{name}=true")
+                assert answer.status_code == 422 and "Newsletter" not in answer.text
