@@ -56,6 +56,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "why": ("client.breakdown", "Explain why a link's hits changed."),
     "disavow": ("client.disavow", "Call counted hits bots by a rule, list rules, undo one."),
     "erase-word": ("client.erase_word", "Forget a value of a dimension, such as a referrer."),
+    "note": ("client.notes", "Note beside hits what happened at a moment."),
+    "notes": ("client.notes", "List or delete what is noted beside hits."),
     "groups": ("client.read", "List the groups with the most hits."),
     "mcp": ("client.assistant", "Let an assistant ask a server (Model Context Protocol)."),
     "import": ("client.imports", "Count an access log, or take over another product's history."),

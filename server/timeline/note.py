@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from unicodedata import category
 
 import msgspec
 
@@ -11,6 +12,7 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import group_of, link_of
 
 TEXT_CHARS = 250
+_UNWRITTEN = frozenset(("Cc", "Cs", "Zl", "Zp"))  # of Unicode: controls, surrogates, ends of lines and paragraphs
 TEXT_RULE = f"1 to {TEXT_CHARS} characters without control characters"
 
 
@@ -46,8 +48,8 @@ def checked_text(text: str) -> str:
     if not 1 <= len(stripped) <= TEXT_CHARS:
         what = "is empty" if not stripped else f"has {len(stripped):,} characters"
         raise ParameterInvalid(f"text {what}", field="text", value=text, rule=TEXT_RULE)
-    if any(ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in stripped):
-        detail = "text has control characters, or half of a surrogate pair"
+    if any(category(letter) in _UNWRITTEN for letter in stripped):
+        detail = "text has control characters, ends of lines, or half of a surrogate pair"
         raise ParameterInvalid(detail, field="text", value=text, rule=TEXT_RULE)
     return stripped
 

@@ -69,6 +69,10 @@ def visitors_command(server: NamedServer, key: str | None, **flags: Any) -> Resu
 @reports("why")
 @click.argument("key", required=False)
 @with_parameters("last", "from", "to", "tz", "limit", "event", "measure", "group")
+@click.option(
+    "--compare",
+    help="before: the range on the same weekdays; before_exact: the one just before; year: 364 days before.",
+)
 @click.option("--before-from", help="Start of the range to compare with. Default: the equally long range just before.")
 @click.option("--before-to", help="End of that range, not included.")
 @click.option("--csv", "as_csv", is_flag=True, help="dimension,value,change,at_least,at_most,before,after")

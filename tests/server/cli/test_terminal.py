@@ -75,6 +75,8 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "disavow undo", (rule["id"], *url), b""
     yield "erase-word add", ("ref", "-", "--key", HOSTILE, *url), b"spam.example"
     yield "erase-word show", (HOSTILE, *url), b""
+    yield "note", ("PWNED \u202egpj\u2066", "--key", HOSTILE, *url), b""
+    yield "notes", url, b""
     yield "share create", (HOSTILE, *data), b""
     yield "share list", data, b""
     yield "share revoke", (HOSTILE, *data), b""

@@ -44,6 +44,13 @@ def test_json_and_csv_are_the_server_s_answers(changed: RunningServer) -> None:
     assert lines[:2] == ["dimension,value,change,at_least,at_most,before,after", "ref,news.example,300,300,300,0,300"]
 
 
+def test_a_comparison_is_passed_on(changed: RunningServer) -> None:
+    asked = "why", "why", "--last", "8d", "--json", "--url", changed.url
+    answers = [json.loads(run(*asked, *more).stdout) for more in ((), ("--compare", "before"))]
+    moved_d = [round((answer["from"] - answer["before"]["from"]) / DAY) for answer in answers]
+    assert moved_d == [8, 14]
+
+
 def test_a_wrong_range_is_refused(changed: RunningServer) -> None:
     done = run("why", "why", "--before-from", "2026-01-01", "--url", changed.url)
     assert done.returncode != 0 and "before_to" in done.stderr
