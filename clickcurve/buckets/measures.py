@@ -35,6 +35,11 @@ class Measure(NamedTuple):
         """How all stored keys of its rows begin."""
         return f"{_OF_VALUES if self.of_values else _OF_EVENTS}{self.event}:" if self.event else ""
 
+    @property
+    def of_counts(self) -> Measure:
+        """What is counted of the same event, not the sum of its values."""
+        return self._replace(of_values=False)
+
     def row(self, clicks: str) -> str:
         """Returns the stored key of its row, given that of the row of clicks."""
         return self.prefix + clicks

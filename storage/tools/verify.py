@@ -5,7 +5,8 @@ agree:
 
     what its links count + what was erased of them == what its row of all links counts
 
-An erased link is counted with what its rows still hold: an owner empties a row when it next writes it, and notes in
+and so for each event, and for its values; a row of values counts only in buckets in which that of the event does. An
+erased link is counted with what its rows still hold: an owner empties a row when it next writes it, and notes in
 the row how much that was. While a flush is being written the sums differ by design (the row of all links is saved
 last), so an owner in the middle of a flush is named, not compared. Breakdowns are held against their rows of counts
 (`against_counts.py`). What a store keeps to rank links must agree with the rows: candidates have the
@@ -24,6 +25,7 @@ from clickcurve.buckets.codec import decode
 from clickcurve.buckets.corrected_bounds import corrected_bounds_in
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.measures import CLICKS, Measure, measured
 from clickcurve.buckets.quarantine import decode_quarantined, quarantined_hits
 from clickcurve.buckets.row import Row, check
 from clickcurve.buckets.upper_bounds import UpperBounds, upper_bounds_of
@@ -42,7 +44,7 @@ from clickcurve.keys import (
 from storage.contract import Store, StoredLink
 from storage.joined_rows import joining_owners
 from storage.rankings import JOINED
-from storage.tools.against_counts import Breakdowns, check_disavowed
+from storage.tools.against_counts import NO_LINK, Breakdowns, Values, check_disavowed
 from storage.view import View
 
 # Called with how many rows are done, and how many there are, None: not known.
@@ -78,26 +80,34 @@ class Report:
 
 
 @dataclass(slots=True)
-class _OwnerSums:
-    """The sums of one owner. mark: the highest of its links' rows."""
+class _Sums:
+    """What the links of one owner count of one measure together, and its row of all links."""
 
     people: int = 0
     bots: int = 0
-    mark: int = 0
     corrupt: int = 0
     all_links: Row | None = None
+
+
+@dataclass(slots=True)
+class _OwnerSums:
+    """The sums of one owner. mark: the highest of its links' rows."""
+
+    mark: int = 0
+    of: dict[Measure, _Sums] = field(default_factory=lambda: {CLICKS: _Sums()})
 
     @property
     def is_whole(self) -> bool:
         """Whether no flush of the owner is under way, as far as its rows say."""
-        return self.all_links is not None and self.mark <= self.all_links.mark
+        all_links = self.of[CLICKS].all_links
+        return all_links is not None and self.mark <= all_links.mark
 
 
 def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, total: None) -> Report:
     """Reads all rows and reports what is wrong with them. Raises StoreUnavailable."""
     report = Report()
     sums: dict[int, _OwnerSums] = {}
-    breakdowns = Breakdowns(ladder)
+    breakdowns, values = Breakdowns(ladder), Values(ladder)
     with store.view() as view:
         ranks = _Ranks(view, ladder)
         owner_numbers = {record.owner for record in view.owners()}
@@ -106,6 +116,7 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
         for page in pages(view):
             counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
             corrected = view.links([corrected_key(key) for key, _ in page if is_moved(key) and not is_breakdown(key)])
+            values.read(view, [key for key, _ in page])
             ranks.read({key: link for key, link in page if link_of(key) is not None})
             for key, link in page:
                 report.links += link_of(key) is not None
@@ -116,7 +127,7 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
                     continue
                 of_breakdown = is_breakdown(key)
                 if is_moved(key) and not of_breakdown:
-                    beside = corrected.get(corrected_key(key), StoredLink(0, ()))
+                    beside = corrected.get(corrected_key(key), NO_LINK)
                     report.add_broken(row_name(key), check_disavowed(link, beside, ladder))
                 checked = breakdowns.checked(key, link, counts) if of_breakdown else _checked_rows(link, ladder)
                 for owner, row, sentences in checked:
@@ -128,19 +139,29 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
                     report.add_broken(row_name(key, owner), sentences)
                     if not of_breakdown:
                         _add_up(report, sums.setdefault(owner, _OwnerSums()), key, row, link.erased_at)
+                        values.check(key, owner, row, link.erased_at)
             done += rows_in(page)
             on_progress(done, total)
     report.under_way += sorted(joining & sums.keys())
-    _compare_all(report, {owner: sums[owner] for owner in sorted(sums.keys() - joining)}, breakdowns)
+    whole = {owner: sums[owner] for owner in sorted(sums.keys() - joining)}
+    _compare_all(report, whole, breakdowns, values)
     return report
 
 
-def _compare_all(report: Report, sums: Mapping[int, _OwnerSums], breakdowns: Breakdowns) -> None:
+def _compare_all(report: Report, sums: Mapping[int, _OwnerSums], breakdowns: Breakdowns, values: Values) -> None:
     for owner, summed in sums.items():
         if summed.is_whole:
-            report.add_broken(row_name(breakdown_of(ALL_LINKS), owner), breakdowns.too_few_in_all_links(owner))
+            _report_whole(report, owner, summed, breakdowns, values)
     for owner, summed in sums.items():
         _compare_sums(report, owner, summed)
+
+
+def _report_whole(report: Report, owner: int, sums: _OwnerSums, breakdowns: Breakdowns, values: Values) -> None:
+    for key, sentences in values.broken(owner):
+        report.add_broken(row_name(key, owner), sentences)
+    for measure in sorted(sums.of):
+        all_links = breakdown_of(measure.row(ALL_LINKS))
+        report.add_broken(row_name(all_links, owner), breakdowns.too_few_in_all_links(owner, measure))
 
 
 def pages(view: View | Store) -> Iterator[list[tuple[str, StoredLink]]]:
@@ -162,12 +183,15 @@ def row_name(key: str, owner: int | None = None) -> str:
         return f"breakdown of {row_name(counts_key(key), owner)}"
     if is_moved(key):
         return f"disavowed hits of {row_name(corrected_key(key), owner)}"
+    measure, key = measured(key)
     link, group = link_of(key), group_of(key)
     name = "all links" if key == ALL_LINKS else f"row {key!r}"
     if link is not None:
         name = f"link {link!r}"
     elif group is not None:
         name = f"group {group!r}"
+    if measure.event:
+        name = f"{str(measure).removeprefix('the ')} of {name}"
     return name if owner is None else f"{name}, owner {owner}"
 
 
@@ -256,36 +280,47 @@ def _report_quarantine(report: Report, link: StoredLink) -> None:
 
 
 def _add_up(report: Report, sums: _OwnerSums, key: str, row: Row | None, erased_at: int) -> None:
+    measure, clicks = measured(key)
+    of_measure = sums.of.setdefault(measure, _Sums())
     if row is None:
-        sums.corrupt += 1
-    elif key == ALL_LINKS:
-        sums.all_links = row
-    elif link_of(key) is not None:
-        sums.people += row.lifetime + row.erased
-        sums.bots += row.bots + row.erased_bots
+        of_measure.corrupt += 1
+    elif clicks == ALL_LINKS:
+        of_measure.all_links = row
+    elif link_of(clicks) is not None:
+        of_measure.people += row.lifetime + row.erased
+        of_measure.bots += row.bots + row.erased_bots
         sums.mark = max(sums.mark, row.mark)
-        report.erased += row.erased + row.erased_bots
-        if row.erased_at < erased_at:
-            report.erased += row.lifetime + row.bots
-        else:
-            report.people += row.lifetime
-            report.bots += row.bots
+        if not measure.event:
+            _add_clicks(report, row, erased_at)
+
+
+def _add_clicks(report: Report, row: Row, erased_at: int) -> None:
+    report.erased += row.erased + row.erased_bots
+    if row.erased_at < erased_at:
+        report.erased += row.lifetime + row.bots
+    else:
+        report.people += row.lifetime
+        report.bots += row.bots
 
 
 def _compare_sums(report: Report, owner: int, sums: _OwnerSums) -> None:
-    if sums.corrupt:
-        report.add_broken(
-            row_name(ALL_LINKS, owner), [f"{sums.corrupt} rows cannot be read, so the sums cannot be compared"]
-        )
-        return
-    row = sums.all_links
-    if sums.mark > (row.mark if row is not None else 0):
+    all_links = sums.of[CLICKS].all_links
+    if sums.mark > (all_links.mark if all_links is not None else 0) and not sums.of[CLICKS].corrupt:
         report.under_way.append(owner)
         return
+    for measure, of_measure in sorted(sums.of.items()):
+        where = row_name(measure.row(ALL_LINKS), owner)
+        if of_measure.corrupt:
+            report.add_broken(where, [f"{of_measure.corrupt} rows cannot be read, so the sums cannot be compared"])
+        elif not sums.of[CLICKS].corrupt:
+            report.add_broken(where, _differing(of_measure))
+
+
+def _differing(sums: _Sums) -> list[str]:
+    row = sums.all_links
     people, bots = (row.lifetime + row.erased, row.bots + row.erased_bots) if row is not None else (0, 0)
-    differing = [
+    return [
         f"this row counts {all_links} {series}, the links' rows together {links} (erased ones included)"
         for series, all_links, links in (("people", people, sums.people), ("bots", bots, sums.bots))
         if all_links != links
     ]
-    report.add_broken(row_name(ALL_LINKS, owner), differing)

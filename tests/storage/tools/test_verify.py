@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta
 from clickcurve.buckets.breakdowns.parts import apply_parts
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, fold_day
-from clickcurve.buckets.row import Row
+from clickcurve.buckets.measures import measures_of
+from clickcurve.buckets.row import Delta, Row
 from clickcurve.buckets.upper_bounds import upper_bounds_in
-from clickcurve.keys import ALL_LINKS, breakdown_key, link_key, namespace_key
+from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, link_key, namespace_key
 from storage.contract import SavedRow, Store
 from storage.tools.verify import SENTENCES, verify
 from tests.storage.flushes import NOON, Flusher, hits
@@ -209,3 +212,78 @@ def test_a_breakdown_that_holds_more_than_there_is_is_named(store: Store) -> Non
     assert "no row of counts beside it" in broken["breakdown of link 'd', owner 1"]
     assert broken["breakdown of all links, owner 1"].endswith("ref records 0 hits of all links, and 12 of single links")
     assert report.broken_rows == len(broken) == 5
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+SALES, AMOUNTS = measures_of("sale")
+CLICKED = {"a": hits((0, 5)), "b": hits()}
+
+
+def flush_with_events(flusher: Flusher, events: Mapping[str, Delta], clicks: Mapping[str, Delta] = CLICKED) -> None:
+    flusher.begin({**events, **clicks})
+    flusher.finish(clicks)
+
+
+def test_events_and_values_add_up_for_each_owner(store: Store) -> None:
+    first, second = Flusher(store, 1), Flusher(store, 2)
+    rows = {
+        SALES.row("a"): hits((0, 2), bots=1),
+        AMOUNTS.row("a"): hits((0, 500), bots=3),
+        SALES.row("b"): hits((9, 1)),
+    }
+    of_all = {SALES.row(ALL_LINKS): hits((0, 2), (9, 1), bots=1), AMOUNTS.row(ALL_LINKS): hits((0, 500), bots=3)}
+    for flusher in (first, second):
+        flush_with_events(flusher, rows | of_all)
+    report = verify(store, CLICKS)
+    assert (report.links, report.people, report.broken) == (2, 10, [])
+    store.erase([SALES.row("a"), AMOUNTS.row("a")], NOON * 1_000_000)
+    flush_with_events(first, {SALES.row(each): hits((5, 1)) for each in ("a", ALL_LINKS)})
+    report = verify(store, CLICKS)
+    assert (report.people, report.erased, report.broken) == (15, 0, [])
+
+
+def test_a_lost_event_and_lost_values_are_named(store: Store) -> None:
+    flusher = Flusher(store)
+    of_link = {SALES.row("a"): hits((0, 2)), AMOUNTS.row("a"): hits((0, 7))}
+    of_all = {SALES.row(ALL_LINKS): hits((0, 1), bots=1), AMOUNTS.row(ALL_LINKS): hits((0, 7), bots=2)}
+    flush_with_events(flusher, of_link | of_all)
+    assert verify(store, CLICKS).broken == [
+        f"{name} of all links, owner 1: this row counts {had} {series}, the links' rows together {links} "
+        "(erased ones included)"
+        for name, had, series, links in (
+            ("event sale", 1, "people", 2),
+            ("event sale", 1, "bots", 0),
+            ("values of sale", 2, "bots", 0),
+        )
+    ]
+
+
+def test_values_without_events_are_named(store: Store) -> None:
+    flusher = Flusher(store)
+    rows = {AMOUNTS.row(key): hits((0, 7), (40, 1)) for key in ("a", ALL_LINKS)}
+    flush_with_events(flusher, rows | {SALES.row(key): hits((0, 7)) for key in ("a", ALL_LINKS)})
+    assert sorted(verify(store, CLICKS).broken) == [
+        f"values of sale of {name}, owner 1: there are values of people in the bucket from {NOON + 40 * 60}, "
+        "and no events"
+        for name in ("all links", "link 'a'")
+    ]
+
+
+def test_values_are_not_compared_while_a_flush_is_under_way(store: Store) -> None:
+    flusher = Flusher(store)
+    flusher.flush(CLICKED)
+    flusher.begin({AMOUNTS.row("a"): hits((0, 7))})
+    report = verify(store, CLICKS)
+    assert (report.broken, report.under_way) == ([], [1])
+
+
+def test_an_events_breakdown_is_held_against_its_row_and_that_of_all_links(store: Store) -> None:
+    flusher = Flusher(store)
+    flush_with_events(flusher, {SALES.row(key): hits((0, 2)) for key in ("a", ALL_LINKS)})
+    by_rows = {SALES.row("a"): divided(3), SALES.row(ALL_LINKS): divided(1)}
+    store.save_own(flusher.held, flusher.number, {breakdown_of(key): row for key, row in by_rows.items()}, {})
+    broken = {sentence.partition(":")[0]: sentence for sentence in verify(store, CLICKS).broken}
+    assert "the row of counts has 2" in broken["breakdown of event sale of link 'a', owner 1"]
+    of_all = broken["breakdown of event sale of all links, owner 1"]
+    assert of_all.endswith("ref records 1 hits of all links, and 3 of single links")
+    assert len(broken) == 2
