@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, compress, repeat
 
 from msgspec.structs import replace
 
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
-from clickcurve.buckets.measures import measures_of
+from clickcurve.buckets.measures import Measure, measures_of
 from clickcurve.times import YEARS
 from ingest.attributes.profile import NumberedProfiles, Profile
 from ingest.batch import (
@@ -30,8 +31,27 @@ from ingest.reading.judge import GoodHits
 
 _AFTER_YEARS = YEARS.stop + MINUTE_S  # the minute before holds seconds that may be years
 COUNTED_BY_C = 24  # hits of one minute from which on a Counter is faster: the dictionary that C adds to
-# Dimension, start of an hour, value, count: what is known of a past.
-PastValues = Iterable[tuple[str, int, str, int]]
+PastValue = tuple[str, int, str, int]  # dimension, start of an hour, value, count: what is known of a past
+PastValues = Iterable[PastValue]
+
+
+@dataclass(slots=True)
+class Past:
+    """What was counted of one thing: minute start -> count (> 0) of people and of bots.
+
+    values: (dimension, start of an hour, value, count) of the breakdown, as BreakdownDelta has them.
+    """
+
+    people: dict[int, int] = field(default_factory=dict)
+    bots: dict[int, int] = field(default_factory=dict)
+    values: list[PastValue] = field(default_factory=list)
+
+    def add(self, minute: int, people: int, bots: int) -> None:
+        if people:
+            self.people[minute] = self.people.get(minute, 0) + people
+        if bots:
+            self.bots[minute] = self.bots.get(minute, 0) + bots
+
 
 _no_visitors: Callable[[], defaultdict[str, list[int]]] = partial(defaultdict, list)
 
@@ -203,6 +223,12 @@ class HitSums:
             amount = replace(hit, count=hit.count * hit.value)
             for row in hit.rows:
                 self.groups.add(values.row(row), amount)
+
+    def add_past_events(self, rows: Sequence[str], events: Mapping[Measure, Past]) -> None:
+        """Adds what came of clicks in the past to the rows beside these, that are of clicks (stored keys)."""
+        for measure, past in events.items():
+            for row in rows:
+                self.groups.add_past(measure.row(row), past.people, past.bots, past.values)
 
     def add_plain(self, hits: Sequence[PlainHit], moment: Moment) -> list[PlainHit]:
         """Adds hits of people; returns those whose time no hit may have, which are left out."""

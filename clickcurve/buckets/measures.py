@@ -9,6 +9,7 @@ hits.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 EVENTS = 16  # that a store may count
@@ -56,6 +57,11 @@ def is_event_name(text: object) -> bool:
 def measures_of(event: str) -> tuple[Measure, Measure]:
     """Returns what is counted of an event: how many there were, and the sum of their values."""
     return Measure(event), Measure(event, of_values=True)
+
+
+def rows_with_events(clicks: str, events: Iterable[str]) -> list[str]:
+    """Returns the stored key of a row of clicks, and those of the rows of these events beside it."""
+    return [clicks, *(measure.row(clicks) for event in events for measure in measures_of(event))]
 
 
 def measured(stored: str) -> tuple[Measure, str]:

@@ -23,7 +23,7 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import group_key, is_key
 from ingest.batch import SourceStep
 from ingest.hit import COUNT_MAX, HIT_RULE, JsonHit, NoHit, RawHits
-from ingest.imports.history_line import Wide, history_steps
+from ingest.imports.history_line import HistoryReader, Wide
 from ingest.reading.body import (
     PIECE_BYTES,
     SLOW_VALUES,
@@ -50,7 +50,7 @@ from ingest.reading.request_sums import RequestSums
 _LONGEST_PIECE = PIECE_BYTES * WINDOW_PIECES
 _LINE_COST = PIECE_BYTES // SLOW_VALUES  # what a line costs in time, in bytes, however short it is
 _SPACES = b" \t\r\n"
-_OF_HISTORY = frozenset(("total", "opening", "buckets"))  # the fields that history alone has tell it from hits
+_OF_HISTORY = frozenset(("total", "opening", "buckets", "events"))  # what history alone has
 _NO_TS = HitRejected("ts is missing", field="ts", value=None, rule="imported hits say when they were")
 
 
@@ -86,6 +86,7 @@ class _ObjectFields(msgspec.Struct, gc=False, eq=False):
     opening: Raw = ABSENT
     buckets: Raw = ABSENT
     group: Raw = ABSENT
+    events: Raw = ABSENT
 
 
 _encoder = msgspec.json.Encoder()
@@ -180,7 +181,8 @@ class ChunkReader:
 
     def _read_history(self, value: bytes, fields: Mapping[str, object], sums: RequestSums) -> Iterator[None]:
         try:
-            history = yield from history_steps(value, sums.moment, self._ladder, self._wide)
+            reader = HistoryReader(self._ladder, self._wide, sums.judge.events)
+            history = yield from reader.steps(value, sums.moment)
         except HitRejected as error:
             total = None if "group" in fields else fields.get("total")
             # Which line of a million it is: what is wrong with it seldom says.
@@ -189,10 +191,11 @@ class ChunkReader:
             sums.refuse(named, total if isinstance(total, int) and total > 0 else 1, "history")
             return
         if history.is_group:
-            sums.add_group_history(group_key(history.key), history.people, history.bots, history.values)
+            past = history.people, history.bots, history.values
+            sums.add_group_history(group_key(history.key), *past, events=history.events)
         else:
-            past = history.people, history.bots, history.opening, history.values
-            sums.add_history(history.key, *past, is_grouped=history.is_grouped)
+            of_link = history.people, history.bots, history.opening, history.values
+            sums.add_history(history.key, *of_link, is_grouped=history.is_grouped, events=history.events)
 
 
 def _decoded(form: Form, piece: bytes, sums: RequestSums) -> Iterator[None] | None:

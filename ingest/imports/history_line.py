@@ -19,13 +19,16 @@ dimension may hold more hits than the line's buckets.
 `{"group": NAME, ...}` instead of a key is the past of a group. It has no opening, for a group counts hits as they are
 accepted; and nothing of it is in links, which have lines of their own.
 
+`"events": {NAME: {...}}` has what came of the clicks: of each event of the settings the same fields but an opening, and
+`values`, the sums of amounts, with these fields again. Values count only in buckets in which the events do.
+
 The row's first and last hit bound when its hits were. So where a line does not say its own, the first hit is taken to
 be in the first minute of the first bucket, and the last hit in the last minute of the last one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -35,11 +38,13 @@ from clickcurve.buckets.breakdowns.breakdown import CUT_OFF, CUT_SLACK
 from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.errors import HitRejected, SettingInvalid, shown
 from clickcurve.buckets.ladder import HOUR_S, Ladder, fold_day
+from clickcurve.buckets.measures import VALUE_MAX, Measure, measures_of
 from clickcurve.keys import GROUP_RULE, require_key
 from clickcurve.times import iso_seconds
 from ingest.attributes.dimensions import DIMENSION_RULE, dimensions_of
 from ingest.attributes.text import VALUE_BYTES, cut, text_of
 from ingest.hit import Moment, minute_start, require_group, ts_of
+from ingest.hit_sums import Past
 
 MAX_COUNT = 10**15  # of one number in a line
 _STEP_BUCKETS = 512
@@ -57,11 +62,9 @@ class Wide(StrEnum):
     start = "start"  # all of it counts at its start
 
 
-class HistoryLine(msgspec.Struct):
-    """A line as it is written. Times are epoch seconds or ISO 8601."""
+class PastLine(msgspec.Struct):
+    """What was counted of one thing, as it is written. Times are epoch seconds or ISO 8601."""
 
-    key: str | None = None
-    group: str | None = None
     total: int | None = None
     bots: int | None = None
     first_hit: _When | None = None
@@ -69,30 +72,35 @@ class HistoryLine(msgspec.Struct):
     opening: int | None = None
     buckets: list[tuple[_When, _When, int, int]] | None = None
     by: dict[str, list[tuple[_When, _When, dict[str, int], int, int]]] | None = None
+
+
+class EventLine(PastLine):
+    """An event in a line, with the sums of its values."""
+
+    values: PastLine | None = None
+
+
+class HistoryLine(PastLine):
+    """A line as it is written."""
+
+    key: str | None = None
+    group: str | None = None
     grouped: bool | None = None
+    events: dict[str, EventLine] | None = None
 
 
 @dataclass(slots=True)
-class History:
-    """What a line adds: minute start -> count (> 0) of people and of bots, and the opening.
+class History(Past):
+    """What a line adds to the row of clicks, and the opening; events: to the rows beside it.
 
-    key: that of a link, or the name of a group. values: (dimension, start of an hour, value, count) of the breakdown,
-    as BreakdownDelta has them. is_grouped: the group of the link's host has a line of its own.
+    key: that of a link, or the name of a group. is_grouped: the group of the link's host has a line of its own.
     """
 
-    key: str
+    key: str = ""
     opening: int = 0
-    people: dict[int, int] = field(default_factory=dict)
-    bots: dict[int, int] = field(default_factory=dict)
-    values: list[tuple[str, int, str, int]] = field(default_factory=list)
     is_group: bool = False
     is_grouped: bool = False
-
-    def add(self, minute: int, people: int, bots: int) -> None:
-        if people:
-            self.people[minute] = self.people.get(minute, 0) + people
-        if bots:
-            self.bots[minute] = self.bots.get(minute, 0) + bots
+    events: dict[Measure, Past] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,43 +119,100 @@ class _Bucket:
 _decoder = msgspec.json.Decoder(HistoryLine)
 
 
-def history_steps(line: bytes, moment: Moment, ladder: Ladder, wide: Wide) -> Generator[None, None, History]:
-    """Returns the past in a line; raises HitRejected if any part of it cannot be kept as it is.
+@dataclass(frozen=True, slots=True)
+class HistoryReader:
+    """Reads lines. wide: what becomes of buckets that are too wide. events: the names of those that are counted."""
 
-    A line of 1 MiB has 45,000 buckets and takes 0.2 s: it yields now and then, for others to run.
-    """
-    try:
-        values = _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HitRejected(f"not a line of history: {error}", field="history", value=line) from None
-    key = _name_of(values)
-    buckets = yield from _bucket_steps(values, moment, ladder, wide)
-    history = History(
-        key, _opening(values, buckets), is_group=values.group is not None, is_grouped=bool(values.grouped)
-    )
-    if history.is_group and history.opening:
-        detail = f"a group has no counts without dates, and this one has {history.opening}"
-        raise HitRejected(detail, field="opening", value=history.opening, rule="groups count hits as they are accepted")
-    seen = [bucket for bucket in buckets if bucket.people or bucket.bots]
-    first, last = _when("first_hit", values.first_hit), _when("last_hit", values.last_hit)
-    for number, bucket in enumerate(seen, 1):
-        if number % _STEP_BUCKETS == 0:
-            yield
-        first_here, last_here = bucket.within(first), bucket.within(last)
-        at = until = minute_start(bucket.start if bucket is not seen[0] or first_here is None else first_here)
-        if bucket is seen[-1]:
-            end = bucket.start if bucket.is_wide else bucket.end - 1
-            until = minute_start(end if last_here is None else last_here)
-        people, bots = bucket.people, bucket.bots
-        if people + bots == 1:  # one hit has one minute
-            at = until if bucket is not seen[0] or (last_here is not None and first_here is None) else at
-        elif until > at:
-            person = min(people, 1)
-            history.add(until, person, 1 - person)
-            people, bots = people - person, bots - (1 - person)
-        history.add(at, people, bots)
-    yield from _value_steps(history, values.by or {}, moment)
-    return history
+    ladder: Ladder
+    wide: Wide = Wide.refuse
+    events: Collection[str] = ()
+
+    def steps(self, line: bytes, moment: Moment) -> Generator[None, None, History]:
+        """Returns the past in a line; raises HitRejected if any part of it cannot be kept as it is.
+
+        A line of 1 MiB has 45,000 buckets and takes 0.2 s: it yields now and then, for others to run.
+        """
+        try:
+            values = _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise HitRejected(f"not a line of history: {error}", field="history", value=line) from None
+        history = History(key=_name_of(values), is_group=values.group is not None, is_grouped=bool(values.grouped))
+        if not (values.events and _says_nothing(values)):
+            history.opening = yield from self._past_steps(history, values, moment, history.key)
+        if history.is_group:
+            _require_dated(history.opening, "a group", "groups count hits as they are accepted")
+        for event, part in (values.events or {}).items():
+            yield from self._event_steps(history, event, part, moment)
+        return history
+
+    def _past_steps(self, past: Past, values: PastLine, moment: Moment, name: str) -> Generator[None, None, int]:
+        """Adds what was counted of one thing to `past`; returns its opening. name: for refusals."""
+        buckets = yield from _bucket_steps(values, moment, self.ladder, self.wide)
+        opening = _opening(values, buckets, name)
+        seen = [bucket for bucket in buckets if bucket.people or bucket.bots]
+        first, last = _when("first_hit", values.first_hit), _when("last_hit", values.last_hit)
+        for number, bucket in enumerate(seen, 1):
+            if number % _STEP_BUCKETS == 0:
+                yield
+            first_here, last_here = bucket.within(first), bucket.within(last)
+            at = until = minute_start(bucket.start if bucket is not seen[0] or first_here is None else first_here)
+            if bucket is seen[-1]:
+                end = bucket.start if bucket.is_wide else bucket.end - 1
+                until = minute_start(end if last_here is None else last_here)
+            people, bots = bucket.people, bucket.bots
+            if people + bots == 1:  # one hit has one minute
+                at = until if bucket is not seen[0] or (last_here is not None and first_here is None) else at
+            elif until > at:
+                person = min(people, 1)
+                past.add(until, person, 1 - person)
+                people, bots = people - person, bots - (1 - person)
+            past.add(at, people, bots)
+        yield from _value_steps(past, values.by or {}, moment)
+        return opening
+
+    def _event_steps(
+        self, history: History, event: str, part: EventLine, moment: Moment
+    ) -> Generator[None, None, None]:
+        """Adds what came of the clicks; raises HitRejected for an event that is not counted here."""
+        if event not in self.events:
+            names = ", ".join(self.events)
+            detail = f"the event is not counted here; events: {names or 'none'}"
+            raise HitRejected(detail, field="events", value=event, rule=names or "no event")
+        counts, values = measures_of(event)
+        for measure, line in ((counts, part), (values, part.values)):
+            if line is not None:
+                history.events[measure] = past = Past()
+                try:
+                    opening = yield from self._past_steps(past, line, moment, event)
+                    _require_dated(opening, "an event", "events count as they are accepted")
+                except HitRejected as error:
+                    detail = f"{error.detail}, of {measure}"
+                    raise HitRejected(detail, field=error.field, value=error.value, rule=error.rule) from None
+        if values in history.events:
+            self._check_amounts(event, history.events[counts], history.events[values], fold_day(moment.now))
+
+    def _check_amounts(self, event: str, counts: Past, amounts: Past, day: int) -> None:
+        """Raises HitRejected for values of no event, or of events that would have to be too large."""
+        for counted, valued in ((counts.people, amounts.people), (counts.bots, amounts.bots)):
+            known = {self.ladder.kept(minute, day) for minute in counted}
+            if odd := next((minute for minute in valued if self.ladder.kept(minute, day) not in known), None):
+                detail = f"there are values of {event} in a bucket without events"
+                raise HitRejected(detail, field="values", value=odd, rule="in buckets in which events are")
+            if sum(valued.values()) > VALUE_MAX * sum(counted.values()):
+                detail = f"the values of {event} are too large"
+                raise HitRejected(
+                    detail, field="values", value=sum(valued.values()), rule=f"at most {VALUE_MAX:,} for each event"
+                )
+
+
+def _says_nothing(values: PastLine) -> bool:
+    return values.total is None and values.opening is None and values.buckets is None
+
+
+def _require_dated(opening: int, what: str, rule: str) -> None:
+    if opening:
+        detail = f"{what} has no counts without dates, and this one has {opening}"
+        raise HitRejected(detail, field="opening", value=opening, rule=rule)
 
 
 def _name_of(values: HistoryLine) -> str:
@@ -162,7 +227,7 @@ def _name_of(values: HistoryLine) -> str:
 
 
 def _value_steps(
-    history: History, by: Mapping[str, Sequence[tuple[_When, _When, dict[str, int], int, int]]], moment: Moment
+    past: Past, by: Mapping[str, Sequence[tuple[_When, _When, dict[str, int], int, int]]], moment: Moment
 ) -> Generator[None, None, None]:
     """Adds a breakdown; raises HitRejected for one that cannot be."""
     try:
@@ -181,16 +246,16 @@ def _value_steps(
                 if value not in (CUT_OFF, CUT_SLACK) and cut(text_of(value, "by", BY_RULE, VALUE_BYTES)) != value:
                     raise HitRejected("a value is too long", field="by", value=value, rule=BY_RULE)
                 if _count("by", count):
-                    history.values.append((name, start, value, count))
+                    past.values.append((name, start, value, count))
                     recorded += count if value != CUT_SLACK else 0
-        counted = sum((history.bots if name in OF_BOTS else history.people).values())
+        counted = sum((past.bots if name in OF_BOTS else past.people).values())
         if recorded > counted:
             detail = f"{name} divides {recorded} hits, the buckets hold {counted}"
             raise HitRejected(detail, field="by", value=recorded, rule="no more than the buckets have")
 
 
 def _bucket_steps(
-    values: HistoryLine, moment: Moment, ladder: Ladder, wide: Wide
+    values: PastLine, moment: Moment, ladder: Ladder, wide: Wide
 ) -> Generator[None, None, Sequence[_Bucket]]:
     """Returns the buckets of a line; raises HitRejected for the first that cannot be kept."""
     day = fold_day(moment.now)
@@ -221,13 +286,11 @@ def _shown_bucket(start: _When, end: _When) -> str:
     return f"[{shown(start)}, {shown(end)}]"
 
 
-def _opening(values: HistoryLine, buckets: Sequence[_Bucket]) -> int:
-    """Returns the count without dates; raises HitRejected if the line's sums disagree."""
+def _opening(values: PastLine, buckets: Sequence[_Bucket], name: str) -> int:
+    """Returns the count without dates; raises HitRejected if the line's sums disagree. name: for refusals."""
     people, bots = sum(bucket.people for bucket in buckets), sum(bucket.bots for bucket in buckets)
-    if values.total is None and values.opening is None and values.buckets is None:
-        raise HitRejected(
-            "nothing to count", field="history", value=values.key or values.group, rule="a total, an opening or buckets"
-        )
+    if _says_nothing(values):
+        raise HitRejected("nothing to count", field="history", value=name, rule="a total, an opening or buckets")
     if values.bots is not None and _count("bots", values.bots) != bots:
         raise HitRejected(
             f"bots is {values.bots}, its buckets hold {bots}",

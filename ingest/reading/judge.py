@@ -126,6 +126,11 @@ class HitJudge:
         self.adjusted = Adjusted(explained)
         self._learned = 0  # characters of new agents in this step
 
+    @property
+    def events(self) -> Sequence[str]:
+        """The names of events that are counted."""
+        return self._reader.events
+
     # --- many hits ----------------------------------------------------------------------------------------------
     def learn(self, raw: RawHits, is_bot: Judge) -> Iterator[None]:
         """Judges the agents of hits that are new; yields between steps, for others to run."""

@@ -14,11 +14,12 @@ from msgspec import UNSET
 
 from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
-from clickcurve.buckets.measures import AMOUNT_MAX
+from clickcurve.buckets.measures import AMOUNT_MAX, Measure
+from clickcurve.keys import ALL_LINKS, link_key
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Hit, Judge, Moment, NoHit, RawHits, sent_id
-from ingest.hit_sums import HitSums, PastValues
+from ingest.hit_sums import HitSums, Past, PastValues
 from ingest.reading.judge import HitJudge, id_within, json_of
 from ingest.reading.receipt import RECEIPT_ITEMS, IngestCounters, Item, Receipt
 
@@ -35,6 +36,14 @@ KEPT_HITS = 100_000
 # day. Each takes 0.2 to 4 us on the event loop, in steps, and 100 to 500 bytes until its flush.
 DIFFERENT_COUNTS = 250_000
 _COUNTS_OF_A_HIT = 15  # of a person in four groups
+
+
+NO_EVENTS: Mapping[Measure, Past] = {}
+
+
+def _size(past: Past) -> int:
+    """Returns how many counts there are in a past."""
+    return len(past.people) + len(past.bots) + len(past.values)
 
 
 class RequestSums:
@@ -175,8 +184,9 @@ class RequestSums:
         values: PastValues,
         *,
         is_grouped: bool = False,
+        events: Mapping[Measure, Past] = NO_EVENTS,
     ) -> None:
-        """Adds what one object tells of a link's past: minute start -> count, and a count without dates.
+        """Adds what one object tells of a link's past: minute start -> count, and a count without dates; and events.
 
         It counts in the groups of its token and its host too, but for what has no dates. is_grouped: the group of its
         host has a history of its own, which a token with a prefix cannot bring.
@@ -188,17 +198,27 @@ class RequestSums:
             return
         values = list(values)
         self._sums.links.add_past(key, people, bots, values)
-        if self._allowed.prefix or not is_grouped:
-            for group in self.judge.groups_of(key):
-                self._sums.groups.add_past(group, people, bots, values)
+        groups = self.judge.groups_of(key) if self._allowed.prefix or not is_grouped else ()
+        for group in groups:
+            self._sums.groups.add_past(group, people, bots, values)
+        self._sums.add_past_events((link_key(key), *groups, ALL_LINKS), events)
         if opening:
             self._sums.openings[key] = self._sums.openings.get(key, 0) + opening
+        for measure, past in events.items():
+            if not measure.of_values:
+                self._sums.events.update(past.people)
+                self._sums.events.update(past.bots)
         self._hits += 1
         self._check_values()
-        self._check_counts(len(people) + len(bots) + len(values))
+        self._check_counts(len(people) + len(bots) + len(values) + sum(map(_size, events.values())))
 
     def add_group_history(
-        self, stored: str, people: Mapping[int, int], bots: Mapping[int, int], values: PastValues
+        self,
+        stored: str,
+        people: Mapping[int, int],
+        bots: Mapping[int, int],
+        values: PastValues,
+        events: Mapping[Measure, Past] = NO_EVENTS,
     ) -> None:
         """Adds the same of a group, by its stored key; no link and no receipt has these hits."""
         if self._allowed.prefix:
@@ -207,9 +227,10 @@ class RequestSums:
             return
         values = list(values)
         self._sums.groups.add_past(stored, people, bots, values)
+        self._sums.add_past_events((stored,), events)
         self._hits += 1
         self._check_values()
-        self._check_counts(len(people) + len(bots) + len(values))
+        self._check_counts(len(people) + len(bots) + len(values) + sum(map(_size, events.values())))
 
     def refuse_unexplained(self, reason: str, hits: int) -> None:
         """Counts some hits of a class that break a rule."""

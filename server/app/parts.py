@@ -120,7 +120,7 @@ def parts_of(worker: Worker) -> list[Part]:
         Part(
             routes=[
                 query_routes(queries, worker.erase, audit.note_request, worker.marks.deleted),
-                export_routes(store, owner.flush, now, attributes.bounded),
+                export_routes(store, owner.flush, now, attributes.bounded, worker.events.names),
             ]
         ),
         _timeline(worker),

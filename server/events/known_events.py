@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from clickcurve.buckets.errors import ClickcurveError
-from clickcurve.buckets.measures import measures_of
+from clickcurve.buckets.measures import measures_of, rows_with_events
 from clickcurve.keys import link_key
 from server.job import Job
 from server.logs import log
@@ -37,8 +37,8 @@ class KnownNames:
 
     def with_events(self, clicks: Iterable[str]) -> list[str]:
         """Returns the stored keys of these rows of clicks, and of all rows of events beside them."""
-        measures = [measure for name in self.names() for measure in measures_of(name)]
-        return [row for each in clicks for row in (each, *(measure.row(each) for measure in measures))]
+        names = self.names()
+        return [row for each in clicks for row in rows_with_events(each, names)]
 
     def ranked_within(self, prefixes: Collection[str]) -> frozenset[str]:
         """Returns how the stored keys of links begin that have rankings of their own.

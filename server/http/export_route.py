@@ -7,7 +7,7 @@ each hit that it has answered. Links are read page by page, each as of one momen
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from itertools import takewhile
 from operator import itemgetter
 from typing import TypeAlias
@@ -22,6 +22,7 @@ from clickcurve.keys import FIRST_GROUP, group_key, group_of, link_key, link_of
 from clickcurve.routes import raw_query
 from clickcurve.visible import json_line
 from clickcurve.waiting import WAIT_S, TookTooLong, in_thread
+from query.counted import no_events
 from query.http.openapi import TEXT, describe_route, parameter
 from query.lists.listed_rows import ALL_NAMES, LINK, NamesWithin
 from query.parameters import EXPORT, parse_query
@@ -45,9 +46,16 @@ _SHARED_PAGE = 5_000  # where each page goes through all keys of the store
 
 
 def export_routes(
-    store: Store, flush: Callable[[], Awaitable[None]], clock: Callable[[], float], bounded: BoundedLadder
+    store: Store,
+    flush: Callable[[], Awaitable[None]],
+    clock: Callable[[], float],
+    bounded: BoundedLadder,
+    events: Callable[[], Collection[str]] = no_events,
 ) -> APIRouter:
-    """Makes the router. flush: puts into the store what this worker has accepted. clock: epoch seconds."""
+    """Makes the router. flush: puts into the store what this worker has accepted. clock: epoch seconds.
+
+    events: returns the names of those that are stored.
+    """
     router = APIRouter(tags=["reading"])
     reading = asyncio.Lock()  # one page at a time, in turn
 
@@ -60,7 +68,7 @@ def export_routes(
                 await flush()
         except TimeoutError:
             raise TookTooLong(f"the flush before an export takes more than {WAIT_S:g} s") from None
-        lines = _lines(store, wanted, given.get("after"), int(clock()), bounded)
+        lines = _lines(store, wanted, given.get("after"), int(clock()), bounded, events())
 
         async def chunks() -> AsyncIterator[bytes]:
             while True:
@@ -96,14 +104,16 @@ def _wanted(prefix: str) -> Wanted:
     return sorted([*groups, *((start, is_link) for start in starts)], key=itemgetter(0))
 
 
-def _lines(store: Store, wanted: Wanted, after: str | None, now: int, bounded: BoundedLadder) -> Iterator[bytes]:
+def _lines(
+    store: Store, wanted: Wanted, after: str | None, now: int, bounded: BoundedLadder, events: Collection[str]
+) -> Iterator[bytes]:
     def has_group(name: str) -> bool:
         return any(those(group_key(name)) for _, those in wanted)
 
     ladder, at = store.ladder(), "" if after is None else f"{link_key(after)}\0"
     for start, those in wanted:
         for page in _pages(store, max(at, start), those):
-            for history in histories(store, page, ladder, now, bounded, has_group):
+            for history in histories(store, page, ladder, now, bounded, has_group, events):
                 line = {"damaged": history.detail} if isinstance(history, RowCorrupt) else history
                 yield json_line(line).encode() + b"\n"
             at = f"{page[-1][0]}\0"

@@ -91,7 +91,7 @@ class _Sums:
 
 @dataclass(slots=True)
 class _OwnerSums:
-    """The sums of one owner. mark: the highest of its links' rows."""
+    """The sums of one owner. mark: the highest of its links' rows, and of its rows of events of all links."""
 
     mark: int = 0
     of: dict[Measure, _Sums] = field(default_factory=lambda: {CLICKS: _Sums()})
@@ -286,6 +286,7 @@ def _add_up(report: Report, sums: _OwnerSums, key: str, row: Row | None, erased_
         of_measure.corrupt += 1
     elif clicks == ALL_LINKS:
         of_measure.all_links = row
+        sums.mark = max(sums.mark, row.mark if measure.event else 0)
     elif link_of(clicks) is not None:
         of_measure.people += row.lifetime + row.erased
         of_measure.bots += row.bots + row.erased_bots

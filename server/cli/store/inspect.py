@@ -21,6 +21,7 @@ from server.cli.main import FAILED, Failed
 from server.cli.options import with_settings
 from server.cli.output import ProgressLine, Result, note, reports
 from server.corrections.exported import exported_rules
+from server.events.known_events import noted_names
 from server.process.kept_clock import open_clock
 from server.settings.table import Settings
 from storage.contract import Store
@@ -134,8 +135,8 @@ def export_command(settings: Settings, out: TextIO | None) -> Result:
     One line a link, and one a group, with "group" in the place of "key":
       {"key", "total", "bots", "first_hit", "last_hit", "opening", "buckets": [[start, end, people, bots], ...]}
 
-    If hits had attributes, "by" has [start, end, {value: count}, other, slack] for each dimension. Hits that a
-    running server has not flushed yet are not in it.
+    If hits had attributes, "by" has [start, end, {value: count}, other, slack] for each dimension. "events" has the
+    same for each event, and its "values". Hits that a running server has not flushed yet are not in it.
 
     \b
     Examples:
@@ -169,7 +170,8 @@ def _exported(
     """Yields the exported links and groups; raises LeftOut in the end if there were damaged rows."""
     damaged: list[str] = []
     with reading(settings) as (store, ladder):
-        yield from export(store, ladder, int(open_clock(settings).now()), damaged.append, on_progress, settings.bounded)
+        now, events = int(open_clock(settings).now()), noted_names(store)
+        yield from export(store, ladder, now, damaged.append, on_progress, settings.bounded, events)
         yield from exported_rules(store)
     if damaged:
         raise LeftOut(f"{len(damaged):,} links or groups with damaged rows are left out; the first: {damaged[0]}")

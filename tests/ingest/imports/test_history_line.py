@@ -14,7 +14,7 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, total
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, apply, check, fold
 from ingest.hit import Moment
-from ingest.imports.history_line import MAX_COUNT, History, Wide, history_steps
+from ingest.imports.history_line import MAX_COUNT, History, HistoryReader, Wide
 
 NOW = 1_760_000_000 // DAY_S * DAY_S + 12 * 3600  # 2025-10-09 12:00
 DAY = fold_day(NOW)
@@ -23,7 +23,7 @@ MOMENT = Moment(NOW, TODAY, NOW + 300)
 
 
 def read(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> History:
-    steps = history_steps(line, moment, ladder, wide)
+    steps = HistoryReader(ladder, wide).steps(line, moment)
     while True:
         try:
             next(steps)
@@ -65,26 +65,26 @@ def exported(row: Row, key: str) -> dict[str, Any]:
 
 
 def test_a_total_alone_is_a_count_without_dates() -> None:
-    assert past_of({"key": "a", "total": 7}) == History("a", 7)
+    assert past_of({"key": "a", "total": 7}) == History(key="a", opening=7)
 
 
 def test_an_opening_alone_is_one_too_and_zero_is_nothing() -> None:
-    assert past_of({"key": "a", "opening": 7}) == History("a", 7)
-    assert past_of({"key": "a", "total": 0}) == History("a")
+    assert past_of({"key": "a", "opening": 7}) == History(key="a", opening=7)
+    assert past_of({"key": "a", "total": 0}) == History(key="a")
 
 
 def test_buckets_land_in_their_minutes_and_the_rest_of_the_total_is_the_opening() -> None:
     line = {"key": "a", "total": 10, "buckets": [[TODAY, TODAY + 60, 2, 1], [TODAY + 120, TODAY + 180, 3, 0]]}
-    assert past_of(line) == History("a", 5, {TODAY: 2, TODAY + 120: 3}, {TODAY: 1})
+    assert past_of(line) == History({TODAY: 2, TODAY + 120: 3}, {TODAY: 1}, key="a", opening=5)
 
 
 def test_a_group_has_a_line_as_a_link_has() -> None:
     line = {"group": "spring", "total": 2, "opening": 0, "buckets": [[TODAY, TODAY + 60, 2, 1]]}
-    assert past_of(line) == History("spring", 0, {TODAY: 2}, {TODAY: 1}, is_group=True)
+    assert past_of(line) == History({TODAY: 2}, {TODAY: 1}, key="spring", opening=0, is_group=True)
 
 
 def test_buckets_without_a_total_have_no_opening() -> None:
-    assert past_of({"key": "a", "buckets": [[TODAY, TODAY + 60, 2, 0]]}) == History("a", 0, {TODAY: 2})
+    assert past_of({"key": "a", "buckets": [[TODAY, TODAY + 60, 2, 0]]}) == History({TODAY: 2}, key="a")
 
 
 def test_times_may_be_iso_8601_and_fine_buckets_nest() -> None:
