@@ -6,7 +6,7 @@ source, journaled together with its counts. It is computed after a flush, so fro
 computed again, after a crash between journal and flush, it adds nothing. So it counts once through a kill at any
 moment.
 
-A correction of a link reduces all links too, by the same counts under their own key.
+A correction of a link reduces all links too, by the same counts under their own key; one of its events those of all.
 
 A row may be erased, on another machine, while its correction is made. That would then be of hits that are no more,
 and would take new ones away. So an erasure goes through the row first and then through what is called of it, and a step
@@ -38,6 +38,7 @@ from clickcurve.buckets.breakdowns.parts import decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid, RowCorrupt
 from clickcurve.buckets.ladder import HOUR_S, fold_day
+from clickcurve.buckets.measures import measured
 from clickcurve.buckets.row import Row, fold, merge
 from clickcurve.keys import ALL_LINKS, breakdown_of, corrected_key, link_of, moved_key
 from clickcurve.waiting import in_thread
@@ -236,7 +237,8 @@ def correction_batch(corrections: Mapping[str, Correction], step: SourceStep) ->
     kinds: dict[str, int] = {}
     profiles: dict[tuple[int, str], int] = {}
     for stored, correction in corrections.items():
-        keys = [moved_key(stored)] + ([moved_key(ALL_LINKS)] if link_of(stored) is not None else [])
+        measure, clicks = measured(stored)
+        keys = [moved_key(stored)] + ([moved_key(measure.row(ALL_LINKS))] if link_of(clicks) is not None else [])
         for counts, added in (
             (part.groups.people, correction.counts.people),
             (part.groups.bots, correction.counts.bots),

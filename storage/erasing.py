@@ -16,6 +16,7 @@ from clickcurve.buckets.breakdowns.disavow import CORRECTIONS
 from clickcurve.buckets.breakdowns.erased import Erased, ErasedWord, ErasedWords, erase_in_parts
 from clickcurve.buckets.breakdowns.parts import Parts, parts_due, separate_parts
 from clickcurve.buckets.errors import OwnerFenced, RowCorrupt
+from clickcurve.buckets.measures import rows_with_events
 from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, encode_quarantined
 from clickcurve.keys import QUARANTINE, breakdown_of, corrected_key, is_breakdown, is_moved, link_of, moved_key
 from storage.contract import Held, SavedRow, Store
@@ -50,11 +51,12 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Eraser:
-    """Erases one value. bounded: how much of breakdowns is kept."""
+    """Erases one value. bounded: how much of breakdowns is kept. events: the names of those that are stored."""
 
     store: Store
     words: ErasedWords
     bounded: BoundedLadder
+    events: Collection[str] = ()
 
     @property
     def word(self) -> ErasedWord:
@@ -63,7 +65,10 @@ class Eraser:
     def keys(self) -> list[str] | None:
         """Returns the stored keys of all rows that may have the value; None: only a walk can tell."""
         row = self.word.row
-        return None if row is None else [breakdown_of(row), breakdown_of(moved_key(row)), QUARANTINE]
+        if row is None:
+            return None
+        counts = rows_with_events(row, self.events)
+        return [*map(breakdown_of, counts), *map(breakdown_of, map(moved_key, counts)), QUARANTINE]
 
     def page(self, after: str | None, owners: Collection[int], anew: Collection[int] = ()) -> Page:
         """Looks at the rows of some owners after a key. anew: owners of which all rows are written again."""

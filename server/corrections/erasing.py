@@ -17,6 +17,7 @@ from clickcurve.buckets.breakdowns.erased import ERASED, ErasedWords
 from clickcurve.buckets.errors import ClickcurveError, OwnerFenced
 from ingest.owner import Owner
 from server.corrections.rules import DisavowBook
+from server.events.known_events import noted_names
 from server.job import Job
 from server.logs import log
 from server.tokens.audit import AuditLog
@@ -106,7 +107,8 @@ class Erasing:
             # Before a row: a rule that is carried out later must not call the hits again, by the name that goes.
             await asyncio.to_thread(DisavowBook(self.store).rename, words.is_erased, ERASED + erasure.id)
             await self.rules_known()
-            eraser = Eraser(self.store, words, self.bounded)
+            events = await asyncio.to_thread(noted_names, self.store)
+            eraser = Eraser(self.store, words, self.bounded, events)
             for owner, found in (await self._rewrite(eraser, writers)).items():
                 if reason := found.refusal():
                     await self._refuse(erasure, owner, reason)

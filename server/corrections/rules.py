@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
+from clickcurve.buckets.measures import clicks_row
 from clickcurve.keys import ALL_LINKS, group_of, link_of
 from server.logs import log
 from storage.contract import OPEN, Store
@@ -68,7 +69,8 @@ class DisavowRule(msgspec.Struct, frozen=True):
         return self.stored, self.prefix, self.dimension, self.value
 
     def is_of(self, stored: str) -> bool:
-        """Tells whether it calls hits of the row of a stored key."""
+        """Tells whether it calls hits of the row of a stored key, or of the events beside it."""
+        stored = clicks_row(stored)
         if self.prefix is None:
             return stored == self.stored
         link = link_of(stored)
@@ -91,7 +93,7 @@ class DisavowRule(msgspec.Struct, frozen=True):
 
 
 class CorrectedRows:
-    """The rows of counts that some rules change the answers of.
+    """The rows of counts that some rules change the answers of, with those of events beside them.
 
     all_links: hits of all links together may be called bots whatever the rules are: of links that were deleted since.
     """
@@ -104,9 +106,12 @@ class CorrectedRows:
         self._prefixes = tuple({rule.prefix for rule in some if rule.prefix is not None})
 
     def __contains__(self, stored: object) -> bool:
+        if not (self._rows or self._prefixes):
+            return False
+        assert isinstance(stored, str)
+        stored = clicks_row(stored)
         if stored in self._rows or not self._prefixes:
             return stored in self._rows
-        assert isinstance(stored, str)
         link = link_of(stored)
         return link is not None and link.startswith(self._prefixes)
 

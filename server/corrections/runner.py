@@ -1,5 +1,7 @@
 """What a worker does for rules that call counted hits bots: it knows them, and the one that may carries them out.
 
+A rule of a row is one of the events beside it, too: these are called by the attributes that they came with.
+
 A rule of many links is carried out for some of them at a time. How far it has come is noted after each piece; a piece
 that is done twice changes nothing. Other rules go on in between: the order of two rules changes no answer.
 """
@@ -7,7 +9,7 @@ that is done twice changes nothing. Other rules go on in between: the order of t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -16,6 +18,7 @@ from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.breakdowns.disavow import CalledLink, Correction, call_back, called_values, disavow, reconcile
 from clickcurve.buckets.breakdowns.erased import ERASED
 from clickcurve.buckets.errors import ClickcurveError, ImportElsewhere, ParameterInvalid, RowCorrupt, shown
+from clickcurve.buckets.measures import clicks_row, rows_with_events
 from clickcurve.keys import ALL_LINKS, link_of, moved_key
 from clickcurve.waiting import in_thread
 from ingest.corrections import Corrector, ErasedAhead
@@ -23,6 +26,7 @@ from ingest.owner import Owner
 from query.lists.listed_rows import LINK, NamesWithin, walk_of
 from server import clock
 from server.corrections.rules import CorrectedRows, DisavowBook, DisavowRule, NotedRule, Walked
+from server.events.known_events import noted_names
 from server.job import Job
 from server.logs import log
 from storage.contract import Store
@@ -46,6 +50,7 @@ class Corrections:
         self.book = DisavowBook(store)
         self._erasures = ErasureBook(store)
         self.rules: list[NotedRule] = []
+        self._events: Collection[str] = ()  # the names of those that are stored, when rules were last read
         self._corrected = CorrectedRows()
         self._is_read = False  # the rules were, once
         self._version = self.book.followed()
@@ -97,8 +102,11 @@ class Corrections:
     async def _refresh(self) -> None:
         if await in_thread("reading rules", self._version.is_changed) or not self._is_read:
             rules = await in_thread("reading rules", self.book.all)
-            called = await self._store.rows(moved_key(ALL_LINKS))  # it outlives the rules, and comes with a copy
-            self._corrected = CorrectedRows((each.rule for each in rules), all_links=bool(called.rows))
+            await self._read_events()
+            # What is called of all links outlives the rules, and comes with a copy.
+            called = [await self._store.rows(moved_key(row)) for row in rows_with_events(ALL_LINKS, self._events)]
+            all_links = any(link.rows for link in called)
+            self._corrected = CorrectedRows((each.rule for each in rules), all_links=all_links)
             self._is_read = True
             self.rules = rules
             known = {each.rule.id for each in rules}
@@ -109,6 +117,9 @@ class Corrections:
         if any(each.undo or not each.settled for each in self.rules):
             await self._carry_out_all()
 
+    async def _read_events(self) -> None:
+        self._events = await in_thread("reading events", noted_names, self._store)
+
     async def _flush_for(self, rules: list[DisavowRule]) -> None:
         if rules:
             await self._owner.flush()  # after a start it claims the owner first
@@ -118,6 +129,7 @@ class Corrections:
         noted = await in_thread("reading rules", self.book.all)
         # Asked before rows are read: those have what all other owners had accepted.
         open_owners = await in_thread("reading owners", self.book.open_owners)
+        await self._read_events()
         undone: set[object] = set()
         for each in noted:
             try:
@@ -148,7 +160,7 @@ class Corrections:
         elif self._carried_out.get(rule.id) == (noted.again, waiting):
             return
         else:
-            await self.corrector.carry_out(rule.stored, lambda link: _call(rule, link))
+            await self._carry_out_beside(rule, lambda link: _call(rule, link))
             self._carried_out[rule.id] = noted.again, waiting
             is_done = not waiting
         if is_done:
@@ -170,10 +182,18 @@ class Corrections:
             if not (await self._walk(noted, [], undone)).ended:
                 return
         else:
-            await self.corrector.carry_out(rule.stored, lambda link: undone(rule.stored, link))
-            await self.corrector.carry_out(rule.stored, reconcile)
+            await self._carry_out_beside(rule, lambda link: undone(rule.stored, link))
+            await self._carry_out_beside(rule, reconcile)
         same = [each.rule for each in all_noted if each.undo and each.rule.target == rule.target]
         await in_thread("dropping a rule", self.book.drop, same)
+
+    async def _carry_out_beside(self, rule: DisavowRule, make: Callable[[CalledLink], Correction]) -> None:
+        """Makes a correction of a rule's row, and of those of events beside it; raises as `carry_out`."""
+        await self.corrector.carry_out(rule.stored, make)
+        if events := rows_with_events(rule.stored, self._events)[1:]:
+            left_out = await self.corrector.carry_out_many(events, lambda _, link: make(link))
+            for error in left_out.values():
+                raise error
 
     def _is_being_renamed(self, rule: DisavowRule) -> bool:
         """Tells whether a rule's value is erased, and some owner has not confirmed that yet."""
@@ -196,16 +216,19 @@ class Corrections:
         def counted(key: str, link: CalledLink) -> Correction:
             nonlocal so_far
             correction = make(key, link)
+            if clicks_row(key) != key:
+                return correction  # what is answered of a rule are clicks
             so_far = _with_link(so_far, rule, link, correction, is_called=True)
             return correction
 
         until = clock.monotonic() + PIECES_S
         while not so_far.ended and clock.monotonic() < until:
             keys, after = await self._links_after(rule, so_far.after)
-            left_out = await self.corrector.carry_out_many(keys, counted)
+            rows = [row for key in keys for row in rows_with_events(key, self._events)]
+            left_out = await self.corrector.carry_out_many(rows, counted)
             for key, error in left_out.items():
-                self._note_failure(rule, f"{shown(link_of(key))}: {error.detail}")
-            so_far = _with_piece(so_far, after, len(keys), len(left_out))
+                self._note_failure(rule, f"{shown(link_of(clicks_row(key)))}: {error.detail}")
+            so_far = _with_piece(so_far, after, len(keys), len({*map(clicks_row, left_out)}))
             await in_thread("noting links", self.book.note_walked, rule, so_far)
         return so_far
 
@@ -233,7 +256,7 @@ class Corrections:
         assert rule.prefix is not None
         walk = walk_of(self._store, LINK, NamesWithin(rule.prefix))
         page = await in_thread("reading links", walk, after, LINKS_PER_PIECE, None)
-        keys = [key for key, _ in page if rule.is_of(key)]
+        keys = [key for key, _ in page if link_of(key) is not None and rule.is_of(key)]
         return keys, page[-1][0] if len(page) == LINKS_PER_PIECE else None
 
 

@@ -31,6 +31,7 @@ from clickcurve.buckets.breakdowns.breakdown import (
 )
 from clickcurve.buckets.breakdowns.check import BACK
 from clickcurve.buckets.breakdowns.parts import Parts, decode_parts, encode_parts
+from clickcurve.buckets.measures import clicks_row
 
 ERASED = "erased:"  # before the id of an erasure: the name of its value in corrections and rules
 _VALUES_MOST = 100_000  # values whose digests are remembered: some 20 MB
@@ -68,8 +69,10 @@ class ErasedWords:
     def instead(self, row: str, is_correction: bool) -> Instead | None:
         """Returns what happens to values of the breakdown of a row of counts (a stored key); None: nothing.
 
-        is_correction: the breakdown of what was called bots of that row.
+        is_correction: the breakdown of what was called bots of that row. A word of one row is meant in those of events
+        beside it, too.
         """
+        row = clicks_row(row)
         if all(word.row not in (None, row) for word in self.words):
             return None
 
