@@ -32,6 +32,7 @@ from server.compat.hit_sender import HitSender
 from server.compat.prometheus import routes as prometheus
 from server.corrections import disavow_routes, erase_routes
 from server.corrections.erasing import Erasing
+from server.events.deleting import DeletionAnswers
 from server.http import clock_routes
 from server.http.export_route import export_routes
 from server.http.health_routes import router as server_routes
@@ -134,7 +135,7 @@ def parts_of(worker: Worker) -> list[Part]:
         _statsd(worker),
         _syslog(worker),
         _tokens(worker),
-        Part(jobs=worker.events.jobs(), begin=worker.events.begin),
+        _events(worker),
         _corrections(worker),
         _imports(worker),
         _limiter(worker),
@@ -192,6 +193,11 @@ def _tokens(worker: Worker) -> Part:
         jobs=token_jobs(tokens, audit, lambda: limits.rules, is_first=worker.is_first),
         begin=tokens.begin,
     )
+
+
+def _events(worker: Worker) -> Part:
+    answers = DeletionAnswers(worker.owner, worker.store, worker.settings.events_names)
+    return Part(jobs=chain(worker.events.jobs(), answers.jobs()), begin=worker.events.begin)
 
 
 def _corrections(worker: Worker) -> Part:

@@ -139,7 +139,7 @@ class Worker:
             if self.others is not None:
                 await self.others.tell_erased(*keys, *last)
 
-        await self.corrections.erase_with(self.events.with_events(rows), erase_keys)
+        await self.corrections.erase_with(await self.events.with_events(rows), erase_keys)
         await self.notes.drop_of(rows)
 
     def _samples(self) -> Iterator[Sample]:

@@ -12,14 +12,17 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.measures import measures_of, rows_with_events
 from clickcurve.keys import link_key
+from clickcurve.waiting import in_thread
 from server.job import Job
 from server.logs import log
 from storage.contract import Store
 from storage.notes import NoteSpace, take_new
 
-EVENT = "event:"  # then a name
+# EVENT, then a name: it is stored. DELETED, then a name: it is being deleted, by a deletion with this token.
+# DELETION_ANSWER, then its token and an owner: what this answers.
+EVENT, DELETED, DELETION_ANSWER = "event:", "event-deleted:", "event-deletion-answer:"
 RENEW_S = 60  # another server may count others
-EVENT_NOTES = NoteSpace("events", (EVENT,), take_new(EVENT))
+EVENT_NOTES = NoteSpace("events", (EVENT, DELETED, DELETION_ANSWER), take_new(EVENT))
 
 
 class KnownNames:
@@ -35,9 +38,12 @@ class KnownNames:
         """Returns all that can be asked for, those of the settings first."""
         return (*self._counted, *sorted(self._stored.difference(self._counted)))
 
-    def with_events(self, clicks: Iterable[str]) -> list[str]:
-        """Returns the stored keys of these rows of clicks, and of all rows of events beside them."""
-        names = self.names()
+    async def with_events(self, clicks: Iterable[str]) -> list[str]:
+        """Returns the stored keys of these rows of clicks, and of all rows of events beside them.
+
+        Asks the store, for another server may count others since. Raises StoreUnavailable.
+        """
+        names = {*self._counted, *await in_thread("reading events", noted_names, self._store)}
         return [row for each in clicks for row in rows_with_events(each, names)]
 
     def ranked_within(self, prefixes: Collection[str]) -> frozenset[str]:

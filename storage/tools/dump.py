@@ -10,9 +10,11 @@ from clickcurve.buckets.cells import Cells
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, Ladder
+from clickcurve.buckets.measures import measured
 from clickcurve.buckets.row import Row, check
 from clickcurve.times import SECOND_US
 from storage.contract import OwnerRecord, Store, StoredLink, StoredRow
+from storage.tools.verify import row_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ def dump_lines(dump: LinkDump, ladder: Ladder) -> Iterator[str]:
     Times are UTC. A row that cannot be read is shown in hex.
     """
     link, owners = dump.link, dump.owners
-    yield f"key {dump.key!r}: rows of {len(link.rows)} owner{'s' if len(link.rows) != 1 else ''}"
+    what = row_name(dump.key) if measured(dump.key)[0].event else f"key {dump.key!r}"
+    yield f"{what}: rows of {len(link.rows)} owner{'s' if len(link.rows) != 1 else ''}"
     if link.erased_at:
         yield f"erased at {utc(link.erased_at // SECOND_US)}: rows that do not know of it count for nothing"
     for stored in link.rows:

@@ -15,6 +15,7 @@ import click
 
 from clickcurve.buckets.errors import SettingInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import Ladder
+from clickcurve.buckets.measures import rows_with_events
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
 from clickcurve.visible import json_line
 from server.cli.main import FAILED, Failed
@@ -108,6 +109,8 @@ def stored_keys(key: str | None, all_links: bool, group: str | None) -> list[str
 def dump_command(settings: Settings, key: str | None, all_links: bool, group: str | None) -> Result:
     """Show the stored rows and breakdowns of the link KEY: for each owner the head of the row, then its buckets.
 
+    Those of events, and of their values, come after those of clicks.
+
     Hits that a running server has not flushed yet are missing.
 
     \b
@@ -120,9 +123,18 @@ def dump_command(settings: Settings, key: str | None, all_links: bool, group: st
         raise click.UsageError("dump takes a KEY, --all-links or --group")
     (stored,) = named
     with reading(settings) as (store, ladder):
-        counts, breakdown_rows = (asyncio.run(read_rows(store, each)) for each in (stored, breakdown_of(stored)))
-    lines = chain(dump_lines(counts, ladder), breakdown_lines(breakdown_rows))
-    return Result(lines, [dump_object(counts, ladder) | {"breakdowns": breakdown_objects(breakdown_rows)}])
+        keys = rows_with_events(stored, sorted(noted_names(store)))
+        dumps = [[asyncio.run(read_rows(store, each)) for each in (key, breakdown_of(key))] for key in keys]
+    of_clicks, *of_events = [
+        (
+            chain(dump_lines(counts, ladder), breakdown_lines(divided)),
+            dump_object(counts, ladder) | {"breakdowns": breakdown_objects(divided)},
+        )
+        for counts, divided in dumps
+        if counts.key == stored or counts.link.rows
+    ]
+    beside = {"events": [shown for _, shown in of_events]} if of_events else {}
+    return Result(chain(of_clicks[0], *(chain(("",), lines) for lines, _ in of_events)), [of_clicks[1] | beside])
 
 
 @reports("export")

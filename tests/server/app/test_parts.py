@@ -19,6 +19,7 @@ PERIODS_S = {
     "orphaned_journals": 15,
     "dimensions": 15,
     "events": 60,
+    "event_deletions": 5,
     "statsd": 1,
     "tokens": 2,
     "audit": 3_600,

@@ -1,0 +1,167 @@
+"""Events through the life of a real server: copies, deletion, and what commands tell of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testing.client import Clickcurve
+from testing.server import RunningServer, run
+from tests.conftest import Serve
+
+FLAGS = ("--events-names", "lead,sale", "--breakdown-dimensions", "ref", "--flush-s", "1")
+LINKS = ("shop/a", "shop/b", "other")
+SALE = {"event": "sale", "ref": "https://news.example/", "groups": ["g"]}
+
+
+def fill(client: Clickcurve) -> None:
+    for n, key in enumerate(LINKS, 1):
+        client.send([{"key": key, "count": 10 * n, "groups": ["g"]}, {"key": key, "count": n, "value": 5, **SALE}])
+        client.send({"key": key, "event": "lead", "count": 2})
+
+
+def ask(client: Clickcurve, path: str) -> Any:
+    answer = client.http.get(path)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def answers(client: Clickcurve) -> dict[str, Any]:
+    """All numbers of events, by what is asked."""
+    subjects = ("", *(f"links/{key.replace('/', '%2F')}/" for key in LINKS), "groups/g/")
+    asked = ("event=sale", "event=sale&measure=value", "event=lead")
+    found = {f"{of}total?{what}": ask(client, f"/v1/{of}total?{what}")["total"] for of in subjects for what in asked}
+    by = "by/ref?event=sale&measure=value"
+    return found | {f"{of}{by}": ask(client, f"/v1/{of}{by}")["values"] for of in subjects}
+
+
+def data(server: RunningServer, *arguments: str) -> Any:
+    output = run(*arguments, "--data", str(server.data), "--json")
+    assert output.returncode == 0, output.stdout + output.stderr
+    return [json.loads(line) for line in output.stdout.splitlines()]
+
+
+def check_sound(folder: Path) -> None:
+    output = run("verify", "--data", str(folder))
+    assert output.returncode == 0, output.stdout
+
+
+def test_an_import_of_an_export_has_the_same_answers(serve: Serve, tmp_path: Path) -> None:
+    first = serve(*FLAGS, data=tmp_path / "one")
+    with Clickcurve(first.url) as client:
+        fill(client)
+        before = answers(client)
+        told = client.http.get("/v1/export").text
+        within = [json.loads(line) for line in client.http.get("/v1/export?prefix=shop/").text.splitlines()]
+    assert [(line["key"], line["events"]["sale"]["values"]["total"]) for line in within] == [
+        ("shop/a", 5),
+        ("shop/b", 10),
+    ]
+    first.stop()
+    check_sound(first.data)
+    out = tmp_path / "history.ndjson"
+    assert run("export", "--data", str(first.data), "--out", str(out)).returncode == 0
+    assert out.read_text() == told
+    second = serve(*FLAGS, data=tmp_path / "two")
+    output = run("import", "--url", second.url, str(out))
+    assert output.returncode == 0 and "counted 72, " in output.stdout, output.stdout + output.stderr
+    with Clickcurve(second.url) as client:
+        assert answers(client) == before
+    without = serve("--breakdown-dimensions", "ref", data=tmp_path / "three")
+    output = run("import", "--url", without.url, str(out))
+    assert output.returncode == 1 and "the event is not counted here; events: none" in output.stdout + output.stderr
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_deleting_a_link_a_group_and_a_prefix_takes_their_events(serve: Serve, tmp_path: Path, workers: str) -> None:
+    server = serve(*FLAGS, "--workers", workers)
+    with Clickcurve(server.url) as client:
+        fill(client)
+        before = answers(client)
+        assert client.http.delete("/v1/links/other").status_code == 204
+        for _ in range(2):
+            gone = {asked for asked, found in answers(client).items() if found != before[asked]}
+            assert gone == {asked for asked in before if asked.startswith("links/other/")}
+            assert not any(answers(client)[asked] for asked in gone)
+        assert client.http.delete("/v1/links?prefix=shop/").json()["deleted"] == 2
+        assert client.http.delete("/v1/groups/g").status_code == 204
+        left = {asked: found for asked, found in answers(client).items() if found}
+        assert left == {asked: found for asked, found in before.items() if asked.startswith(("total", "by/"))}
+        client.send({"key": "other", "value": 7, **SALE})
+        assert answers(client)["links/other/total?event=sale&measure=value"] == 7
+    server.stop()
+    check_sound(server.data)
+
+
+def test_an_event_is_deleted_when_the_settings_count_it_no_more(serve: Serve, tmp_path: Path) -> None:
+    server = serve(*FLAGS)
+    with Clickcurve(server.url) as client:
+        fill(client)
+        before = answers(client)
+    output = run("events", "delete", "lead", "--data", str(server.data))
+    assert output.returncode == 1 and "servers still count lead" in output.stderr, output.stderr
+    server.kill()  # with hits that are not flushed
+    names = ("--events-names", "sale")
+    output = run("events", "delete", "sale", "--data", str(server.data), *names)
+    assert output.returncode == 1 and "the settings still count sale" in output.stderr
+    server = serve(*FLAGS[2:], *names)
+    with Clickcurve(server.url) as client:
+        assert ask(client, "/v1/total?event=lead")["total"] == 6  # counted no more, and answered
+        refused = client.http.post("/v1/hits", json={"key": "other", "event": "lead"})
+        assert "events: sale" in refused.text
+    dry = data(server, "events", "delete", "lead", "--dry-run")
+    assert [(each["event"], each["counted"], each["deleted"]) for each in dry] == [("lead", False, False)]
+    (deleted,) = data(server, "events", "delete", "lead", *names)
+    assert (deleted["people"], deleted["links"], deleted["deleted"]) == (6, 3, True)
+    (sale,) = data(server, "events", "list", *names)
+    assert (sale["event"], sale["counted"], sale["people"], sale["value"], sale["links"]) == ("sale", True, 6, 30, 3)
+    output = run("events", "delete", "lead", "--data", str(server.data))
+    assert output.returncode == 1 and "the store has no event 'lead'; events: sale" in output.stderr
+    server.stop()
+    check_sound(server.data)
+    server = serve(*FLAGS)  # a name may come again: what was deleted does not
+    with Clickcurve(server.url) as client:
+        left = answers(client)
+        assert left == {asked: 0 if "lead" in asked else found for asked, found in before.items()}
+        client.send({"key": "other", "event": "lead"})
+        assert ask(client, "/v1/total?event=lead")["total"] == 1
+
+
+def test_a_backup_and_a_copy_have_the_events(serve: Serve, tmp_path: Path) -> None:
+    server = serve(*FLAGS)
+    with Clickcurve(server.url) as client:
+        fill(client)
+        before = answers(client)
+    server.stop()
+    copy, backup = tmp_path / "copied", tmp_path / "backed up"
+    for folder in (copy, backup):
+        folder.mkdir()
+    source = f"sqlite:///{server.data / 'clickcurve.db'}"
+    output = run("copy", "--from", source, "--to", f"sqlite:///{copy / 'clickcurve.db'}")
+    assert output.returncode == 0, output.stdout + output.stderr
+    output = run("backup", str(backup / "clickcurve.db"), "--data", str(server.data))
+    assert output.returncode == 0, output.stdout + output.stderr
+    for folder in (copy, backup):
+        check_sound(folder)
+        # The names come along: without a setting they are answered.
+        with Clickcurve(serve(*FLAGS[2:], data=folder).url) as client:
+            assert answers(client) == before
+
+
+def test_a_dump_shows_the_events_of_a_link(serve: Serve) -> None:
+    server = serve(*FLAGS)
+    with Clickcurve(server.url) as client:
+        fill(client)
+    server.stop()
+    text = run("dump", "other", "--data", str(server.data)).stdout
+    for line in ("key 'other': rows of 1 owner", "event sale of link 'other'", "values of sale of link 'other'"):
+        assert line in text
+    (shown,) = data(server, "dump", "--group", "g")
+    assert [(each["key"], each["rows"][0]["people"]) for each in shown["events"]] == [
+        ("\0event:sale:\0group:g", 6),
+        ("\0value:sale:\0group:g", 30),
+    ]
+    assert "events" not in data(server, "dump", "nothing")[0]
