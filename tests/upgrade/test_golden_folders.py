@@ -16,7 +16,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from clickcurve.buckets.measures import clicks_row
+from clickcurve.keys import ALL_LINKS, counts_key
 from storage.sqlite.store import SqliteStore
+from storage.tools.verify import pages
 from tests.install.environments import project
 from tests.server.commands import said
 from tests.upgrade.then import (
@@ -181,6 +184,33 @@ def test_the_export_is_that_of_then_and_can_be_imported(golden: Path, token: str
         for line in then:
             path = "/v1/links/" + line["key"].replace("/", "%2F")
             assert client.get(path).json()["lifetime"] == line["total"]
+
+
+def rows_in(folder: Path) -> dict[tuple[str, int], bytes]:
+    """The bytes of all rows, by stored key and owner, but those of all links: every flush marks these."""
+    with closing(SqliteStore(folder / "data" / "clickcurve.db", None)) as store, store.view() as view:
+        found = {(key, row.owner): row.data for page in pages(view) for key, link in page for row in link.rows}
+    return {(key, owner): data for (key, owner), data in found.items() if counts_key(key) != ALL_LINKS}
+
+
+def test_counting_events_leaves_the_rows_without_events_as_they_are(golden: Path, token: str, tmp_path: Path) -> None:
+    with server_at(THEN, tmp_path) as server:
+        assert server.stop() == 0  # what the journal held is in the rows
+    before = rows_in(tmp_path)
+    with (tmp_path / "clickcurve.toml").open("a") as file:
+        file.write('\n[events]\nnames = ["sale"]\n')
+    with server_at(THEN, tmp_path) as server, client_of(server, token) as client:
+        sale = {"key": "sold", "event": "sale", "value": 4990, "count": 2}
+        assert client.post("/v1/hits", json=[sale]).json()["counted"] == 2
+        for question, total in (("event=sale", 2), ("event=sale&measure=value", 9980), ("", 0)):
+            assert client.get(f"/v1/links/sold/total?{question}").json()["total"] == total
+        assert client.get("/v1/links/launch/total?event=sale").json()["total"] == 0
+        assert server.stop() == 0
+    after = rows_in(tmp_path)
+    assert {key: data for key, data in after.items() if key in before} == before
+    added = {clicks_row(counts_key(key)) for key, _ in after.keys() - before.keys()}
+    assert added == {"sold", ALL_LINKS}  # of events alone, of all links
+    said("verify", "--data", str(tmp_path / "data"))
 
 
 @pytest.mark.parametrize(

@@ -165,3 +165,32 @@ def test_a_dump_shows_the_events_of_a_link(serve: Serve) -> None:
         ("\0value:sale:\0group:g", 30),
     ]
     assert "events" not in data(server, "dump", "nothing")[0]
+
+
+def test_spellings_of_a_key_are_joined_with_their_events(serve: Serve, tmp_path: Path) -> None:
+    server = serve(*FLAGS)
+    with Clickcurve(server.url) as client:
+        fill(client)
+        for key in ("%6Fther", "%6Enly"):  # of the latter there are events alone
+            client.send({"key": key, "count": 4, "value": 9, **SALE})
+        client.send({"key": "%6Fther", "count": 7})
+        before = answers(client)
+        asked = ("total?event=sale", "total?event=sale&measure=value", "total")
+        apart = [ask(client, f"/v1/links/%256Fther/{each}")["total"] for each in asked]
+        whole = [ask(client, f"/v1/links/other/{each}")["total"] for each in asked]
+    assert apart == [4, 36, 7]
+    server.stop()
+    joined = data(server, "join-spellings", "--apply")
+    assert {each["key"]: each["joined"] for each in joined} == {"%6Fther": True, "%6Enly": True}
+    check_sound(server.data)
+    with Clickcurve(serve(*FLAGS).url) as client:
+        assert [ask(client, f"/v1/links/%256Fther/{each}")["total"] for each in asked] == [0, 0, 0]
+        assert [ask(client, f"/v1/links/other/{each}")["total"] for each in asked] == list(
+            map(sum, zip(apart, whole, strict=True))
+        )
+        assert [ask(client, f"/v1/links/nnly/{each}")["total"] for each in asked] == [4, 36, 0]
+        assert ask(client, "/v1/links/other/by/ref?event=sale&measure=value")["values"][0]["at_least"] == 15 + 36
+        after = answers(client)
+        assert {each: after[each] for each in before if "other" not in each} == {
+            each: before[each] for each in before if "other" not in each
+        }
