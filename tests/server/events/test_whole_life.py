@@ -194,3 +194,19 @@ def test_spellings_of_a_key_are_joined_with_their_events(serve: Serve, tmp_path:
         assert {each: after[each] for each in before if "other" not in each} == {
             each: before[each] for each in before if "other" not in each
         }
+
+
+def test_events_of_a_killed_worker_are_adopted(serve: Serve) -> None:
+    server = serve(*FLAGS[:4], "--workers", "2", "--flush-s", "3600")
+    for _ in range(6):  # each connection stays with the worker that takes it
+        with Clickcurve(server.url) as client:
+            fill(client)
+    with Clickcurve(server.url) as client:
+        before = answers(client)
+    assert before["total?event=sale&measure=value"] == 6 * 30
+    server.kill()
+    again = serve(*FLAGS)  # one worker, which finds the journal of the other
+    with Clickcurve(again.url) as client:
+        assert answers(client) == before
+    again.stop()
+    check_sound(server.data)
