@@ -12,7 +12,10 @@ import pytest
 
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S
+from clickcurve.buckets.measures import measured, measures_of
+from clickcurve.keys import ALL_LINKS, moved_key
 from server.app.note_spaces import NOTE_SPACES
+from server.events.known_events import EVENT, noted_names
 from storage.contract import OPEN, RETIRED, Held, Source, Store, StoredLink
 from storage.tools.copy import Copied, copy
 from storage.tools.copy_owner import PREFIX
@@ -50,6 +53,22 @@ def filled(store: Store) -> Store:
     return store
 
 
+def filled_with_events(store: Store) -> Store:
+    """One owner with sales of two links, some of which are called bots."""
+    flusher = Flusher(store, 1, divided=True)
+    rows = ("key-1", "key-2", ALL_LINKS)
+    events = {measure.row(row): hits((9, 40), bots=3) for measure in measures_of("sale") for row in rows}
+    for row in events:
+        if measured(row)[1] == ALL_LINKS:
+            events[row] = hits((9, 80), bots=6)
+    called = {moved_key(row): hits((9, 1)) for row in events}
+    flusher.begin({**events, **called, "key-1": hits((1, 2)), "key-2": hits()})
+    flusher.finish({"key-1": hits((1, 2))})
+    store.note(f"{EVENT}sale", "")
+    store.close_owner(flusher.held)
+    return store
+
+
 def copied(source: Store, target: Store, on_progress: OnProgress = lambda done, total: None) -> Copied:
     return asyncio.run(copy(source, target, CLICKS, NOW_US - WINDOW_US, WINDOW_US, NOTE_SPACES, on_progress))
 
@@ -78,7 +97,8 @@ def picture(store: Store) -> tuple[Any, ...]:
 
 
 def exported(store: Store) -> list[dict[str, Any]]:
-    return sorted(export(store, CLICKS, NOON + 40 * DAY_S, pytest.fail), key=lambda line: str(line["key"]))
+    lines = export(store, CLICKS, NOON + 40 * DAY_S, pytest.fail, events=noted_names(store))
+    return sorted(lines, key=lambda line: str(line["key"]))
 
 
 def reopened(store: Store, owner: int) -> Flusher:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from clickcurve.buckets.codec import decode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, END_OF_TIME
 from clickcurve.keys import breakdown_key
 from server.corrections.rules import DisavowBook, DisavowRule
+from server.events.known_events import noted_names
 from server.tokens.audit import AuditLog
 from server.tokens.token import Scope, TokenRequest
 from server.tokens.token_book import TokenBook
@@ -27,7 +29,19 @@ from storage.tools.verify import verify
 from tests.storage.flushes import Flusher, hits
 from tests.storage.processes import opened
 from tests.storage.stores import record, rows, saved, walked
-from tests.storage.tools.copies import NOW_US, Died, Make, Recording, copied, die, exported, filled, picture
+from tests.storage.tools.copies import (
+    NOW_US,
+    Died,
+    Interrupted,
+    Make,
+    Recording,
+    copied,
+    die,
+    exported,
+    filled,
+    filled_with_events,
+    picture,
+)
 
 PAIRS = [("memory", "memory"), ("sqlite", "sqlite"), ("cassandra", "sqlite"), ("memory", "cassandra")]
 PAIRS += [("simulated", "sqlite"), ("memory", "simulated")]
@@ -356,3 +370,34 @@ def test_tokens_and_the_audit_log_come_along(make: Make, kind: str) -> None:
     version = TokenBook(target).version()
     assert copied(source, target).notes.get("tokens") is None, "nothing is left to copy"
     assert TokenBook(target).version() == version
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "simulated", "cassandra"])
+def test_events_come_along_with_what_is_called_of_them(make: Make, kind: str) -> None:
+    source, target = filled_with_events(make("memory")), make(kind)
+    done = copied(source, target)
+    assert (done.compared.rows_differing, done.compared.differing) == (0, [])
+    assert noted_names(target) == {"sale"}
+    assert exported(target) == exported(source)
+    assert [sorted(line["events"]) for line in exported(target)] == [["sale"], ["sale"]]
+    assert picture(target)[1] == picture(source)[1]
+    report = verify(target, CLICKS)
+    assert (report.broken, report) == ([], verify(source, CLICKS))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_anywhere_a_copy_of_events_goes_on(make: Make, when: str) -> None:
+    source = filled_with_events(make("memory"))
+    for n in count(1):
+        target = make("memory")
+        interrupted = Interrupted(target, n, when, die)
+        try:
+            copied(source, interrupted)
+        except Died:
+            copied(source, target)
+        assert exported(target) == exported(source) and noted_names(target) == {"sale"}
+        assert verify(target, CLICKS).broken == []
+        if interrupted.calls < n:
+            break
+    assert n > 20
