@@ -12,6 +12,7 @@ from clickcurve.buckets.breakdowns.parts import separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import fold_day
+from clickcurve.buckets.measures import clicks_row, rows_with_events
 from clickcurve.buckets.quarantine import decode_quarantined, quarantined_hits
 from clickcurve.buckets.upper_bounds import upper_bounds_in
 from clickcurve.keys import QUARANTINE, breakdown_of, counts_key, is_breakdown
@@ -22,6 +23,7 @@ from server.cli.options import with_settings
 from server.cli.output import Result, note, reports, show
 from server.cli.store.inspect import opened, reading, stored_keys
 from server.clock import TrustedClock
+from server.events.known_events import noted_names
 from server.process.journals import owning
 from server.process.kept_clock import open_clock
 from server.settings.table import Settings
@@ -114,9 +116,9 @@ def repair_command(
 
     The exit code is 1 if there are any. When such a row can be read again, or its link is deleted, the next flush adds
     the quarantined hits, once. With --drop the row of KEY begins anew with the quarantined hits: its older hits are
-    lost, from the curves and totals of that link alone. --drop needs a folder that no server holds. `verify` finds
-    damaged rows that no flush has found. --ranking corrects what `verify` reports about rankings; a server may run
-    meanwhile.
+    lost, from the curves and totals of that link and its events alone. --drop needs a folder that no server holds.
+    `verify` finds damaged rows that no flush has found. --ranking corrects what `verify` reports about rankings; a
+    server may run meanwhile.
 
     \b
     Examples:
@@ -134,9 +136,9 @@ def repair_command(
     if stored is not None:
         asyncio.run(_drop(settings, stored))
     with reading(settings) as (store, _):
-        waiting = [row for row in _damaged(store) if stored in (None, counts_key(row.key))]
-        both = () if stored is None else (stored, breakdown_of(stored))
-        left = [row_name(each, owner) for each in both for owner in _faults(store, each)]
+        waiting = [row for row in _damaged(store) if stored in (None, clicks_row(counts_key(row.key)))]
+        dropped = () if stored is None else _rows_beside(store, stored)
+        left = [row_name(each, owner) for each in dropped for owner in _faults(store, each)]
     if left:
         raise Failed(f"still damaged: {', '.join(left)}; run repair on the machine that has the journal of that owner")
     if not waiting:
@@ -169,9 +171,16 @@ def _faults(store: Store, key: str) -> dict[int, str]:
     return reasons
 
 
+def _rows_beside(store: Store, key: str) -> list[str]:
+    """Returns a row of clicks and those of events beside it, each with its breakdown (stored keys)."""
+    return [row for counts in rows_with_events(key, noted_names(store)) for row in (counts, breakdown_of(counts))]
+
+
 async def _drop(settings: Settings, key: str) -> None:
     with data_folder.held(settings.data, settings.store, "clickcurve repair"):
         trusted = open_clock(settings)
+        with reading(settings) as (store, _):
+            rows = _rows_beside(store, key)
         for number in data_folder.journal_numbers(settings.data):
             async with owning(settings, number, trusted) as (owner, _):
-                owner.give_up([key, breakdown_of(key)])
+                owner.give_up(rows)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clickcurve.buckets.measures import Measure
 from testing.client import Clickcurve
 from testing.server import RunningServer, run
 from tests.conftest import Serve
@@ -210,3 +213,35 @@ def test_events_of_a_killed_worker_are_adopted(serve: Serve) -> None:
         assert answers(client) == before
     again.stop()
     check_sound(server.data)
+
+
+def test_a_damaged_row_of_events_is_told_and_mended_and_clicks_go_on(serve: Serve) -> None:
+    server = serve(*FLAGS)
+    with Clickcurve(server.url) as client:
+        fill(client)
+    server.stop()
+    with closing(sqlite3.connect(server.data / "clickcurve.db")) as db, db:
+        of_sales = Measure("sale").row("other")
+        db.execute("UPDATE rows SET data = x'ff' WHERE key = ?", (of_sales,))
+        assert db.execute("SELECT changes()").fetchone() == (1,)
+    server = serve(*FLAGS)
+    with Clickcurve(server.url) as client:
+        fill(client)
+        assert ask(client, "/v1/links/other/total")["total"] == 60
+        refused = client.http.get("/v1/links/other/total?event=sale")
+        assert refused.status_code == 503, refused.text
+        assert "the event sale" in refused.json()["detail"]
+        assert ask(client, "/v1/total?event=sale")["total"] == 12
+    server.stop()
+    name = "event sale of link 'other', owner 1"
+    output = run("verify", "--data", str(server.data))
+    assert output.returncode == 1 and f"{name}: 3 hits are quarantined" in output.stdout, output.stdout
+    shown = run("repair", "--data", str(server.data))
+    assert shown.returncode == 1 and f"{name}: 3 hits of people" in shown.stdout, shown.stdout
+    exported = run("export", "--data", str(server.data))
+    assert exported.returncode == 1 and name in exported.stderr and '"key":"shop/a"' in exported.stdout
+    assert run("repair", "other", "--drop", "--data", str(server.data)).returncode == 0
+    with Clickcurve(serve(*FLAGS).url) as client:
+        assert ask(client, "/v1/links/other/total?event=sale")["total"] == 3  # what came after the damage
+        assert ask(client, "/v1/links/other/total?event=lead")["total"] == 4
+        assert ask(client, "/v1/links/other/total")["total"] == 60
