@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from clickcurve.access import Access
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
-from clickcurve.buckets.measures import VALUE_MAX
+from clickcurve.buckets.measures import VALUE_MAX, Measure, measures_of
+from clickcurve.keys import ALL_LINKS, group_key, link_key
 from ingest.attributes.country import OFF, country_reader
 from ingest.attributes.profile import ProfileReader
 from ingest.attributes.referrer import ReferrerReader
+from ingest.buffer import Buffer
 from ingest.hit import JsonHit, Moment, RawHits
 from ingest.imports.chunk import ChunkReader
 from ingest.reading.request_sums import RequestSums
@@ -160,3 +163,21 @@ def test_a_line_may_have_events_alone() -> None:
     request = imported({"key": "a", "events": {"sale": BUCKETS}})
     assert (request.receipt().counted, request.receipt().refused) == (3, 0)
     assert imported({"key": "a", "events": {}}).receipt().refused == 1
+
+
+def test_a_token_with_a_prefix_brings_events_of_its_links_which_count_in_its_group() -> None:
+    request = RequestSums(MOMENT, reader=READER, allowed=Access("shop/", "acme"))
+    line = {"total": 1, "events": {"sale": BUCKETS | {"values": {"buckets": [[START, START + 60, 7, 0]]}}}}
+    of_group = {"group": "acme", **BUCKETS, "events": {"sale": BUCKETS}}
+    lines = [{"key": "shop/a", **line}, {"key": "other", **line}, of_group]
+    for _ in ChunkReader(CLICKS).read_body(b"\n".join(json.dumps(each).encode() for each in lines), request):
+        pass
+    assert [item.index for item in request.receipt().items] == [1, 2]
+    batch = request.batch()
+    assert batch is not None
+    buffer = Buffer(MOMENT.late_before)
+    buffer.add_batch(batch, 1, visible=True)
+    for row in (link_key("shop/a"), group_key("acme"), ALL_LINKS):
+        for measure, count in zip(measures_of("sale"), (3, 7), strict=True):
+            assert sum(buffer.delta_of_row(measure.row(row)).people.values()) == count, row
+    assert sum(buffer.delta_of_row(Measure("sale").row(link_key("other"))).people.values()) == 0
