@@ -26,6 +26,7 @@ from clickcurve.buckets.corrected_bounds import corrected_bounds_in
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.measures import CLICKS, Measure, measured
+from clickcurve.buckets.prefixes import Prefixes
 from clickcurve.buckets.quarantine import decode_quarantined, quarantined_hits
 from clickcurve.buckets.row import Row, check
 from clickcurve.buckets.upper_bounds import UpperBounds, upper_bounds_of
@@ -34,6 +35,7 @@ from clickcurve.keys import (
     QUARANTINE,
     breakdown_of,
     corrected_key,
+    counts_a_link,
     counts_key,
     group_of,
     is_breakdown,
@@ -117,7 +119,7 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
             counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
             corrected = view.links([corrected_key(key) for key, _ in page if is_moved(key) and not is_breakdown(key)])
             values.read(view, [key for key, _ in page])
-            ranks.read({key: link for key, link in page if link_of(key) is not None})
+            ranks.read({key: link for key, link in page if counts_a_link(key)})
             for key, link in page:
                 report.links += link_of(key) is not None
                 report.groups += group_of(key) is not None
@@ -132,7 +134,7 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
                 checked = breakdowns.checked(key, link, counts) if of_breakdown else _checked_rows(link, ladder)
                 for owner, row, sentences in checked:
                     report.rows += 1
-                    if isinstance(row, Row) and link_of(key) is not None:
+                    if isinstance(row, Row) and counts_a_link(key):
                         sentences = [*sentences, *ranks.broken(key, owner, row)]
                     if owner not in owner_numbers:
                         sentences = [*sentences, "the store knows no such owner"]
@@ -214,6 +216,7 @@ class _Ranks:
         self._view = view
         self._ladder = ladder
         self._prefixes = view.ranked_prefixes()
+        self._known = Prefixes(self._prefixes)
         self._bounds: dict[str, Mapping[tuple[str, int], UpperBounds]] = {}
         self._corrected: dict[str, UpperBounds] = {}
         self._erased: set[str] = set()
@@ -222,13 +225,16 @@ class _Ranks:
     def read(self, links: Mapping[str, StoredLink]) -> None:
         """Reads the upper bounds of the candidates among these links, and what is called of them."""
         for prefix in self._prefixes:
-            within = [key for key in links if key.startswith(prefix)]
+            within = [key for key in links if prefix in self._prefixes_of(key)]
             self._bounds[prefix] = self._view.upper_bounds(within, prefix) if within else {}
         called = self._view.links([moved_key(key) for key in links]) if self._prefixes else {}
         moved = {corrected_key(key): link for key, link in called.items() if link.rows}
         self._corrected = {key: corrected_bounds_in(links[key], link, self._ladder) for key, link in moved.items()}
         # Until a row of an erased link is saved again its bounds are those from before: it may count less.
         self._erased = {key for key in moved if links[key].erased_at or moved[key].erased_at}
+
+    def _prefixes_of(self, key: str) -> list[str]:
+        return self._known.of(key) if self._prefixes else []
 
     def broken(self, key: str, owner: int, row: Row) -> Iterator[str]:
         """Yields what is wrong with a row's ranks: bounds that are not its own, or a cutoff that it passes."""
@@ -243,10 +249,10 @@ class _Ranks:
             yield from self._each_broken(key, JOINED, self._corrected[key])
 
     def _each_broken(self, key: str, owner: int, expected: UpperBounds) -> Iterator[str]:
-        for prefix in self._prefixes:
-            if key.startswith(prefix):
-                where = f" within the prefix {prefix!r}" if prefix else ""
-                yield from self._broken(key, owner, expected, prefix, where)
+        for prefix in self._prefixes_of(key):
+            within = measured(prefix)[1]
+            where = f" within the prefix {within!r}" if within else ""
+            yield from self._broken(key, owner, expected, prefix, where)
 
     def _broken(self, key: str, owner: int, expected: UpperBounds, prefix: str, where: str) -> Iterator[str]:
         bounds = self._bounds[prefix].get((key, owner))

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.ladder import CLICKS
+from clickcurve.buckets.measures import Measure
 from clickcurve.buckets.upper_bounds import upper_bounds_in
+from clickcurve.keys import ALL_LINKS
 from query.lists.listed_rows import LINK
 from query.lists.listing import Listing
 from query.parameters import Parameters
@@ -271,3 +273,29 @@ def test_a_backup_is_ranked_as_its_original_was(path: Path, tmp_path: Path, monk
         assert best(store) == BEST
         assert verify(store, CLICKS).broken == []
         store.close()
+
+
+def test_a_candidate_of_an_event_that_is_not_what_its_row_says_is_reported(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rankings, "MANY_LINKS", 1)
+    store, sales = SqliteStore(path, CLICKS), Measure("sale")
+    flusher = Flusher(store, 1)
+    clicks = {f"k{n}": hits((0, n)) for n in range(1, 20)}
+    events = {sales.row(key): delta for key, delta in clicks.items()}
+    flusher.begin({**clicks, **events, sales.row(ALL_LINKS): hits((0, sum(range(1, 20))))})
+    flusher.finish(clicks)
+    rank_prefixes(store, sales.row("k1"), sales.row(""))
+    assert verify(store, CLICKS).broken == []
+    with closing(sqlite3.connect(path)) as db:
+        of_events = [sales.row("k15"), sales.row("k5")]
+        db.execute("UPDATE leaders SET people_8d = 1 WHERE key IN (?, ?)", of_events)
+        assert db.execute("SELECT changes()").fetchone() == (3,)
+        db.commit()
+    of_all, within, other = sorted(verify(store, CLICKS).broken)
+    assert of_all.startswith("event sale of link 'k15', owner 1: it is ranked by ")
+    assert within.startswith("event sale of link 'k15', owner 1: it is ranked within the prefix 'k1' by ")
+    assert other.startswith("event sale of link 'k5', owner 1: it is ranked by ")
+    rank_all(store)
+    assert verify(store, CLICKS).broken == []
+    store.close()
