@@ -14,6 +14,7 @@ from clickcurve.buckets.measures import Measure
 from testing.client import Clickcurve
 from testing.server import RunningServer, run
 from tests.conftest import Serve
+from tests.server.conftest import wait_until
 
 FLAGS = ("--events-names", "lead,sale", "--breakdown-dimensions", "ref", "--flush-s", "1")
 LINKS = ("shop/a", "shop/b", "other")
@@ -245,3 +246,28 @@ def test_a_damaged_row_of_events_is_told_and_mended_and_clicks_go_on(serve: Serv
         assert ask(client, "/v1/links/other/total?event=sale")["total"] == 3  # what came after the damage
         assert ask(client, "/v1/links/other/total?event=lead")["total"] == 4
         assert ask(client, "/v1/links/other/total")["total"] == 60
+
+
+def test_a_rule_takes_events_out_of_every_answer_and_undoing_it_brings_them_back(serve: Serve) -> None:
+    server = serve(*FLAGS)
+    with Clickcurve(server.url) as client:
+        fill(client)
+        lists = ("links?event=sale", "links?event=sale&measure=value&sort=hits")
+        before = answers(client), [ask(client, f"/v1/{each}")["links"] for each in lists]
+        rule = client.http.post("/v1/links/other/disavow", json={"ref": "news.example"}).raise_for_status().json()
+        wait_until(lambda: ask(client, f"/v1/disavow/{rule['id']}")["state"] == "settled")
+        expected = dict(before[0])
+        for of, sold, left in (("links/other/", 0, []), ("", 3, [("news.example", 15)])):
+            expected |= {f"{of}total?event=sale": sold, f"{of}total?event=sale&measure=value": 5 * sold}
+            values = ask(client, f"/v1/{of}by/ref?event=sale&measure=value")["values"]
+            assert [(each["value"], each["at_least"]) for each in values] == left
+            expected[f"{of}by/ref?event=sale&measure=value"] = values
+        assert answers(client) == expected
+        for each, amounts in zip(lists, ((2, 1), (10, 5)), strict=True):
+            found = [(link["key"], link.get("value", link["count"])) for link in ask(client, f"/v1/{each}")["links"]]
+            assert [one for one in found if one[1]] == [("shop/b", amounts[0]), ("shop/a", amounts[1])]
+        client.http.delete(f"/v1/disavow/{rule['id']}").raise_for_status()
+        wait_until(lambda: ask(client, "/v1/disavow")["rules"] == [])
+        assert (answers(client), [ask(client, f"/v1/{each}")["links"] for each in lists]) == before
+    server.stop()
+    check_sound(server.data)
