@@ -8,17 +8,9 @@ from datetime import datetime
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from clickcurve.answers import (
-    CsvForm,
-    CurveAnswer,
-    GroupsAnswer,
-    HoursAnswer,
-    Tabular,
-    ValueCurveAnswer,
-    ValuesAnswer,
-    VisitorsAnswer,
-    WhyAnswer,
-)
+from clickcurve.answers.breakdowns import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer, WhyAnswer
+from clickcurve.answers.counts import CurveAnswer, GroupsAnswer, HoursAnswer
+from clickcurve.answers.written import CsvForm, Tabular
 
 _NAME_CHARS = 60  # of a key or a value in a name
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")

@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 
-from clickcurve.answers import JSON, as_json
+from clickcurve.answers.written import JSON, as_json
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import Subject, group_in_path, group_subject, key_in_path, link_subject

@@ -8,17 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from clickcurve.answers import (
-    CurveAnswer,
-    GroupsAnswer,
-    LinksAnswer,
-    SummaryAnswer,
-    TotalAnswer,
-    ValueCurveAnswer,
-    ValuesAnswer,
-    VisitorsAnswer,
-    WhyAnswer,
-)
+from clickcurve.answers.breakdowns import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer, WhyAnswer
+from clickcurve.answers.counts import CurveAnswer, GroupsAnswer, LinksAnswer, SummaryAnswer, TotalAnswer
 from clickcurve.keys import ALL, Subject, group_of, group_subject, link_subject
 
 # A raw query string in, an answer out.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from clickcurve.answers import CurveAnswer, CurveBefore, NoteAnswer, PointAnswer
+from clickcurve.answers.counts import CurveAnswer, CurveBefore, NoteAnswer, PointAnswer
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.ranges import Bots, Span, between, bounded, total
 from clickcurve.buckets.row import Row

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from clickcurve.answers import HourOfWeek, HoursAnswer
+from clickcurve.answers.counts import HourOfWeek, HoursAnswer
 from clickcurve.buckets.ladder import END_OF_TIME, HOUR_S, Ladder
 from clickcurve.buckets.ranges import Bots, between
 from clickcurve.buckets.row import Row

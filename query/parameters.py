@@ -13,7 +13,7 @@ from datetime import timedelta
 from urllib.parse import unquote_to_bytes
 from zoneinfo import ZoneInfo
 
-from clickcurve.answers import CsvForm
+from clickcurve.answers.written import CsvForm
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, MINUTE_S, Ladder, fold_day
 from clickcurve.buckets.measures import CLICKS, EVENT_RULE, Measure, is_event_name

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from clickcurve.answers import (
+from clickcurve.answers.counts import (
     CurveAnswer,
     GroupsAnswer,
     GroupsByValueAnswer,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clickcurve.answers import NowAnswer
+from clickcurve.answers.counts import NowAnswer
 from clickcurve.buckets.ladder import MINUTE_S, Ladder
 from clickcurve.buckets.ranges import Bots, total
 from clickcurve.buckets.row import Row

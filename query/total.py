@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clickcurve.answers import SummaryAnswer, TotalAnswer, TotalBefore
+from clickcurve.answers.counts import SummaryAnswer, TotalAnswer, TotalBefore
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.ranges import Bots, Span, total
 from clickcurve.buckets.row import Row

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from clickcurve.answers import CurveAnswer, TotalAnswer
+from clickcurve.answers.counts import CurveAnswer, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from dashboard.page.audience.values import ValueTable, share_text
 from dashboard.page.audience.visits import Visits

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from clickcurve.answers import CurveAnswer, PointAnswer
+from clickcurve.answers.counts import CurveAnswer, PointAnswer
 from dashboard.page.periods import in_address, length_of
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import WEEKDAYS, is_midnight, range_words, wall, with_commas

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from fastapi import APIRouter, HTTPException, Request, Response
 
 from clickcurve.access import access
-from clickcurve.answers import CSV, CsvForm, Tabular, as_csv
+from clickcurve.answers.written import CSV, CsvForm, Tabular, as_csv
 from clickcurve.asgi import Scope
 from clickcurve.buckets.errors import ClickcurveError, JournalUnknown
 from clickcurve.csv_file import csv_form_of, disposition

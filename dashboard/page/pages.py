@@ -9,7 +9,8 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 from clickcurve.access import access
-from clickcurve.answers import CurveAnswer, Tabular, TotalAnswer
+from clickcurve.answers.counts import CurveAnswer, TotalAnswer
+from clickcurve.answers.written import Tabular
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import ALL, Subject, group_subject
 from clickcurve.limiter.rule import Rule

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape, quoteattr
 
-from clickcurve.answers import TotalAnswer, as_json
+from clickcurve.answers.counts import TotalAnswer
+from clickcurve.answers.written import as_json
 from clickcurve.visible import visible
 from dashboard.pictures.axes import short
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from clickcurve.answers import CurveAnswer, PointAnswer
+from clickcurve.answers.counts import CurveAnswer, PointAnswer
 from clickcurve.times import parse_length
 from clickcurve.visible import visible
 from dashboard.pictures.axes import (

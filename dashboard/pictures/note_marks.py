@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from clickcurve.answers import NoteAnswer
+from clickcurve.answers.counts import NoteAnswer
 from clickcurve.visible import visible
 from dashboard.pictures.shapes import Box, Label, Shape
 

@@ -9,7 +9,8 @@ from urllib.parse import unquote_plus
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.answers import JSON, CurveAnswer, TotalAnswer
+from clickcurve.answers.counts import CurveAnswer, TotalAnswer
+from clickcurve.answers.written import JSON
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.extras import extra_for
 from clickcurve.keys import Subject

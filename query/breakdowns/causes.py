@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from clickcurve.answers import CauseAnswer, DimensionAnswer, HiddenChange
+from clickcurve.answers.breakdowns import CauseAnswer, DimensionAnswer, HiddenChange
 from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
 from clickcurve.buckets.ranges import between

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from msgspec import UNSET
 
-from clickcurve.answers import (
+from clickcurve.answers.breakdowns import (
     NotShown,
     SumOfValues,
     ValueAnswer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clickcurve.answers import DimensionAnswer, LinkChange, TimeRange, TotalChange, WhyAnswer
+from clickcurve.answers.breakdowns import DimensionAnswer, LinkChange, TimeRange, TotalChange, WhyAnswer
 from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.measures import Measure
 from clickcurve.budget import ROWS, spend

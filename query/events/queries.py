@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from clickcurve.answers import EventsAnswer, EventsByAnswer, Within
+from clickcurve.answers.events import EventsAnswer, EventsByAnswer, Within
 from clickcurve.buckets.breakdowns.answers import Bounds
 from clickcurve.buckets.measures import CLICKS, measures_of
 from clickcurve.buckets.ranges import total

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from clickcurve.answers import (
+from clickcurve.answers.events import (
     EventAnswer,
     EventCount,
     EventsByAnswer,

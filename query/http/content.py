@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from clickcurve.answers import CSV, JSON, CurveAnswer, Tabular, as_csv, as_json
+from clickcurve.answers.counts import CurveAnswer
+from clickcurve.answers.written import CSV, JSON, Tabular, as_csv, as_json
 from clickcurve.csv_file import disposition
 from query.parameters import ROWS, given_form
 

@@ -12,7 +12,47 @@ from typing import Any
 
 import msgspec
 
-from clickcurve import answers
+from clickcurve.answers.breakdowns import (
+    CauseAnswer,
+    DimensionAnswer,
+    HiddenChange,
+    NotShown,
+    TimeRange,
+    TotalChange,
+    ValueAnswer,
+    ValueCurveAnswer,
+    ValuePointAnswer,
+    ValuesAnswer,
+    VisitorDay,
+    VisitorsAnswer,
+    WhyAnswer,
+)
+from clickcurve.answers.counts import (
+    CurveAnswer,
+    ErasedAnswer,
+    GroupsAnswer,
+    HourOfWeek,
+    HoursAnswer,
+    KeyCount,
+    LinksAnswer,
+    NowAnswer,
+    PointAnswer,
+    RowAnswer,
+    SummaryAnswer,
+    TotalAnswer,
+)
+from clickcurve.answers.events import (
+    EventAnswer,
+    EventCount,
+    EventsAnswer,
+    EventsByAnswer,
+    EventsOfValue,
+    HiddenEvents,
+    OtherEvents,
+    RateBounds,
+    Within,
+)
+from clickcurve.answers.written import JSON, Problem, Tabular, as_csv
 from clickcurve.buckets.ranges import Bots
 from clickcurve.keys import GROUP_RULE, KEY_RULE, OUTCOMES
 from clickcurve.problem import MEDIA_TYPE
@@ -128,8 +168,8 @@ _PARAMETERS = (
 )
 
 # --- examples ---------------------------------------------------------------------------------------------------------
-_TOTAL_EXAMPLE = answers.TotalAnswer("spring-sale", 1772323200, 1772409600, 42, 42, 42, True)
-_CURVE_EXAMPLE = answers.CurveAnswer(
+_TOTAL_EXAMPLE = TotalAnswer("spring-sale", 1772323200, 1772409600, 42, 42, 42, True)
+_CURVE_EXAMPLE = CurveAnswer(
     key="spring-sale",
     start=1772402400,
     end=1772409600,
@@ -141,11 +181,11 @@ _CURVE_EXAMPLE = answers.CurveAnswer(
     at_most=4,
     exact=True,
     points=[
-        answers.PointAnswer(1772402400, 1772406000, 3, "complete"),
-        answers.PointAnswer(1772406000, 1772409600, 1, "open"),
+        PointAnswer(1772402400, 1772406000, 3, "complete"),
+        PointAnswer(1772406000, 1772409600, 1, "open"),
     ],
 )
-_SUMMARY_EXAMPLE = answers.SummaryAnswer(
+_SUMMARY_EXAMPLE = SummaryAnswer(
     key="spring-sale",
     lifetime=1042,
     today=4,
@@ -158,8 +198,8 @@ _SUMMARY_EXAMPLE = answers.SummaryAnswer(
     opening=1000,
     exact=True,
 )
-_NOW_EXAMPLE = answers.NowAnswer("spring-sale", 1772407705, 3, 21, True, [0] * 10 + [1, 2] * 9 + [1, 2])
-_HOURS_EXAMPLE = answers.HoursAnswer(
+_NOW_EXAMPLE = NowAnswer("spring-sale", 1772407705, 3, 21, True, [0] * 10 + [1, 2] * 9 + [1, 2])
+_HOURS_EXAMPLE = HoursAnswer(
     "spring-sale",
     1769644800,
     1772406000,
@@ -168,37 +208,37 @@ _HOURS_EXAMPLE = answers.HoursAnswer(
     42,
     0,
     True,
-    [answers.HourOfWeek(1, 0, 2, 4), answers.HourOfWeek(1, 1, 0, 4)],
+    [HourOfWeek(1, 0, 2, 4), HourOfWeek(1, 1, 0, 4)],
 )
-_LISTED = [answers.KeyCount("spring-sale", 1042), answers.KeyCount("docs", 7)]
-_SALES = answers.EventAnswer("sale", 3, 3, answers.Within(14970, 14970), answers.RateBounds(0.025, 0.025))
-_EVENTS_EXAMPLE = answers.EventsAnswer("spring-sale", None, None, answers.Within(120, 120), [_SALES], True)
-_EVENTS_BY_EXAMPLE = answers.EventsByAnswer(
+_LISTED = [KeyCount("spring-sale", 1042), KeyCount("docs", 7)]
+_SALES = EventAnswer("sale", 3, 3, Within(14970, 14970), RateBounds(0.025, 0.025))
+_EVENTS_EXAMPLE = EventsAnswer("spring-sale", None, None, Within(120, 120), [_SALES], True)
+_EVENTS_BY_EXAMPLE = EventsByAnswer(
     key="spring-sale",
     dimension="ref",
     start=None,
     end=None,
-    clicks=answers.Within(120, 120),
+    clicks=Within(120, 120),
     events=[_SALES],
-    values=[answers.EventsOfValue("news.example", answers.Within(120, 120), [_SALES])],
-    not_shown=answers.HiddenEvents(0, 0, [answers.EventCount("sale", 0, 0)]),
-    other=answers.OtherEvents(0, [answers.EventCount("sale", 0, 0)]),
+    values=[EventsOfValue("news.example", Within(120, 120), [_SALES])],
+    not_shown=HiddenEvents(0, 0, [EventCount("sale", 0, 0)]),
+    other=OtherEvents(0, [EventCount("sale", 0, 0)]),
     exact=True,
 )
-_VALUES_EXAMPLE = answers.ValuesAnswer(
+_VALUES_EXAMPLE = ValuesAnswer(
     key="spring-sale",
     dimension="ref",
     start=1771804800,
     end=1772409600,
     total=1042,
-    values=[answers.ValueAnswer("news.example", 600, 605), answers.ValueAnswer("", 300, 300)],
+    values=[ValueAnswer("news.example", 600, 605), ValueAnswer("", 300, 300)],
     shown=2,
-    not_shown=answers.NotShown(81, 120),
+    not_shown=NotShown(81, 120),
     other=22,
     unrecorded=0,
     exact=False,
 )
-_VALUE_CURVE_EXAMPLE = answers.ValueCurveAnswer(
+_VALUE_CURVE_EXAMPLE = ValueCurveAnswer(
     key="spring-sale",
     dimension="ref",
     value="news.example",
@@ -211,32 +251,32 @@ _VALUE_CURVE_EXAMPLE = answers.ValueCurveAnswer(
     at_most=5,
     exact=False,
     points=[
-        answers.ValuePointAnswer(1772402400, 1772406000, 3, 4, "complete"),
-        answers.ValuePointAnswer(1772406000, 1772409600, 1, 1, "open"),
+        ValuePointAnswer(1772402400, 1772406000, 3, 4, "complete"),
+        ValuePointAnswer(1772406000, 1772409600, 1, 1, "open"),
     ],
 )
-_VISITORS_EXAMPLE = answers.VisitorsAnswer(
+_VISITORS_EXAMPLE = VisitorsAnswer(
     key="spring-sale",
     visitor_days=31,
     at_least=31,
     at_most=31,
     exact=True,
-    days=[answers.VisitorDay(1772323200, 1772409600, 31, 31, 31, True)],
+    days=[VisitorDay(1772323200, 1772409600, 31, 31, 31, True)],
     unknown=2,
 )
-_WHY_EXAMPLE = answers.WhyAnswer(
+_WHY_EXAMPLE = WhyAnswer(
     key="spring-sale",
     start=1771804800,
     end=1772409600,
-    before=answers.TimeRange(1771200000, 1771804800),
-    total=answers.TotalChange(150, 1105, 955),
+    before=TimeRange(1771200000, 1771804800),
+    total=TotalChange(150, 1105, 955),
     same_length=True,
     dimensions=[
-        answers.DimensionAnswer(
+        DimensionAnswer(
             "ref",
             0.906,
-            [answers.CauseAnswer("news.example", 940, 940, 940, 0, 940)],
-            answers.HiddenChange(2, 15),
+            [CauseAnswer("news.example", 940, 940, 940, 0, 940)],
+            HiddenChange(2, 15),
             other=0,
             unrecorded=0,
         )
@@ -244,7 +284,7 @@ _WHY_EXAMPLE = answers.WhyAnswer(
     by_link=[],
     exact=True,
 )
-_PROBLEM_EXAMPLE = answers.Problem(
+_PROBLEM_EXAMPLE = Problem(
     title="invalid parameter",
     status=422,
     detail="step '1x' is not known",
@@ -324,12 +364,12 @@ _SHAPES: Mapping[str, _Shape] = {
     "links": _Shape(
         "The links with the most hits, or all links in the order of their keys",
         parameters.LINKS,
-        answers.LinksAnswer(1771804800, 1772409600, _LISTED, True),
+        LinksAnswer(1771804800, 1772409600, _LISTED, True),
     ),
     "groups": _Shape(
         "The groups with the most hits, or all groups in the order of their names",
         parameters.LINKS,
-        answers.GroupsAnswer(1771804800, 1772409600, _LISTED, True),
+        GroupsAnswer(1771804800, 1772409600, _LISTED, True),
     ),
     "by": _Shape(
         "The hits {of}, by the values of a dimension",
@@ -393,18 +433,18 @@ def describe_question(path: SubjectPath, what: str) -> Schema:
 def _content_of(example: Any) -> Schema:
     """Returns the media types of an answer: its schema, and this example in each."""
     schema = schema_of(type(example))
-    if isinstance(example, answers.CurveAnswer):
-        rows = {"type": "array", "items": schema_of(answers.RowAnswer), "description": "with `format=rows`"}
+    if isinstance(example, CurveAnswer):
+        rows = {"type": "array", "items": schema_of(RowAnswer), "description": "with `format=rows`"}
         schema = {"oneOf": [schema, rows]}
-    content: Schema = {answers.JSON: {"schema": schema, "example": msgspec.to_builtins(example)}}
-    if isinstance(example, answers.Tabular):
-        content["text/csv"] = {"schema": TEXT, "example": answers.as_csv(example).decode()}
+    content: Schema = {JSON: {"schema": schema, "example": msgspec.to_builtins(example)}}
+    if isinstance(example, Tabular):
+        content["text/csv"] = {"schema": TEXT, "example": as_csv(example).decode()}
     return content
 
 
 def refusals(meanings: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
     """Returns the answers of a question that is refused: those of every question, and further ones."""
-    problem = {"schema": schema_of(answers.Problem)}
+    problem = {"schema": schema_of(Problem)}
     wrong = {**problem, "example": msgspec.to_builtins(_PROBLEM_EXAMPLE)}
     return {
         422: {"description": "A parameter is wrong, unknown or given twice", "content": {MEDIA_TYPE: wrong}},
@@ -428,8 +468,8 @@ def describe_route(
     meaning: of the answer. refused: further statuses, and what each means. body: its schema, and an example. content:
     the media types of the answer, if they say more than that it is an object.
     """
-    answer = {} if status == 204 else {"content": content or {answers.JSON: {"schema": {"type": "object"}}}}
-    asked = {} if body is None else {"requestBody": {"required": True, "content": {answers.JSON: body}}}
+    answer = {} if status == 204 else {"content": content or {JSON: {"schema": {"type": "object"}}}}
+    asked = {} if body is None else {"requestBody": {"required": True, "content": {JSON: body}}}
     return {
         "summary": summary,
         "status_code": status,
@@ -446,9 +486,7 @@ def schema_of(answer: type) -> Schema:
 def schemas() -> dict[str, Schema]:
     """Returns the schemas of all answers, by name."""
     asked = [type(shape.example) for shape in _SHAPES.values()]
-    _, named = msgspec.json.schema_components(
-        [*asked, answers.RowAnswer, answers.Problem], ref_template="#/components/schemas/{name}"
-    )
+    _, named = msgspec.json.schema_components([*asked, RowAnswer, Problem], ref_template="#/components/schemas/{name}")
     return named
 
 
@@ -478,7 +516,7 @@ DELETE_LINKS = describe_route(
             {"type": "integer", "minimum": 1, "maximum": parameters.MAX_ERASED},
         ),
     ],
-    content=_content_of(answers.ErasedAnswer(1_000, True)),
+    content=_content_of(ErasedAnswer(1_000, True)),
 )
 DELETE_GROUP = describe_route(
     "Erase a group: what was counted for it until now is gone", _GONE, status=204, parameters=[GROUP_NAME]

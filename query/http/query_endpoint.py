@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from clickcurve.answers import Tabular
+from clickcurve.answers.written import Tabular
 from clickcurve.asgi import SAFE, Application, Receive, Scope, Send
 from clickcurve.buckets.errors import MethodNotAllowed
 from clickcurve.budget import budgeted

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.answers import ErasedAnswer
+from clickcurve.answers.counts import ErasedAnswer
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import shown
 from clickcurve.keys import ALL, Subject, link_key

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
-from clickcurve.answers import PointAnswer
+from clickcurve.answers.counts import PointAnswer
 from clickcurve.buckets.ladder import MINUTE_S
 from clickcurve.buckets.ranges import Span
 from server.settings.alerts import Condition, ConditionKind

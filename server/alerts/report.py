@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from clickcurve.answers import WhyAnswer
+from clickcurve.answers.breakdowns import WhyAnswer
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.keys import ALL, ALL_LINKS, Subject, group_of, group_subject, link_key, link_of, link_subject

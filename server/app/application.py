@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI
 
-from clickcurve.answers import as_json
+from clickcurve.answers.written import as_json
 from clickcurve.asgi import SAFE, Answer, Application, answer
 from clickcurve.keys import link_subject
 from dashboard.questions import BrokenDown

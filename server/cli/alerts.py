@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from clickcurve.answers import PointAnswer
+from clickcurve.answers.counts import PointAnswer
 from clickcurve.buckets.measures import measured
 from clickcurve.keys import group_of, link_of
 from query.parameters import MEASURES

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import Raw
 from msgspec.json import Decoder
 
-from clickcurve.answers import JSON
+from clickcurve.answers.written import JSON
 from clickcurve.asgi import read_bounded
 from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported, shown
 from clickcurve.budget import Cost, spend

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from clickcurve.access import Access, access
-from clickcurve.answers import JSON
+from clickcurve.answers.written import JSON
 from clickcurve.asgi import read_bounded
 from query.http.questions import Questions
 from server.mcp.help_pages import HelpPages

@@ -10,14 +10,8 @@ from datetime import datetime
 from itertools import islice
 from zoneinfo import ZoneInfo
 
-from clickcurve.answers import (
-    CurveAnswer,
-    LinksAnswer,
-    TotalAnswer,
-    ValuesAnswer,
-    VisitorsAnswer,
-    WhyAnswer,
-)
+from clickcurve.answers.breakdowns import ValuesAnswer, VisitorsAnswer, WhyAnswer
+from clickcurve.answers.counts import CurveAnswer, LinksAnswer, TotalAnswer
 from clickcurve.visible import json_line
 
 MOST_LINES = 50

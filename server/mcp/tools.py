@@ -15,15 +15,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from clickcurve.answers import (
-    CurveAnswer,
-    LinksAnswer,
-    TotalAnswer,
-    ValuesAnswer,
-    VisitorsAnswer,
-    WhyAnswer,
-    as_json,
-)
+from clickcurve.answers.breakdowns import ValuesAnswer, VisitorsAnswer, WhyAnswer
+from clickcurve.answers.counts import CurveAnswer, LinksAnswer, TotalAnswer
+from clickcurve.answers.written import as_json
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
 from clickcurve.visible import visible
 from query.steps import AUTO, STEPS

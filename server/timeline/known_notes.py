@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from clickcurve.access import Access, access
-from clickcurve.answers import NoteAnswer
+from clickcurve.answers.counts import NoteAnswer
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
 from clickcurve.keys import ALL_LINKS, Subject, link_of
 from clickcurve.waiting import in_thread

@@ -7,7 +7,7 @@ from unicodedata import category
 
 import msgspec
 
-from clickcurve.answers import NoteAnswer
+from clickcurve.answers.counts import NoteAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import group_of, link_of
 

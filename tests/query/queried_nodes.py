@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from clickcurve.answers import as_json
+from clickcurve.answers.written import as_json
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from clickcurve.answers import CurveAnswer
+from clickcurve.answers.counts import CurveAnswer
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.buckets.ranges import Bots
 from clickcurve.keys import ALL, link_subject

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickcurve.answers import PLAIN_CSV, CsvForm, KeyCount, LinksAnswer, as_csv, without_formula
+from clickcurve.answers.counts import KeyCount, LinksAnswer
+from clickcurve.answers.written import PLAIN_CSV, CsvForm, as_csv, without_formula
 from clickcurve.csv_file import csv_form_of
 
 FORMULAS = [

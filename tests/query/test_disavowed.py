@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clickcurve.answers import SumOfValues
+from clickcurve.answers.breakdowns import SumOfValues
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.disavow import call_back, disavow
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day

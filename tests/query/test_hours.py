@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickcurve.answers import as_csv, as_json
+from clickcurve.answers.written import as_csv, as_json
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S, Ladder
 from query.zones import zone
 from tests.power import examples

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickcurve.answers import as_csv
+from clickcurve.answers.written import as_csv
 from clickcurve.keys import caller_key, limit_key
 from query.lists.key_list import KeyList
 from tests.power import examples

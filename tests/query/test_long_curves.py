@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clickcurve.answers import as_csv, as_json
+from clickcurve.answers.written import as_csv, as_json
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import CLICKS, DAY_S, END_OF_TIME, HOUR_S, fold_day
 from clickcurve.keys import link_subject

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickcurve.answers import CsvForm, as_csv
+from clickcurve.answers.written import CsvForm, as_csv
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.ranges import Bots
 from query.lists import rankings

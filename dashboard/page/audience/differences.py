@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from clickcurve.answers import CauseAnswer, CurveAnswer, WhyAnswer
+from clickcurve.answers.breakdowns import CauseAnswer, WhyAnswer
+from clickcurve.answers.counts import CurveAnswer
 from clickcurve.buckets.ladder import HOUR_S
 from clickcurve.visible import visible
 from dashboard.page.audience.values import dimension_name, value_text

@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from clickcurve.answers import CurveAnswer, PointAnswer, ValueAnswer, ValuesAnswer
+from clickcurve.answers.breakdowns import ValueAnswer, ValuesAnswer
+from clickcurve.answers.counts import CurveAnswer, PointAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import Subject
 from clickcurve.visible import visible

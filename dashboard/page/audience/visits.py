@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from clickcurve.answers import CurveAnswer, PointAnswer, VisitorsAnswer
+from clickcurve.answers.breakdowns import VisitorsAnswer
+from clickcurve.answers.counts import CurveAnswer, PointAnswer
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.keys import Subject
 from clickcurve.waiting import computed

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from clickcurve.answers import LinksAnswer, Tabular, TotalAnswer
+from clickcurve.answers.counts import LinksAnswer, TotalAnswer
+from clickcurve.answers.written import Tabular
 from clickcurve.keys import link_subject
 from dashboard.page.cards import Compared
 from dashboard.page.lists.rankings import RANKED

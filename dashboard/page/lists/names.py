@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clickcurve.answers import KeyCount
+from clickcurve.answers.counts import KeyCount
 from clickcurve.visible import visible
 from clickcurve.waiting import computed
 from dashboard.page.audience.values import share_text

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer, Tabular
+from clickcurve.answers.counts import CurveAnswer, KeyCount, LinksAnswer
+from clickcurve.answers.written import Tabular
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.visible import visible
 from dashboard.page.cards import Compared

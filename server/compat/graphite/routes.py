@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from msgspec.json import encode
 
-from clickcurve.answers import BOM, without_formula
+from clickcurve.answers.written import BOM, without_formula
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.budget import NAMES, SIGNS, spend
 from clickcurve.routes import json_answer

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from clickcurve.answers import CurveAnswer, PointAnswer, VisitorDay, VisitorsAnswer
+from clickcurve.answers.breakdowns import VisitorDay, VisitorsAnswer
+from clickcurve.answers.counts import CurveAnswer, PointAnswer
 from dashboard.page.audience.visits import visitor_curve
 from dashboard.page.view import view_of
 from dashboard.pictures.curve_picture import draw_curve

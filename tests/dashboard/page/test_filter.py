@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clickcurve.answers import WhyAnswer
+from clickcurve.answers.breakdowns import WhyAnswer
 from clickcurve.buckets.errors import ClickcurveError, DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.keys import link_subject

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 from fastapi import FastAPI
 
-from clickcurve.answers import CurveAnswer, KeyCount, LinksAnswer, ValuesAnswer
+from clickcurve.answers.breakdowns import ValuesAnswer
+from clickcurve.answers.counts import CurveAnswer, KeyCount, LinksAnswer
 from clickcurve.buckets.errors import ParameterInvalid, StoreUnavailable
 from dashboard.page.audience.values import value_table
 from dashboard.page.cards import Card

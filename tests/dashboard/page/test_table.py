@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickcurve.answers import KeyCount, LinksAnswer, TotalAnswer
+from clickcurve.answers.counts import KeyCount, LinksAnswer, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import Subject
 from dashboard.page.cards import Compared

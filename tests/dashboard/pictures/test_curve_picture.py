@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from PIL import Image
 
-from clickcurve.answers import CurveAnswer, NoteAnswer, PointAnswer, PointState
+from clickcurve.answers.counts import CurveAnswer, NoteAnswer, PointAnswer, PointState
 from clickcurve.keys import link_subject
 from dashboard.pictures.axes import round_steps, short, time_marks, with_commas
 from dashboard.pictures.curve_picture import bars_of, draw_curve, draw_spark, legend_of, step_words

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickcurve.answers import CurveAnswer, TotalAnswer
+from clickcurve.answers.counts import CurveAnswer, TotalAnswer
 from clickcurve.buckets.errors import EventUnknown
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import ALL, OUTCOMES

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from clickcurve.answers import as_csv
+from clickcurve.answers.written import as_csv
 from clickcurve.buckets.breakdowns.breakdown import (
     BREAKDOWN,
     BoundedLadder,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
-from clickcurve.answers import DimensionAnswer, HiddenChange
+from clickcurve.answers.breakdowns import DimensionAnswer, HiddenChange
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from query.breakdowns.causes import ComparedSpans, compare_spans, count_spans, find_causes
 from query.breakdowns.unrecorded import BreakdownRow

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickcurve.answers import as_json
+from clickcurve.answers.written import as_json
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickcurve.answers import CurveAnswer, PointAnswer
+from clickcurve.answers.counts import CurveAnswer, PointAnswer
 from clickcurve.buckets.ranges import Span
 from clickcurve.keys import link_subject
 from server.alerts.condition import Counted, Hindsight, is_met

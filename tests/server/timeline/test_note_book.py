@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.access import ALL_ACCESS, Access, OutsidePrefix, begin_access
-from clickcurve.answers import NoteAnswer
+from clickcurve.answers.counts import NoteAnswer
 from clickcurve.buckets.errors import ParameterInvalid, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.keys import ALL, ALL_LINKS, group_key, group_subject, link_key, link_subject
