@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import MAXYEAR, timedelta
 from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
@@ -36,6 +37,8 @@ GUTTER = 44  # pixels left of the plot, for counts
 _HEAD, _FOOT, _LEGEND = 46, 22, 20  # pixels above the plot, below it, and for a line that explains the bars
 _COLUMN = 2  # pixels of the narrowest bar; points that are narrower share one
 _GAP_FROM = 4  # pixels of a bar from which there is a gap to the next
+_GAP_PART, _GAP_MOST = 0.18, 8  # the gap: this part of a bar's place, and at most so many pixels
+_WEEKENDS_FROM, _WEEKENDS_TO = 2 * 86_400, 100 * 86_400  # seconds of a curve that shows them
 _CENTRED_FROM = 20  # pixels of a bar from which a label at the picture's edge is centred under it too
 _MARK_EVERY = 90  # pixels from one time to the next, at least
 _TEXT_PX, _TITLE_PX = 6.6, 9.0  # of a letter, about
@@ -267,6 +270,7 @@ def _plot(
     whole = all(bar.rate == int(bar.rate) for bar in scaled)
     lines = round_steps(highest, min(_MOST_LINES, max(1, int((bottom - top) // 36))), whole)
     frame = _Frame(curve, top, bottom, lines[-1], width)
+    yield from _weekends(curve, frame)
     yield from _shades(curve, frame)
     for line in lines:
         yield Line("grid", frame.y(line))
@@ -305,6 +309,23 @@ def _time_labels(bars: Sequence[Bar], frame: _Frame, zone: ZoneInfo) -> Iterable
         yield Label("label" if number % 3 == 0 else "label wide", x, frame.bottom + 15, text, anchor)
 
 
+def _weekends(curve: CurveAnswer, frame: _Frame) -> Iterable[Shape]:
+    """Yields the ground of Saturdays and Sundays, where bars are no longer than a day and days are wide enough."""
+    longest_s = max(point.end - point.start for point in curve.points)
+    if longest_s > DAY_S + HOUR_S or not _WEEKENDS_FROM < frame.end - frame.start <= _WEEKENDS_TO:
+        return
+    zone = ZoneInfo(curve.tz)
+    first = wall(frame.start, zone).replace(hour=0, minute=0, second=0)
+    if first.year == MAXYEAR:  # a week later there is no calendar
+        return
+    saturday = first + timedelta(days=5 - first.weekday())
+    while (begun := int(saturday.replace(tzinfo=zone).timestamp())) < frame.end:
+        monday = int((saturday + timedelta(days=2)).replace(tzinfo=zone).timestamp())
+        if monday > frame.start:
+            yield Box("weekend", frame.x(begun), frame.top, frame.x(monday), frame.bottom)
+        saturday += timedelta(days=7)
+
+
 def _shades(curve: CurveAnswer, frame: _Frame) -> Iterable[Shape]:
     """Yields the ground of what lies before the first hit and of what has not ended: there a zero means nothing."""
     early = frame.x(frame.end if curve.first_hit is None else curve.first_hit)
@@ -326,7 +347,8 @@ def _boxes(bars: Iterable[Bar], frame: _Frame) -> Iterable[Shape]:
     for bar in bars:
         if bar.rate:
             left, right = frame.x(bar.start), frame.x(bar.end)
-            gap = 1 / frame.width if (right - left) * frame.width >= _GAP_FROM else 0
+            width = (right - left) * frame.width
+            gap = min(_GAP_MOST, max(1, width * _GAP_PART)) / 2 / frame.width if width >= _GAP_FROM else 0
             part = "bar" if bar.state == "complete" else bar.state
             top = min(frame.y(bar.rate), frame.bottom - 1)  # one hit among a million is seen
-            yield Box(part, left, top, right - gap, frame.bottom)
+            yield Box(part, left + gap, top, right - gap, frame.bottom)

@@ -165,7 +165,7 @@ def test_a_page_gets_places_in_parts_of_its_width_and_no_style() -> None:
     picture = draw_curve(curve([point(0, 60, 1), point(60, 120, 2)], "1m"), 800, 300, titled=False)
     written = svg_inline(picture, "curve")
     assert 'x="25%"' in written and "style" not in written
-    assert '<path class="bar" d="M0 278H0V' in written and 'viewBox="0 0 3200 278"' in written, "bars are one path"
+    assert '<path class="bar" d="M0 278H17V' in written and 'viewBox="0 0 3200 278"' in written, "bars are one path"
     alone = draw_curve(curve([point(0, 60, 1), point(60, 120, 2, "open")], "1m"), 800, 300, titled=False)
     assert "viewBox" not in svg_inline(alone, "curve"), "and with an edge, or alone, elements"
     spark = svg_inline(draw_spark(curve([point(0, 60, 1)], "1m"), 100, 24), "spark")
@@ -290,3 +290,22 @@ def test_a_comparison_is_a_dashed_line_that_is_explained(steady: QueriedNodes) -
     (trace,) = [shape for shape in picture.shapes if isinstance(shape, Trace)]
     assert len(trace.places) == 28 and len({round(y) for _, y in trace.places[:-1]}) == 1
     assert any("dashed line: " in shape.text for shape in picture.shapes if isinstance(shape, Label))
+
+
+# --- weekends ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("step", "width_s", "n", "weekends"),
+    [("1d", 86_400, 30, 4), ("1h", 3_600, 24 * 7, 1), ("1w", 7 * 86_400, 10, 0), ("5m", 300, 288, 0)],
+)
+def test_weekends_are_shaded_where_bars_are_no_longer_than_a_day(
+    step: str, width_s: int, n: int, weekends: int
+) -> None:
+    monday = 1_769_990_400  # 2 February 2026
+    points = [point(monday + k * width_s, monday + (k + 1) * width_s, 1) for k in range(n)]
+    picture = draw_curve(curve(points, step), 800, 300)
+    shaded = [shape for shape in picture.shapes if isinstance(shape, Box) and shape.part == "weekend"]
+    assert len(shaded) == weekends
+    day = 86_400 / (n * width_s)
+    assert [(round(box.left / day), round((box.right - box.left) / day)) for box in shaded] == [
+        (5 + 7 * week, 2) for week in range(weekends)
+    ]
