@@ -18,7 +18,7 @@ _NODE = "/usr/share/nodejs"
 # Name: each program as `command`, or `command:package` where the package has another name. A path stands for a library.
 FOR_TESTS: Mapping[str, tuple[str, ...]] = {
     "bash": ("bash",),
-    "browser": ("chromium", "npm"),
+    "browser": ("chromium", "npm", "/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf:fonts-noto-color-emoji"),
     "caddy": ("caddy",),
     # Maven fetches the jars, Java runs them, faketime puts the clock of one node wrong.
     "cassandra": ("mvn:maven", "java:openjdk-17-jre-headless", "faketime"),

@@ -1,4 +1,4 @@
-"""Makes the README's pictures of the page, from a demo of now: `python -m testing.pictures`."""
+"""Makes the README's pictures of the page, from a demo of now: `python -m testing.page.pictures`."""
 
 from __future__ import annotations
 
