@@ -1,4 +1,4 @@
-"""The cards of a page: the hits of the range that is shown beside those of the period before, visitors, bots.
+"""The cards of a page, and the period that the range which is shown stands beside.
 
 A period that is not over is compared with the same part of the one before: today until noon with yesterday until noon.
 """
@@ -8,26 +8,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from clickcurve.answers.counts import CurveAnswer, TotalAnswer
+from clickcurve.answers.counts import CurveAnswer
 from clickcurve.buckets.errors import ParameterInvalid
-from dashboard.page.audience.values import ValueTable, share_text
-from dashboard.page.audience.visits import Visits
-from dashboard.page.changes import NO_CHANGE, Change, Count, about, change_of
+from dashboard.page.changes import NO_CHANGE, Change, Count
 from dashboard.page.periods import YEAR, day_written, length_of
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import until_words
 
-COMPARISONS = ("", "before", "year")
+NOTHING = "none"
+COMPARISONS = {"": "Period before", "year": "A year ago", NOTHING: "Nothing"}  # as an address has them, and in words
+_KNOWN = (*COMPARISONS, "before")
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One number and what it means. change: since the period before."""
+    """One number and what it means. change: since the period before; spark: a small curve as safe markup.
+
+    address: the view whose chart draws it, empty where it cannot be drawn; chosen: the chart does.
+    """
 
     name: str
     count: Count
     note: str
     change: Change = NO_CHANGE
+    spark: str = ""
+    address: str = ""
+    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +57,16 @@ class Compared:
 def period_before(curve: CurveAnswer, view: PageView, now: int) -> Compared | None:
     """Returns the period that a curve is compared with: as the view says, or else the one before.
 
-    None of all time, or before 1970. Raises ParameterInvalid for a comparison that is not known.
+    None of all time, before 1970, and where the view compares with nothing. Raises ParameterInvalid for a comparison
+    that is not known.
     """
     zone = ZoneInfo(curve.tz)
     day = day_written(view.compare, zone)
-    if day is None and view.compare not in COMPARISONS:
-        rule = "before, year, or the first day of a range, such as 2026-01-01"
+    if day is None and view.compare not in _KNOWN:
+        rule = "before, year, none, or the first day of a range, such as 2026-01-01"
         why = f"compare {view.compare!r} is not known"
         raise ParameterInvalid(why, field="compare", value=view.compare, rule=rule)
-    if view.is_ever or not curve.points:
+    if view.is_ever or view.compare == NOTHING or not curve.points:
         return None
     length = length_of(curve.start, curve.end, zone, view.span)
     back = YEAR if view.compare == "year" else length
@@ -71,40 +78,3 @@ def period_before(curve: CurveAnswer, view: PageView, now: int) -> Compared | No
     if day is None:
         end, until = min(end, curve.start), min(until, curve.start)
     return Compared(start, end, until) if 0 <= start < until else None
-
-
-def hits_card(curve: CurveAnswer, before: CurveAnswer | TotalAnswer | None, compared: Compared | None) -> Card:
-    """Makes the card of the hits of the range. before: those of the period that it is compared with."""
-    count = about(curve.at_least, curve.at_most)
-    if before is None or compared is None:
-        return Card("Hits", count, "in this range")
-    change = change_of((before.at_least, before.at_most), (curve.at_least, curve.at_most))
-    was = about(before.at_least, before.at_most)
-    return Card("Hits", count, f"{was.text} before, {compared.words(ZoneInfo(curve.tz))}", change)
-
-
-def filtered_cards(curve: CurveAnswer, everything: TotalAnswer) -> list[Card]:
-    """Makes the card that says what part of all hits of people a filter's curve is."""
-    if not everything.at_least:
-        return []
-    least, most = (share_text(count, everything.at_least) for count in (curve.at_least, curve.at_most))
-    share = Count(least) if least == most else Count(f"{least} to {most}")
-    return [Card("Share", share, f"of {about(everything.at_least, everything.at_most).text} hits of people")]
-
-
-def other_cards(
-    curve: CurveAnswer, bots: TotalAnswer | None, visits: Visits | None, tables: list[ValueTable]
-) -> list[Card]:
-    """Makes the cards of what else is known of the range. bots: None where they are counted among the hits."""
-    cards = []
-    if visits is not None and visits.count.text != "0":
-        several = Card("Daily visitors", visits.count, "each day's, added up")
-        cards.append(several if visits.several_days else Card("Visitors", visits.count, "of this day"))
-    referrers = next((each for each in tables if each.dimension == "ref"), None)
-    first = next((row for row in referrers.rows if row.value), None) if referrers else None
-    if first is not None:
-        cards.append(Card("Top referrer", Count(first.text), f"{first.count.text} hits"))
-    if bots is not None:
-        share = f"{share_text(bots.at_most, curve.at_most + bots.at_most)} of all, " if bots.at_most else ""
-        cards.append(Card("Bots", about(bots.at_least, bots.at_most), f"{share}not counted as hits"))
-    return cards

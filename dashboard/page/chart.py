@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from msgspec import UNSET
 
 from clickcurve.answers.counts import CurveAnswer, PointAnswer
+from dashboard.page.changes import change_of, signed
 from dashboard.page.periods import in_address, length_of
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import WEEKDAYS, is_midnight, range_words, wall, with_commas
@@ -23,12 +24,13 @@ from dashboard.pictures.curve_picture import (
     draw_curve,
     draw_spark,
     legend_of,
+    period_words,
 )
 from dashboard.pictures.note_marks import notes_text
 from dashboard.pictures.svg import svg_inline
 
-WIDTH, HEIGHT, LOW = 1_100, 260, 110
-SPARK = (120, 26)
+WIDTH, HEIGHT, LOW = 1_200, 230, 110
+SPARK, CARD_SPARK = (120, 20), (120, 40)
 _QUIET = 3  # hits of a bar below which, on average, a curve is read better by longer steps
 _FEW_BARS = 8  # so few bars are no barcode
 # The steps that a quiet curve may have in place of the usual one, with their seconds.
@@ -45,19 +47,23 @@ MOST_ROWS = MANY_POINTS  # points whose numbers stand on the page
 
 @dataclass(frozen=True, slots=True)
 class PointRow:
-    """One point in words."""
+    """One point in words. before, before_when, change: the point that it is compared with, empty without one."""
 
     start: int
     end: int
     when: str
     count: str
     state: str
+    before: str = ""
+    before_when: str = ""
+    change: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
     """svg is markup that is safe; rows are empty where there are too many. earlier, later and out are views.
 
+    compared: rows say what was before; range: when it is of, in words.
     every_s: the length of each point, 0 where they are not equally long. first_day, last_day: those of which the range
     has a part. kept_whole: what to say in place of the picture where the range is inside one kept bucket.
     """
@@ -65,9 +71,11 @@ class Chart:
     svg: str
     sentence: str
     legend: str
+    range: str
     start: int
     end: int
     rows: list[PointRow]
+    compared: bool
     every_s: int
     points: int
     earlier: str
@@ -96,19 +104,23 @@ def make_chart(
     """
     zone = ZoneInfo(curve.tz)
     few = curve.points if len(curve.points) <= MOST_ROWS else []
+    if earlier is not None and not earlier.at_most:
+        earlier = None  # a line along the ground says nothing
     previous, later, out = _neighbours(curve, view, now)
     notes = [legend_of(curve, bars_of(curve, WIDTH))]
     if earlier is not None:
-        notes.append(f"dashed line: {range_words(earlier.start, earlier.end, zone)}")
+        notes.append(f"line: {range_words(earlier.start, earlier.end, zone)}")
     if curve.notes is not UNSET:
         notes.append(notes_text(curve.notes))
     return Chart(
         svg=svg_inline(draw_curve(curve, WIDTH, height, False, noun, beside, earlier), "curve"),
         sentence=curve_sentence(curve, noun),
         legend="; ".join(filter(None, notes)),
+        range=period_words(curve),
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,
-        rows=[PointRow(each.start, each.end, _when(each, zone), with_commas(each.count), each.state) for each in few],
+        rows=_point_rows(few, [] if earlier is None else earlier.points, zone),
+        compared=earlier is not None,
         every_s=lengths.pop() if len(lengths := {each.end - each.start for each in few}) == 1 else 0,
         points=len(curve.points),
         earlier=previous,
@@ -118,6 +130,34 @@ def make_chart(
         last_day=wall(max(curve.start, curve.end - 1), zone).date(),
         kept_whole=_kept_whole(curve),
     )
+
+
+def _point_rows(points: Sequence[PointAnswer], earlier: Sequence[PointAnswer], zone: ZoneInfo) -> list[PointRow]:
+    """Writes points, each beside the earlier one that is as far from its beginning, if they are equally long."""
+    in_order = len(points) == len(earlier)
+    by_place = {each.start - earlier[0].start: each for each in earlier}
+    rows = []
+    for place, point in enumerate(points):
+        row = PointRow(point.start, point.end, _when(point, zone), with_commas(point.count), point.state)
+        was = earlier[place] if in_order else by_place.get(point.start - points[0].start)
+        if was is not None and _are_alike(point, was):
+            words = _difference_words(was.count, point.count)
+            row = replace(row, before=with_commas(was.count), before_when=_when(was, zone), change=words)
+        rows.append(row)
+    return rows
+
+
+def _difference_words(before: int, count: int) -> str:
+    """Writes a difference: `+144 (+7 %)`."""
+    if before == count:
+        return "0"
+    return f"{signed(count - before)} ({change_of((before, before), (count, count)).text})"
+
+
+def _are_alike(point: PointAnswer, other: PointAnswer) -> bool:
+    """Tells whether two points may be compared: days of 23 and 25 hours and months may, a day and a week may not."""
+    length_s, other_s = point.end - point.start, other.end - other.start
+    return abs(length_s - other_s) <= max(length_s, other_s) * 0.11
 
 
 def _when(point: PointAnswer, zone: ZoneInfo) -> str:
@@ -161,9 +201,9 @@ def _kept_whole(curve: CurveAnswer) -> str:
     return f"Only whole {unit} are kept from then: {when} had {with_commas(point.count)} hits."
 
 
-def spark(curve: CurveAnswer) -> str:
-    """Draws a curve for a line of a table."""
-    return svg_inline(draw_spark(curve, *SPARK), "spark") if curve.points else ""
+def spark(curve: CurveAnswer, size: tuple[int, int] = SPARK) -> str:
+    """Draws a curve for a line of a table, or for a card."""
+    return svg_inline(draw_spark(curve, *size), "spark") if curve.points else ""
 
 
 def in_path(name: str) -> str:

@@ -9,28 +9,33 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 from clickcurve.access import access
-from clickcurve.answers.counts import CurveAnswer, TotalAnswer
+from clickcurve.answers.counts import CurveAnswer, LinksAnswer, TotalAnswer
 from clickcurve.answers.written import Tabular
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.ladder import HOUR_S
 from clickcurve.keys import ALL, Subject, group_subject
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from clickcurve.waiting import computed
 from dashboard.page.audience.differences import Difference, difference_of, why_query
 from dashboard.page.audience.values import ValueTable, filter_of, filtered_curve, value_tables
-from dashboard.page.audience.visits import Visits, visits
-from dashboard.page.cards import Card, Compared, filtered_cards, hits_card, other_cards, period_before
-from dashboard.page.chart import DRAWING, LOW, Chart, fitting_step, in_path, make_chart
+from dashboard.page.cards import period_before
+from dashboard.page.chart import DRAWING, HEIGHT, LOW, Chart, fitting_step, in_path, make_chart
+from dashboard.page.lists.linked import PATIENCE_S, links_of_points
 from dashboard.page.lists.names import Beside, domain_and_name, name_rows
 from dashboard.page.lists.rankings import RANKED, Rankings
 from dashboard.page.lists.table import BY_KEY, LinkTable
+from dashboard.page.measures import LinkCounts, cards_of, chosen_of, measures_of
+from dashboard.page.panels import columns_of, panels_of
 from dashboard.page.periods import offered_periods
+from dashboard.page.shown import Shown
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import day_and_time, with_commas
 from dashboard.pictures.curve_picture import period_words
 from dashboard.questions import GROUP, LINK, AskCurve, BrokenDown, Questions, kind_of
 
-SHOWN = 20
+SHOWN = 10
+_LIVE = b"last=5m"
 _ACCEPTING = ("open", "unclaimed")  # states of an owner
 Values = dict[str, object]  # of a template
 
@@ -60,41 +65,10 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """What hits said, their visitors, and what changed: of a server that does not break hits down, nothing."""
+    """What hits said, and what changed: of a server that does not break hits down, nothing."""
 
     tables: list[ValueTable]
-    visits: Visits | None = None
     difference: Difference | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What a page shows: a subject's view, its curve, and the period that it is compared with.
-
-    ask_curve: the question for the curve of the view's hits: all, or those of the filter's value.
-    """
-
-    subject: Subject
-    view: PageView
-    curve: CurveAnswer
-    compared: Compared | None
-    ask_curve: AskCurve
-    now: int
-
-    @property
-    def before(self) -> tuple[int, int] | None:
-        """The span that lists are compared with: only where the reader asks to compare."""
-        return self.span_before if self.view.compare else None
-
-    @property
-    def span_before(self) -> tuple[int, int] | None:
-        """The period that is compared with, as far as it is; the table of links always compares."""
-        return None if self.compared is None else self.compared.span
-
-    @property
-    def beside(self) -> Beside:
-        """What the lines of lists stand beside; under a filter the curve is not that of all hits."""
-        return Beside(None if self.view.by else self.curve.total, self.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +101,7 @@ class Pages:
 
     def __post_init__(self) -> None:
         self._links = Rankings(self.questions.links, self.clock)
+        self._linked = Rankings(partial(links_of_points, self.questions), self.clock, PATIENCE_S)
         self._table = LinkTable(self.questions, self._links)
         self._groups = Rankings(self.questions.groups, self.clock)
         self._why_all = None if self.broken_down is None else Rankings(partial(self.broken_down.why, ALL), self.clock)
@@ -138,16 +113,15 @@ class Pages:
         if curve.first_hit is None and not await self._has_any():
             return {"first_run": True}
         ranking = view.ranking_query(SHOWN)
-        audience = await self._audience(shown)
-        links, groups, common = await asyncio.gather(
-            self._links.ranking(ranking), self._groups.ranking(ranking), self._common(shown, audience)
+        links, groups = await asyncio.gather(
+            self._links.ranking(view.ranking_query(RANKED)), self._groups.ranking(ranking)
         )
         rows = partial(name_rows, self.questions, view=view, beside=shown.beside, hosts_in_key=self.hosts_in_key)
         return {
             "first_run": False,
-            **common,
+            **await self._common(shown, None if links is None else await self._link_counts(shown, links)),
             "range": period_words(curve),
-            "links": None if links is None else await rows(LINK, links.links),
+            "links": None if links is None else await rows(LINK, links.links[:SHOWN]),
             "groups": [] if groups is None else await rows(GROUP, groups.groups),
             "ranking": view.ranking_query(RANKED).decode(),
         }
@@ -160,7 +134,7 @@ class Pages:
         page = await self._table.page(view, shown.compared)
         rows = None
         if page.links is not None:
-            beside = Beside(curve.total, shown.span_before)
+            beside = Beside(curve.total, None if shown.compared is None else shown.compared.span)
             is_ranking = page.order != BY_KEY
             rows = await name_rows(
                 self.questions, LINK, page.links, view, beside, is_ranking, self.hosts_in_key, page.changes
@@ -171,10 +145,21 @@ class Pages:
             "range": period_words(curve),
             "page": page,
             "links": rows,
-            "changes": shown.span_before is not None,
+            "changes": shown.compared is not None,
             "domain": visible(view.prefix[:-1]) if self.hosts_in_key and view.prefix.find("/") > 0 else "",
             "domain_group": await self._domain_group(view),
         }
+
+    async def _link_counts(self, shown: Shown, links: LinksAnswer) -> LinkCounts:
+        """Asks how many links had hits before, and in each point; of a server with more than are ranked, nothing."""
+        if len(links.links) >= RANKED or shown.view.by:
+            return LinkCounts(links)
+        before = None
+        if shown.before is not None:
+            start, until = shown.before
+            until = max(start + 60, until - until % HOUR_S)  # of what goes on, an hour's questions are one
+            before = await self._links.ranking(shown.view.ranking_query(RANKED, (start, until)))
+        return LinkCounts(links, before, await self._linked.ranking(shown.view.curve_query))
 
     async def _domain_group(self, view: PageView) -> str:
         """Returns the address of the shown domain's group; "" if it counts nothing that may be seen."""
@@ -216,12 +201,6 @@ class Pages:
         view, zone = shown.view, ZoneInfo(shown.curve.tz)
         kind, name = kind_of(subject), subject.name or ""
         domain, name_in_domain = domain_and_name(name, view, self.hosts_in_key and kind == LINK)
-        bots = None
-        if life.bots and view.bots in ("", "exclude") and not view.by:
-            bots = await self.questions.curve(subject, view.with_bots("only").curve_query)
-        bots_chart = None
-        if bots is not None and bots.at_most:
-            bots_chart = await computed(DRAWING, make_chart, bots, view, now, LOW)
         return {
             "kind": kind,
             "name": visible(name),
@@ -234,11 +213,10 @@ class Pages:
             "first_hit": "" if life.first_hit is None else day_and_time(life.first_hit, zone),
             "last_hit": "" if life.last_hit is None else day_and_time(life.last_hit, zone),
             "known": bool(life.lifetime or life.bots),
-            "bots_chart": bots_chart,
-            **await self._common(shown, await self._audience(shown)),
+            **await self._common(shown),
         }
 
-    async def _shown(self, subject: Subject, view: PageView, now: int, noted: bool = False) -> _Shown:
+    async def _shown(self, subject: Subject, view: PageView, now: int, noted: bool = False) -> Shown:
         """Asks for what a page shows first; raises ParameterInvalid. noted: with notes, which no stranger sees."""
         ask: AskCurve = partial(self.questions.curve, subject)
         if noted:
@@ -246,60 +224,55 @@ class Pages:
         if view.by:
             ask = filtered_curve(self.broken_down, subject, view.by)
         view, curve = await _view_and_curve(ask, view, now)
-        return _Shown(subject, view, curve, period_before(curve, view, now), ask, now)
+        compared = period_before(curve, view, now)
+        was: CurveAnswer | TotalAnswer | None = None
+        if compared is not None and view.by:
+            was = await ask(view.curve_query_of(compared.start, compared.until, curve.step))
+        elif compared is not None:
+            was = await self.questions.total(subject, view.count_query(compared.span))
+        return Shown(subject, view, curve, compared, was, ask, now)
 
-    async def _common(self, shown: _Shown, audience: Audience) -> Values:
-        """Returns what stands on the pages of links, groups and all links alike."""
-        earlier = await self._earlier(shown)
+    async def _common(self, shown: Shown, links: LinkCounts | None = None) -> Values:
+        """Returns what stands on the pages of links, groups and all links alike. links: of all links alone."""
+        view = shown.view
+        audience, live, measures = await asyncio.gather(
+            self._audience(shown),
+            self.questions.total(shown.subject, _LIVE),
+            measures_of(self.questions, self.broken_down, shown, links),
+        )
+        many = 1 if links is None else min(SHOWN, len(links.links.links))
+        has_links = shown.subject == ALL and not view.list
+        drawn = chosen_of(measures, view.show)
+        earlier = None if drawn.earlier is None else await drawn.earlier()
+        curve = shown.curve if drawn.curve is None else drawn.curve
         return {
-            "cards": await self._cards(shown, audience),
+            "cards": await cards_of(measures, shown),
             "periods": offered_periods(shown.now, ZoneInfo(shown.curve.tz)),
-            "filter": filter_of(shown.view),
+            "filter": filter_of(view),
             "hides_few": self.broken_down is not None and self.broken_down.hides_few,
-            "chart": await computed(DRAWING, make_chart, shown.curve, shown.view, shown.now, earlier=earlier),
+            "chart": await computed(
+                DRAWING, make_chart, curve, shown.view, shown.now, HEIGHT, drawn.noun, None, earlier
+            ),
+            "drawn": drawn,
+            "live": with_commas(live.at_most),
             "audience": audience,
+            "columns": columns_of(panels_of(many if has_links else None, audience.tables, audience.difference)),
+            "compared": shown.before is not None,
         }
 
-    async def _cards(self, shown: _Shown, audience: Audience) -> list[Card]:
-        """Returns the numbers of the view's range, beside those of the period before."""
-        view, ask, compared = shown.view, partial(self.questions.total, shown.subject), shown.compared
-        before: CurveAnswer | TotalAnswer | None = None
-        if compared is not None and view.by:
-            query = view.curve_query_of(compared.start, compared.until, shown.curve.step)
-            before = await shown.ask_curve(query)
-        elif compared is not None:
-            before = await ask(view.count_query(compared.span))
-        hits = hits_card(shown.curve, before, compared)
-        if view.by:
-            return [hits, *filtered_cards(shown.curve, await ask(view.total_query))]
-        bots = await ask(view.with_bots("only").count_query()) if view.bots in ("", "exclude") else None
-        return [hits, *other_cards(shown.curve, bots, audience.visits, audience.tables)]
-
-    async def _earlier(self, shown: _Shown) -> CurveAnswer | None:
-        """Returns the curve that the view compares with, None if it has none."""
-        if shown.compared is None or not shown.view.compare:
-            return None
-        query = shown.view.curve_query_of(shown.compared.start, shown.compared.end, shown.curve.step)
-        return await shown.ask_curve(query)
-
-    async def _audience(self, shown: _Shown) -> Audience:
+    async def _audience(self, shown: Shown) -> Audience:
         """Returns what hits said, with the tables of those dimensions alone of which any hit said something.
 
-        Visitors and causes are of all hits, so a page with a filter has none. A visitor is one of a link, or of a
-        group: all links together have none.
+        Causes are of all hits, so a page with a filter has none, and one that lists all values has no room for them.
         """
         if self.broken_down is None:
             return Audience([])
         asked = value_tables(self.broken_down, shown.subject, shown.view, shown.before)
         tables = [each for each in await asked if each.spoken]
-        if shown.view.by:
-            return Audience(tables)
-        visit_parts = None
-        if self.broken_down.visitors and shown.subject != ALL:
-            visit_parts = await visits(self.broken_down, shown.subject, shown.view, shown.curve, shown.now)
-        return Audience(tables, visit_parts, await self._difference(shown))
+        whole = shown.view.by or shown.view.list
+        return Audience(tables, None if whole else await self._difference(shown))
 
-    async def _difference(self, shown: _Shown) -> Difference | None:
+    async def _difference(self, shown: Shown) -> Difference | None:
         """Returns why the range differs from the one before; None where that is not known, or not known yet."""
         query = why_query(shown.view, shown.curve, shown.compared, shown.now)
         if query is None or self.broken_down is None or self._why_all is None:

@@ -22,9 +22,10 @@ _LAST = re.compile(r"(\d{1,7})([a-z]+)")
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A period that the page offers. last, or start and end: as an address has them."""
+    """A period that the page offers. last, or start and end: as an address has them. key: what chooses it."""
 
     name: str
+    key: str
     last: str = ""
     start: str = ""
     end: str = ""
@@ -68,22 +69,25 @@ _UNITS = {
 
 
 def offered_periods(now: int, zone: ZoneInfo) -> list[Period]:
-    """Returns the periods of the range picker."""
+    """Returns the periods of the range menu. Whole weeks have as many weekends as the period before them."""
     today = wall(now, zone).date()
     first = today.replace(day=1)
     last_month = first - _DAY
     yesterday = str(today - _DAY)
     return [
-        Period("Last hour", last="60m"),
-        Period("Today", last="1d"),
-        Period("Yesterday", start=yesterday, end=yesterday),
-        Period("7 days", last="7d"),
-        Period("30 days", last="30d"),
-        Period("This month", last="1mo"),
-        Period("Last month", start=str(last_month.replace(day=1)), end=str(last_month)),
-        Period("This year", last="1y"),
-        Period("12 months", last="12mo"),
-        Period("All", start=EVER),
+        Period("Last hour", "R", last="60m"),
+        Period("Last 24 hours", "H", last="24h"),
+        Period("Today", "D", last="1d"),
+        Period("Yesterday", "E", start=yesterday, end=yesterday),
+        Period("Last 7 days", "W", last="7d"),
+        Period("Last 28 days", "F", last="28d"),
+        Period("Last 30 days", "T", last="30d"),
+        Period("Last 91 days", "N", last="91d"),
+        Period("This month", "M", last="1mo"),
+        Period("Last month", "P", start=str(last_month.replace(day=1)), end=str(last_month)),
+        Period("This year", "Y", last="1y"),
+        Period("Last 12 months", "L", last="12mo"),
+        Period("All time", "A", start=EVER),
     ]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from clickcurve.visible import visible
+from dashboard.page.cards import COMPARISONS
 from dashboard.page.view import BOTS, STEPS
 from dashboard.pictures.shapes import DARK, LIGHT
 from dashboard.pictures.svg import styles
@@ -33,11 +34,13 @@ class Templates:
         self.assets = {
             "page.css": ("text/css; charset=utf-8", style),
             "page.js": ("text/javascript; charset=utf-8", (_HERE / "static" / "page.js").read_bytes()),
+            "world.svg": ("image/svg+xml", (_HERE / "static" / "world.svg").read_bytes()),
             "icon.svg": ("image/svg+xml", (_HERE / "static" / "icon.svg").read_bytes()),
         }
         joined = b"".join(content for _, content in self.assets.values())
         self._environment.filters.update(ticked=_ticked, visible=visible)
         self._environment.globals.update(version=sha256(joined).hexdigest()[:12], steps=STEPS, bots_choices=BOTS)
+        self._environment.globals.update(comparisons=COMPARISONS)
         # What most pages show, or do not: a page that differs says so.
         self._environment.globals.update(
             signed_in=False, shared=False, may_share=False, customer=False, missing_s=0, updated=""

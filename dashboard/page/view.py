@@ -18,7 +18,7 @@ from clickcurve.keys import KEY_BYTES
 from dashboard.page.periods import EVER, after_last_day
 
 _AS_WRITTEN = ("q", "prefix", "after", "compare", "value", "not")  # spaces at their ends are kept
-_OF_LISTS = ("q", "prefix", "after", "sort", "page")  # what only lists of links have
+_OF_LISTS = ("q", "prefix", "after", "sort", "page", "show", "list")  # what is of one page and not of its neighbours
 USUAL = "30d"
 TimeSpan = tuple[int, int]  # [start, end), epoch seconds
 STEPS = (
@@ -55,6 +55,8 @@ class PageView:
     left_out: tuple[str, ...] = ()  # those that it leaves out
     sort: str = ""  # of the table of links
     page: str = ""  # the number of a page of it
+    show: str = ""  # what the chart draws, empty: hits
+    list: str = ""  # the dimension whose values are all listed
     begun: str = ""  # what questions say in the place of EVER; in no address
     page_step: str = ""  # that the page chooses where the address has none; in no address
     home_tz: str = ""  # the zone that holds where the address names none, empty for UTC; in no address
@@ -121,6 +123,10 @@ class PageView:
     def curve_query_of(self, start: int, end: int, step: str) -> bytes:
         """Returns what to ask for the curve of another range, by the same step, of the same hits."""
         return _encoded({**self._asked((start, end)), "step": step, "tz": self.zone_name, **self._hits()})
+
+    def people_query(self, span: TimeSpan) -> bytes:
+        """Returns what to ask of another span of what only people's hits say, such as visitors."""
+        return _encoded({**self._asked(span), "tz": self.zone_name})
 
     def with_bots(self, bots: str) -> PageView:
         return replace(self, bots=bots)

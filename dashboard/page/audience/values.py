@@ -19,12 +19,15 @@ from clickcurve.answers.counts import CurveAnswer, PointAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import Subject
 from clickcurve.visible import visible
+from dashboard.page.audience.countries import COUNTRY, MOST, MapCountry, countries_on_map, flag_of
+from dashboard.page.audience.country_names import COUNTRY_NAMES
 from dashboard.page.changes import NO_CHANGE, Change, Count, certain_change, count_of
 from dashboard.page.view import PageView, TimeSpan
 from dashboard.pictures.axes import PERCENT, wall, with_commas
 from dashboard.questions import AskCurve, BreakdownQuestions, BrokenDown
 
-SHOWN = 10
+SHOWN, LISTED = 10, 1_000  # values of a table beside others, and of a whole list
+RISEN, FALLEN = "change", "-change"  # orders of a whole list
 _NAMES = {  # of one, and of several
     "ref": ("Referrer", "Referrers"),
     "country": ("Country", "Countries"),
@@ -47,7 +50,8 @@ _NOT_GIVEN = {"ref": "Direct or unknown"}
 class ValueRow:
     """One line: a value or, with `rest`, what is of none.
 
-    part: of the greatest line, 0 to 100; share: of all hits; change: since the period before; chosen: it is the filter.
+    part: of the greatest line, 0 to 100; share: of all hits; change: since the period before; chosen: it is the filter;
+    moved: by how many hits at least it changed.
     """
 
     text: str
@@ -58,17 +62,25 @@ class ValueRow:
     value: str = ""
     change: Change = NO_CHANGE
     chosen: bool = False
+    flag: str = ""
+    moved: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ValueTable:
-    """One dimension. total: hits of the kept buckets that the range touches; spoken: whether any said anything."""
+    """One dimension. total: hits of the kept buckets that the range touches; spoken: whether any said anything.
+
+    more: there are values that it does not list; countries: on the map.
+    """
 
     dimension: str
+    name: str
     title: str
     total: str
     rows: list[ValueRow]
     spoken: bool
+    more: bool = False
+    countries: Sequence[MapCountry] = ()
 
 
 def dimension_name(dimension: str, plural: bool = False) -> str:
@@ -79,6 +91,8 @@ def dimension_name(dimension: str, plural: bool = False) -> str:
 
 def value_text(dimension: str, value: str) -> str:
     """Writes a value for people, also the one of hits that gave none."""
+    if dimension == COUNTRY and value in COUNTRY_NAMES:
+        return COUNTRY_NAMES[value]
     return visible(value) or _NOT_GIVEN.get(dimension, "(not given)")
 
 
@@ -87,31 +101,35 @@ async def value_tables(
 ) -> list[ValueTable]:
     """Asks for each dimension, in the order of the settings, beside the span before if there is one.
 
-    Raises what the questions raise.
+    A view that lists one dimension has that one alone. Raises what the questions raise.
     """
-    asked = (_value_table(broken_down, subject, view, each, before) for each in broken_down.dimensions)
+    dimensions = [view.list] if view.list else broken_down.dimensions
+    asked = (_value_table(broken_down, subject, view, each, before) for each in dimensions)
     return await asyncio.gather(*asked)
 
 
 async def _value_table(
     broken_down: BrokenDown, subject: Subject, view: PageView, dimension: str, before: TimeSpan | None
 ) -> ValueTable:
-    questions = broken_down.questions
-    answer = await questions.by(subject, dimension, view.total_query + b"&limit=%d" % SHOWN)
-    changes: Sequence[Change] = ()
+    questions, shown = broken_down.questions, LISTED if view.list else SHOWN
+    asked = MOST if dimension == COUNTRY and not view.list else shown  # the map has all of them
+    answer = await questions.by(subject, dimension, view.total_query + b"&limit=%d" % asked)
+    was: Sequence[tuple[int, int]] = ()
     if before is not None and answer.total:
-        values = [each.value for each in answer.values]
+        values = [each.value for each in answer.values[:shown]]
         was = await questions.bounds_in(subject, dimension, values, before)
-        now = ((each.at_least, each.at_most) for each in answer.values)
-        changes = list(map(certain_change, was, now))
-    return value_table(answer, changes, view.values if view.by == dimension else ())
+    return value_table(answer, was, view, shown)
 
 
-def value_table(answer: ValuesAnswer, changes: Sequence[Change] = (), chosen: Sequence[str] = ()) -> ValueTable:
-    """Makes a table of values, greatest first, and of the rest. changes: of each value; chosen: the filter's."""
-    most = max((each.at_most for each in answer.values), default=1) or 1
+def value_table(
+    answer: ValuesAnswer, was: Sequence[tuple[int, int]] = (), view: PageView | None = None, shown: int = SHOWN
+) -> ValueTable:
+    """Makes a table of the first values, and of the rest. was: the bounds of each before; view: has the filter."""
+    view = view or PageView()
+    listed, beyond = answer.values[:shown], answer.values[shown:]
+    most = max((each.at_most for each in listed), default=1) or 1
 
-    def row(each: ValueAnswer, change: Change) -> ValueRow:
+    def row(each: ValueAnswer, before: tuple[int, int] | None) -> ValueRow:
         share = share_text(each.at_least, answer.total) if each.at_least == each.at_most else ""
         return ValueRow(
             value_text(answer.dimension, each.value),
@@ -119,13 +137,16 @@ def value_table(answer: ValuesAnswer, changes: Sequence[Change] = (), chosen: Se
             each.at_least * 100 / most,
             share,
             value=each.value,
-            change=change,
-            chosen=each.value in chosen,
+            change=NO_CHANGE if before is None else certain_change(before, (each.at_least, each.at_most)),
+            chosen=view.by == answer.dimension and each.value in view.values,
+            flag=flag_of(each.value) if answer.dimension == COUNTRY else "",
+            moved=0 if before is None else each.at_least - before[0],
         )
 
-    rows = list(map(row, answer.values, changes or repeat(NO_CHANGE)))
+    rows = _sorted(list(map(row, listed, was or repeat(None))), view)
+    many, hidden = answer.not_shown.values + len(beyond), answer.not_shown.count + sum(each.at_least for each in beyond)
     rest = (
-        (f"{answer.not_shown.values:,} more", answer.not_shown.count),
+        (f"{many:,} more", hidden),
         (_other_text(answer), answer.other),
         ("Before this was recorded", answer.unrecorded),
     )
@@ -136,11 +157,26 @@ def value_table(answer: ValuesAnswer, changes: Sequence[Change] = (), chosen: Se
     ]
     return ValueTable(
         answer.dimension,
+        dimension_name(answer.dimension),
         dimension_name(answer.dimension, plural=True),
         with_commas(answer.total),
         rows,
         any(each.value for each in answer.values) or bool(answer.other),
+        bool(many),
+        countries_on_map(answer.values, view) if answer.dimension == COUNTRY else [],
     )
+
+
+def _sorted(rows: list[ValueRow], view: PageView) -> list[ValueRow]:
+    """Sorts the values of a whole list as the view says; raises ParameterInvalid for what nothing is sorted by."""
+    if not view.list or not view.sort:
+        return rows
+    if view.sort == "key":
+        return sorted(rows, key=lambda row: row.text.casefold())
+    if view.sort not in (RISEN, FALLEN):
+        rule = f"key, {RISEN} or {FALLEN}, or left out for hits"
+        raise ParameterInvalid(f"sort {view.sort!r} is not known", field="sort", value=view.sort, rule=rule)
+    return sorted(rows, key=lambda row: row.moved, reverse=view.sort == RISEN)
 
 
 def _other_text(answer: ValuesAnswer) -> str:

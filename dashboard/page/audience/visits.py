@@ -4,42 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from clickcurve.answers.breakdowns import VisitorsAnswer
 from clickcurve.answers.counts import CurveAnswer, PointAnswer
 from clickcurve.buckets.ladder import DAY_S
-from clickcurve.keys import Subject
-from clickcurve.waiting import computed
 from dashboard.page.changes import Count, about
-from dashboard.page.chart import DRAWING, LOW, Chart, make_chart
-from dashboard.page.view import PageView
 from dashboard.pictures.axes import with_commas
 from dashboard.pictures.curve_picture import step_s
-from dashboard.questions import BrokenDown
 
 
-@dataclass(frozen=True, slots=True)
-class Visits:
-    """Daily visitors of the range, added up, and their days as a chart where they are enough for one."""
-
-    count: Count
-    several_days: bool
-    unknown: str
-    chart: Chart | None
-
-
-async def visits(broken_down: BrokenDown, subject: Subject, view: PageView, axis: CurveAnswer, now: int) -> Visits:
-    """Asks for the visitors of the view's range. axis: the curve of the page, whose times their chart has too."""
-    answer = await broken_down.questions.visitors(subject, view.total_query)
-    days = visitor_curve(answer, axis, now)
-    chart = None
-    if days is not None:
-        chart = await computed(DRAWING, make_chart, days, view, now, LOW, "daily visitor")
-    count = about(answer.at_least, answer.at_most)
+def visitor_count(answer: VisitorsAnswer) -> Count:
+    """Says how many daily visitors there were, added up."""
     if answer.visitor_days is not None and not answer.exact:
-        count = Count(f"about {with_commas(answer.visitor_days)}", f"estimated, standard error {answer.error}")
-    return Visits(count, len(answer.days) > 1, with_commas(answer.unknown) if answer.unknown else "", chart)
+        return Count(f"about {with_commas(answer.visitor_days)}", f"estimated, standard error {answer.error}")
+    return about(answer.at_least, answer.at_most)
 
 
 def visitor_curve(answer: VisitorsAnswer, axis: CurveAnswer, now: int) -> CurveAnswer | None:

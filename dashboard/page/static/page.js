@@ -15,11 +15,13 @@ async function show(address, fresh) {
   const now = page.querySelector("main"), before = document.querySelector("main");
   if (answer.status >= 500) throw new Error("the server cannot answer");
   if (!answer.ok || !now || answer.redirected || "problem" in before.dataset) return location.assign(address);
-  const open = [...before.querySelectorAll("details")].map((each) => each.open);
-  const focus = fresh ? null : place(document.activeElement);
+  const open = fresh ? [] : [...before.querySelectorAll("details")].map((each) => each.open);
+  const tabs = [...before.querySelectorAll(".tabbed>:checked")].map((each) => each.id);
+  const focus = fresh ? null : place(document.activeElement), named = fresh && document.activeElement.closest("main a,main summary") ? name(document.activeElement) : "";
   const typed = document.activeElement instanceof HTMLInputElement ? document.activeElement.value : null;
   now.querySelectorAll("details").forEach((each, n) => { each.open = !!open[n]; });
   const kept = fresh ? null : reading;
+  for (const id of tabs) { const tab = page.getElementById(id); if (tab && !(fresh && tab.closest(".tabbed").querySelector(".pane [aria-current]"))) tab.checked = true; }
   before.replaceWith(document.adoptNode(now));
   document.title = page.title;
   const at = page.getElementById("updated");
@@ -28,7 +30,8 @@ async function show(address, fresh) {
   stale.hidden = true;
   decorate();
   const back = focus === null ? null : now.querySelectorAll("a,button,input,select,summary,[tabindex]")[focus];
-  if (back) { back.focus({ preventScroll: true }); if (typed !== null && "value" in back) back.value = typed; }
+  if (back) { back.focus({ preventScroll: true }); if (typed !== null && "value" in back && back.type !== "radio") back.value = typed; }
+  else if (named) [...now.querySelectorAll("a,summary")].find((each) => name(each) === named)?.focus({ preventScroll: true });
   if (kept) now.querySelectorAll("figure.chart")[kept.figure]?.dispatchEvent(new CustomEvent("read", { detail: kept.start }));
   plan();
 }
@@ -36,8 +39,12 @@ function place(element) {
   const at = [...document.querySelectorAll("main a,main button,main input,main select,main summary,main [tabindex]")].indexOf(element);
   return at < 0 ? null : at;
 }
+// What a link is called, without its numbers: after going elsewhere the one of the same name has the focus.
+function name(element) {
+  return element.closest(".sheet") ? "" : (element.querySelector?.(".name") || element).textContent.trim().slice(0, 80);
+}
 async function renew() {
-  const busy = document.querySelector("details.more[open],#found:not([hidden])");
+  const busy = document.querySelector("details.menu[open],#found:not([hidden])");
   if (document.hidden || pressed || busy) return plan();
   try { await show(location.href, false); } catch { outdated(); plan(); }
 }
@@ -51,6 +58,25 @@ function go(address) {
   history.pushState(null, "", address);
   show(location.href, true).catch(() => location.reload());
 }
+// A link to another view of the same page, and a form that asks for one, exchange what is shown in place.
+addEventListener("click", (event) => {
+  const link = event.target.closest?.("main a");
+  closeMenus(event.target.closest?.("details.menu"));
+  if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.defaultPrevented) return;
+  const to = new URL(link.href?.baseVal ?? link.href, location.href);
+  if (to.origin !== location.origin || to.pathname !== location.pathname || to.hash) return;
+  event.preventDefault();
+  go(to.search || to.pathname);
+});
+addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "get" || !form.closest(".spans")) return;
+  event.preventDefault();
+  go("?" + new URLSearchParams([...new FormData(form)].filter(([name, value]) => value || name === "value" || name === "not")));
+});
+function closeMenus(but) {
+  document.querySelectorAll("details.menu[open]").forEach((each) => { if (each !== but) each.open = false; });
+}
 addEventListener("popstate", () => show(location.href, true).catch(() => location.reload()));
 document.addEventListener("visibilitychange", () => { if (!document.hidden) renew(); });
 
@@ -58,7 +84,6 @@ document.addEventListener("visibilitychange", () => { if (!document.hidden) rene
 function decorate() {
   document.querySelectorAll("figure.chart").forEach(prepare);
   document.querySelectorAll("[data-origin]").forEach((each) => { each.textContent = base(); });
-  document.querySelectorAll("table[data-dimension=country] bdi").forEach(country);
   if (navigator.clipboard) document.querySelectorAll("[data-copy]").forEach(copying);
 }
 function copying(box) {
@@ -71,18 +96,14 @@ function base() {
   const path = new URL(document.querySelector("header .brand")?.getAttribute("href") || ".", location.href).pathname;
   return location.origin + path.replace(/\/$/, "");
 }
-function country(cell) {
-  if (!/^[A-Z]{2}$/.test(cell.textContent)) return;
-  try { cell.title = new Intl.DisplayNames([navigator.language, "en"], { type: "region" }).of(cell.textContent) || ""; } catch { return; }
-  if (cell.title && cell.title !== cell.textContent) cell.textContent += " " + cell.title;
-}
 function prepare(figure) {
   const svg = figure.querySelector("svg"), plot = figure.querySelector(".plot");
   const rows = [...figure.querySelectorAll(".points tbody tr")], [from, to, every] = ["from", "to", "every"].map((name) => Number(figure.dataset[name] || 0));
   if (!rows.length || to <= from) return;
   const starts = rows.map((row, n) => (every ? from + n * every : Number(row.dataset.s)));
   const counts = rows.map((row) => Number(row.cells[1].textContent.replaceAll(",", ""))), total = counts.reduce((so, count) => so + count, 0);
-  const ground = svg.querySelector(".base")?.getAttribute("y") ?? "100%"; // below are the times
+  const ground = Number(svg.querySelector(".base")?.getAttribute("y") ?? svg.clientHeight); // below are the times
+  const roof = Math.min(ground, ...[...svg.querySelectorAll(".grid")].map((each) => Number(each.getAttribute("y"))));
   const box = document.createElementNS(svg.namespaceURI, "rect");
   const tip = document.createElement("div");
   tip.className = "tip"; tip.hidden = true;
@@ -96,23 +117,26 @@ function prepare(figure) {
   const index = (x) => Math.max(0, starts.findLastIndex((start) => start <= from + x * (to - from)));
   const end = (n) => (n + 1 < starts.length ? starts[n + 1] : to);
   const mark = (low, high, name) => {
-    box.setAttribute("class", name); box.setAttribute("y", "0"); box.setAttribute("height", ground);
+    box.setAttribute("class", name); box.setAttribute("y", roof); box.setAttribute("height", ground - roof);
     box.setAttribute("x", (low * 100) + "%"); box.setAttribute("width", Math.max(0, (high - low) * 100) + "%");
     if (!box.isConnected) svg.append(box);
   };
   const x = (t) => (t - from) / (to - from);
-  const say = (count, words, y) => {
-    const large = document.createElement("b");
+  const say = (count, words, y, before) => {
+    const large = document.createElement("b"), second = document.createElement("span");
     large.textContent = count;
-    tip.replaceChildren(large, " " + words);
+    second.textContent = before || "";
+    tip.replaceChildren(large, " " + words, ...(before ? [" ", second] : []));
     tip.hidden = false;
     if (y !== undefined) tip.style.top = Math.max(0, y - tip.offsetHeight - 14) + "px";
   };
   const read = (n, aloud, y) => {
     at = n;
     reading = { figure: [...document.querySelectorAll("figure.chart")].indexOf(figure), start: starts[n] };
-    const [when, count, state] = [...rows[n].cells].map((cell) => cell.textContent.trim());
-    say(count, when + (total ? ", " + Math.round(counts[n] * 100 / total) + "\u00a0%" : "") + (state === "complete" ? "" : " (" + state + ")"), y);
+    const cells = [...rows[n].cells].map((cell) => cell.textContent.trim()), [when, count] = cells, state = cells.at(-1);
+    const part = total && !("apart" in figure.dataset) ? ", " + Math.round(counts[n] * 100 / total) + "\u00a0%" : "";
+    const words = { open: " (still counting)", partial: " (partly)" }[state] || "";
+    say(count, when + part + words, y, cells.length > 3 && cells[2] ? rows[n].cells[2].title + ": " + cells[2] + ", now " + cells[3] : "");
     mark(x(starts[n]), x(end(n)), "at");
     const left = x(starts[n]) * svg.clientWidth;
     tip.style.left = plot.clientWidth - svg.clientWidth + Math.max(0, Math.min(left, svg.clientWidth - tip.offsetWidth)) + "px";
@@ -180,9 +204,26 @@ async function find(input) {
 
 // --- keys and the list of zones ---
 addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.ctrlKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-  const search = document.getElementById("q");
-  if (search) { search.focus(); event.preventDefault(); }
+  if (event.key === "Escape") {
+    const open = event.target.closest?.("details.menu[open]");
+    closeMenus();
+    return open?.querySelector("summary").focus();
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  const menu = document.getElementById("range"), forms = menu?.querySelectorAll("form");
+  const found = {
+    "/": document.getElementById("q"),
+    c: forms?.[0]?.querySelector("input[type=date]"),
+    x: forms?.[1]?.querySelector("a"),
+  }[event.key.toLowerCase()];
+  if (found) {
+    if (menu?.contains(found)) { closeMenus(menu); menu.open = true; }
+    found.focus();
+    return event.preventDefault();
+  }
+  const way = event.target === document.body && { ArrowLeft: ".step[rel=prev]", ArrowRight: ".step[rel=next]" }[event.key];
+  const link = way ? document.querySelector(way) : [...document.querySelectorAll("[aria-keyshortcuts]")].find((each) => each.getAttribute("aria-keyshortcuts") === event.key.toUpperCase());
+  if (link) { event.preventDefault(); go(link.href); }
 });
 document.addEventListener("focusin", (event) => {
   const list = event.target.name === "tz" && document.getElementById("zones");

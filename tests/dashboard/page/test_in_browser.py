@@ -71,13 +71,13 @@ def test_numbers_renew_themselves_and_keep_what_is_open_and_focused(page: Page, 
         http.post("/v1/hits/fresh").raise_for_status()
     page.open(f"{pages.url}/links/fresh")
     page.js("document.querySelector('figure details').open = true")
-    page.js("document.querySelector('nav.spans a').focus()")
+    page.js("document.querySelector('#range summary').focus()")
     with http_client(pages.url) as http:
         http.post("/v1/hits/fresh").raise_for_status()
     page.js("renew()")
     page.until("document.querySelector('.life').innerText.startsWith('2 hits')")
     assert page.js("document.querySelector('figure details').open")
-    assert page.js("document.activeElement.innerText") == "Last hour"
+    assert page.js("document.activeElement.innerText") == "Last 30 days"
 
 
 def test_numbers_that_can_no_longer_be_renewed_say_so_until_they_are(
@@ -115,7 +115,7 @@ def test_without_scripts_all_of_it_is_there(browser: Browser, pages: RunningServ
             for each in (with_scripts, without):
                 each.open(pages.url + path)
             words = [set(each.text().split()) for each in (with_scripts, without)]
-            added = words[0] - words[1] - {"Austria"}  # a country's name, beside its letters
+            added = words[0] - words[1]
             added = {word for word in added if not re.fullmatch(r"\d\d:\d\d:\d\d", word)}  # when it was made
             assert not {word for word in added if path != "/system" or word.isalpha()}, "numbers of the node go on"
             if path not in ("/system", "/docs"):
@@ -129,7 +129,8 @@ def test_a_pointer_reads_the_curve(page: Page, pages: RunningServer, shots: Path
     page.mouse("mouseMoved", left + width * 0.45, top + height / 2)
     tip = page.js("document.querySelector('.tip').innerText")
     row = row_of(page, 13)
-    assert tip == f"{row[1]}\n{row[0]}, 3\u00a0%" and tip.startswith("10\n")
+    assert tip.startswith(f"{row[1]}\n{row[0]}, 3\u00a0%\n") and tip.startswith("10\n")
+    assert tip.endswith(f": {row[2]}, now {row[3]}") and row[2:4] == ["10", "0"], "beside the one before"
     keep(page, shots, "hover")
     page.mouse("mouseMoved", 5, 5)
     assert page.js("document.querySelector('.tip').hidden")
@@ -151,18 +152,18 @@ def test_dragging_zooms_and_going_back_goes_back(page: Page, pages: RunningServe
     assert set(found) == {"from", "to", "tz"}
     days = (int(found["to"][0]) - int(found["from"][0])) / 86_400
     assert 6 <= days <= 8
-    page.until("document.querySelectorAll('main > figure .points tbody tr').length > 100")  # hours now
+    page.until("document.querySelectorAll('main figure .points tbody tr').length > 100")  # hours now
     keep(page, shots, "zoomed")
     page.js("history.back()")
     page.until("location.search.includes('last=30d')")
-    page.until("document.querySelectorAll('main > figure .points tbody tr').length < 80")
+    page.until("document.querySelectorAll('main figure .points tbody tr').length < 80")
 
 
 def test_a_click_on_a_day_shows_it_and_one_on_minutes_does_not(page: Page, pages: RunningServer) -> None:
     page.open(f"{pages.url}/links/launch")
     page.click(CURVE)
     page.until("location.search.includes('from=')")
-    page.until("/\\d hits?, \\d+ \\w+ \\d+$/.test(document.querySelector('figcaption').innerText)")
+    page.until("/\\d hits?, \\d+ \\w+ \\d+$/.test(document.querySelector('figcaption').firstChild.textContent.trim())")
     assert int(query(page)["to"][0]) - int(query(page)["from"][0]) == 86_400
     page.open(f"{pages.url}/links/launch?last=60m")
     page.click(CURVE)
@@ -179,7 +180,7 @@ def test_keys_read_the_curve_zoom_and_search(page: Page, pages: RunningServer) -
     page.press("ArrowRight")
     shown = page.js("document.getElementById('said').innerText")
     row = row_of(page, 1)
-    assert shown == f"{row[1]}, {row[0]}, 1\u00a0%", "a screen reader hears the point"
+    assert shown.startswith(f"{row[1]}, {row[0]}, 1\u00a0%"), "a screen reader hears the point"
     page.press("Enter")
     page.until("location.search.includes('from=')")
     page.until("document.querySelector('a.out') && !document.querySelector('.at')")
@@ -198,14 +199,14 @@ def test_what_is_read_of_a_curve_stays_when_its_numbers_are_renewed(page: Page, 
     page.press("ArrowRight")
     shown = page.js("document.getElementById('said').innerText")
     row = row_of(page, 2)
-    assert shown == f"{row[1]}, {row[0]}, 3\u00a0%", "the third point, not the first again"
+    assert shown.startswith(f"{row[1]}, {row[0]}, 3\u00a0%"), "the third point, not the first again"
     page.js("document.activeElement.blur()")
-    left, top, width, height = page.box("figure.chart:nth-of-type(2) svg")
+    left, top, width, height = page.box(CURVE)
     page.mouse("mouseMoved", left + width * 0.45, top + height / 2)
     tips = "[...document.querySelectorAll('.tip')].map((each) => each.hidden ? '' : each.innerText)"
     before = page.js(tips)
     page.js("renew()")
-    assert page.js(tips) == before and before[1]
+    assert page.js(tips) == before and before[0]
 
 
 def test_a_search_finds_and_a_link_leads_on(page: Page, pages: RunningServer) -> None:
@@ -222,7 +223,7 @@ def test_a_search_finds_and_a_link_leads_on(page: Page, pages: RunningServer) ->
 
 def test_the_list_of_zones_is_the_browsers(page: Page, pages: RunningServer) -> None:
     page.open(f"{pages.url}/links/launch")
-    page.click("details.more:last-of-type summary")
+    page.click("#options summary")
     page.click("input[name=tz]")
     page.until("document.querySelectorAll('#zones option').length > 100")
 
@@ -253,7 +254,6 @@ def test_last_month_from_where_compared_to_the_month_before(
             assert query(page) == {
                 "from": [str(first)],
                 "to": [str(this_month - timedelta(days=1))],
-                "compare": ["before"],
             }
         assert violations(scripted, axe_script()) == []
         keep(scripted, shots, "compared")
@@ -265,12 +265,12 @@ def test_last_month_from_where_compared_to_the_month_before(
             text = re.sub(r"\s+", " ", page.text())
             assert f"Referrer news.example: {value['at_least']:,} hits, {first.day} {first:%b} - " in text
             assert value["exact"] and "how often two values come together is not kept" in text
-            assert query(page)["value"] == ["news.example"] and query(page)["compare"] == ["before"]
+            assert query(page)["value"] == ["news.example"]
         assert violations(scripted, axe_script()) == []
         keep(scripted, shots, "filtered")
         scripted.js("document.querySelector('a.chip').focus()")
         scripted.press("Enter")
-        scripted.until("!location.search.includes('by=') && document.querySelector('.values a')")
+        scripted.until("!document.querySelector('a.chip') && document.querySelector('.values a')")
         assert "What changed" in scripted.text(), "why it was more or less than the month before"
         address = share_in_browser(scripted)
     with browser.page() as boss:
@@ -280,7 +280,7 @@ def test_last_month_from_where_compared_to_the_month_before(
         assert boss.js("document.querySelectorAll('svg polyline').length") == 1, "compared as it was"
         for value in http.get(f"/v1/groups/spring/by/ref?{asked}").json()["values"]:
             assert f"{value['value'] or 'Direct or unknown'} \u2212 {value['at_least']:,}" in text
-        table = boss.js("document.querySelector('.values a.csv[aria-label=\"CSV of Referrers\"]').href")
+        table = boss.js("document.querySelector('a.csv[aria-label=\"CSV of Referrers\"]').href")
         saved = boss.js(f"fetch({json.dumps(table)}).then((answer) => answer.text())")
         assert saved == http.get(f"/v1/groups/spring/by/ref?{asked}&limit=1000&format=csv").text
         assert boss.js("document.querySelectorAll('a[href*=\"v1/\"], header nav').length") == 0, "and nothing else"
@@ -347,7 +347,7 @@ def test_pages_fit_every_screen(browser: Browser, pages: RunningServer, shots: P
     with browser.page(dark=dark) as opened:
         for name, path in VIEWS.items():
             opened.open(pages.url + path)
-            for width in (320, 390, 1200):
+            for width in (320, 360, 390, 800, 1200, 2560):
                 opened.resize(width, 800)
                 assert opened.js("document.documentElement.scrollWidth") <= width, (path, width)
                 keep(opened, shots, f"{name}-{width}{'-dark' if dark else ''}")
@@ -405,7 +405,7 @@ def test_signing_in_and_out_and_looking_at_a_share(
     with browser.page() as opened:
         opened.open(address)
         assert "launch" in opened.text() and "System" not in opened.text()
-        opened.js("document.querySelector('nav.spans a').click()")
+        opened.js("document.querySelector('[aria-keyshortcuts=R]').click()")
         opened.until("location.search === '?last=60m' && document.querySelector('svg.curve')")
         assert violations(opened, axe_script()) == []
         keep(opened, shots, "share")

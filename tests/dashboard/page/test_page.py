@@ -75,7 +75,7 @@ def test_nothing_comes_from_elsewhere_and_nothing_is_inline(http: httpx.Client, 
         assert tag != "style" and (tag != "script" or attributes.get("src"))
 
 
-SMALL_BYTES = 20_000
+SMALL_BYTES = 40_000
 SMALL = (
     "/?last=24h", "/?last=12mo", "/?compare=before", "/links/launch?last=14d", "/links/launch?last=48h",
     "/links/launch?last=24h&step=1m", "/groups/spring?last=92d", "/links/launch?by=ref&value=", "/limits?last=48h",
@@ -85,7 +85,7 @@ SMALL = (
 
 
 def test_a_page_is_small(serve: Serve) -> None:
-    """With its stylesheet and script, compressed as browsers ask for it; the largest table of numbers is 336 lines."""
+    """With its stylesheet, script and map, compressed as browsers ask for it; the largest table has 336 lines."""
     now = int(time.time())
     traffic: list[dict[str, object]] = [*a_year(now)]
     for hour in range(24 * 14):
@@ -94,7 +94,8 @@ def test_a_page_is_small(serve: Serve) -> None:
         traffic.append({"key": "launch", "bot": True, **hit})
     with http_client(serve().url) as http:
         http.post("/v1/hits", json=traffic).raise_for_status()
-        files = [http.get(name) for name in ("/static/page.css", "/static/page.js", "/static/icon.svg")]
+        names = ("page.css", "page.js", "icon.svg", "world.svg")
+        files = [http.get(f"/static/{name}") for name in names]
         sent = {}
         for path in SMALL:
             page = http.get(path)
@@ -121,12 +122,13 @@ def test_all_links_are_totals_beside_the_period_before_a_curve_and_a_ranking(
     assert f"{total:,} hits, " in page.text
     for words in ("Today", "Yesterday", "7 days", "30 days", "This month", "Last month", "This year", "All", "Custom"):
         assert words in page.text
-    ranked = [link["key"] for link in http.get("/v1/links?last=30d").json()["links"]]
+    ranked = [link["key"] for link in http.get("/v1/links?last=30d&limit=10").json()["links"]]
 
     def shows_them() -> bool:
         tags = Found(http.get("/").text).tags
         shown = [each["href"] for tag, each in tags if tag == "a" and (each.get("href") or "").startswith("links/")]
-        return shown == [f"links/{quote(key, safe='')}?" for key in ranked if key not in DOTS]
+        listed = [f"links/{quote(key, safe='')}?" for key in ranked if key not in DOTS]
+        return shown[: len(listed)] == listed  # what changed names some of them again
 
     pages.wait_until(shows_them)  # an earlier ranking serves for twenty times as long as it took
     page = Found(http.get("/").text)
@@ -158,18 +160,20 @@ def test_rankings_and_cards_are_of_the_range_that_is_shown(http: httpx.Client) -
     links = http.get(f"/v1/links?{asked}").json()["links"]
     assert [link["key"] for link in links] == ["launch"]
     shown = [each["href"] for tag, each in page.tags if tag == "a" and (each.get("href") or "").startswith("links/")]
-    assert shown == [f"links/launch?from={first}&to={last}"]
+    assert set(shown) == {f"links/launch?from={first}&to={last}"}
     total = http.get(f"/v1/total?{asked}").json()["total"]
     before = http.get(f"/v1/total?from={first - timedelta(days=10)}&to={first}").json()["total"]
     bots = http.get(f"/v1/total?{asked}&bots=only").json()["total"]
     assert f"Hits {total} 0" in page.text and f"{before} before, " in page.text
-    assert f"Bots {bots} 17 % of all, not counted as hits" in page.text.replace("\xa0", " ")
+    assert f"Bots {bots} 0 % 17 % of all, not counted as hits" in page.text.replace("\xa0", " ")
     assert page.text.count("in total") == 0, "no number of all time beside those of a range"
 
 
 def test_numbers_of_a_curve_are_a_table(http: httpx.Client) -> None:
     points = http.get("/v1/links/launch/curve?last=30d").json()["points"]
-    rows = re.findall(r"<tr><td>([^<]*)<td>([\d,]+)<td>(\w+)", http.get("/links/launch").text)
+    rows = re.findall(
+        r"<tr><td>([^<]*)<td>([\d,]+)(?:<td [^>]*>[^<]*<td>[^<]*)?<td>(\w+)", http.get("/links/launch").text
+    )
     days = [datetime.fromtimestamp(each["start"], UTC) for each in points]
     people = [
         (f"{day:%a} {day.day} {day:%b} {day.year}", f"{each['count']:,}", each["state"])
@@ -181,8 +185,9 @@ def test_numbers_of_a_curve_are_a_table(http: httpx.Client) -> None:
 def test_a_link_shows_its_life_and_its_bots_apart(http: httpx.Client) -> None:
     page = Found(http.get("/links/launch").text)
     assert "4,000 hits in total" in page.text.replace(" ,", ",") and "800 bot hits not counted" in page.text
-    assert "Bots: 60 hits" in page.text.replace("Bots: ", "Bots: ")
-    assert "Bots:" not in Found(http.get("/links/launch?bots=include").text).text
+    assert "Bots 60 " in page.text
+    assert "60 bot hits, " in Found(http.get("/links/launch?show=bots").text).text
+    assert "Bots 60" not in Found(http.get("/links/launch?bots=include").text).text
     assert "No hits on this link yet" in Found(http.get("/links/unknown").text).text
 
 
@@ -196,10 +201,10 @@ def test_a_group_has_a_page_as_a_link_has(http: httpx.Client) -> None:
 def test_what_hits_said_is_in_tables_and_visitors_are_visitor_days(http: httpx.Client) -> None:
     answer = http.get("/links/launch?last=30d")
     page = Found(answer.text)
-    for words in ("Referrers", "Direct or unknown", "Countries", "AT", "Devices", "phone", "daily visitors"):
+    for words in ("Referrers", "Direct or unknown", "Countries", "Austria", "Devices", "phone", "Daily visitors"):
         assert words in page.text, words
     said = http.get("/v1/links/launch/by/country?last=30d").json()["values"]
-    assert said[0]["value"] == "AT" and f"AT \u2212 {said[0]['at_least']:,}" in page.text
+    assert said[0]["value"] == "AT" and f"Austria \u2212 {said[0]['at_least']:,}" in page.text
     assert "Referrers" not in http.get("/links/link-01").text, "its hits said nothing"
 
 

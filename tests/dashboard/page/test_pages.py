@@ -144,8 +144,10 @@ def test_a_range_is_compared_as_the_address_says() -> None:
         view = view_of(asked + compare)
         values: Any = run(one(pages_of(nodes), LINK, "k", view, NOW))
         assert values["cards"][0].note == note
-        assert ("polyline" in values["chart"].svg) == bool(compare), "a line over the bars"
+        assert "polyline" in values["chart"].svg, "a line over the bars"
         assert compare.decode() in view.address(tz="Asia/Tokyo"), "it goes along"
+    alone: Any = run(one(pages_of(nodes), LINK, "k", view_of(asked + b"&compare=none"), NOW))
+    assert alone["cards"][0].note == "in this range" and "polyline" not in alone["chart"].svg
     with pytest.raises(ParameterInvalid, match="compare 'cats' is not known"):
         run(one(pages_of(nodes), LINK, "k", view_of(b"compare=cats"), NOW))
 
@@ -180,9 +182,9 @@ def test_every_offered_period_is_shown_as_it_is_called(tz: str) -> None:
         values: Any = run(one(pages_of(nodes), LINK, "k", view, NOW))
         shown[period.name] = values["chart"].sentence.partition(" hits, ")[2].removesuffix(f" ({tz})")
     assert shown["Yesterday"] == "28 Feb 2026" and shown["Last month"] == "1 Feb - 28 Feb 2026"
-    assert shown["7 days"] == "23 Feb - 1 Mar 2026, so far" and shown["This month"] == "1 Mar 2026, so far"
+    assert shown["Last 7 days"] == "23 Feb - 1 Mar 2026, so far" and shown["This month"] == "1 Mar 2026, so far"
     assert shown["Today"] == "1 Mar 2026, so far" and shown["This year"] == "since 1 Jan 2026"
-    assert shown["12 months"] == "since 1 Apr 2025", "no week or month that is not over is called its last day"
+    assert shown["Last 12 months"] == "since 1 Apr 2025", "no week or month that is not over is called its last day"
 
 
 def test_earlier_and_later_go_by_whole_periods() -> None:
@@ -399,7 +401,7 @@ def test_a_page_shows_what_hits_said_when_the_server_divides_them(
     values: Any = run(one(pages_of(attribute_nodes, broken_down), kind, name, PageView(), NOW))
     assert [table.title for table in values["audience"].tables] == ["Referrers", "Countries", "Devices"]
     text = rendered(values)
-    assert "Visitors" in text and "daily visitors" in text
+    assert "Daily visitors" in text and "added up" in text
     assert "news.example" in text and "Direct or unknown" in text and "Before this was recorded" in text
     assert "&lt;b&gt;evil.example" in text and "<b>evil" not in text
 
@@ -411,7 +413,7 @@ def test_parts_of_a_table_are_the_total(attribute_nodes: AttributeNodes) -> None
     (table,) = [each for each in values["audience"].tables if each.dimension == "ref"]
     certain = [int(row.count.text.partition(" to ")[0].replace(",", "")) for row in table.rows]
     assert sum(certain) == asked["total"] == attribute_nodes.total("k", "last=30d")["total"]
-    assert values["audience"].visits is None, "none are kept"
+    assert "Daily visitors" not in {card.name for card in values["cards"]}, "none are kept"
 
 
 def test_without_divisions_or_words_there_is_no_such_section(attribute_nodes: AttributeNodes) -> None:
@@ -466,7 +468,7 @@ def test_all_links_together_show_what_hits_said(attribute_nodes: AttributeNodes)
     pages = pages_of(attribute_nodes, broken_down_of(attribute_nodes, True))
     values: Any = run(pages.overview(PageView(), NOW))
     assert [table.title for table in values["audience"].tables] == ["Referrers", "Countries", "Devices"]
-    assert values["audience"].visits is None, "a visitor is one of a link"
+    assert "Daily visitors" not in {card.name for card in values["cards"]}, "a visitor is one of a link"
 
 
 def test_every_question_has_an_answer_in_far_years_and_zones() -> None:

@@ -38,7 +38,7 @@ def names(page: str) -> list[str]:
 
 def address_of(page: str, word: str) -> str:
     """Where a link of the page leads."""
-    (address,) = re.findall(rf'<a (?:rel="\w+" )?href="([^"]*)"[^>]*>{word}<', page)
+    (address,) = re.findall(rf'<a (?:rel="\w+" )?href="([^"]*)"[^>]*>{word}\s*<', page)
     return "/" + str(address).replace("&amp;", "&")
 
 

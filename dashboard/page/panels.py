@@ -1,0 +1,57 @@
+"""The panels below a page's chart: lists of one kind as tabs, in two columns that end at about the same height."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dashboard.page.audience.countries import COUNTRY
+from dashboard.page.audience.differences import Difference
+from dashboard.page.audience.values import ValueTable
+
+LINKS, VALUES, CHANGED = "links", "values", "changed"
+# Dimensions of one kind, whose tables are tabs of one panel.
+KINDS = (
+    ("channel", "ref", "source", "utm_source", "utm_medium", "utm_campaign"),
+    (COUNTRY,),
+    ("device", "browser", "os", "lang"),
+)
+_FRAME_LINES, _MAP_LINES = 3, 8  # how high the head and the foot of a panel are, and the map, in lines of a list
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One panel. lines: how high it is, about; tables: its tabs; difference: what changed, for CHANGED alone."""
+
+    kind: str
+    lines: int
+    tables: Sequence[ValueTable] = ()
+    difference: Difference | None = None
+
+
+def panels_of(links: int | None, tables: Sequence[ValueTable], difference: Difference | None) -> list[Panel]:
+    """Returns a page's panels. links: the lines of the list of links, None where the page has none.
+
+    Tables of one kind are tabs of one panel, in the order of KINDS; what is of none stands together behind them.
+    """
+    panels = [] if links is None else [Panel(LINKS, links + _FRAME_LINES)]
+    kinds = [[table for name in names for table in tables if table.dimension == name] for names in KINDS]
+    known = {name for names in KINDS for name in names}
+    others = [table for table in tables if table.dimension not in known]
+    panels += [Panel(VALUES, max(map(_lines, each)) + _FRAME_LINES, each) for each in (*kinds, others) if each]
+    if difference is not None:
+        lines = sum(len(causes) + 1 for causes in difference.causes.values())
+        panels.append(Panel(CHANGED, lines + _FRAME_LINES, difference=difference))
+    return panels
+
+
+def columns_of(panels: Iterable[Panel]) -> list[list[Panel]]:
+    """Puts panels into two columns, each into the one that is less high; one panel alone has the whole width."""
+    columns: list[list[Panel]] = [[], []]
+    for panel in panels:
+        min(columns, key=lambda column: sum(each.lines for each in column)).append(panel)
+    return [column for column in columns if column]
+
+
+def _lines(table: ValueTable) -> int:
+    return len(table.rows) + (_MAP_LINES if table.countries else 0)
