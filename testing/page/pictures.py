@@ -13,9 +13,9 @@ from testing.program import running
 from testing.server import ROOT, free_port
 
 FOLDER = ROOT / "docs" / "pictures"
-COLOURS = 64  # of a picture's palette: a page has few, and the file is a third as large
-WIDTH = 1100
-PICTURES = (("links", "/", 900, False), ("link-dark", "/links/launch?last=92d", 1560, True))
+COLOURS = 160  # of a picture's palette: flags and a map have more than bars, and the file is half as large as with all
+WIDTH = 1280
+PICTURES = (("links", "/", 1200, False), ("link-dark", "/links/launch?last=30d", 1200, True))
 
 
 def make(folder: Path) -> None:
@@ -29,7 +29,8 @@ def make(folder: Path) -> None:
             for name, path, height, dark in PICTURES:
                 with browser.page(WIDTH, height, dark=dark) as page:
                     page.open(f"http://127.0.0.1:{port}{path}")
-                    page.until("document.querySelector('svg.curve')")
+                    page.until("document.querySelector('.why')")  # what changed may be told a moment later
+                    page.until("[...document.querySelectorAll('.world use')].every((each) => each.getBBox().width)")
                     page.shot(folder / f"{name}.png", whole=False)
                 _shrink(folder / f"{name}.png")
 
