@@ -19,13 +19,13 @@ from clickcurve.visible import visible
 from clickcurve.waiting import computed
 from dashboard.page.audience.differences import Difference, difference_of, why_query
 from dashboard.page.audience.values import ValueTable, filter_of, filtered_curve, value_tables
+from dashboard.page.card_curves import LinkCounts, card_curves_of, cards_of, chosen_of
 from dashboard.page.cards import period_before
 from dashboard.page.chart import DRAWING, HEIGHT, LOW, Chart, fitting_step, in_path, make_chart
 from dashboard.page.lists.linked import PATIENCE_S, links_of_points
 from dashboard.page.lists.names import Beside, domain_and_name, name_rows
 from dashboard.page.lists.rankings import RANKED, Rankings
 from dashboard.page.lists.table import BY_KEY, LinkTable
-from dashboard.page.measures import LinkCounts, cards_of, chosen_of, measures_of
 from dashboard.page.panels import columns_of, panels_of
 from dashboard.page.periods import offered_periods
 from dashboard.page.shown import Shown
@@ -235,18 +235,18 @@ class Pages:
     async def _common(self, shown: Shown, links: LinkCounts | None = None) -> Values:
         """Returns what stands on the pages of links, groups and all links alike. links: of all links alone."""
         view = shown.view
-        audience, live, measures = await asyncio.gather(
+        audience, live, found = await asyncio.gather(
             self._audience(shown),
             self.questions.total(shown.subject, _LIVE),
-            measures_of(self.questions, self.broken_down, shown, links),
+            card_curves_of(self.questions, self.broken_down, shown, links),
         )
         many = 1 if links is None else min(SHOWN, len(links.links.links))
         has_links = shown.subject == ALL and not view.list
-        drawn = chosen_of(measures, view.show)
+        drawn = chosen_of(found, view.show)
         earlier = None if drawn.earlier is None else await drawn.earlier()
         curve = shown.curve if drawn.curve is None else drawn.curve
         return {
-            "cards": await cards_of(measures, shown),
+            "cards": await cards_of(found, shown),
             "periods": offered_periods(shown.now, ZoneInfo(shown.curve.tz)),
             "filter": filter_of(view),
             "hides_few": self.broken_down is not None and self.broken_down.hides_few,

@@ -17,6 +17,8 @@ EVER = "0"  # the start of all time in an address
 _DAY = timedelta(days=1)
 _WRITTEN_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)|(\d{4})(\d\d)(\d\d)")
 _WRITTEN_MONTH = re.compile(r"(\d{4})-(\d\d)")
+_NO_DATE = 100_000_000  # epoch seconds of nine digits: 1973
+_UTC = ZoneInfo("UTC")
 _LAST = re.compile(r"(\d{1,7})([a-z]+)")
 
 
@@ -105,6 +107,11 @@ def length_of(start: int, end: int, zone: ZoneInfo, last: str = "") -> Length:
     if first.day == after.day == 1:
         return Length(max(1, (after.year - first.year) * 12 + after.month - first.month), "months")
     return Length(max(1, (after - first).days), "days")
+
+
+def moment_written(t: int) -> str:
+    """Writes a moment for a question: as epoch seconds, unless their digits would be read as a year or a date."""
+    return str(t) if t >= _NO_DATE else f"{wall(t, _UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def in_address(start: int, end: int, zone: ZoneInfo) -> dict[str, str]:

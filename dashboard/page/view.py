@@ -15,7 +15,7 @@ from urllib.parse import unquote_plus, urlencode
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.keys import KEY_BYTES
-from dashboard.page.periods import EVER, after_last_day
+from dashboard.page.periods import EVER, after_last_day, moment_written
 
 _AS_WRITTEN = ("q", "prefix", "after", "compare", "value", "not")  # spaces at their ends are kept
 _OF_LISTS = ("q", "prefix", "after", "sort", "page", "show", "list")  # what is of one page and not of its neighbours
@@ -93,7 +93,7 @@ class PageView:
     def _asked(self, span: TimeSpan | None = None) -> dict[str, str]:
         """Returns the view's range as questions have it, or another span."""
         if span is not None:
-            return {"from": str(span[0]), "to": str(span[1])}
+            return {"from": moment_written(span[0]), "to": moment_written(span[1])}
         return {"last": self.span, "from": self.begun or self.start, "to": after_last_day(self.end)}
 
     def ranking_query(self, limit: int, span: TimeSpan | None = None) -> bytes:

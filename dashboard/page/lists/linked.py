@@ -7,13 +7,16 @@ from urllib.parse import parse_qsl, urlencode
 from msgspec.structs import replace
 
 from clickcurve.answers.counts import CurveAnswer, LinksAnswer, PointAnswer
+from clickcurve.buckets.ladder import DAY_S
 from clickcurve.keys import ALL
 from dashboard.page.lists.rankings import RANKED
+from dashboard.page.periods import moment_written
 from dashboard.questions import Questions
 
 MOST_POINTS = 92  # rankings of one curve
 PATIENCE_S = 0.05  # a page goes on without the curve
-_LONGER = ("1h", "1d", "1w", "1mo", "1y")  # steps of a curve that has too many points
+# The steps that a curve with too many points may have, with their seconds at least.
+_LONGER = {"1h": 3_600, "1d": DAY_S, "1w": 7 * DAY_S, "1mo": 28 * DAY_S, "1y": 365 * DAY_S}
 
 
 async def links_of_points(questions: Questions, query: bytes) -> CurveAnswer | None:
@@ -24,12 +27,12 @@ async def links_of_points(questions: Questions, query: bytes) -> CurveAnswer | N
     """
     asked = dict(parse_qsl(query.decode("latin-1")))
     curve = await questions.curve(ALL, query)
-    for step in _LONGER:
-        if len(curve.points) <= MOST_POINTS:
-            break
-        curve = await questions.curve(ALL, urlencode({**asked, "step": step}).encode())
     if len(curve.points) > MOST_POINTS:
-        return None
+        length_s = curve.points[-1].end - curve.points[0].start
+        step = next((name for name, step_s in _LONGER.items() if length_s <= MOST_POINTS * step_s), None)
+        if step is None:
+            return None
+        curve = await questions.curve(ALL, urlencode({**asked, "step": step}).encode())
     points = [replace(each, count=await _links_of(questions, each, asked.get("bots", ""))) for each in curve.points]
     return replace(curve, points=points, total=0, at_least=0, at_most=0)
 
@@ -37,7 +40,8 @@ async def links_of_points(questions: Questions, query: bytes) -> CurveAnswer | N
 async def _links_of(questions: Questions, point: PointAnswer, bots: str) -> int:
     if not point.count:
         return 0
-    asked = {"from": point.start, "to": point.end, "limit": RANKED, **({"bots": bots} if bots else {})}
+    asked = {"from": moment_written(point.start), "to": moment_written(point.end), "limit": RANKED}
+    asked |= {"bots": bots} if bots else {}
     return len((await questions.links(urlencode(asked).encode())).links)
 
 

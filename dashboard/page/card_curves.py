@@ -1,6 +1,6 @@
 """What the cards of a page count, each of which the chart can draw: hits, visitors, links, bots.
 
-A measure is one more card and one more curve, made by one function; `measures_of` lists those that a page has.
+What a page counts is one more function here, and one more line in `card_curves_of`, which lists them in their order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AskEarlier = Callable[[], Awaitable[CurveAnswer | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class CardCurve:
     """A card, and what the chart draws of it. curve: None where there is none; earlier: asks for the period before.
 
     noun: what the curve counts; note: what to know of it, as a sentence below the chart.
@@ -55,9 +55,9 @@ class LinkCounts:
     curve: CurveAnswer | None = None
 
 
-async def measures_of(
+async def card_curves_of(
     questions: Questions, broken_down: BrokenDown | None, shown: Shown, links: LinkCounts | None
-) -> list[Measure]:
+) -> list[CardCurve]:
     """Asks for what the page's cards count. links: of all links together only.
 
     Raises what the questions raise, and ParameterInvalid for something to show that is not known.
@@ -79,15 +79,15 @@ async def measures_of(
     return found
 
 
-def chosen_of(measures: list[Measure], show: str) -> Measure:
-    """Returns the measure that the chart draws: the asked one if the page can draw it, else hits."""
-    return next((each for each in measures if each.show == show and each.curve is not None), measures[0])
+def chosen_of(found: list[CardCurve], show: str) -> CardCurve:
+    """Returns what the chart draws: what is asked for if the page can draw it, else hits."""
+    return next((each for each in found if each.show == show and each.curve is not None), found[0])
 
 
-async def cards_of(measures: list[Measure], shown: Shown) -> list[Card]:
-    """Returns the cards of measures with their small curves, and the views that draw them."""
-    chosen = chosen_of(measures, shown.view.show)
-    curves = [each.curve for each in measures]
+async def cards_of(found: list[CardCurve], shown: Shown) -> list[Card]:
+    """Returns the cards with their small curves, and the views that draw them."""
+    chosen = chosen_of(found, shown.view.show)
+    curves = [each.curve for each in found]
     sparks = await computed(DRAWING, lambda: ["" if curve is None else spark(curve, CARD_SPARK) for curve in curves])
     drawable = sum(curve is not None for curve in curves) > 1
     return [
@@ -97,11 +97,11 @@ async def cards_of(measures: list[Measure], shown: Shown) -> list[Card]:
             address=shown.view.address(show=each.show) if drawable and each.curve is not None else "",
             chosen=drawable and each is chosen,
         )
-        for each, drawn in zip(measures, sparks, strict=True)
+        for each, drawn in zip(found, sparks, strict=True)
     ]
 
 
-def _hits(shown: Shown) -> Measure:
+def _hits(shown: Shown) -> CardCurve:
     """Says the hits of the range: all of them, or those of the filter's value."""
     curve = shown.curve
     count, note, change = about(curve.at_least, curve.at_most), "in this range", NO_CHANGE
@@ -109,10 +109,10 @@ def _hits(shown: Shown) -> Measure:
         change = _change(shown.was, curve)
         was = about(shown.was.at_least, shown.was.at_most)
         note = f"{was.text} before, {shown.compared.words(ZoneInfo(curve.tz))}"
-    return Measure(HITS, Card("Hits", count, note, change), HIT, curve, partial(shown.earlier, shown.ask_curve))
+    return CardCurve(HITS, Card("Hits", count, note, change), HIT, curve, partial(shown.earlier, shown.ask_curve))
 
 
-async def _share(questions: Questions, shown: Shown) -> list[Measure]:
+async def _share(questions: Questions, shown: Shown) -> list[CardCurve]:
     """Says what part of all hits of people a filter's curve is."""
     everything = await questions.total(shown.subject, shown.view.total_query)
     if not everything.at_least:
@@ -121,10 +121,10 @@ async def _share(questions: Questions, shown: Shown) -> list[Measure]:
     least, most = (share_text(count, everything.at_least) for count in (curve.at_least, curve.at_most))
     share = Count(least) if least == most else Count(f"{least} to {most}")
     note = f"of {about(everything.at_least, everything.at_most).text} hits of people"
-    return [Measure("share", Card("Share", share, note), HIT)]
+    return [CardCurve("share", Card("Share", share, note), HIT)]
 
 
-async def _visitors(broken_down: BrokenDown, shown: Shown) -> list[Measure]:
+async def _visitors(broken_down: BrokenDown, shown: Shown) -> list[CardCurve]:
     """Asks for daily visitors, added up; nothing where no hit of the range tells whose it is."""
     ask = partial(broken_down.questions.visitors, shown.subject)
     answer = await ask(shown.view.total_query)
@@ -148,23 +148,23 @@ async def _visitors(broken_down: BrokenDown, shown: Shown) -> list[Measure]:
         hits = "hit does" if answer.unknown == 1 else "hits do"
         words.append(f"{with_commas(answer.unknown)} {hits} not tell whose they are.")
     curve = visitor_curve(answer, shown.curve, shown.now)
-    return [Measure(VISITORS, Card(name, count, note, change), "daily visitor", curve, earlier, " ".join(words))]
+    return [CardCurve(VISITORS, Card(name, count, note, change), "daily visitor", curve, earlier, " ".join(words))]
 
 
-def _links(counts: LinkCounts) -> Measure:
+def _links(counts: LinkCounts) -> CardCurve:
     """Says how many links have a hit in the range, as far as links are ranked."""
     many, was = len(counts.links.links), 0 if counts.before is None else len(counts.before.links)
     if many >= RANKED:
-        return Measure(LINKS, Card("Links with hits", Count(f"{with_commas(many)} or more"), "in this range"), "link")
+        return CardCurve(LINKS, Card("Links with hits", Count(f"{with_commas(many)} or more"), "in this range"), "link")
     count, note, change = Count(with_commas(many)), "in this range", NO_CHANGE
     if 0 < was < RANKED:
         note, change = f"{with_commas(was)} before", change_of((was, was), (many, many))
     drawn = None if counts.curve is None else of_links(counts.curve, counts.links)
     words = "A link counts in each bar in which it has a hit."
-    return Measure(LINKS, Card("Links with hits", count, note, change), "link", drawn, note=words)
+    return CardCurve(LINKS, Card("Links with hits", count, note, change), "link", drawn, note=words)
 
 
-async def _bots(questions: Questions, shown: Shown) -> Measure:
+async def _bots(questions: Questions, shown: Shown) -> CardCurve:
     """Asks for the hits of bots, which are no hits of people."""
     ask, view = partial(questions.curve, shown.subject), shown.view.with_bots("only")
     bots, people = await ask(view.curve_query), shown.curve
@@ -174,7 +174,7 @@ async def _bots(questions: Questions, shown: Shown) -> Measure:
     share = f"{share_text(bots.at_most, people.at_most + bots.at_most)} of all, " if bots.at_most else ""
     card = Card("Bots", about(bots.at_least, bots.at_most), f"{share}not counted as hits", change)
     drawn = bots if bots.at_most else None
-    return Measure(BOTS, card, "bot hit", drawn, partial(replace(shown, view=view).earlier, ask))
+    return CardCurve(BOTS, card, "bot hit", drawn, partial(replace(shown, view=view).earlier, ask))
 
 
 def _change(before: CurveAnswer | TotalAnswer, after: CurveAnswer) -> Change:
