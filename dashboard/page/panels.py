@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from dashboard.page.audience.countries import COUNTRY
 from dashboard.page.audience.differences import Difference
@@ -12,7 +13,7 @@ from dashboard.page.audience.values import ValueTable
 LINKS, VALUES, CHANGED = "links", "values", "changed"
 # Dimensions of one kind, whose tables are tabs of one panel.
 KINDS = (
-    ("channel", "ref", "source", "utm_source", "utm_medium", "utm_campaign"),
+    ("ref", "channel", "source", "utm_source", "utm_medium", "utm_campaign"),
     (COUNTRY,),
     ("device", "browser", "os", "lang"),
 )
@@ -45,11 +46,19 @@ def panels_of(links: int | None, tables: Sequence[ValueTable], difference: Diffe
     return panels
 
 
-def columns_of(panels: Iterable[Panel]) -> list[list[Panel]]:
-    """Puts panels into two columns, each into the one that is less high; one panel alone has the whole width."""
-    columns: list[list[Panel]] = [[], []]
-    for panel in panels:
-        min(columns, key=lambda column: sum(each.lines for each in column)).append(panel)
+def columns_of(panels: Sequence[Panel]) -> list[list[Panel]]:
+    """Puts panels into two columns that are as equally high as can be, the first one into the left.
+
+    Each column keeps the order; one panel alone has the whole width.
+    """
+    if len(panels) < 2:
+        return [list(panels)] if panels else []
+
+    def apart(sides: Sequence[int]) -> int:
+        return abs(sum(panel.lines * (1 - 2 * side) for panel, side in zip(panels, sides, strict=True)))
+
+    sides = min(((0, *rest) for rest in product((0, 1), repeat=len(panels) - 1)), key=apart)
+    columns = [[panel for panel, of in zip(panels, sides, strict=True) if of == side] for side in (0, 1)]
     return [column for column in columns if column]
 
 
