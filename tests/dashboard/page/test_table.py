@@ -159,13 +159,13 @@ def test_a_search_finds_anywhere_in_a_key_and_says_how_many_hits_of_the_range(se
 
 
 class Answering:
-    """Questions that are answered so: links of the range, and of the one before (`from=0`); totals of `key`s 7."""
+    """Questions that are answered so: links of the range, and of the one before (from 1970); totals of `key`s 7."""
 
     def __init__(self, answer: LinksAnswer, before: LinksAnswer | None = None) -> None:
         self._answers = answer, before or answer
 
     async def links(self, query: bytes) -> LinksAnswer:
-        answer = self._answers[b"from=0&" in query]
+        answer = self._answers[b"from=1970-01-01" in query]
         if b"sort=key" in query:
             after = answer.after or ("more" if len(answer.links) == RANKED else None)
             return LinksAnswer(None, None, answer.links, True, after)
