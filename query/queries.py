@@ -325,8 +325,9 @@ class Queries:
         return await self._links.counting(self.events.checked(parameters.measure)).best(parameters, self.now())
 
     async def key_page(self, parameters: Parameters, of_groups: bool = False) -> KeyPage:
-        """Returns a page of links, or of groups, in their order."""
-        return await (self._groups if of_groups else self._links).page(parameters, self.now())
+        """Returns a page of links, or of groups, in their order; of an event those that have any."""
+        listing = (self._groups if of_groups else self._links).counting(self.events.checked(parameters.measure))
+        return await listing.page(parameters, self.now())
 
     async def to_be_erased(self, prefix: str, limit: int) -> tuple[list[str], bool]:
         """Returns so many links whose keys begin with a prefix, whichever worker has them; and whether there are more.

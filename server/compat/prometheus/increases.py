@@ -8,6 +8,8 @@ so a sum over moments is the sum of all hits, whatever the step.
 The counter itself, `clicks`, is the count of all time at a moment of now, and at each before it what had been counted
 by the ends of buckets: so it grows between two moments by the increase. An opening, which has no dates, is in it.
 
+An event, or the sum of its values, has rows as clicks have, and all of this holds for it.
+
 With a dimension in a label there is a series for each of its values, which counts what is certain of it (`at_least`) in
 hours at the finest. Hits without a value have no label; hits whose value is not kept are in no series.
 """
@@ -15,7 +17,7 @@ hours at the finest. Hits without a value have no label; hits whose value is not
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import accumulate
@@ -23,6 +25,7 @@ from typing import NamedTuple
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import MINUTE_S, Ladder, fold_day
+from clickcurve.buckets.measures import CLICKS, Measure
 from clickcurve.budget import POINTS, spend
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.hit import FUTURE_S
@@ -34,10 +37,9 @@ from query.steps import STEPS
 from query.zones import UTC_ZONE, iso
 from server.compat.expressions import Expression, literals_of
 from server.compat.links import MOST_LOOKED_AT, greatest_links, matching_keys
-from server.compat.prometheus.promql import METRIC, Increase, Matcher, NotUnderstood, SumBy, TopK, Vector
+from server.compat.prometheus.promql import EVENT, Increase, Matcher, NotUnderstood, SumBy, TopK, Vector, metric_of
 
 KEY = "key"
-_NAME = {"__name__": METRIC}
 MOST_LINKS = 1_000  # that one expression may read
 MOST_WITH_BREAKDOWNS = 200  # links whose breakdowns one may read
 MOST_MOMENTS = 11_000  # as Prometheus has it
@@ -78,6 +80,10 @@ class Sources(NamedTuple):
     queries: Queries
     breakdowns: BreakdownQueries | None
 
+    def events(self) -> Collection[str]:
+        """Returns the names of the events that can be asked for."""
+        return self.queries.events.names()
+
     def dimensions(self) -> dict[str, str]:
         """Returns the dimensions by their labels: `tag.colour` is `tag_colour`."""
         names = self.breakdowns.dimensions if self.breakdowns is not None else ()
@@ -101,15 +107,19 @@ class Increases:
 
     async def series(self, vector: Vector) -> list[LabelledSamples]:
         """Returns the series of an expression; raises NotUnderstood and ParameterInvalid."""
+        self._queries.events.checked(_measure_of(vector))
         if isinstance(vector, TopK):
             return await self._greatest(vector)
         if isinstance(vector, SumBy):
             return await self._sums(vector)
         return await self._selected(vector, self.dimension_of(vector.matchers))
 
-    def dimension_of(self, matchers: Iterable[Matcher], labels: Iterable[str] = ()) -> str | None:
+    def dimension_of(
+        self, matchers: Iterable[Matcher], labels: Iterable[str] = (), measure: Measure = CLICKS
+    ) -> str | None:
         """Returns the one label of a dimension among these; None: there is none. Raises NotUnderstood for two."""
-        named = [label for label in (*(each.label for each in matchers), *labels) if label != KEY]
+        others = (KEY, EVENT) if measure.event else (KEY,)
+        named = [label for label in (*(each.label for each in matchers), *labels) if label not in others]
         for label in named:
             if label not in self._dimensions:
                 labels_known = ", ".join((KEY, *self._dimensions))
@@ -124,11 +134,11 @@ class Increases:
     # --- sums ---------------------------------------------------------------------------------------------------------
     async def _sums(self, vector: SumBy) -> list[LabelledSamples]:
         if isinstance(vector.of, Increase):
-            dimension = self.dimension_of(vector.of.matchers, vector.labels)
+            dimension = self.dimension_of(vector.of.matchers, vector.labels, vector.of.measure)
             is_of_all = KEY not in {*vector.labels, *(each.label for each in vector.of.matchers)}
             summed = await self._selected(vector.of, dimension, is_of_all)
         else:
-            self.dimension_of((), vector.labels)
+            self.dimension_of((), vector.labels, _measure_of(vector))
             summed = await self.series(vector.of)
             if missing := set(vector.labels) - {KEY} - self._labels_of(vector.of):
                 label = min(missing)
@@ -147,18 +157,18 @@ class Increases:
     def _labels_of(self, vector: Vector) -> set[str]:
         """Returns the labels that the series of an expression may have."""
         if isinstance(vector, Increase):
-            return {each.label for each in vector.matchers} | {KEY}
+            return {each.label for each in vector.matchers} | {KEY} | ({EVENT} if vector.measure.event else set())
         return set(vector.labels) if isinstance(vector, SumBy) else self._labels_of(vector.of)
 
     async def _greatest(self, vector: TopK) -> list[LabelledSamples]:
         of = vector.of.of if isinstance(vector.of, SumBy) and vector.of.labels == (KEY,) else vector.of
         if isinstance(of, Increase) and not of.matchers and len(self._moments) == 1:
-            end, name = self._moments.end, {} if of is not vector.of or of.over_s is not None else _NAME
+            end, name = self._moments.end, {} if of is not vector.of else _name_of(of)
             if of.over_s is not None:
-                greatest = await greatest_links(self._queries, max(0, end - of.over_s), end, vector.k)
-                return [LabelledSamples({KEY: key}, {0: count}) for key, count in greatest]
+                greatest = await greatest_links(self._queries, max(0, end - of.over_s), end, vector.k, of.measure)
+                return [LabelledSamples(name | {KEY: key}, {0: count}) for key, count in greatest]
             if end == self._now:
-                best = await self._queries.top(Parameters(limit=vector.k))
+                best = await self._queries.top(Parameters(limit=vector.k, measure=of.measure))
                 return [LabelledSamples(name | {KEY: key}, {0: count}) for key, count in best.links]
         candidates = await self.series(vector.of)
         kept = [LabelledSamples(one.labels) for one in candidates]
@@ -177,17 +187,16 @@ class Increases:
     ) -> list[LabelledSamples]:
         """Returns a series for each link that is selected, or for all together; for each value of a dimension."""
         most = MOST_LINKS if dimension is None else MOST_WITH_BREAKDOWNS
-        keys = [] if is_of_all else await self.keys(vector.matchers, most)
-        name = _NAME if vector.over_s is None else {}
-        subjects: list[tuple[dict[str, str], str]] = [(name | {KEY: key}, link_key(key)) for key in keys]
+        keys = [] if is_of_all else await self.keys(vector.matchers, most, vector.measure)
+        name, row = _name_of(vector), vector.measure.row
+        subjects = [(name, row(ALL_LINKS))] if is_of_all else [(name | {KEY: key}, row(link_key(key))) for key in keys]
         if vector.over_s is None and dimension is None:
-            of = [({}, ALL_LINKS)] if is_of_all else subjects
-            return [LabelledSamples(labels, await self._counter(stored)) for labels, stored in of]
+            return [LabelledSamples(labels, await self._counter(stored)) for labels, stored in subjects]
         window = self._window(vector.over_s)
         if window is None:
             return []
         selected = []
-        for labels, stored in [({}, ALL_LINKS)] if is_of_all else subjects:
+        for labels, stored in subjects:
             if dimension is None:
                 curve = await self._queries.curve_in(stored, window)
                 assert vector.over_s is not None
@@ -283,8 +292,8 @@ class Increases:
             self.warnings.append(warning)
 
     # --- which links --------------------------------------------------------------------------------------------------
-    async def keys(self, matchers: Sequence[Matcher], most: int = MOST_LINKS) -> list[str]:
-        """Returns the links that matchers select, in the order of their keys.
+    async def keys(self, matchers: Sequence[Matcher], most: int = MOST_LINKS, measure: Measure = CLICKS) -> list[str]:
+        """Returns the links that matchers select, in the order of their keys; of an event those that have any.
 
         Raises ParameterInvalid for too many, RequestTooCostly.
         """
@@ -293,7 +302,7 @@ class Increases:
             keys = [key for key in sorted(wanted.named) if key and await wanted.selects(key)]
             more = len(keys) > most
         else:
-            keys, more = await matching_keys(self._queries, wanted.selects, most)
+            keys, more = await matching_keys(self._queries, wanted.selects, most, measure=measure)
         if more:
             raise ParameterInvalid(
                 f"this selects from more links than can be read at once ({most:,} of {MOST_LOOKED_AT:,} looked at): "
@@ -306,6 +315,17 @@ class Increases:
     async def selector(self, matchers: Sequence[Matcher], label: str) -> Callable[[str], Awaitable[bool]]:
         """Returns what tells whether a value of this label is selected. Raises ParameterInvalid, RequestTooCostly."""
         return (await _Selector.compiled(matchers, label)).selects
+
+
+def _measure_of(vector: Vector) -> Measure:
+    """Returns what the series of an expression count."""
+    return vector.measure if isinstance(vector, Increase) else _measure_of(vector.of)
+
+
+def _name_of(vector: Increase) -> dict[str, str]:
+    """Returns the labels that all series of a selector have: of a counter its metric too, and the event."""
+    name = {"__name__": metric_of(vector.measure)} if vector.over_s is None else {}
+    return name | ({EVENT: vector.measure.event} if vector.measure.event else {})
 
 
 class _Selector:

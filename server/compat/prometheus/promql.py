@@ -1,6 +1,7 @@
 """The expressions of PromQL that are understood: `clicks{...}`, `increase(clicks{...}[1h])`, `sum`, `topk`, numbers.
 
-Labels are `key` and at most one dimension in an expression: a row keeps each dimension by itself.
+Labels are `key` and at most one dimension in an expression: a row keeps each dimension by itself. In place of `clicks`
+stand `events` and `event_values`, with the one event named that they are of: counts of two are of different things.
 
 Anything else is refused with a sentence that lists these. Hits are counted by the minute: there is no rate at an
 instant and nothing to extrapolate, so `rate` and arithmetic on series would give wrong numbers.
@@ -11,15 +12,20 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from clickcurve.buckets.errors import ParameterInvalid, shown
+from clickcurve.buckets.measures import CLICKS, Measure
 from clickcurve.times import UNITS_S, parse_length
 
 METRIC = "clicks"
+EVENTS, EVENT_VALUES = "events", "event_values"
+METRICS = {METRIC: "clicks", EVENTS: "events", EVENT_VALUES: "the sums of their values"}
+EVENT = "event"  # the label that names the event
 UNDERSTOOD = (
     f'{METRIC}{{key="..."}}, which is all that was counted, and increase({METRIC}{{key="..."}}[1h]), with =, !=, =~ '
-    "and !~, sum(...) and sum by (...) of these, topk(10, ...) of any, with the label key and at most one dimension, "
+    "and !~, sum(...) and sum by (...) of these, topk(10, ...) of any, with the label key and at most one dimension; "
+    f'{EVENTS}{{{EVENT}="sale"}} and {EVENT_VALUES}{{{EVENT}="sale"}} in place of {METRIC}, with one event named by =; '
     "and numbers with + - * /"
 )
 MOST_CHARACTERS = 65_536
@@ -53,6 +59,7 @@ class Increase:
 
     matchers: tuple[Matcher, ...]
     over_s: int | None
+    measure: Measure = CLICKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,16 @@ class TopK:
 Vector: TypeAlias = Increase | SumBy | TopK
 
 
+class Selector(NamedTuple):
+    """What `match[]` selects. matchers: those of an event by its name are among them."""
+
+    metric: str
+    matchers: tuple[Matcher, ...]
+
+
+ALL_CLICKS = Selector(METRIC, ())
+
+
 class NotUnderstood(ParameterInvalid, title="expression not understood"):
     """An expression that is none of the few."""
 
@@ -83,12 +100,17 @@ def parse_promql(text: str) -> Vector | float:
     return _PromReader(text).whole()
 
 
-def parse_selector(text: str) -> tuple[Matcher, ...]:
+def parse_selector(text: str) -> Selector:
     """Reads `clicks{...}`, as `match[]` has it; raises as `parse_promql`."""
     reader = _PromReader(text)
-    matchers = reader.selector()
+    selector = reader.selector()
     reader.require_end()
-    return matchers
+    return selector
+
+
+def metric_of(measure: Measure) -> str:
+    """Returns the metric that counts this."""
+    return (EVENT_VALUES if measure.of_values else EVENTS) if measure.event else METRIC
 
 
 class _PromReader:
@@ -179,8 +201,8 @@ class _PromReader:
             vector = self._vector(depth + 1)
             self._next("sign", ")")
             return vector
-        if self._peek()[1] in (METRIC, "{"):
-            return Increase(self.selector(), None)
+        if self._peek()[1] in (*METRICS, "{"):
+            return self._counted(self.selector(), None)
         function = self._next("word")
         if function == "increase":
             return self._increase()
@@ -199,12 +221,23 @@ class _PromReader:
 
     def _increase(self) -> Increase:
         self._next("sign", "(")
-        matchers = self.selector()
+        selector = self.selector()
         self._next("sign", "[")
         over_s = self._length()
         self._next("sign", "]")
         self._next("sign", ")")
-        return Increase(matchers, over_s)
+        return self._counted(selector, over_s)
+
+    def _counted(self, selector: Selector, over_s: int | None) -> Increase:
+        """Returns what a selector counts, whose event must be named."""
+        metric, matchers = selector
+        if metric == METRIC:
+            return Increase(matchers, over_s)
+        named = [each for each in matchers if each.label == EVENT]
+        if len(named) != 1 or named[0].sign != "=" or not named[0].text:
+            raise self._refused(f'{metric} is of one event, named so: {metric}{{{EVENT}="sale"}}')
+        beside = tuple(each for each in matchers if each.label != EVENT)
+        return Increase(beside, over_s, Measure(named[0].text, metric == EVENT_VALUES))
 
     def _sum(self, depth: int) -> SumBy:
         labels = self._by() if self._has("by") else None
@@ -231,7 +264,7 @@ class _PromReader:
             raise self._refused(f"at {shown(text)!r}: a length is whole seconds, such as 1h30m")
         return sum(n * unit_s for n, unit_s in filter(None, parts))
 
-    def selector(self) -> tuple[Matcher, ...]:
+    def selector(self) -> Selector:
         matchers: list[Matcher] = []
         if self._peek()[0] == "word":
             matchers.append(Matcher("__name__", "=", self._next("word")))
@@ -243,12 +276,10 @@ class _PromReader:
                 matchers.append(Matcher(label, sign, _unquoted_text(self._next("text"))))
                 if self._peek()[1] != "}":
                     self._next("sign", ",")
-        if not matchers:
-            raise self._refused(f"there is one metric, {METRIC}")
-        named = [each for each in matchers if each.label == "__name__"]
-        if [(each.sign, each.text) for each in named] != [("=", METRIC)]:
-            raise self._refused(f"there is one metric, {METRIC}")
-        return tuple(each for each in matchers if each.label != "__name__")
+        named = [(each.sign, each.text) for each in matchers if each.label == "__name__"]
+        if len(named) != 1 or named[0][0] != "=" or named[0][1] not in METRICS:
+            raise self._refused(f"the metrics are {', '.join(METRICS)}")
+        return Selector(named[0][1], tuple(each for each in matchers if each.label != "__name__"))
 
 
 def _unquoted_text(text: str) -> str:

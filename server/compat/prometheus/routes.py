@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Request, Response
 from msgspec import Raw
@@ -17,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
 from clickcurve.buckets.ladder import MINUTE_S
+from clickcurve.buckets.measures import CLICKS, Measure
 from clickcurve.budget import NAMES, POINTS, SIGNS, spend
 from clickcurve.keys import ALL_LINKS, link_key
 from clickcurve.routes import json_answer
@@ -36,7 +38,19 @@ from server.compat.prometheus.increases import (
     Moments,
     Sources,
 )
-from server.compat.prometheus.promql import METRIC, Matcher, Vector, parse_promql, parse_selector
+from server.compat.prometheus.promql import (
+    ALL_CLICKS,
+    EVENT,
+    EVENT_VALUES,
+    METRIC,
+    METRICS,
+    Matcher,
+    Selector,
+    Vector,
+    metric_of,
+    parse_promql,
+    parse_selector,
+)
 from server.metrics import known_versions
 from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
 from server.tokens.token import Scope
@@ -45,7 +59,7 @@ USUAL_LINKS = 200
 HITS = "clickcurve_hits_total"
 _STEP_UNITS_S = {**UNITS_S, "": 1}
 _WRITING = 5  # times as much work as making a point
-_HELP = "Hits of people, by the minute and coarser; ask increase(clicks[1h])."
+_HELP = "{} of people, by the minute and coarser; ask increase({}[1h])."
 
 Answer: TypeAlias = tuple[object, list[str]]  # data, warnings
 Answering: TypeAlias = Callable[[Sources, Form, str], Awaitable[Answer]]
@@ -121,7 +135,7 @@ async def _expression_in(form: Form) -> Vector | float:
     return parse_promql(text)
 
 
-async def _selectors_in(form: Form) -> list[tuple[Matcher, ...]]:
+async def _selectors_in(form: Form) -> list[Selector]:
     selectors = []
     for text in form.all("match[]"):
         await spend(SIGNS, len(text))
@@ -163,7 +177,8 @@ async def _along_moments(sources: Sources, form: Form, name: str) -> Answer:
 
 async def _labels(sources: Sources, form: Form, name: str) -> Answer:
     await _selectors_in(form)
-    return ["__name__", KEY, *sources.dimensions()], []
+    events = [EVENT] if sources.events() else []
+    return ["__name__", KEY, *events, *sources.dimensions()], []
 
 
 async def _label_values(sources: Sources, form: Form, name: str) -> Answer:
@@ -171,9 +186,11 @@ async def _label_values(sources: Sources, form: Form, name: str) -> Answer:
         return await _keys(sources, form)
     if name in sources.dimensions():
         pickers = _Pickers(sources, form)
-        values = {value for each in await pickers.selectors() for _, value in await pickers.values(each, name)}
+        values = {value for each in await pickers.picked() for _, value in await pickers.values(each, name)}
         return sorted(values - {""})[: pickers.most], pickers.warnings
-    return [METRIC] if name == "__name__" else [], []
+    if name == EVENT:
+        return sorted(sources.events()), []
+    return _metrics(sources) if name == "__name__" else [], []
 
 
 async def _series_of(sources: Sources, form: Form, name: str) -> Answer:
@@ -181,24 +198,31 @@ async def _series_of(sources: Sources, form: Form, name: str) -> Answer:
         raise ParameterInvalid("match[] is missing", field="match[]", rule=f'{METRIC}{{key="..."}}')
     pickers = _Pickers(sources, form)
     series: list[dict[str, str]] = []
-    for matchers in await pickers.selectors():
-        label = pickers.wanted.dimension_of(matchers)
+    for picked in await pickers.picked():
+        name_of = {"__name__": metric_of(picked.measure)}
+        name_of |= {EVENT: picked.measure.event} if picked.measure.event else {}
+        label = pickers.wanted.dimension_of(picked.matchers)
         if label is None:
-            keys = await pickers.wanted.keys(matchers)
+            keys = await pickers.keys(picked)
             await spend(NAMES, len(keys))
-            series += [{KEY: key} for key in keys]
+            series += [name_of | {KEY: key} for key in keys]
             continue
         series += [
-            ({KEY: key} if key else {}) | ({label: value} if value else {})
-            for key, value in await pickers.values(matchers, label)
+            name_of | ({KEY: key} if key else {}) | ({label: value} if value else {})
+            for key, value in await pickers.values(picked, label)
         ]
     if len(series) > pickers.most:
         pickers.warnings.append("there are more series")
-    return [{"__name__": METRIC, **labels} for labels in series[: pickers.most]], pickers.warnings
+    return series[: pickers.most], pickers.warnings
 
 
 async def _metadata(sources: Sources, form: Form, name: str) -> Answer:
-    return {METRIC: [{"type": "counter", "help": _HELP, "unit": ""}]}, []
+    help_of = {metric: _HELP.format(METRICS[metric].capitalize(), metric) for metric in _metrics(sources)}
+    return {metric: [{"type": "counter", "help": text, "unit": ""}] for metric, text in help_of.items()}, []
+
+
+def _metrics(sources: Sources) -> list[str]:
+    return [*METRICS] if sources.events() else [METRIC]
 
 
 _ANSWERS: dict[str, tuple[str, Answering]] = {
@@ -207,20 +231,29 @@ _ANSWERS: dict[str, tuple[str, Answering]] = {
     "/api/v1/labels": ("The names of labels", _labels),
     "/api/v1/label/{name}/values": ("The values of a label", _label_values),
     "/api/v1/series": ("The series that selectors find", _series_of),
-    "/api/v1/metadata": ("What the metric `clicks` is", _metadata),
+    "/api/v1/metadata": ("What the metrics are", _metadata),
 }
 
 
 async def _keys(sources: Sources, form: Form) -> tuple[list[str], list[str]]:
     """Returns the keys that any `match[]` selects, and a warning if not all are listed."""
     pickers = _Pickers(sources, form)
-    selectors = [matchers for matchers in await pickers.selectors() if matchers]
-    if not selectors:
-        page = await sources.queries.key_page(Parameters(sort="key", limit=min(pickers.most, MAX_TOP)))
-        more = ["there are more keys: name them, or select some with =~"] if page.after is not None else []
-        return [key for key, _ in page.links], more
-    keys = sorted({key for matchers in selectors for key in await pickers.wanted.keys(matchers)})
-    return keys[: pickers.most], ["there are more keys"] if len(keys) > pickers.most else []
+    picked = await pickers.picked()
+    if narrowed := [each for each in picked if each.matchers]:
+        keys = sorted({key for each in narrowed for key in await pickers.keys(each)})
+        return keys[: pickers.most], ["there are more keys"] if len(keys) > pickers.most else []
+    asked = Parameters(sort="key", limit=min(pickers.most, MAX_TOP))
+    pages = [await sources.queries.key_page(replace(asked, measure=each.measure)) for each in picked]
+    keys = sorted({key for page in pages for key, _ in page.links})
+    is_more = len(keys) > asked.limit or any(page.after is not None for page in pages)
+    return keys[: asked.limit], ["there are more keys: name them, or select some with =~"] if is_more else []
+
+
+class _Picked(NamedTuple):
+    """Rows that a `match[]` selects."""
+
+    measure: Measure
+    matchers: tuple[Matcher, ...]
 
 
 class _Pickers:
@@ -234,24 +267,43 @@ class _Pickers:
         self.most = form.number("limit", MOST_LINKS, 0, 1_000_000) or MOST_LINKS
         self.warnings: list[str] = []
 
-    async def selectors(self) -> list[tuple[Matcher, ...]]:
-        """Returns what each `match[]` says, nothing where there is none; raises NotUnderstood."""
-        selectors = await _selectors_in(self._form)
-        for matchers in selectors:
+    async def picked(self) -> list[_Picked]:
+        """Returns what each `match[]` selects, all clicks where there is none; raises NotUnderstood."""
+        picked = []
+        for selector in await _selectors_in(self._form) or [ALL_CLICKS]:
+            measures = await self._measures(selector)
+            matchers = tuple(each for each in selector.matchers if selector.metric == METRIC or each.label != EVENT)
             self.wanted.dimension_of(matchers)
-        return selectors or [()]
+            picked += [_Picked(measure, matchers) for measure in measures]
+        return picked
 
-    async def values(self, matchers: Sequence[Matcher], label: str) -> list[tuple[str, str]]:
+    async def _measures(self, selector: Selector) -> list[Measure]:
+        """Returns what a selector counts: a picker may name an event by any sign, or none for all of them."""
+        if selector.metric == METRIC:
+            return [CLICKS]
+        for each in selector.matchers:
+            if (each.label, each.sign) == (EVENT, "="):
+                self._sources.queries.events.checked(Measure(each.text))
+        is_wanted = await self.wanted.selector(selector.matchers, EVENT)
+        names = [name for name in self._sources.events() if await is_wanted(name)]
+        return [Measure(name, selector.metric == EVENT_VALUES) for name in names]
+
+    async def keys(self, picked: _Picked) -> list[str]:
+        """Returns the links that are selected."""
+        return await self.wanted.keys(picked.matchers, measure=picked.measure)
+
+    async def values(self, picked: _Picked, label: str) -> list[tuple[str, str]]:
         """Returns links, "" for all together, with the values that their hits gave, greatest first."""
+        measure, matchers = picked
         self.wanted.dimension_of(matchers, [label])
         breakdowns, dimension = self._sources.breakdowns, self._sources.dimensions()[label]
         assert breakdowns is not None
         of_all = all(each.label != KEY for each in matchers)
-        keys = [""] if of_all else await self.wanted.keys(matchers, MOST_WITH_BREAKDOWNS)
+        keys = [""] if of_all else await self.wanted.keys(matchers, MOST_WITH_BREAKDOWNS, measure)
         is_wanted = await self.wanted.selector(matchers, label)
         values: list[tuple[str, str]] = []
         for key in keys:
-            stored = link_key(key) if key else ALL_LINKS
+            stored = measure.row(link_key(key) if key else ALL_LINKS)
             listed = await breakdowns.values_in(stored, dimension, Parameters(limit=MAX_TOP))
             values += [(key, each.value) for each in listed.values if await is_wanted(each.value)]
             if listed.not_shown.values and not self.warnings:
