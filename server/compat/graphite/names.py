@@ -1,4 +1,4 @@
-"""Dotted names: `clicks.KEY`, `groups.NAME`, `total`, and patterns of them.
+"""Dotted names: `clicks.KEY`, `groups.NAME`, `total`, `events.EVENT.KEY`, `values.EVENT.KEY`, and patterns of them.
 
 A node is percent-encoded wherever a sign has a meaning in names or expressions: the dot is `%2E`, the star `%2A`. So
 every key has one name, and a name means one key. In a pattern `*`, `?`, `[abc]` and `{one,two}` stand for what they do
@@ -8,6 +8,7 @@ in a shell, within a node.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
 from clickcurve.buckets.errors import ParameterInvalid, shown
@@ -17,9 +18,13 @@ from server.compat.expressions import Expression
 CLICKS = "clicks"
 GROUPS = "groups"
 TOTAL = "total"  # all links together
+EVENTS, VALUES = "events", "values"  # then an event, for all links together, or an event and a key
 _ENCODED = re.compile(r"[^\w~/:@+!$#^-]")  # letters and figures of all scripts stand for themselves
 NOT_GIVEN = "%"  # the node of the value of hits that gave none: no other value is written so
-NAME_RULE = f"{CLICKS}.KEY, {GROUPS}.NAME or {TOTAL}, perhaps .DIMENSION.VALUE; a dot in a key is %2E"
+NAME_RULE = (
+    f"{CLICKS}.KEY, {GROUPS}.NAME, {TOTAL} or {EVENTS}.EVENT.KEY, perhaps .DIMENSION.VALUE; {EVENTS}.EVENT; "
+    f"{VALUES} as {EVENTS}; a dot in a key is %2E"
+)
 MOST_NAME = 8_192  # characters: a key of 1,024 bytes needs some 3,000 as a node, a value 300
 _OF_NODES = re.compile(r"[.{}]")
 _SPECIAL = re.compile(r"[.*+?()\[\]{}^$\\|]")
@@ -57,6 +62,16 @@ def nodes_of(path: str) -> list[str]:
             nodes.append(path[begin : match.start()])
             begin = match.end()
     return [*nodes, path[begin:]]
+
+
+def places_of(nodes: Sequence[str]) -> int:
+    """Returns how many nodes of a name say which row it is of; those of a dimension and a value may follow.
+
+    Not below an event of all links, whose next node is a key.
+    """
+    if nodes[0] in (EVENTS, VALUES):
+        return max(2, min(3, len(nodes)))
+    return 1 if nodes[0] == TOTAL else 2
 
 
 class NodePattern:

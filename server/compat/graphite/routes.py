@@ -14,6 +14,8 @@ from msgspec.json import encode
 
 from clickcurve.answers.written import BOM, without_formula
 from clickcurve.buckets.errors import ParameterInvalid
+from clickcurve.buckets.measures import CLICKS as CLICKS_COUNTED
+from clickcurve.buckets.measures import Measure
 from clickcurve.budget import NAMES, SIGNS, spend
 from clickcurve.routes import json_answer
 from clickcurve.waiting import computed
@@ -22,7 +24,17 @@ from query.zones import UTC_ZONE, zone
 from server.compat.forms import Form, read_form
 from server.compat.graphite.functions import FUNCTIONS, Evaluation
 from server.compat.graphite.moments import moment_of
-from server.compat.graphite.names import CLICKS, GROUPS, TOTAL, NodePattern, node_name, nodes_of
+from server.compat.graphite.names import (
+    CLICKS,
+    EVENTS,
+    GROUPS,
+    TOTAL,
+    VALUES,
+    NodePattern,
+    node_name,
+    nodes_of,
+    places_of,
+)
 from server.compat.graphite.series import AskedSpan, CountSeries, SeriesReader
 from server.compat.graphite.targets import parse_target
 from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
@@ -194,19 +206,36 @@ async def _nodes(reader: SeriesReader, query: str) -> list[dict[str, Any]]:
     """Returns the nodes that a pattern finds; a last one without a name says that there are more."""
     patterns = [NodePattern(node) for node in nodes_of(query)]
     if len(patterns) == 1:
-        tops = [text for text in (CLICKS, GROUPS, TOTAL) if await patterns[0].matches(text)]
-        return [_node(text, text, leaf=text == TOTAL) for text in tops]
+        tops = (CLICKS, GROUPS, TOTAL, *((EVENTS, VALUES) if reader.queries.events.names() else ()))
+        return [_node(text, text, leaf=text == TOTAL) for text in tops if await patterns[0].matches(text)]
     nodes: list[dict[str, Any]] = []
-    places = 1 if await patterns[0].matches(TOTAL) else 2
+    places = 1 if await patterns[0].matches(TOTAL) else places_of(nodes_of(query))
     if len(patterns) in (places + 1, places + 2) and all(pattern.is_plain for pattern in patterns[:places]):
         return await _breakdown_nodes(reader, patterns, places)
     for kind in (CLICKS, GROUPS):
         if len(patterns) == 2 and await patterns[0].matches(kind):
-            keys, more = await reader.keys(kind, patterns[1], MOST_FOUND)
-            opens = bool(reader.dimensions)
-            nodes += [_node(node_name(key), f"{kind}.{node_name(key)}", leaf=True, expandable=opens) for key in keys]
-            if more:
-                nodes.append(_node(f"(more than {len(keys)}: write how the key begins, such as spr*)", "", leaf=True))
+            nodes += await _key_nodes(reader, kind, kind, patterns[1])
+    for kind in (EVENTS, VALUES):
+        if len(patterns) not in (2, 3) or not await patterns[0].matches(kind):
+            continue
+        for measure in await reader.measures(kind, patterns[1]):
+            name = f"{kind}.{measure.event}"
+            if len(patterns) == 2:
+                nodes.append(_node(measure.event, name, leaf=True, expandable=True))
+            else:
+                nodes += await _key_nodes(reader, CLICKS, name, patterns[2], measure)
+    return nodes
+
+
+async def _key_nodes(
+    reader: SeriesReader, kind: str, prefix: str, pattern: NodePattern, measure: Measure = CLICKS_COUNTED
+) -> list[dict[str, Any]]:
+    """Returns the links or groups of a node, below a prefix; a last one without a name says that there are more."""
+    keys, more = await reader.keys(kind, pattern, MOST_FOUND, measure)
+    opens = bool(reader.dimensions)
+    nodes = [_node(node_name(key), f"{prefix}.{node_name(key)}", leaf=True, expandable=opens) for key in keys]
+    if more:
+        nodes.append(_node(f"(more than {len(keys)}: write how the key begins, such as spr*)", "", leaf=True))
     return nodes
 
 

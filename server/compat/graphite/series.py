@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.buckets.measures import CLICKS as CLICKS_COUNTED
+from clickcurve.buckets.measures import Measure, is_event_name
 from clickcurve.budget import POINTS, spend
 from clickcurve.keys import ALL_LINKS, group_key, link_key
 from clickcurve.times import require_in_range
@@ -18,7 +20,19 @@ from query.parameters import MAX_TOP, Parameters, Window
 from query.queries import Queries
 from query.steps import STEPS, Step
 from query.zones import Zone
-from server.compat.graphite.names import CLICKS, GROUPS, NAME_RULE, TOTAL, NodePattern, node_name, node_text, nodes_of
+from server.compat.graphite.names import (
+    CLICKS,
+    EVENTS,
+    GROUPS,
+    NAME_RULE,
+    TOTAL,
+    VALUES,
+    NodePattern,
+    node_name,
+    node_text,
+    nodes_of,
+    places_of,
+)
 from server.compat.links import greatest_links, matching_keys
 
 MOST_SERIES = 200  # of one pattern; each is a row to read
@@ -73,8 +87,12 @@ class SeriesReader:
     async def read(self, path: str, span: AskedSpan) -> list[CountSeries]:
         """Returns the series that a name or pattern means. One that nobody ever hit is there and has no values."""
         nodes = nodes_of(path)
-        places = 1 if nodes[0] == TOTAL else 2
-        if nodes[0] not in (TOTAL, *_STORED_OF) or "" in nodes or len(nodes) not in (places, places + 2):
+        places = places_of(nodes)
+        if (
+            nodes[0] not in (TOTAL, EVENTS, VALUES, *_STORED_OF)
+            or "" in nodes
+            or len(nodes) not in (places, places + 2)
+        ):
             raise ParameterInvalid(f"there is no {path}", field="target", value=path, rule=NAME_RULE)
         subjects = await self.subjects(nodes, path)
         if len(nodes) > places:
@@ -93,17 +111,38 @@ class SeriesReader:
         """Returns the names and stored keys of what the first nodes of a pattern mean."""
         if nodes[0] == TOTAL:
             return [(TOTAL, ALL_LINKS)]
-        keys, more = await self.keys(nodes[0], NodePattern(nodes[1]), MOST_SERIES)
+        if nodes[0] in _STORED_OF:
+            return await self._rows_of(CLICKS_COUNTED, nodes[0], nodes[0], NodePattern(nodes[1]), path)
+        measures = await self.measures(nodes[0], NodePattern(nodes[1]))
+        if len(nodes) == 2:
+            return [(f"{nodes[0]}.{each.event}", each.row(ALL_LINKS)) for each in measures]
+        rows: list[tuple[str, str]] = []
+        for each in measures:
+            rows += await self._rows_of(each, CLICKS, f"{nodes[0]}.{each.event}", NodePattern(nodes[2]), path)
+        return rows
+
+    async def _rows_of(
+        self, measure: Measure, kind: str, prefix: str, pattern: NodePattern, path: str
+    ) -> list[tuple[str, str]]:
+        """Returns the names, which begin with a prefix, and the stored keys of the links or groups of a node."""
+        keys, more = await self.keys(kind, pattern, MOST_SERIES, measure)
         if more:
             raise ParameterInvalid(
-                f"{path} stands for more than {MOST_SERIES} {'links' if nodes[0] == CLICKS else GROUPS}: name fewer,"
-                f" rank all links with highest({CLICKS}.*, 10, 'sum'), or take {TOTAL} for the sum of all links",
+                f"{path} stands for more than {MOST_SERIES} {'links' if kind == CLICKS else GROUPS}: name fewer,"
+                f" rank all links with highest({prefix if measure.event else CLICKS}.*, 10, 'sum'), or take"
+                f" {prefix if measure.event else TOTAL} for the sum of all links",
                 field="target",
                 value=path,
                 rule=f"at most {MOST_SERIES}",
             )
-        stored_of = _STORED_OF[nodes[0]]
-        return [(f"{nodes[0]}.{node_name(key)}", stored_of(key)) for key in keys]
+        return [(f"{prefix}.{node_name(key)}", measure.row(_STORED_OF[kind](key))) for key in keys]
+
+    async def measures(self, kind: str, pattern: NodePattern) -> list[Measure]:
+        """Returns what the nodes `events` or `values` and an event mean; raises ParameterInvalid for an unknown one."""
+        of_values = kind == VALUES
+        if pattern.is_plain:
+            return [self.queries.events.checked(Measure(pattern.text, of_values))]
+        return [Measure(name, of_values) for name in self.queries.events.names() if await pattern.matches(name)]
 
     async def _series_of_values(
         self, subjects: Sequence[tuple[str, str]], node: str, pattern: NodePattern, span: AskedSpan, path: str
@@ -151,16 +190,22 @@ class SeriesReader:
 
     async def greatest(self, path: str, span: AskedSpan, n: int) -> list[CountSeries] | None:
         """Returns the n links with the most hits; None for a path that does not mean all links."""
-        if path != f"{CLICKS}.*":
+        prefix, _, last = path.rpartition(".")
+        kind, _, event = prefix.partition(".")
+        if last != "*" or (prefix != CLICKS and not (kind in (EVENTS, VALUES) and is_event_name(event))):
             return None
-        links = await greatest_links(self.queries, span.start, span.end, min(n, MAX_TOP))
-        return await self._counts([(f"{CLICKS}.{node_name(key)}", link_key(key)) for key, _ in links], span)
+        measure = CLICKS_COUNTED if prefix == CLICKS else (await self.measures(kind, NodePattern(event)))[0]
+        links = await greatest_links(self.queries, span.start, span.end, min(n, MAX_TOP), measure)
+        named = [(f"{prefix}.{node_name(key)}", measure.row(link_key(key))) for key, _ in links]
+        return await self._counts(named, span)
 
-    async def keys(self, kind: str, pattern: NodePattern, most: int) -> tuple[list[str], bool]:
+    async def keys(
+        self, kind: str, pattern: NodePattern, most: int, measure: Measure = CLICKS_COUNTED
+    ) -> tuple[list[str], bool]:
         """Returns the first links or groups that a node means, in their order, and whether there may be more."""
         if pattern.is_plain:
             return [node_text(pattern.text)], False
-        return await matching_keys(self.queries, pattern.matches, most, pattern.prefix, kind == GROUPS)
+        return await matching_keys(self.queries, pattern.matches, most, pattern.prefix, kind == GROUPS, measure)
 
     async def _window(self, span: AskedSpan, coarser: Ladder | None = None) -> Window:
         """Returns the range with the finest step that all of it has, in this ladder too, and that fits.

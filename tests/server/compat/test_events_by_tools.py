@@ -139,3 +139,60 @@ def test_pickers_know_events(asked: httpx.Client) -> None:
     assert set(data(asked, "metadata")) == {"clicks", "events", "event_values"}
     unknown = asked.get("/api/v1/series", params={"match[]": 'events{event="order"}'})
     assert unknown.status_code == 422 and "events: lead, sale" in unknown.json()["error"]
+
+
+def rendered(asked: httpx.Client, target: str) -> dict[str, int]:
+    answer = asked.get("/render", params={"target": target, "from": "-1h"})
+    assert answer.status_code == 200, answer.text
+    return {one["target"]: sum(n or 0 for n, _ in one["datapoints"]) for one in answer.json()}
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("events.sale.launch", {"events.sale.launch": 3}),
+        ("values.sale.a%2Eb", {"values.sale.a%2Eb": 5}),
+        ("events.*.launch", {"events.lead.launch": 1, "events.sale.launch": 3}),
+        ("events.sale.*", {"events.sale.a%2Eb": 1, "events.sale.launch": 3}),
+        ("events.sale", {"events.sale": 4}),
+        ("values.*", {"values.lead": 0, "values.sale": 9_995}),
+        (
+            "events.sale.launch.ref.*",
+            {"events.sale.launch.ref.news%2Eexample": 2, "events.sale.launch.ref.shop%2Eexample": 1},
+        ),
+        ("values.sale.launch.ref.shop%2Eexample", {"values.sale.launch.ref.shop%2Eexample": 10}),
+        ("highest(values.sale.*, 1, 'sum')", {"values.sale.launch": 9_990}),
+        ("aliasByNode(events.sale.a%2Eb, 2)", {"a.b": 1}),
+        ("sumSeries(events.*.*)", {"sumSeries(events.*.*)": 5}),
+        ("clicks.launch", {"clicks.launch": 10}),
+    ],
+)
+def test_graphite_has_events_below_their_names(asked: httpx.Client, target: str, expected: dict[str, int]) -> None:
+    assert rendered(asked, target) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("events.order.launch", "the event 'order' is not counted here; events: lead, sale"),
+        ("highest(events.order.*, 1, 'sum')", "the event 'order' is not counted here"),
+        ("events", "there is no events"),
+        ("events.sale.ref.shop%2Eexample", "there is no events.sale.ref.shop%2Eexample"),
+    ],
+)
+def test_graphite_refuses_other_events(asked: httpx.Client, target: str, said: str) -> None:
+    answer = asked.get("/render", params={"target": target})
+    assert answer.status_code == 422 and said in answer.json()["detail"]
+
+
+def test_graphite_finds_and_expands_events(asked: httpx.Client) -> None:
+    def found(query: str) -> list[tuple[str, int]]:
+        return [(node["id"], node["leaf"]) for node in asked.get("/metrics/find", params={"query": query}).json()]
+
+    assert found("*") == [("clicks", 0), ("groups", 0), ("total", 1), ("events", 0), ("values", 0)]
+    assert found("events.*") == [("events.lead", 1), ("events.sale", 1)]
+    assert found("values.sale.*") == [("values.sale.a%2Eb", 1), ("values.sale.launch", 1)]
+    assert ("events.sale.launch.ref", 0) in found("events.sale.launch.*")
+    assert found("events.sale.launch.ref.n*") == [("events.sale.launch.ref.news%2Eexample", 1)]
+    expanded = asked.get("/metrics/expand", params={"query": "events.s*.*"}).json()["results"]
+    assert expanded == ["events.sale.a%2Eb", "events.sale.launch"]
