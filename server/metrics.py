@@ -55,7 +55,8 @@ CORE_FAMILIES: dict[str, Family] = {
         "Words of hits that were cut or left out because they broke a rule; the hits count.", ("field",)
     ),
     "clickcurve_ignored_events_total": Family(
-        "Events of other products that are no hits, by product and reason.", ("product", "reason")
+        "Events of other products that are no hits, or whose amount is not counted, by product and reason.",
+        ("product", "reason"),
     ),
     "clickcurve_ignored_fields_total": Family("Hits with a field that no dimension uses.", ("field",)),
     "clickcurve_writes_total": Family("Requests that were answered with a receipt.", ("kind",)),

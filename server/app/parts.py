@@ -163,7 +163,8 @@ def _timeline(worker: Worker) -> Part:
 def _foreign_doors(worker: Worker) -> Part:
     settings, hosts, ignored = worker.settings, worker.attributes.hosts, worker.counters.ignored_events
     keeper, sender = Doorkeeper(worker.tokens.gate, worker.guard, worker.limiter), HitSender(worker.hits)
-    foreign = doors.ForeignDoors(sender, hosts, keeper, ignored, settings.doors, settings.dub_secret)
+    units = {name: settings.unit(name) for name in settings.events_names}
+    foreign = doors.ForeignDoors(sender, hosts, keeper, ignored, settings.doors, settings.dub_secret, units)
     return Part(routes=[foreign.router()])
 
 

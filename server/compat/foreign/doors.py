@@ -33,7 +33,8 @@ from clickcurve.hosts import Hosts
 from clickcurve.routes import json_answer
 from clickcurve.waiting import computed
 from ingest.reading.body_budget import unpacked
-from server.compat.foreign.event import KIND, Event, NotCounted, Product, at, hit_of
+from server.compat.foreign.event import KIND, NotCounted, Product, at, read_hit
+from server.compat.foreign.outcomes import NO_EVENTS, Event, Units
 from server.compat.foreign.products import DUB, GOATCOUNTER, MATOMO, PAGE_VIEW, PLAUSIBLE, POSTHOG, SEGMENT, UMAMI
 from server.compat.hit_sender import HitSender
 from server.settings.values import DOORS
@@ -98,7 +99,7 @@ class NotTaken(Exception):
 class ForeignDoors:
     """Takes events of other products. ignored: counts events that are no hits, by product and reason.
 
-    on: names of DOORS; other paths are 404. dub_secret: signs Dub's webhooks.
+    on: names of DOORS; other paths are 404. dub_secret: signs Dub's webhooks. units: of the events that are counted.
     """
 
     def __init__(
@@ -109,9 +110,10 @@ class ForeignDoors:
         ignored: Counter[tuple[str, str]],
         on: Sequence[str] = DOORS,
         dub_secret: str = "",
+        units: Units = NO_EVENTS,
     ) -> None:
         self._sender, self._hosts, self._keeper, self._ignored = sender, hosts, keeper, ignored
-        self._on, self._dub_secret = on, dub_secret
+        self._on, self._dub_secret, self._units = on, dub_secret, units
 
     def router(self) -> APIRouter:
         router = APIRouter(include_in_schema=False)
@@ -133,11 +135,17 @@ class ForeignDoors:
         add("matomo", "Count an action, or several", self._matomo, "GET POST /matomo.php")
         umami = ("POST /api/send", "POST /api/send/{token}", "POST /api/batch", "POST /api/batch/{token}")
         add("umami", "Count an event, or an array of them", self._umami, *umami)
-        add("plausible", "Count a `pageview`", self._plausible, "POST /api/event", "POST /api/event/{token}")
+        add(
+            "plausible",
+            "Count a `pageview`, or an event",
+            self._plausible,
+            "POST /api/event",
+            "POST /api/event/{token}",
+        )
         add("goatcounter", "Count page views", self._goatcounter, "POST /api/v0/count")
         add("posthog", "Count a `$pageview`, or a batch", self._posthog, "POST /i/v0/e/", "POST /batch/")
-        add("segment", "Count `page` calls", self._segment, "POST /v1/from/segment/v1/{kind}")
-        add("dub", "Count the clicks of Dub's webhook", self._dub, "POST /v1/from/dub")
+        add("segment", "Count `page` and `track` calls", self._segment, "POST /v1/from/segment/v1/{kind}")
+        add("dub", "Count what Dub's webhook tells", self._dub, "POST /v1/from/dub")
         return router
 
     # --- the doors ------------------------------------------------------------------------------------------------
@@ -237,8 +245,11 @@ class ForeignDoors:
                 refused[place] = "not an object"
                 continue
             try:
-                hits.append(hit_of(product, event, request.headers, self._hosts))
+                read = read_hit(product, event, request.headers, self._hosts, self._units)
+                hits.append(read.hit)
                 places.append(place)
+                if read.without_value:
+                    self._ignored[product.name, read.without_value] += 1
             except NotCounted as error:
                 if needs_link and error.reason != KIND:
                     refused[place] = error.what

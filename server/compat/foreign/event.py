@@ -7,19 +7,18 @@ product does not say in the event may stand in header fields of the request (`Pr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from clickcurve.hosts import Hosts
+from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from clickcurve.keys import decoded_once
 from ingest.attributes.campaign import UTM, campaign_of_query
 from ingest.hit import is_id
+from server.compat.foreign.outcomes import Event, Outcomes, Places, Units, counted_name, value_of
 
-Event: TypeAlias = Mapping[str, Any]
 Headers: TypeAlias = Mapping[str, str]  # of the request, names in lower case
-Places: TypeAlias = tuple[str, ...]
 
 LONGEST_URL = 8_192
 KIND = "kind"  # the reason why an event is no hit: it tells of something else
@@ -41,11 +40,12 @@ class NotCounted(Exception):
 class Product:
     """Where a product says what in its events.
 
-    is_click: whether an event is a visit of a page or a click; other events are not counted. key, host, id, ts, query:
-    places; url: places of addresses, from which key, host and query come where the product does not say these.
-    texts: places of the fields of a hit by name; campaign: of `source` and of the names of UTM. in_headers: fields that
-    the request's header says where the event does not; own_agent: a word of the agent of its own libraries, who is no
-    visitor. none: texts that stand for no referrer. qr: the place that is true of a click by a QR code.
+    is_click: whether an event is a visit of a page or a click. outcomes: what came of clicks; other events are no hits.
+    key, host, id, ts, query: places; url: places of addresses, from which key, host and query come where the product
+    does not say these. texts: places of the fields of a hit by name; campaign: of `source` and of the names of UTM.
+    in_headers: fields that the request's header says where the event does not; own_agent: a word of the agent of its
+    own libraries, who is no visitor. none: texts that stand for no referrer. qr: the place that is true of a click by a
+    QR code.
     """
 
     name: str
@@ -62,12 +62,42 @@ class Product:
     own_agent: str = ""
     none: frozenset[str] = frozenset()
     qr: str = ""
+    outcomes: Outcomes | None = None
+
+
+class ReadHit(NamedTuple):
+    """The hit that an event is. without_value: why the amount that it has does not count, else empty."""
+
+    hit: dict[str, Any]
+    without_value: str = ""
+
+
+def read_hit(product: Product, event: Event, headers: Headers, hosts: Hosts, units: Units) -> ReadHit:
+    """Returns the hit that an event is: a click, or one of the events that have units. Raises NotCounted."""
+    if product.is_click(event):
+        return ReadHit(hit_of(product, event, headers, hosts))
+    outcomes = product.outcomes
+    name = counted_name(outcomes, event, units) if outcomes else ""
+    if outcomes is None or not name:
+        raise NotCounted(KIND, "only visits, clicks and the events of the settings are hits")
+    if _text_at(event, outcomes.key):  # a whole key, which says its host itself if keys have one
+        product, hosts = replace(product, url=(), host=(), key=outcomes.key), HOSTS_IGNORED
+    itself = replace(
+        product,
+        id=product.id if outcomes.id is None else outcomes.id,
+        ts=product.ts if outcomes.ts is None else outcomes.ts,
+    )
+    hit = hit_of(itself, event, headers, hosts) | {"event": name}
+    value = value_of(
+        _at_one(event, outcomes.amount), _at_one(event, outcomes.currency), units[name], outcomes.in_smallest
+    )
+    if value.value is not None:
+        hit["value"] = value.value
+    return ReadHit(hit, value.reason)
 
 
 def hit_of(product: Product, event: Event, headers: Headers, hosts: Hosts) -> dict[str, Any]:
-    """Returns the hit that an event is; raises NotCounted."""
-    if not product.is_click(event):
-        raise NotCounted(KIND, "only visits and clicks are hits")
+    """Returns the hit of a link that an event is; raises NotCounted if it names none."""
     key, query = _link(product, event, hosts)
     source, utm = campaign_of_query(_text_at(event, product.query) or query)
     hit: dict[str, Any] = {"key": key, "id": _id(product, event), "ts": _ts(product, event)}
@@ -94,6 +124,11 @@ def at(event: object, place: str) -> object:
     for name in place.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
+
+
+def _at_one(event: Event, places: Places) -> object:
+    """Returns the first that stands at one of the places; None: nothing does."""
+    return next((value for place in places if (value := at(event, place)) is not None), None)
 
 
 def _text_at(event: Event, places: Places) -> str:

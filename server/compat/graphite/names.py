@@ -65,9 +65,9 @@ def nodes_of(path: str) -> list[str]:
 
 
 def places_of(nodes: Sequence[str]) -> int:
-    """Returns how many nodes of a name say which row it is of; those of a dimension and a value may follow.
+    """Returns how many nodes of a name say which row it is of.
 
-    Not below an event of all links, whose next node is a key.
+    Those of a dimension and a value may follow, but not below an event of all links: its next node is a key.
     """
     if nodes[0] in (EVENTS, VALUES):
         return max(2, min(3, len(nodes)))

@@ -230,7 +230,7 @@ async def _nodes(reader: SeriesReader, query: str) -> list[dict[str, Any]]:
 async def _key_nodes(
     reader: SeriesReader, kind: str, prefix: str, pattern: NodePattern, measure: Measure = CLICKS_COUNTED
 ) -> list[dict[str, Any]]:
-    """Returns the links or groups of a node, below a prefix; a last one without a name says that there are more."""
+    """Returns the links or groups of a node, below a prefix; one without a name says that there are more."""
     keys, more = await reader.keys(kind, pattern, MOST_FOUND, measure)
     opens = bool(reader.dimensions)
     nodes = [_node(node_name(key), f"{prefix}.{node_name(key)}", leaf=True, expandable=opens) for key in keys]

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
-from server.compat.foreign.event import NotCounted, Product, hit_of
+from server.compat.foreign.event import NotCounted, Product, read_hit
+from server.compat.foreign.outcomes import NO_EVENTS
 from server.compat.foreign.products import DUB, GOATCOUNTER, MATOMO, PLAUSIBLE, POSTHOG, SEGMENT, UMAMI
 
 CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/126.0 Safari/537.36"
@@ -99,6 +100,12 @@ GOATCOUNTER_VIEW = {
     "session": "s1",
 }
 PLAUSIBLE_VIEW = {"n": "pageview", "u": "https://s.test/abc", "d": "s.test", "r": None, "v": 23}
+
+
+def hit_of(product: Product, event: dict[str, Any], headers: dict[str, str], hosts: Hosts) -> dict[str, Any]:
+    """Returns the hit where the settings name no events."""
+    return read_hit(product, event, headers, hosts, NO_EVENTS).hit
+
 
 HITS: list[tuple[Product, dict[str, Any], dict[str, Any]]] = [
     (
