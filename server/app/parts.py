@@ -131,7 +131,7 @@ def parts_of(worker: Worker) -> list[Part]:
         Part(routes=[bitly.bitly_routes(queries, breakdowns, attributes.hosts)]),
         _foreign_doors(worker),
         Part(routes=[otlp.otlp_routes(HitSender(worker.hits))]),
-        Part(routes=[mcp_routes.mcp_routes(program_version(), HelpPages(MANUAL), worker.questions, ROUTES.check)]),
+        Part(routes=[_assistants(worker)]),
         _statsd(worker),
         _syslog(worker),
         _tokens(worker),
@@ -166,6 +166,11 @@ def _foreign_doors(worker: Worker) -> Part:
     units = {name: settings.unit(name) for name in settings.events_names}
     foreign = doors.ForeignDoors(sender, hosts, keeper, ignored, settings.doors, settings.dub_secret, units)
     return Part(routes=[foreign.router()])
+
+
+def _assistants(worker: Worker) -> APIRouter:
+    units = {name: worker.settings.unit(name) for name in worker.settings.events_names}
+    return mcp_routes.mcp_routes(program_version(), HelpPages(MANUAL), worker.questions, ROUTES.check, units)
 
 
 def _statsd(worker: Worker) -> Part:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -14,6 +15,7 @@ from query.http.questions import Questions
 from server.mcp.help_pages import HelpPages
 from server.mcp.protocol import Server, reply
 from server.mcp.tools import Tools
+from server.settings.events import Unit
 from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
 from server.tokens.token import Scope
 
@@ -30,13 +32,22 @@ INSTRUCTIONS = " ".join(
 )
 
 
+NO_UNITS: Mapping[str, Unit] = MappingProxyType({})
 ACCESS = RouteAccess((RouteEffect("POST", PATH, Effect.found),), (ScopeRule("POST", PATH, Scope.read),))
 
 
 def mcp_routes(
-    version: str, pages: HelpPages, questions: Questions, check: Callable[[Access, str, bytes], None]
+    version: str,
+    pages: HelpPages,
+    questions: Questions,
+    check: Callable[[Access, str, bytes], None],
+    units: Mapping[str, Unit] = NO_UNITS,
 ) -> APIRouter:
-    """Makes the router. version: of the program. pages: the manual. check: raises what a token may not ask."""
+    """Makes the router.
+
+    version: of the program. pages: the manual. check: raises what a token may not ask. units: of the events that are
+    counted.
+    """
 
     async def ask(path: str, query: str) -> Any:
         raw = path.encode()
@@ -45,8 +56,8 @@ def mcp_routes(
         assert asked is not None, path
         return await asked.question.ask(asked.name, asked.dimension, query.encode())
 
-    tools = Tools(ask, pages)
-    server = Server("clickcurve", version, INSTRUCTIONS, tools.definitions(), tools.call)
+    tools = Tools(ask, pages, units)
+    server = Server("clickcurve", version, _instructions(units), tools.definitions(), tools.call)
     router = APIRouter(include_in_schema=False, tags=["Assistants"])
 
     @router.post(PATH, summary="Questions of assistants, by the Model Context Protocol")
@@ -56,3 +67,11 @@ def mcp_routes(
         return Response(answered.body, answered.status, media_type=JSON if answered.body else None)
 
     return router
+
+
+def _instructions(units: Mapping[str, Unit]) -> str:
+    """Returns what the server tells an assistant: the events too, and what their values are of."""
+    if not units:
+        return INSTRUCTIONS
+    named = [f"{name} (values in {unit.shown(1)})" if unit.name else name for name, unit in units.items()]
+    return f"{INSTRUCTIONS} Events, which are counted beside hits: {', '.join(named)}."

@@ -5,16 +5,19 @@ Keys and values are strangers' text: they stand in quotes, as JSON writes them, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers.breakdowns import ValuesAnswer, VisitorsAnswer, WhyAnswer
 from clickcurve.answers.counts import CurveAnswer, LinksAnswer, TotalAnswer
+from clickcurve.answers.events import EventAnswer, EventsAnswer, EventsByAnswer
 from clickcurve.visible import json_line
+from server.settings.events import NO_UNIT, Unit
 
 MOST_LINES = 50
+_EVENT_COLUMNS = ("event", "times", "sum of values", "by click")
 
 
 def quoted(text: str) -> str:
@@ -42,7 +45,7 @@ def of_curve(answer: CurveAnswer, subject: str, whose: str, finer: str) -> str:
     if any(point.state == "open" for point in answer.points):
         lines.append("The last point is still counting.")
     rows = ((_moment(each.start, answer.tz), f"{each.count:,}", each.state) for each in answer.points)
-    return _with_table(lines, ("from", "hits", "state"), rows, len(answer.points))
+    return _with_table(lines, ("from", "count", "state"), rows, len(answer.points))
 
 
 def of_links(answer: LinksAnswer, zone: str, whose: str) -> str:
@@ -51,33 +54,65 @@ def of_links(answer: LinksAnswer, zone: str, whose: str) -> str:
     lines = [f"{len(answer.links)} links by {whose}, {when}; {_certainty(answer.exact)}."]
     if isinstance(answer.after, str):
         lines.append(f"There are more: go on with after={quoted(answer.after)}.")
+    if any(isinstance(each.value, int) for each in answer.links):
+        by_value = ((quoted(each.key), f"{each.count:,}", f"{each.value:,}") for each in answer.links)
+        return _with_table(lines, ("link", "times", "sum of values"), by_value, len(answer.links))
     rows = ((quoted(each.key), f"{each.count:,}") for each in answer.links)
-    return _with_table(lines, ("link", "hits"), rows, len(answer.links))
+    return _with_table(lines, ("link", "count"), rows, len(answer.links))
 
 
-def of_values(answer: ValuesAnswer, subject: str, zone: str) -> str:
+def of_events(answer: EventsAnswer, subject: str, zone: str, units: Mapping[str, Unit]) -> str:
+    """Says what came of clicks."""
+    clicks = _bounded(answer.clicks.at_least, answer.clicks.at_most, "hits of people")
+    head = f"{subject}: {clicks}, {_span(answer.start, answer.end, zone)}; {_certainty(answer.exact)}."
+    rows = (_event_cells(each, units) for each in answer.events)
+    return _with_table([head], _EVENT_COLUMNS, rows, len(answer.events))
+
+
+def of_events_by(answer: EventsByAnswer, subject: str, zone: str, units: Mapping[str, Unit]) -> str:
+    """Says what came of the clicks with each value of a dimension."""
+    clicks = _bounded(answer.clicks.at_least, answer.clicks.at_most, "hits of people")
+    when = _span(answer.start, answer.end, zone)
+    lines = [f"{subject}: {clicks} by {answer.dimension}, {when}; {_certainty(answer.exact)}."]
+    if hidden := answer.not_shown.values:
+        lines.append(f"{answer.not_shown.clicks:,} hits are of {hidden:,} values that are not listed.")
+    rows = [
+        (_value(each.value), _range(each.clicks.at_least, each.clicks.at_most), *_event_cells(event, units))
+        for each in answer.values
+        for event in each.events
+    ]
+    return _with_table(lines, ("value", "hits", *_EVENT_COLUMNS), rows, len(rows))
+
+
+def _event_cells(event: EventAnswer, units: Mapping[str, Unit]) -> tuple[str, ...]:
+    unit, rate = units.get(event.event, NO_UNIT), event.rate
+    sums = dict.fromkeys(unit.shown(amount) for amount in (event.value.at_least, event.value.at_most))
+    rates = dict.fromkeys(f"{100 * each:.3g} %" for each in (() if rate is None else (rate.at_least, rate.at_most)))
+    return event.event, _range(event.at_least, event.at_most), " to ".join(sums), " to ".join(rates) or "-"
+
+
+def of_values(answer: ValuesAnswer, subject: str, zone: str, noun: str) -> str:
     """Says a breakdown; its parts add up to the total."""
     when = _span(answer.start, answer.end, zone)
-    head = f"{subject}: {answer.total:,} hits of people by {answer.dimension}, {when}; {_certainty(answer.exact)}."
+    head = f"{subject}: {answer.total:,} {noun} of people by {answer.dimension}, {when}; {_certainty(answer.exact)}."
     rest = [
-        f"{answer.not_shown.count:,} hits are of {answer.not_shown.values:,} values that are not listed."
+        f"{answer.not_shown.count:,} are of {answer.not_shown.values:,} values that are not listed."
         if answer.not_shown.values
         else "",
-        f"{answer.other:,} hits are of values that were not kept." if answer.other else "",
-        f"{answer.unrecorded:,} hits are from before this was recorded." if answer.unrecorded else "",
+        f"{answer.other:,} are of values that were not kept." if answer.other else "",
+        f"{answer.unrecorded:,} are from before this was recorded." if answer.unrecorded else "",
     ]
-    rows = (
-        (quoted(each.value) if each.value else "(none)", *_bounds(each.at_least, each.at_most))
-        for each in answer.values
-    )
+    rows = ((_value(each.value), *_bounds(each.at_least, each.at_most)) for each in answer.values)
     lines = [head, *filter(None, rest)]
     return _with_table(lines, ("value", "at least", "at most"), rows, len(answer.values))
 
 
-def of_why(answer: WhyAnswer, subject: str, zone: str) -> str:
+def of_why(answer: WhyAnswer, subject: str, zone: str, noun: str) -> str:
     """Says a change and its causes."""
     total = answer.total
-    head = f"{subject}: {total.after:,} hits of people, {_span(answer.start, answer.end, zone)}, after {total.before:,}"
+    head = (
+        f"{subject}: {total.after:,} {noun} of people, {_span(answer.start, answer.end, zone)}, after {total.before:,}"
+    )
     before = _span(answer.before.start, answer.before.end, zone)
     lines = [f"{head}, {before}: {total.change:+,}; {_certainty(answer.exact)}."]
     if not answer.same_length:
@@ -85,7 +120,7 @@ def of_why(answer: WhyAnswer, subject: str, zone: str) -> str:
     rows = [
         (
             each.dimension,
-            quoted(cause.value) if cause.value else "(none)",
+            _value(cause.value),
             f"{cause.change:+,}",
             f"{cause.before:,}",
             f"{cause.after:,}",
@@ -120,6 +155,14 @@ def of_visitors(answer: VisitorsAnswer, subject: str, zone: str) -> str:
         for each in answer.days
     )
     return _with_table(lines, ("day", "visitors", "at least", "at most"), rows, len(answer.days))
+
+
+def _value(text: str) -> str:
+    return quoted(text) if text else "(none)"
+
+
+def _range(at_least: int, at_most: int) -> str:
+    return f"{at_least:,}" if at_least == at_most else f"{at_least:,} to {at_most:,}"
 
 
 def _bounded(at_least: int, at_most: int, whose: str) -> str:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from clickcurve.answers.breakdowns import ValuesAnswer, VisitorsAnswer, WhyAnswer
 from clickcurve.answers.counts import CurveAnswer, LinksAnswer, TotalAnswer
+from clickcurve.answers.events import EventsAnswer, EventsByAnswer
 from clickcurve.answers.written import as_json
 from clickcurve.buckets.errors import ClickcurveError, ParameterInvalid
 from clickcurve.visible import visible
@@ -24,6 +25,7 @@ from query.steps import AUTO, STEPS
 from server.mcp import sentences
 from server.mcp.help_pages import HelpPages
 from server.mcp.protocol import BAD_PARAMETERS, Json, McpRefused
+from server.settings.events import Unit
 
 ALL = "/v1"  # all links together
 MOST_POINTS = 100
@@ -36,6 +38,8 @@ Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1_024)] | UnsetTy
 Moment: TypeAlias = Annotated[str, Meta(max_length=64)] | UnsetType
 Listed: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_LISTED)]
 Bots: TypeAlias = Literal["exclude", "include", "only"]
+Event: TypeAlias = Annotated[str, Meta(max_length=32)] | UnsetType
+Measured: TypeAlias = Literal["count", "value"] | UnsetType
 
 
 class Arguments(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -72,6 +76,8 @@ class OfSubject(Arguments, kw_only=True):
 
 
 class Found(Arguments, kw_only=True):
+    event: Event = UNSET
+    measure: Measured = UNSET
     contains: Text = UNSET
     prefix: Text = UNSET
     sort: Literal["hits", "key"] | UnsetType = UNSET
@@ -82,7 +88,14 @@ class Found(Arguments, kw_only=True):
     bots: Bots | UnsetType = UNSET
 
 
-class Counted(OfSubject, kw_only=True):
+class OfMeasured(OfSubject, kw_only=True):
+    """Of an event in place of clicks, if one is named."""
+
+    event: Event = UNSET
+    measure: Measured = UNSET
+
+
+class Counted(OfMeasured, kw_only=True):
     bots: Bots | UnsetType = UNSET
 
 
@@ -90,13 +103,18 @@ class Along(Counted, kw_only=True):
     step: Annotated[str, Meta(description=f"auto, {', '.join(STEPS)}")] = AUTO
 
 
-class Divided(OfSubject, kw_only=True):
+class Divided(OfMeasured, kw_only=True):
     dimension: Annotated[str, Meta(max_length=64, description="ref, country, device, source, browser, os, ...")]
     value: Annotated[str, Meta(max_length=2_048)] | UnsetType = UNSET
     limit: Listed = 20
 
 
-class Explained(OfSubject, kw_only=True):
+class Came(OfSubject, kw_only=True):
+    dimension: Annotated[str, Meta(max_length=64, description="to divide by")] | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED, description="with dimension")] | UnsetType = UNSET
+
+
+class Explained(OfMeasured, kw_only=True):
     before_from: Moment = UNSET
     before_to: Moment = UNSET
     limit: Listed = 5
@@ -135,10 +153,10 @@ _READS = {"readOnlyHint": True, "openWorldHint": False}
 
 
 class Tools:
-    """All tools of a server. ask: answers as the token of the request under way may see."""
+    """All tools of a server. ask: answers as the token of the request under way may see. units: of events."""
 
-    def __init__(self, ask: Ask, pages: HelpPages) -> None:
-        self._ask, self._pages = ask, pages
+    def __init__(self, ask: Ask, pages: HelpPages, units: Mapping[str, Unit]) -> None:
+        self._ask, self._pages, self._units = ask, pages, units
         tools: tuple[Tool[Any], ...] = (
             Tool("find_links", "Links by their hits, or in the order of their keys.", Found, self._find),
             Tool("count", "Hits of a range, or of all time where none is given.", Counted, self._count),
@@ -146,6 +164,7 @@ class Tools:
                 "curve", f"Hits along time: at most {MOST_POINTS} points, last 24 hours by default.", Along, self._curve
             ),
             Tool("breakdown", "Hits by the values of a dimension: where they came from.", Divided, self._divide),
+            Tool("events", "What came of clicks (event): how often, sum of values, rate.", Came, self._came),
             Tool("why", "Why hits changed against the time before: causes that add up.", Explained, self._explain),
             Tool(
                 "visitors",
@@ -193,11 +212,18 @@ class Tools:
 
     async def _divide(self, asked: Divided) -> Json:
         answer: ValuesAnswer = await self._answer(f"{asked.path}/by/{quote(asked.dimension, safe='')}", asked)
-        return _result(answer, sentences.of_values(answer, asked.subject, _zone(asked)))
+        return _result(answer, sentences.of_values(answer, asked.subject, _zone(asked), _noun(asked)))
+
+    async def _came(self, asked: Came) -> Json:
+        if isinstance(asked.dimension, UnsetType):
+            answer: EventsAnswer = await self._answer(f"{asked.path}/events", asked)
+            return _result(answer, sentences.of_events(answer, asked.subject, _zone(asked), self._units))
+        by: EventsByAnswer = await self._answer(f"{asked.path}/events/by/{quote(asked.dimension, safe='')}", asked)
+        return _result(by, sentences.of_events_by(by, asked.subject, _zone(asked), self._units))
 
     async def _explain(self, asked: Explained) -> Json:
         answer: WhyAnswer = await self._answer(f"{asked.path}/why", asked)
-        return _result(answer, sentences.of_why(answer, asked.subject, _zone(asked)))
+        return _result(answer, sentences.of_why(answer, asked.subject, _zone(asked), _noun(asked)))
 
     async def _visitors(self, asked: OfSubject) -> Json:
         if asked.path == ALL:
@@ -221,8 +247,16 @@ def _zone(asked: Arguments) -> str:
     return "UTC" if isinstance(asked.tz, UnsetType) else asked.tz
 
 
+def _noun(asked: Found | OfMeasured) -> str:
+    """Returns what is counted, as sentences name it."""
+    if isinstance(asked.event, UnsetType):
+        return "hits"
+    return f"in values of {asked.event} events" if asked.measure == "value" else f"{asked.event} events"
+
+
 def _whose(asked: Found | Counted) -> str:
-    return {"include": "hits of people and bots", "only": "hits of bots"}.get(str(asked.bots), "hits of people")
+    whose = {"include": "people and bots", "only": "bots"}.get(str(asked.bots), "people")
+    return f"{_noun(asked)} of {whose}"
 
 
 def _coarser(answer: CurveAnswer) -> str:
