@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "erase-word": ("client.erase_word", "Forget a value of a dimension, such as a referrer."),
     "note": ("client.notes", "Note beside hits what happened at a moment."),
     "notes": ("client.notes", "List or delete what is noted beside hits."),
-    "events": ("store.events", "List what came of clicks, by event; delete an event."),
+    "events": ("client.events", "Print what came of clicks; list a store's events, delete one."),
     "groups": ("client.read", "List the groups with the most hits."),
     "mcp": ("client.assistant", "Let an assistant ask a server (Model Context Protocol)."),
     "import": ("client.imports", "Count an access log, or take over another product's history."),

@@ -63,15 +63,18 @@ class ReportingGroup(click.Group):
 
 
 class ShorthandGroup(ReportingGroup):
-    """A group whose command left_out may be left out: `share KEY` is `share create KEY`."""
+    """A group whose command left_out may be left out: `share KEY` is `share create KEY`.
 
-    def __init__(self, *given: Any, left_out: str, **more: Any) -> None:
+    even_alone: also where nothing follows the name of the group; else that prints the help.
+    """
+
+    def __init__(self, *given: Any, left_out: str, even_alone: bool = False, **more: Any) -> None:
         super().__init__(*given, **more)
-        self._left_out = left_out
+        self._left_out, self._even_alone = left_out, even_alone
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         first = args[0] if args else ""
-        own = first in self.commands or first in ctx.help_option_names or not args
+        own = first in self.commands or first in ctx.help_option_names or not (args or self._even_alone)
         return super().parse_args(ctx, args if own else [self._left_out, *args])
 
 

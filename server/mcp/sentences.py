@@ -14,6 +14,7 @@ from clickcurve.answers.breakdowns import ValuesAnswer, VisitorsAnswer, WhyAnswe
 from clickcurve.answers.counts import CurveAnswer, LinksAnswer, TotalAnswer
 from clickcurve.answers.events import EventAnswer, EventsAnswer, EventsByAnswer
 from clickcurve.visible import json_line
+from server.events.shown import amount_text, count_text, rate_text
 from server.settings.events import NO_UNIT, Unit
 
 MOST_LINES = 50
@@ -77,7 +78,7 @@ def of_events_by(answer: EventsByAnswer, subject: str, zone: str, units: Mapping
     if hidden := answer.not_shown.values:
         lines.append(f"{answer.not_shown.clicks:,} hits are of {hidden:,} values that are not listed.")
     rows = [
-        (_value(each.value), _range(each.clicks.at_least, each.clicks.at_most), *_event_cells(event, units))
+        (_value(each.value), count_text(each.clicks.at_least, each.clicks.at_most), *_event_cells(event, units))
         for each in answer.values
         for event in each.events
     ]
@@ -85,10 +86,10 @@ def of_events_by(answer: EventsByAnswer, subject: str, zone: str, units: Mapping
 
 
 def _event_cells(event: EventAnswer, units: Mapping[str, Unit]) -> tuple[str, ...]:
-    unit, rate = units.get(event.event, NO_UNIT), event.rate
-    sums = dict.fromkeys(unit.shown(amount) for amount in (event.value.at_least, event.value.at_most))
-    rates = dict.fromkeys(f"{100 * each:.3g} %" for each in (() if rate is None else (rate.at_least, rate.at_most)))
-    return event.event, _range(event.at_least, event.at_most), " to ".join(sums), " to ".join(rates) or "-"
+    unit, value, rate = units.get(event.event, NO_UNIT), event.value, event.rate
+    shown = "-" if rate is None else rate_text(rate.at_least, rate.at_most)
+    count = count_text(event.at_least, event.at_most)
+    return event.event, count, amount_text(unit, value.at_least, value.at_most), shown
 
 
 def of_values(answer: ValuesAnswer, subject: str, zone: str, noun: str) -> str:
@@ -159,10 +160,6 @@ def of_visitors(answer: VisitorsAnswer, subject: str, zone: str) -> str:
 
 def _value(text: str) -> str:
     return quoted(text) if text else "(none)"
-
-
-def _range(at_least: int, at_most: int) -> str:
-    return f"{at_least:,}" if at_least == at_most else f"{at_least:,} to {at_most:,}"
 
 
 def _bounded(at_least: int, at_most: int, whose: str) -> str:

@@ -50,7 +50,10 @@ def _path(kind: str, name: str, question: str) -> str:
 
 
 class NamedServer:
-    """Talks to the server that the settings name. Raises Failed, a sentence with an exit code."""
+    """Talks to the server that the settings name. Raises Failed, a sentence with an exit code.
+
+    unit: how the settings here show the values of an event.
+    """
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class NamedServer:
         pause: Callable[[float], None] = clock.pause,
     ) -> None:
         self.url = settings.url
+        self.unit = settings.unit
         self._pause = pause
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         self._http = httpx.Client(

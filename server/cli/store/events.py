@@ -10,7 +10,7 @@ import click
 from server import clock
 from server.cli.main import Failed
 from server.cli.options import with_settings
-from server.cli.output import ReportingGroup, Result
+from server.cli.output import Result, reports
 from server.cli.store.inspect import opened, reading
 from server.events.deleting import Deletion, EventSums, sums_of_events
 from server.events.known_events import noted_names
@@ -20,18 +20,7 @@ from server.settings.table import Settings
 WAIT_S, LOOK_S = 60, 0.5  # for the servers of the store
 
 
-@click.group("events", cls=ReportingGroup)
-def events_command() -> None:
-    """List the events of a store, and delete one that is counted no more.
-
-    \b
-    Examples:
-      clickcurve events list
-      clickcurve events delete lead --dry-run
-    """
-
-
-@events_command.command("list")
+@reports("list")
 @with_settings("data", "store", "ladder", "config", "events_names")
 def list_events(settings: Settings) -> Result:
     """List events: whether the settings count it, its hits, the sum of its values, and its links.
@@ -48,7 +37,7 @@ def list_events(settings: Settings) -> Result:
     return Result(map(_line, events) if events else ["no event is counted, and none is stored"], events)
 
 
-@events_command.command("delete")
+@reports("delete")
 @click.argument("name")
 @click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
 @with_settings("data", "store", "ladder", "config", "events_names")

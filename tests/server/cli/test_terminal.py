@@ -65,6 +65,7 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "top", url, b""
     yield "by", (HOSTILE, HOSTILE, *url), b""
     yield "visitors", (HOSTILE, "--last", HOSTILE, *url), b""
+    yield "events of", (HOSTILE, "--last", HOSTILE, *url), b""
     yield "groups", ("--last", HOSTILE, *url), b""
     yield "delete", (f"none {HOSTILE}", "--yes", *url), b""
     yield "why", (HOSTILE, "--last", HOSTILE, *url), b""
