@@ -87,6 +87,19 @@ class NotShared(ClickcurveError, status=404, title="not shared"):
     """An address of a share that is not, or no longer, good."""
 
 
+# What an address that is shared shows none of: clicks of a link are for strangers, its sales and notes are not.
+_NOT_SHARED = {"notes": "notes", "event": "events", "measure": "events"}
+
+
+def _require_plain(query: bytes) -> None:
+    """Raises ParameterInvalid if a share is asked for more than clicks."""
+    for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name in _NOT_SHARED:
+            what = _NOT_SHARED[name]
+            detail = f"parameter {name!r} is not known here: an address that is shared shows no {what}"
+            raise ParameterInvalid(detail, field=name, rule=f"without {name}")
+
+
 def share_routes(
     pages: Pages,
     templates: Templates,
@@ -106,9 +119,7 @@ def share_routes(
 
     def query_of(request: Request) -> bytes:
         query = raw_query(request)
-        if any(name == "notes" for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
-            detail = "parameter 'notes' is not known here: an address that is shared shows none"
-            raise ParameterInvalid(detail, field="notes", rule="without notes")
+        _require_plain(query)
         return in_zone(query, pages.home_tz)
 
     @router.get("/share/{signed}/curve.svg", include_in_schema=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from xml.sax.saxutils import escape, quoteattr
 
 from clickcurve.answers.counts import TotalAnswer
@@ -17,21 +18,21 @@ _MARGIN = 7
 _NARROW, _WIDE, _USUAL = frozenset("fijlrt.,:;!|'()[] 1I"), frozenset("mwMW@%&"), 6.6
 
 
-def message_of(total: TotalAnswer) -> str:
-    """Writes a total in short; with both its bounds where they do not meet."""
-    least, most = short(total.at_least), short(total.at_most)
+def message_of(total: TotalAnswer, shown: Callable[[int], str] = short) -> str:
+    """Writes a total as it is shown, in short; with both its bounds where they do not meet."""
+    least, most = shown(total.at_least), shown(total.at_most)
     return most if least == most else f"{least}-{most}"
 
 
-def badge_json(total: TotalAnswer, label: str) -> bytes:
+def badge_json(message: str, label: str) -> bytes:
     """Returns a badge as the endpoint of shields.io has it."""
-    badge = {"schemaVersion": 1, "label": label, "message": message_of(total), "color": _COLOUR}
+    badge = {"schemaVersion": 1, "label": label, "message": message, "color": _COLOUR}
     return as_json({**badge, "cacheSeconds": CACHE_S})
 
 
-def badge_svg(total: TotalAnswer, label: str) -> bytes:
+def badge_svg(message: str, label: str) -> bytes:
     """Draws a badge. Each field is told how long its text is, so that every font fits."""
-    label, message = visible(label), message_of(total)
+    label = visible(label)
     left, right = _text_width(label) + 2 * _MARGIN, _text_width(message) + 2 * _MARGIN
     text = f"{label}: {message}"
     return (

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import unquote_plus
+from functools import partial
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, unquote_plus
 
 from fastapi import APIRouter, Request, Response
 
-from clickcurve.answers.counts import CurveAnswer, TotalAnswer
+from clickcurve.answers.counts import CurveAnswer
 from clickcurve.answers.written import JSON
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.extras import extra_for
 from clickcurve.keys import Subject
 from clickcurve.routes import RawPathRoute, raw_query, subject_in_path
 from clickcurve.waiting import computed
-from dashboard.pictures.badge import LABEL, badge_json, badge_svg
-from dashboard.pictures.curve_picture import draw_curve
+from dashboard.pictures.axes import short
+from dashboard.pictures.badge import LABEL, badge_json, badge_svg, message_of
+from dashboard.pictures.curve_picture import HIT, draw_curve
 from dashboard.pictures.shapes import THEMES
 from dashboard.pictures.svg import AUTO, CONTENT_POLICY, svg_file
 from dashboard.questions import Questions, in_zone
@@ -30,16 +32,29 @@ _AT_ONCE = 1_000  # points that are drawn without leaving the event loop: some 2
 _THEMES = (AUTO, *THEMES)
 
 
-def picture_routes(questions: Questions, home_tz: str = "") -> APIRouter:
+Amounts: TypeAlias = Callable[[str, int], str]  # writes a sum of the values of an event as people read it
+
+
+def _plain_amount(event: str, amount: int) -> str:
+    return short(amount)
+
+
+def picture_routes(questions: Questions, home_tz: str = "", amounts: Amounts = _plain_amount) -> APIRouter:
     """Makes the router. home_tz: the zone of a picture whose address names none; empty for UTC."""
     router = APIRouter(route_class=RawPathRoute, tags=["pictures"])
-    _add_routes(router, questions, home_tz, "link", "/v1/links/{key}", _KEY)
-    _add_routes(router, questions, home_tz, "group", "/v1/groups/{name}", _GROUP)
+    _add_routes(router, questions, home_tz, amounts, "link", "/v1/links/{key}", _KEY)
+    _add_routes(router, questions, home_tz, amounts, "group", "/v1/groups/{name}", _GROUP)
     return router
 
 
 def _add_routes(
-    router: APIRouter, questions: Questions, home_tz: str, kind: str, path: str, name: dict[str, Any]
+    router: APIRouter,
+    questions: Questions,
+    home_tz: str,
+    amounts: Amounts,
+    kind: str,
+    path: str,
+    name: dict[str, Any],
 ) -> None:
     """Adds the pictures of links or of groups. name: the parameter in the path, for the OpenAPI page."""
     of_curves, of_badges = [name, *_OF_CURVES], [name, *_OF_BADGES]
@@ -56,19 +71,21 @@ def _add_routes(
     @router.get(f"{path}/curve.png", **_picture("The same as a PNG", PNG, of_curves))
     async def curve_png(request: Request) -> Response:
         """Text and lines grow with the picture: twice the usual size is the usual picture for print."""
-        look, answer = await _curve(questions, subject_in_path(request), query_of(request))
-        return Response(await computed("drawing a picture", _curve_png, answer, look), media_type=PNG)
+        query = query_of(request)
+        look, answer = await _curve(questions, subject_in_path(request), query)
+        png = await computed("drawing a picture", _curve_png, answer, look, Counted.of(query).noun)
+        return Response(png, media_type=PNG)
 
     @router.get(f"{path}/badge.svg", **_picture(badge, SVG, of_badges))
     async def badge_picture(request: Request) -> Response:
         """The total of the range, of all time without one, in short: 12,345 hits are `12k`."""
-        return await svg_of_badge(questions, subject_in_path(request), query_of(request))
+        return await svg_of_badge(questions, subject_in_path(request), query_of(request), amounts)
 
     @router.get(f"{path}/badge.json", **_picture("The same for badge services", JSON, of_badges))
     async def badge_of_service(request: Request) -> Response:
         """The shape of the endpoint badge of shields.io."""
-        label, total = await _badge(questions, subject_in_path(request), query_of(request))
-        return Response(badge_json(total, label), media_type=JSON)
+        label, message = await _badge(questions, subject_in_path(request), query_of(request), amounts)
+        return Response(badge_json(message, label), media_type=JSON)
 
 
 # --- pictures as answers ----------------------------------------------------------------------------------------------
@@ -77,25 +94,57 @@ async def svg_of_curve(questions: Questions, subject: Subject, query: bytes) -> 
     look, curve = await _curve(questions, subject, query)
 
     def draw() -> bytes:
-        return svg_file(draw_curve(curve, look.width, look.height), look.theme)
+        return svg_file(draw_curve(curve, look.width, look.height, noun=Counted.of(query).noun), look.theme)
 
     body = draw() if len(curve.points) <= _AT_ONCE else await computed("drawing a picture", draw)
     return _svg(body)
 
 
-async def svg_of_badge(questions: Questions, subject: Subject, query: bytes) -> Response:
+async def svg_of_badge(
+    questions: Questions, subject: Subject, query: bytes, amounts: Amounts = _plain_amount
+) -> Response:
     """Returns the badge of a total."""
-    label, total = await _badge(questions, subject, query)
-    return _svg(badge_svg(total, label))
+    label, message = await _badge(questions, subject, query, amounts)
+    return _svg(badge_svg(message, label))
 
 
 def _svg(body: bytes) -> Response:
     return Response(body, media_type=SVG, headers={"Content-Security-Policy": CONTENT_POLICY})
 
 
-async def _badge(questions: Questions, subject: Subject, query: bytes) -> tuple[str, TotalAnswer]:
+async def _badge(questions: Questions, subject: Subject, query: bytes, amounts: Amounts) -> tuple[str, str]:
+    """Returns what stands on the left and on the right."""
     own, rest = split_query(query, ("label",), _OF_BADGES)
-    return _label(own), await questions.total(subject, rest)
+    counted, label = Counted.of(query), _label(own)
+    total = await questions.total(subject, rest)
+    shown = partial(amounts, counted.event) if counted.of_values else short
+    return counted.label if label is None else label, message_of(total, shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a picture counts: clicks, an event, or the sum of its values."""
+
+    event: str
+    of_values: bool
+
+    @classmethod
+    def of(cls, query: bytes) -> Counted:
+        """Reads it from a raw query string, which the question judges."""
+        given = dict(parse_qsl(query.decode("latin-1")))
+        return cls(given.get("event", ""), given.get("measure") == "value")
+
+    @property
+    def noun(self) -> str:
+        """What one is called in the sentence of a curve."""
+        if not self.event:
+            return HIT
+        return f"in {self.event} value" if self.of_values else f"{self.event} event"
+
+    @property
+    def label(self) -> str:
+        """What a badge without a label says."""
+        return (f"{self.event} value" if self.of_values else self.event) or LABEL
 
 
 # --- what a picture shall look like -----------------------------------------------------------------------------------
@@ -158,21 +207,21 @@ def _pixels_of(name: str, given: Mapping[str, str], bounds: tuple[int, int], usu
     return int(text)
 
 
-def _label(given: Mapping[str, str]) -> str:
-    label = given.get("label", LABEL)
-    if len(label) > LABEL_CHARS:
+def _label(given: Mapping[str, str]) -> str | None:
+    label = given.get("label")
+    if label is not None and len(label) > LABEL_CHARS:
         rule = f"{LABEL_CHARS} characters at most"
         raise ParameterInvalid("the label is too long", field="label", value=label, rule=rule)
     return label
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------
-def _curve_png(curve: CurveAnswer, look: PictureLook) -> bytes:
+def _curve_png(curve: CurveAnswer, look: PictureLook, noun: str) -> bytes:
     with extra_for("a picture as PNG"):  # its library takes 35 ms and 6 MB, and many a server draws no PNG
         from dashboard.pictures.png import png_file
 
     scale = max(1.0, min(look.width / USUAL[0], look.height / USUAL[1]))
-    picture = draw_curve(curve, round(look.width / scale), round(look.height / scale))
+    picture = draw_curve(curve, round(look.width / scale), round(look.height / scale), noun=noun)
     return png_file(picture, look.theme, scale)
 
 
@@ -194,6 +243,8 @@ _GROUP = {**_parameter("name", "path", "The group's name, percent-encoded.", _TE
 _RANGE = [
     _parameter("from", "query", "As for the curve, like `to`, `last`, `tz` and `bots`.", _TEXT),
     *(_parameter(name, "query", "See `from`.", _TEXT) for name in ("to", "last", "tz", "bots")),
+    _parameter("event", "query", "Count this event in place of clicks.", _TEXT),
+    _parameter("measure", "query", "`value` for the sum of the event's values.", _TEXT),
 ]
 _OF_CURVES = [
     *_RANGE,

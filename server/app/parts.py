@@ -43,6 +43,7 @@ from server.mcp import mcp_routes
 from server.mcp.help_pages import MANUAL, HelpPages
 from server.metrics import CORE_FAMILIES, Sample
 from server.process import cluster_owners, duty, kept_clock
+from server.settings.table import Settings
 from server.timeline import note_routes
 from server.tokens import token_routes
 from server.tokens.route_access import RouteTable
@@ -125,7 +126,7 @@ def parts_of(worker: Worker) -> list[Part]:
             ]
         ),
         _timeline(worker),
-        Part(routes=[picture_routes(queries, settings.home_tz)]),
+        Part(routes=[picture_routes(queries, settings.home_tz, _amounts(settings))]),
         Part(routes=[graphite.graphite_routes(SeriesReader(queries, breakdowns))]),
         Part(routes=[prometheus.prometheus_routes(queries, breakdowns, worker.problems.answer)]),
         Part(routes=[bitly.bitly_routes(queries, breakdowns, attributes.hosts)]),
@@ -166,6 +167,10 @@ def _foreign_doors(worker: Worker) -> Part:
     units = {name: settings.unit(name) for name in settings.events_names}
     foreign = doors.ForeignDoors(sender, hosts, keeper, ignored, settings.doors, settings.dub_secret, units)
     return Part(routes=[foreign.router()])
+
+
+def _amounts(settings: Settings) -> Callable[[str, int], str]:
+    return lambda event, amount: settings.unit(event).shown(amount)
 
 
 def _assistants(worker: Worker) -> APIRouter:

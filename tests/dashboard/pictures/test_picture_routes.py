@@ -128,8 +128,8 @@ def test_what_is_wrong_is_refused_by_name(node: QueryEndpoint, query: str, field
 
 def test_a_refused_parameter_is_told_what_a_picture_takes(node: QueryEndpoint) -> None:
     curve, badge = (get(node, f"{PATH}/{file}?colour=red").json()["rule"] for file in ("curve.svg", "badge.json"))
-    assert curve == "one of from, to, last, tz, bots, step, compare, notes, w, h, theme"
-    assert badge == "one of from, to, last, tz, bots, label"
+    assert curve == "one of from, to, last, tz, bots, event, measure, step, compare, notes, w, h, theme"
+    assert badge == "one of from, to, last, tz, bots, event, measure, label"
 
 
 def test_a_badge_has_the_total_in_short(node: QueryEndpoint) -> None:
