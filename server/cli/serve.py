@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +55,7 @@ def serve_command(settings: Settings) -> None:
 @click.option("--quiet", is_flag=True, help="No new visitors: only the year before.")
 @with_settings("data", "host", "port", "config", without_default=("data",))
 def demo_command(settings: Settings, quiet: bool) -> None:
-    """Run a server with a year of made-up traffic, to look around.
+    """Run a server with a year of made-up traffic, of a shop that sells, to look around.
 
     It is ready within seconds. Visitors keep coming while it runs, as many a minute as in the year before; when it
     begins, one link has a burst. Without --data everything is in a folder that is removed at the end. If port 8080 is
@@ -74,11 +74,13 @@ def demo_command(settings: Settings, quiet: bool) -> None:
         settings = replace(settings, data=data, port=port, store=f"sqlite:///{data}/clickcurve.db")
         if settings.origins["breakdown_dimensions"] == "default":
             settings = replace(settings, breakdown_dimensions=DIMENSIONS)
+        if settings.origins["events_names"] == "default":
+            settings = _with_shop(settings)
         _fill(settings)
         note(f"a year of made-up traffic, in {data}; Ctrl-C ends it")
         url = f"http://{settings.host}:{port}"
         if not quiet:
-            Thread(target=_send_from_thread, args=(url,), daemon=True, name="visitors").start()
+            Thread(target=_send_from_thread, args=(url, settings.events_names), daemon=True, name="visitors").start()
         raise SystemExit(serve(settings))
 
 
@@ -120,10 +122,17 @@ def _fill(settings: Settings) -> None:
         data_folder.held(settings.data, settings.store, "clickcurve demo"),
         closing(open_store(settings.store, settings.ladder)) as store,
     ):
-        fill(store, int(clock.now()), settings.breakdown_dimensions)
+        fill(store, int(clock.now()), settings.breakdown_dimensions, settings.events_names)
 
 
-def _send_from_thread(url: str) -> None:
+def _with_shop(settings: Settings) -> Settings:
+    """Returns settings that count what comes of the demo's clicks."""
+    from server.demo.shop import UNITS
+
+    return replace(settings, events_names=tuple(UNITS), event_units=UNITS)
+
+
+def _send_from_thread(url: str, events: Collection[str]) -> None:
     from server.demo.visitors import send_visitors
 
-    send_visitors(url, clock.now, clock.pause, Random())
+    send_visitors(url, clock.now, clock.pause, Random(), events)

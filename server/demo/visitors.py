@@ -5,7 +5,7 @@ One link has a burst when the demo begins, so that a curve moves while somebody 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from random import Random
 from typing import Any
 
@@ -13,6 +13,7 @@ import httpx
 
 from clickcurve.buckets.ladder import HOUR_S
 from server.demo.audience import attributes_of_one
+from server.demo.shop import outcomes_of_click
 from server.demo.traffic import BOTS, LINKS, MadeUpLink, drawn_hits
 
 EVERY_S = 1.0
@@ -39,33 +40,42 @@ def expected_hits(link: MadeUpLink, now: int, running_s: float) -> float:
     return expected
 
 
-def made_up_hits(chance: Random, now: int, running_s: float) -> list[dict[str, Any]]:
-    """Returns the hits from now on for EVERY_S, mostly none: the busier links more often."""
+def made_up_hits(chance: Random, now: int, running_s: float, events: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Returns the hits from now on for EVERY_S, mostly none: the busier links more often.
+
+    events: those that are counted; what comes of a click comes with it.
+    """
     expected = [expected_hits(link, now, running_s) for link in LINKS]
     hits = drawn_hits(chance, sum(expected) * (1 + BOTS))
-    return [_made_up_hit(chance, link) for link in chance.choices(LINKS, expected, k=hits)]
+    return [hit for link in chance.choices(LINKS, expected, k=hits) for hit in _made_up_hit(chance, link, events)]
 
 
-def _made_up_hit(chance: Random, link: MadeUpLink) -> dict[str, Any]:
+def _made_up_hit(chance: Random, link: MadeUpLink, events: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yields a click, and what comes of it unless it is a bot's."""
     attributes = attributes_of_one(chance, link.audience)
-    agent = _AGENTS[attributes.pop("device")]
-    return {
+    agent, is_bot = _AGENTS[attributes.pop("device")], chance.random() < BOTS / (1 + BOTS)
+    hit = {
         "key": link.key,
-        "ua": _BOT if chance.random() < BOTS / (1 + BOTS) else agent,
+        "ua": _BOT if is_bot else agent,
         "visitor": f"visitor-{chance.randint(1, 900)}",
         **({"groups": [link.group]} if link.group else {}),
         **attributes,
     }
+    yield hit
+    for event, amount in outcomes_of_click(chance, link, attributes, () if is_bot else events):
+        yield {**hit, "event": event, **({"value": amount} if amount else {})}
 
 
-def send_visitors(url: str, clock: Callable[[], float], pause: Callable[[float], None], chance: Random) -> None:
+def send_visitors(
+    url: str, clock: Callable[[], float], pause: Callable[[float], None], chance: Random, events: Collection[str]
+) -> None:
     """Sends hits until the process ends; one moment's hits are lost if the server does not take them."""
     begun = clock()
     with httpx.Client(base_url=url, timeout=10.0, trust_env=False) as client:
         while True:
             pause(EVERY_S)
             now = clock()
-            if hits := made_up_hits(chance, int(now), max(0.0, now - begun)):
+            if hits := made_up_hits(chance, int(now), max(0.0, now - begun), events):
                 try:
                     client.post("/v1/hits", json=hits)
                 except httpx.TransportError:

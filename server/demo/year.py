@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -17,12 +17,14 @@ from clickcurve.buckets.breakdowns.parts import encode_parts, parts_due
 from clickcurve.buckets.breakdowns.visitors import EXACT, HASH_BITS, VisitorDays
 from clickcurve.buckets.candidates import open_cutoffs
 from clickcurve.buckets.ladder import DAY_S, Ladder, fold_day
+from clickcurve.buckets.measures import measured, measures_of
 from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
 from ingest.claim import first_flush
 from ingest.flushed_rows import FlushedCounts
 from server.attributes import SINCE
 from server.demo.audience import JUDGED, hits_by_value
+from server.demo.shop import Outcome, outcomes_of_year
 from server.demo.traffic import YearBucket, made_up_years
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Source, Store
 
@@ -51,6 +53,13 @@ class YearSums:
     visitors: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     known: Counter[int] = field(default_factory=Counter)
 
+    def add_outcome(self, outcome: Outcome, number: int, start: int, dimensions: Sequence[str]) -> None:
+        """Adds an event, or its amount, to the bucket that counts keep and to the one that breakdowns keep."""
+        self.people[outcome.start] += number
+        for name in dimensions:
+            if name in outcome.attributes:
+                self.values[name][start][outcome.attributes[name]] += number
+
     def add(
         self,
         buckets: Sequence[YearBucket],
@@ -68,15 +77,18 @@ class YearSums:
         self.known.update(hits_of_visitors)
 
 
-def fill(store: Store, now: int, dimensions: Sequence[str]) -> None:
-    """Puts the year before now into a store, unless one is there. A fill that was killed is done again, whole."""
+def fill(store: Store, now: int, dimensions: Sequence[str], events: Collection[str] = ()) -> None:
+    """Puts the year before now into a store, unless one is there. A fill that was killed is done again, whole.
+
+    events: those that are counted.
+    """
     if store.source(DEMO) is not None:
         return
     holder, begun = _held(store, now), first_flush(1)
     for name in dimensions:
         store.note(SINCE + name, "0")
     store.begin(holder, begun, begun + 1, now)
-    rows = made_up_rows(now, store.ladder(), dimensions, begun + 1)
+    rows = made_up_rows(now, store.ladder(), dimensions, begun + 1, events)
     store.save_own(holder, begun + 1, rows, {DEMO: Source(holder.owner, len(rows), "")})
     store.close_owner(holder)
 
@@ -92,9 +104,11 @@ def _held(store: Store, now: int) -> Held:
     return Held(owner.owner, owner.epoch, owner.holder)
 
 
-def made_up_rows(now: int, ladder: Ladder, dimensions: Sequence[str], flush: int) -> dict[str, SavedRow]:
+def made_up_rows(
+    now: int, ladder: Ladder, dimensions: Sequence[str], flush: int, events: Collection[str] = ()
+) -> dict[str, SavedRow]:
     """Returns the rows of a year by stored key, as that flush of an owner without any others leaves them."""
-    day, chance = fold_day(now), Random(_SEED + now // 60)
+    day, chance, of_shop = fold_day(now), Random(_SEED + now // 60), Random(_SEED + 1 + now // 60)
     pool = [chance.getrandbits(HASH_BITS) for _ in range(VISITORS)]
     years: dict[str, YearSums] = {ALL_LINKS: YearSums()}
     for link, buckets in made_up_years(now, ladder):
@@ -107,8 +121,14 @@ def made_up_rows(now: int, ladder: Ladder, dimensions: Sequence[str], flush: int
         }
         open_days = _open_days(spoken, day)
         visitors = {start: set(chance.choices(pool, k=people)) for start, people in open_days.items()}
-        for stored in (link_key(link.key), ALL_LINKS, *([group_key(link.group)] if link.group else [])):
+        subjects = (link_key(link.key), ALL_LINKS, *([group_key(link.group)] if link.group else []))
+        for stored in subjects:
             years.setdefault(stored, YearSums()).add(buckets, values, visitors, open_days)
+        for outcome in outcomes_of_year(of_shop, link, buckets, events):
+            start = BREAKDOWN.ladder.kept(outcome.start, day)[0]
+            for measure, number in zip(measures_of(outcome.event), (1, outcome.amount), strict=True):
+                for stored in subjects if number else ():
+                    years.setdefault(measure.row(stored), YearSums()).add_outcome(outcome, number, start, dimensions)
     return {key: row for stored, year in years.items() for key, row in _rows_of(stored, year, day, ladder, flush)}
 
 
@@ -139,12 +159,14 @@ def _rows_of(stored: str, year: YearSums, day: int, ladder: Ladder, flush: int) 
         return [(stored, row)]
     attributes = BreakdownDelta(year.values, year.visitors, year.known)
     breakdown = apply_breakdown(BREAKDOWN.empty, attributes, flush, day, 0, BREAKDOWN)
-    first_dimension = next(iter(breakdown.dimensions.values()))
-    closed = [
-        {start: _visitor_days(start, bucket.recorded(), day) for start, bucket in buckets.items()}
-        for buckets in first_dimension[1:]
-    ]
-    parts = encode_parts(breakdown._replace(visitor_days=tuple(closed)), BREAKDOWN)
+    if not measured(stored)[0].event:  # visitors are those of clicks
+        first_dimension = next(iter(breakdown.dimensions.values()))
+        closed = [
+            {start: _visitor_days(start, bucket.recorded(), day) for start, bucket in buckets.items()}
+            for buckets in first_dimension[1:]
+        ]
+        breakdown = breakdown._replace(visitor_days=tuple(closed))
+    parts = encode_parts(breakdown, BREAKDOWN)
     return [
         (stored, row),
         (breakdown_of(stored), SavedRow(parts.open, parts_due(parts, BREAKDOWN), None, parts.closed)),

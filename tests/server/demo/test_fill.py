@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from clickcurve.buckets.breakdowns.parts import Parts, decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.ladder import CLICKS, DAY_S
-from clickcurve.keys import ALL_LINKS, breakdown_of, group_key
+from clickcurve.buckets.measures import measures_of
+from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
+from server.demo.shop import RATES, UNITS
 from server.demo.traffic import LINKS
+from server.demo.visitors import made_up_hits
 from server.demo.year import DEMO, VISITORS, fill, made_up_rows
 from storage.contract import CLOSED, SavedRow, Store
 from storage.from_uri import open_store
@@ -95,3 +101,41 @@ def test_a_fill_happens_once_and_again_if_it_was_killed(store: Store, monkeypatc
 
 def test_dimensions_that_nobody_speaks_of_stay_empty() -> None:
     assert breakdown_of("docs") not in made_up_rows(NOW, CLICKS, ("browser",), 7)
+
+
+def test_the_shops_sales_are_parts_of_their_sums_and_come_where_readers_buy(store: Store) -> None:
+    fill(store, NOW, DIMENSIONS, tuple(UNITS))
+    assert verify(store, CLICKS).broken == []
+    rows = made_up_rows(NOW, CLICKS, DIMENSIONS, 7, tuple(UNITS))
+    sales, amounts = (measure.row(ALL_LINKS) for measure in measures_of("sale"))
+    for key in (sales, amounts, measures_of("sale")[0].row(link_key("home"))):
+        breakdown = decode_parts(parts(rows[breakdown_of(key)]))
+        for tiers in breakdown.dimensions.values():
+            assert (
+                sum(bucket.recorded() for tier in tiers for bucket in tier.values()) == decode(rows[key].data).lifetime
+            )
+    assert 1_900 < decode(rows[amounts].data).lifetime / decode(rows[sales].data).lifetime < 24_900
+    by_ref: dict[str, Counter[str]] = {}
+    for key in (ALL_LINKS, sales):
+        tiers = decode_parts(parts(rows[breakdown_of(key)])).dimensions["ref"]
+        by_ref[key] = sum((Counter(bucket.values) for tier in tiers for bucket in tier.values()), Counter())
+    rates = {ref: by_ref[sales][ref] / by_ref[ALL_LINKS][ref] for ref in ("mail.example", "social.example")}
+    assert 0 < 4 * rates["social.example"] < rates["mail.example"] < 0.2
+
+
+def test_clicks_are_the_same_whether_something_comes_of_them_or_not(rows: dict[str, SavedRow]) -> None:
+    with_sales = made_up_rows(NOW, CLICKS, DIMENSIONS, 7, tuple(UNITS))
+    assert {key: row for key, row in with_sales.items() if key in rows} == rows
+    assert with_sales.keys() > rows.keys() and not any("sale:" in key for key in rows)
+
+
+def test_what_comes_of_a_click_of_now_says_what_the_click_said() -> None:
+    chance, moments = Random(7), range(NOW - 40 * DAY_S, NOW, 3_000)
+    hits = [hit for now in moments for hit in made_up_hits(chance, now, 0.0, tuple(UNITS))]
+    outcomes = [(before, hit) for before, hit in pairwise(hits) if "event" in hit]
+    assert outcomes and all(hit["key"] in RATES for _, hit in outcomes)
+    for before, hit in outcomes:
+        told = {name: value for name, value in hit.items() if name not in ("event", "value")}
+        assert told == {name: value for name, value in before.items() if name not in ("event", "value")}
+        assert ("value" in hit) == (hit["event"] == "sale")
+    assert not any("event" in hit for now in moments for hit in made_up_hits(chance, now, 0.0))
