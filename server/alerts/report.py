@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from clickcurve.answers.breakdowns import WhyAnswer
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
+from clickcurve.buckets.measures import measures_of
 from clickcurve.keys import ALL, ALL_LINKS, Subject, group_of, group_subject, link_key, link_of, link_subject
 from clickcurve.visible import visible
 from dashboard.page.audience.differences import difference_of
@@ -19,6 +20,7 @@ from query.steps import STEPS
 from query.zones import MONTH, UTC_ZONE, WEEK, Calendar, Zone
 from server.alerts.ledger import ChangedElsewhere, Ledger, Noted
 from server.alerts.mail import Mail
+from server.settings.events import Unit
 from server.settings.reports import Every, Report
 
 SENT_AT_S = 6 * HOUR_S  # after the midnight at which the week or month ends
@@ -32,7 +34,7 @@ class PeriodicReport:
     """Sends one report each week or month; a kill or a pause meanwhile may repeat it, with the same id.
 
     The first one is of the week or month in which the server begins to send them.
-    why: the question why a total changed, None where hits are not broken down.
+    why: the question why a total changed, None where hits are not broken down. units: of the events that are counted.
     """
 
     report: Report
@@ -42,6 +44,7 @@ class PeriodicReport:
     mail: Callable[[Mail], Awaitable[None]]
     clock: Callable[[], float]
     zone: Zone = UTC_ZONE
+    units: Mapping[str, Unit] = field(default_factory=dict)
 
     async def visit(self) -> None:
         """Sends the report that is due, if it was not sent yet; raises NotDelivered, and then the next visit tries."""
@@ -70,6 +73,7 @@ class PeriodicReport:
             ]
         lines = [f"Hits of people{of} from {span} ({self.zone.name}): {hits}; the {every} before: {hits_before}.", ""]
         if not self.report.prefix:
+            lines += await self._what_came(before, start, end)
             lines += await self._what_changed(before, start, end)
         lists = self.report.prefix or self.report.stored == ALL_LINKS
         lines += await (self._links(before, start, end) if lists else self._days(start, end))
@@ -80,6 +84,20 @@ class PeriodicReport:
         """Returns what the report is of, for its first sentence; empty for all links."""
         report = self.report
         return f" of {report.subject}" if report.prefix or report.stored != ALL_LINKS else ""
+
+    async def _what_came(self, before: int, start: int, end: int) -> list[str]:
+        """Returns a line for each event, with those of the time before."""
+        lines = []
+        for event in self.units:
+            now, earlier = [await self._event(event, *each) for each in ((start, end), (before, start))]
+            lines.append(f"{event}: {now}; the {self.report.every} before: {earlier}.")
+        return [*lines, ""] if lines else []
+
+    async def _event(self, event: str, start: int, end: int) -> str:
+        events, values = [measure.row(self.report.stored) for measure in measures_of(event)]
+        count, amount = await self._hits(events, start, end), await self.queries.total_in(values, start, end)
+        worth = self.units[event].between(amount.at_least, amount.at_most)
+        return f"{count} ({worth})" if amount.at_most else count
 
     async def _what_changed(self, before: int, start: int, end: int) -> list[str]:
         """Returns a sentence and the values and links that moved the total; nothing where that is not certain."""

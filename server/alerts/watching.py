@@ -79,7 +79,8 @@ class Alerting:
         self._notes = notes
         why = None if changes is None else changes.why
         asked = (*weekly_report(settings.weekly_report), *settings.reports)
-        parts = queries, why, ledger, ways.mail, trusted.careful, ways.zone
+        units = {name: settings.unit(name) for name in settings.events_names}
+        parts = queries, why, ledger, ways.mail, trusted.careful, ways.zone, units
         self._reports = Reports([PeriodicReport(each, *parts) for each in asked])
         self._settings = settings
 

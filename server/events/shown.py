@@ -1,18 +1,11 @@
-"""How people read what came of clicks: counts, amounts in the unit of the settings, rates. Each between two bounds."""
+"""How people read what came of clicks: counts and rates, each between two bounds. Amounts: see `settings.events`."""
 
 from __future__ import annotations
-
-from server.settings.events import Unit
 
 
 def count_text(at_least: int, at_most: int) -> str:
     """Writes a number, or both bounds: `31 to 33`."""
     return _between(f"{at_least:,}", f"{at_most:,}")
-
-
-def amount_text(unit: Unit, at_least: int, at_most: int) -> str:
-    """Writes an amount of the smallest unit: `1,546.90 EUR`."""
-    return _between(unit.shown(at_least), unit.shown(at_most))
 
 
 def rate_text(at_least: float, at_most: float) -> str:

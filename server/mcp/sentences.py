@@ -14,7 +14,7 @@ from clickcurve.answers.breakdowns import ValuesAnswer, VisitorsAnswer, WhyAnswe
 from clickcurve.answers.counts import CurveAnswer, LinksAnswer, TotalAnswer
 from clickcurve.answers.events import EventAnswer, EventsAnswer, EventsByAnswer
 from clickcurve.visible import json_line
-from server.events.shown import amount_text, count_text, rate_text
+from server.events.shown import count_text, rate_text
 from server.settings.events import NO_UNIT, Unit
 
 MOST_LINES = 50
@@ -89,7 +89,7 @@ def _event_cells(event: EventAnswer, units: Mapping[str, Unit]) -> tuple[str, ..
     unit, value, rate = units.get(event.event, NO_UNIT), event.value, event.rate
     shown = "-" if rate is None else rate_text(rate.at_least, rate.at_most)
     count = count_text(event.at_least, event.at_most)
-    return event.event, count, amount_text(unit, value.at_least, value.at_most), shown
+    return event.event, count, unit.between(value.at_least, value.at_most), shown
 
 
 def of_values(answer: ValuesAnswer, subject: str, zone: str, noun: str) -> str:

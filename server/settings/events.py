@@ -25,6 +25,10 @@ class Unit:
         sign, decimals = "-" if amount < 0 else "", f".{rest:0{self.decimals}}" if self.decimals else ""
         return f"{sign}{whole:,}{decimals} {self.name}".rstrip()
 
+    def between(self, at_least: int, at_most: int) -> str:
+        """Returns an amount that lies between two, or is both."""
+        return " to ".join(dict.fromkeys((self.shown(at_least), self.shown(at_most))))
+
 
 NO_UNIT = Unit()
 

@@ -13,7 +13,7 @@ from server.cli.client.api import NamedServer, segment_of, with_server
 from server.cli.client.read import csv_result, question_of, with_parameters
 from server.cli.output import Result, ShorthandGroup
 from server.cli.store.events import delete_event, list_events
-from server.events.shown import amount_text, count_text, rate_text
+from server.events.shown import count_text, rate_text
 from server.settings.events import Unit
 
 _OF = "of"
@@ -106,7 +106,7 @@ def _lines_by(answer: Any, unit: Callable[[str], Unit]) -> Iterator[str]:
 def _cells(event: Any, unit: Callable[[str], Unit]) -> tuple[str, ...]:
     name, value, rate = event["event"], event["value"], event["rate"]
     shown = "-" if rate is None else rate_text(rate["at_least"], rate["at_most"])
-    return name, _count(event), amount_text(unit(name), value["at_least"], value["at_most"]), shown
+    return name, _count(event), unit(name).between(value["at_least"], value["at_most"]), shown
 
 
 def _count(bounds: Any) -> str:

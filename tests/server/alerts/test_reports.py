@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 
 from clickcurve.buckets.errors import SettingInvalid
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
+from clickcurve.buckets.measures import measures_of
+from clickcurve.keys import ALL_LINKS
 from query.breakdowns.why import ChangeQueries
 from query.zones import UTC_ZONE, Zone, zone
 from server.alerts.ledger import Ledger
 from server.alerts.mail import Mail
 from server.alerts.report import PeriodicReport, Reports
 from server.alerts.webhook import NotDelivered
+from server.settings.events import NO_UNIT, Unit
 from server.settings.reports import Report, parse_reports, weekly_report
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import QueriedNodes
@@ -28,12 +32,26 @@ MAIL = {"mail": ["ann@example.org", "bob@example.org"]}
 class Mails:
     """Reports of some nodes, and the mails that they send."""
 
-    def __init__(self, nodes: Any, *tables: dict[str, Any], where: Zone = UTC_ZONE, why: Any = None) -> None:
+    def __init__(
+        self,
+        nodes: Any,
+        *tables: dict[str, Any],
+        where: Zone = UTC_ZONE,
+        why: Any = None,
+        units: Mapping[str, Unit] | None = None,
+    ) -> None:
         self.nodes, self.receiver, ledger = nodes, Receiver(), Ledger(LedgerStore())
         self.reports = Reports(
             [
                 PeriodicReport(
-                    each, nodes.queries, why, ledger, self.receiver.send, lambda: float(self.nodes.now), where
+                    each,
+                    nodes.queries,
+                    why,
+                    ledger,
+                    self.receiver.send,
+                    lambda: float(self.nodes.now),
+                    where,
+                    units or {},
                 )
                 for each in parse_reports([MAIL | table for table in tables])
             ]
@@ -163,3 +181,16 @@ def test_other_addresses_make_no_other_report() -> None:
     assert source(mail="a@example.org") == source(mail="b@example.org")
     kinds: tuple[dict[str, object], ...] = ({}, {"link": "x"}, {"group": "x"}, {"prefix": "x"})
     assert len({source(mail="a@example.org", **each) for each in kinds}) == 4
+
+
+def test_a_report_says_what_came_of_clicks_with_amounts() -> None:
+    nodes = nodes_of_two_months()
+    for measure, number in zip(measures_of("sale"), (3, 14_970), strict=True):
+        nodes.owners[0].other(measure.row(ALL_LINKS), FIRST - 5 * DAY_S, number)
+    mails = Mails(nodes, {"every": "month"}, units={"lead": NO_UNIT, "sale": Unit("EUR", 2)})
+    mails.at(FIRST - 10 * DAY_S)
+    (mail,) = mails.at(FIRST + 6 * HOUR_S)
+    assert mail.text.splitlines()[2:4] == [
+        "lead: 0; the month before: 0.",
+        "sale: 3 (149.70 EUR); the month before: 0.",
+    ]

@@ -73,3 +73,8 @@ def test_an_alert_may_watch_an_event_or_its_values(tmp_path: Path) -> None:
     assert (sales.stored, sales.subject) == (Measure("sale").row(link_key("a")), "the event sale of link a")
     assert amounts.stored == Measure("sale", of_values=True).row(link_key("a"))
     assert sales.source != amounts.source
+
+
+def test_an_amount_between_two_names_both_unless_they_meet() -> None:
+    assert Unit("EUR", 2).between(154_690, 154_690) == "1,546.90 EUR"
+    assert Unit("EUR", 2).between(0, 5) == "0.00 EUR to 0.05 EUR"
