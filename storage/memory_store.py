@@ -15,7 +15,7 @@ from uuid import uuid4
 from clickcurve.buckets.candidates import NOBODY, CutoffsByPrefix, open_cutoffs
 from clickcurve.buckets.corrected_bounds import corrected_bounds_in
 from clickcurve.buckets.ladder import CLICKS, Ladder
-from clickcurve.buckets.prefixes import ALL_KEYS
+from clickcurve.buckets.prefixes import ALL_KEYS, is_of_links
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
 from clickcurve.keys import contains, corrected_key, counts_key, is_breakdown, link_of, moved_key
 from storage.contract import (
@@ -223,6 +223,9 @@ class MemoryStore(Store):
     @contextmanager
     def ranked(self, ranking: Ranking) -> Iterator[MemoryRanked | None]:
         asked = ranking.since, ranking.people, ranking.bots
+        if not is_of_links(ranking.prefix):
+            yield None  # events are saved without bounds here
+            return
         with self._lock:
             most: Counter[str] = Counter()
             links = [key for key in self._rows if link_of(key) is not None and key.startswith(ranking.prefix)]

@@ -12,6 +12,7 @@ from clickcurve.buckets.ranges import total
 from clickcurve.buckets.row import Row
 from clickcurve.keys import Subject
 from query.breakdowns.queries import BreakdownQueries
+from query.breakdowns.unrecorded import series_of
 from query.breakdowns.values import count_values
 from query.counted import KnownEvents
 from query.events.rates import EventCounts, EventValues, events_by, is_exact
@@ -64,13 +65,19 @@ class EventQueries:
         parameters, now = parse_parameters(parse_query(query, EVENTS_BY)), int(self.clock())
         names = [*self.events.names()]
         rows, is_settled = await breakdowns.read_of_one_moment(_rows(subject, names), now, dimension, parameters)
-        span = resolve_range(parameters, now, rows[0].counts.first)
-        span = None if span is None else rows[0].whole_span(*span)
+        asked = resolve_range(parameters, now, rows[0].counts.first)
+        # A clock that was set back may leave rows folded to different days: all are counted in the widest buckets.
+        widest = max(rows, key=lambda row: row.counts.fold_day)
+        span = None if asked is None else widest.whole_span(*asked)
 
         def answer() -> EventsByAnswer:
-            clicks, *counted = (count_values(row, dimension, span) for row in rows)
+            clicks, *counted = found = [count_values(row, dimension, span) for row in rows]
             events = [EventValues(name, *counted[2 * at : 2 * at + 2]) for at, name in enumerate(names)]
-            return events_by(subject.name, clicks, events, parameters.limit, is_settled)
+            inside = asked is None or all(
+                total(row.counts, *asked, series_of(dimension), row.ladder).at_least == each.total
+                for row, each in zip(rows, found, strict=True)
+            )
+            return events_by(subject.name, clicks, events, parameters.limit, is_settled and inside)
 
         return await breakdowns.count_all(rows, answer)
 

@@ -85,11 +85,12 @@ def _sum_of(counts: ValueCounts, values: Sequence[str]) -> int:
 
 
 def events_by(
-    name: str | None, clicks: ValueCounts, events: Sequence[EventValues], limit: int, is_settled: bool
+    name: str | None, clicks: ValueCounts, events: Sequence[EventValues], limit: int, is_sure: bool
 ) -> EventsByAnswer:
     """Returns the events of a subject by the values of a dimension, those with the most clicks first.
 
-    All are of one span; values that clicks lack and events have come after those with clicks, by their names.
+    All are of one span. is_sure: they are of one moment too, and all hits of the span are in the range that was asked
+    for. Values that clicks lack and events have come after those with clicks, by their names.
     """
     most: Mapping[str, int] = {value: 0 for each in events for value in each.counts.counts} | clicks.counts
     order = sorted(most, key=lambda value: (-most[value], value))
@@ -114,5 +115,5 @@ def events_by(
             [each.beside(shown) for each in events],
         ),
         other=OtherEvents(clicks.other + clicks.unrecorded, [each.other() for each in events]),
-        exact=is_settled and clicks.exact and all(each.exact for each in counted),
+        exact=is_sure and clicks.exact and all(each.exact for each in counted),
     )
