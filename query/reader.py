@@ -210,8 +210,15 @@ class RowsOfMoment(NamedTuple):
     is_settled: bool
 
 
-def are_of_one_moment(links: Sequence[StoredLink]) -> bool:
-    """Tells whether no event's row includes a later flush than the row of clicks, which was read before it."""
+def are_of_one_moment(links: Sequence[StoredLink], last_read: Sequence[StoredLink]) -> bool:
+    """Tells whether no event's row includes a later flush than the row of clicks, which was read before it.
+
+    And whether none was erased in between: they are together, unless an event is alone. last_read: what was read of
+    them before, if anything; what differed then as it does now is not being erased.
+    """
+    erased = [link.erased_at for link in links]
+    if len(set(erased)) > 1 and erased != [link.erased_at for link in last_read]:
+        return False
     try:
         clicks, *events = ({row.owner: decode_header(row.data).mark for row in link.rows} for link in links)
     except RowCorrupt:
@@ -281,19 +288,21 @@ class Reader:
 
         keys: that of the clicks first. A flush writes events before the clicks beside them, and these then in any case,
         so what the mark of the clicks says is in events that are read after them; where these have a later mark, a
-        flush is between the two, and all are read again, MOMENT_TRIES times at most. Raises as `row`.
+        flush is between the two, and all are read again, MOMENT_TRIES times at most. So they are where some were
+        erased and others not. Raises as `row`.
         """
         keys = [access().row(self._key_form.of_row(key)) for key in keys]
         await spend(ROWS, len(keys))
         moved: dict[str, Row] = {}
         for key in filter(self.is_corrected, keys):
             moved[key] = await self._current(moved_key(key), now, HEAD if since == HEAD else 0, True)
+        links: list[StoredLink] = []
         for attempt in range(MOMENT_TRIES):
             if attempt:
                 await asyncio.sleep(MOMENT_WAIT_S)
-            pending = await self._pending_of(keys)
+            pending, last_read = await self._pending_of(keys), links
             links = [await self._rows(keys[0]), *await asyncio.gather(*map(self._rows, keys[1:]))]
-            if is_settled := are_of_one_moment(links):
+            if is_settled := are_of_one_moment(links, last_read):
                 break
         rows = [
             await self._joined(key, link, each, now, min(since, 0) if key in moved else since, bots)

@@ -108,12 +108,13 @@ class BreakdownReader:
         keys = [access().row(self.key_form.of_row(key)) for key in keys]
         await spend(ROWS, len(keys))
         called = {key: await self._called(key, now) for key in keys if self.is_corrected(key)}
+        both: list[_BothRows] = []
         for attempt in range(MOMENT_TRIES):
             if attempt:
                 await asyncio.sleep(MOMENT_WAIT_S)
-            pending = await self._pending_of(keys)
+            pending, last_read = await self._pending_of(keys), [each.counts for each in both]
             both = [await self._read_both(key, breakdown_of(key)) for key in keys]
-            if is_settled := are_of_one_moment([each.counts for each in both]):
+            if is_settled := are_of_one_moment([each.counts for each in both], last_read):
                 break
         rows = []
         for key, stored_row, waiting in zip(keys, both, pending, strict=True):
