@@ -76,7 +76,7 @@ class Moments:
         self.nodes = EventNodes(folder, MemoryStore(), owners=2)
         self.stepped = []
         for process in self.nodes.processes:
-            process.store = SteppedStore(self.nodes.store, random.Random(seed))  # type: ignore[assignment]
+            process.store = SteppedStore(self.nodes.store, random.Random(seed))
             self.stepped.append(process.store)
             process.disk.kill()
             process.start()

@@ -65,7 +65,7 @@ MUTANTS = {
 @pytest.mark.parametrize("mutant", MUTANTS)
 async def test_what_breaks_the_moment_is_caught(mutant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*MUTANTS[mutant])
-    with pytest.raises(AssertionError, match="this never was|no flush is under way"):
+    with pytest.raises(AssertionError, match=r"this never was|no flush is under way"):
         for seed in range(40):
             await lived(tmp_path, seed, 25)
 
