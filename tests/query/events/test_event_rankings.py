@@ -86,7 +86,7 @@ class RankedEvents(RankedOwners):
     def check_kept(self) -> None:
         """No event is among the candidates of all links, and the file keeps its laws."""
         with self.store._connections.open().on_scanner() as db:
-            known = rankings.known_rankings(db).ids
+            known = candidates.known_rankings(db).ids
             keys = db.execute("SELECT key FROM leaders WHERE ranking = ?", (known[ALL_KEYS],)).fetchall()
         assert not [key for (key,) in keys if measured(key)[0].event]
         assert verify(self.store, CLICKS).broken == []
