@@ -14,7 +14,7 @@ from bench import ingest, limiter, reads, rows
 from bench.cassandra import flush, hot_link, month, over_http, writes
 from bench.cassandra.node import on_nodes
 from bench.command import Part, run
-from bench.micro import agents, attributes, breakdown, corrections, fast_paths, growth, resting
+from bench.micro import agents, attributes, breakdown, corrections, events, fast_paths, growth, resting
 from bench.peers import measure as peers
 from bench.peers import report
 from bench.scale import cluster, one_machine
@@ -46,6 +46,7 @@ PARTS: dict[str, Part] = {
     "micro.heavy_hitters": breakdown.heavy_hitters,
     "micro.breakdown_file": breakdown.breakdown_file,
     "micro.corrections": corrections.corrections,
+    "micro.events": events.events,
     "micro.ranking": growth.ranking,
     "micro.growth": growth.growth,
     "micro.resting": resting.resting,

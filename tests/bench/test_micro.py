@@ -32,6 +32,12 @@ PRINTED = {
     ),
     "heavy_hitters": (r"attack, life +\d+ of the top 20 found +[\d,]+ distinct; .* other \S+%.* row of [\d,]+ B",),
     "breakdown_file": (r"5 dimensions, a year +\S+ MB +\d+ B of \d+ links; breakdown rows \d+ B a link",),
+    "events": (
+        r"100 links with 3 events +\d+ B a link +7 rows each",
+        r"flush of 100 links, each with sale +\S+ us a link +3 rows of each",
+        r"top 20 by the values of sale, last=30d +p50 \S+ p99 \S+ ms +cpu \S+ ms",
+        r"all events of 30 d, with rates +p50 \S+ p99 \S+ ms +cpu \S+ ms",
+    ),
     "ranking": (r"last=12mo&limit=1000 +p50 \S+ p99 \S+ ms +cpu \S+ ms, [\d,]+ links read",),
     "growth": (r"50 links +flush \S+ us a row +\S+ by the wall; fold \S+ us",),
     "resting": (

@@ -43,7 +43,7 @@ async def lived(folder: Path, seed: int, steps: int) -> Counter[str]:
 
 async def test_an_exact_answer_is_of_one_moment_of_both_workers(tmp_path: Path) -> None:
     found: Counter[str] = Counter()
-    for seed in range(at(quick=8, full=300)):
+    for seed in range(at(quick=8, full=80)):
         found += await lived(tmp_path, seed, 25)
     print(f"answers: {dict(found)}")
     assert found["exact"] > found["unsettled"] > 0
