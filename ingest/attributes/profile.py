@@ -31,7 +31,7 @@ from ingest.attributes.dimensions import CHANNEL, TAG, TAG_BYTES
 from ingest.attributes.language import language_of
 from ingest.attributes.memo import Memo
 from ingest.attributes.referrer import ReferrerReader
-from ingest.attributes.text import KEPT_RULE, cut, may_be_cut, text_of
+from ingest.attributes.text import KEPT_RULE, cut, may_any_be_cut, may_be_cut, text_of
 
 NAMELESS: Final = Bot("", OTHER_BOT)  # one that is a bot because the shortener says so
 EMPTY: Final = ""  # says as little as a field that is absent
@@ -354,7 +354,7 @@ class ProfileReader:
         """
         by_dimension = self._by_dimension(hits)
         for name in self._may_be_cut & by_dimension.keys():
-            if any(may_be_cut(kept) for kept in {*by_dimension[name]} if kept):
+            if may_any_be_cut({*filter(None, by_dimension[name])}):
                 raise HitRejected(f"not all of {name} is kept", field=name, rule=KEPT_RULE)
         if "ua" in hits:
             by_dimension |= {name: list(map(attrgetter(name), agents)) for name in self._of_agents}

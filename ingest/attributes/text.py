@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from clickcurve.buckets.errors import HitRejected, SettingInvalid
@@ -53,6 +53,11 @@ def cut(value: str, longest: int = VALUE_BYTES) -> str:
 def may_be_cut(kept: str) -> bool:
     """Tells whether what is kept of a value may be the beginning of a longer one."""
     return kept.endswith(CUT) and len(kept) > _LEAST_CUT // 4 and len(kept.encode()) > _LEAST_CUT
+
+
+def may_any_be_cut(kept: Collection[str]) -> bool:
+    """Tells whether `may_be_cut` is true of any of these: by one look of C at all, for hardly any ever is."""
+    return CUT in "".join(kept) and any(map(may_be_cut, kept))
 
 
 def lines_in(path: Path, longest: int, field: str) -> Iterator[tuple[int, str]]:
