@@ -1,4 +1,4 @@
-"""Who counts no events has rows and journals byte for byte as before there were any, named in the settings or not."""
+"""Without events, rows and journals are byte for byte as before there were any, whether some are named or not."""
 
 from __future__ import annotations
 
