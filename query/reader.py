@@ -315,7 +315,8 @@ class Reader:
         return RowsOfMoment(corrected, is_settled)
 
     async def _current(self, key: str, now: int, since: int, bots: bool) -> Row:
-        (pending,) = await self._pending_of((key,))
+        others = () if self._other_workers is None else await self._other_workers(key)
+        pending = [*others, *self._pending(key)]  # before the row is read
         return await self._joined(key, await self._rows(key), pending, now, since, bots)
 
     async def _pending_of(self, keys: Sequence[str]) -> list[list[Pending]]:

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from clickcurve.answers import as_json
+from clickcurve.answers.written import as_json
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder, PendingBreakdown
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.buckets.measures import CLICKS as OF_CLICKS

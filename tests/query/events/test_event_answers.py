@@ -20,7 +20,7 @@ from query.http.routes import routes
 from server.http.problems import Problems
 from storage.memory_store import MemoryStore
 from tests.query.events.event_nodes import NOW, EventHit, EventNodes
-from tests.query.queried_nodes import Limits, unnoted
+from tests.query.queried_nodes import Limits, unmarked, unnoted
 
 DAY = NOW - NOW % 86_400
 HOUR = NOW - NOW % 3_600
@@ -32,7 +32,7 @@ class Served:
     def __init__(self, nodes: EventNodes, runner: asyncio.Runner) -> None:
         self.nodes, self._runner, app, problems = nodes, runner, FastAPI(), Problems()
         problems.install(app)
-        app.include_router(routes(nodes.asker.queries, self._erase, unnoted))
+        app.include_router(routes(nodes.asker.queries, self._erase, unnoted, unmarked))
         questions = Questions(nodes.asker.queries, nodes.asker.breakdowns, Limits())
         endpoint = QueryEndpoint(questions, problems.answer, app, lambda: 0.0)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(endpoint), base_url="http://node")
