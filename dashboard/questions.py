@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from clickcurve.answers.breakdowns import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer, WhyAnswer
 from clickcurve.answers.counts import CurveAnswer, GroupsAnswer, LinksAnswer, SummaryAnswer, TotalAnswer
+from clickcurve.answers.events import EventsAnswer, EventsByAnswer
 from clickcurve.keys import ALL, Subject, group_of, group_subject, link_subject
+from dashboard.pictures.curve_picture import Unit
 
 # A raw query string in, an answer out.
 AskCurve: TypeAlias = Callable[[bytes], Awaitable[CurveAnswer]]
@@ -89,3 +91,19 @@ class BrokenDown:
     dimensions: Sequence[str]
     visitors: bool
     hides_few: bool = False
+
+
+class EventQuestions(Protocol):
+    """The questions what came of clicks."""
+
+    async def of(self, subject: Subject, query: bytes) -> EventsAnswer: ...
+
+    async def by(self, subject: Subject, dimension: str, query: bytes) -> EventsByAnswer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CountedEvents:
+    """The events that a server counts, in the order of its settings, and the unit of the values of each."""
+
+    questions: EventQuestions
+    units: Mapping[str, Unit]

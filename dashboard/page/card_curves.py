@@ -1,11 +1,10 @@
-"""What the cards of a page count, each of which the chart can draw: hits, visitors, links, bots.
+"""What the cards of a page count, each of which the chart can draw: hits, visitors, links, events, bots.
 
 What a page counts is one more function here, and one more line in `card_curves_of`, which lists them in their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from zoneinfo import ZoneInfo
@@ -16,9 +15,10 @@ from clickcurve.keys import ALL
 from clickcurve.waiting import computed
 from dashboard.page.audience.values import share_text
 from dashboard.page.audience.visits import visitor_count, visitor_curve
-from dashboard.page.cards import Card
+from dashboard.page.cards import Card, CardCurve
 from dashboard.page.changes import NO_CHANGE, Change, Count, about, change_of
 from dashboard.page.chart import CARD_SPARK, DRAWING, spark
+from dashboard.page.event_cards import event_cards, shows_of
 from dashboard.page.lists.linked import of_links
 from dashboard.page.lists.rankings import RANKED
 from dashboard.page.shown import Shown
@@ -28,22 +28,6 @@ from dashboard.questions import BrokenDown, Questions
 
 HITS, VISITORS, LINKS, BOTS = "", "visitors", "links", "bots"  # as an address has them
 SHOWS = (HITS, VISITORS, LINKS, BOTS)
-AskEarlier = Callable[[], Awaitable[CurveAnswer | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class CardCurve:
-    """A card, and what the chart draws of it. curve: None where there is none; earlier: asks for the period before.
-
-    noun: what the curve counts; note: what to know of it, as a sentence below the chart.
-    """
-
-    show: str
-    card: Card
-    noun: str
-    curve: CurveAnswer | None = None
-    earlier: AskEarlier | None = None
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +47,19 @@ async def card_curves_of(
     Raises what the questions raise, and ParameterInvalid for something to show that is not known.
     """
     view = shown.view
-    if view.show not in SHOWS:
-        why, rule = f"show {view.show!r} is not known", ", ".join(filter(None, SHOWS))
+    if view.show not in (shows := (*SHOWS, *shows_of(shown.events))):
+        why, rule = f"show {view.show!r} is not known", ", ".join(filter(None, shows))
         raise ParameterInvalid(why, field="show", value=view.show, rule=f"one of {rule}, or left out for hits")
     hits = _hits(shown)
+    came = [] if shown.events is None else await event_cards(shown.events, shown)
     if view.by:
-        return [hits, *await _share(questions, shown)]
+        return [hits, *await _share(questions, shown), *came]
     found = [hits]
     if broken_down is not None and broken_down.visitors and shown.subject != ALL:
         found += await _visitors(broken_down, shown)
     if links is not None:
         found.append(_links(links))
+    found += came
     if view.bots in ("", "exclude"):
         found.append(await _bots(questions, shown))
     return found

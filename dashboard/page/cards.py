@@ -5,6 +5,7 @@ A period that is not over is compared with the same part of the one before: toda
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
@@ -14,10 +15,12 @@ from dashboard.page.changes import NO_CHANGE, Change, Count
 from dashboard.page.periods import YEAR, day_written, length_of
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import until_words
+from dashboard.pictures.curve_picture import Unit
 
 NOTHING = "none"
 COMPARISONS = {"": "Period before", "year": "A year ago", NOTHING: "Nothing"}  # as an address has them, and in words
 _KNOWN = (*COMPARISONS, "before")
+AskEarlier = Callable[[], Awaitable[CurveAnswer | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,24 @@ class Card:
     spark: str = ""
     address: str = ""
     chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CardCurve:
+    """A card, and what the chart draws of it. curve: None where there is none; earlier: asks for the period before.
+
+    noun: what the curve counts; note: what to know of it, as a sentence below the chart. unit: of a curve of amounts,
+    that of what the noun says; kinds: what else the chart may draw of it, as addresses show it and in words.
+    """
+
+    show: str
+    card: Card
+    noun: str
+    curve: CurveAnswer | None = None
+    earlier: AskEarlier | None = None
+    note: str = ""
+    unit: Unit | None = None
+    kinds: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from msgspec import UNSET
 
 from clickcurve.answers.counts import CurveAnswer, PointAnswer
-from dashboard.page.changes import change_of, signed
+from dashboard.page.changes import change_of
 from dashboard.page.periods import in_address, length_of
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import WEEKDAYS, is_midnight, range_words, wall, with_commas
@@ -19,6 +19,7 @@ from dashboard.pictures.curve_picture import (
     DAY_S,
     HIT,
     HOUR_S,
+    Unit,
     bars_of,
     curve_sentence,
     draw_curve,
@@ -97,8 +98,9 @@ def make_chart(
     noun: str = HIT,
     beside: CurveAnswer | None = None,
     earlier: CurveAnswer | None = None,
+    unit: Unit | None = None,
 ) -> Chart:
-    """Makes a curve's picture and its numbers. noun: what is counted.
+    """Makes a curve's picture and its numbers. noun: what is counted; unit: how, if the curve is of amounts.
 
     beside: a curve that shares the scale; earlier: one of another range, drawn as a line over the bars.
     """
@@ -107,19 +109,20 @@ def make_chart(
     if earlier is not None and not earlier.at_most:
         earlier = None  # a line along the ground says nothing
     previous, later, out = _neighbours(curve, view, now)
+    written = with_commas if unit is None else unit.shown
     notes = [legend_of(curve, bars_of(curve, WIDTH))]
     if earlier is not None:
         notes.append(f"line: {range_words(earlier.start, earlier.end, zone)}")
     if curve.notes is not UNSET:
         notes.append(notes_text(curve.notes))
     return Chart(
-        svg=svg_inline(draw_curve(curve, WIDTH, height, False, noun, beside, earlier), "curve"),
-        sentence=curve_sentence(curve, noun),
+        svg=svg_inline(draw_curve(curve, WIDTH, height, False, noun, beside, earlier, unit), "curve"),
+        sentence=curve_sentence(curve, noun, unit),
         legend="; ".join(filter(None, notes)),
         range=period_words(curve),
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,
-        rows=_point_rows(few, [] if earlier is None else earlier.points, zone),
+        rows=_point_rows(few, [] if earlier is None else earlier.points, zone, written),
         compared=earlier is not None,
         every_s=lengths.pop() if len(lengths := {each.end - each.start for each in few}) == 1 else 0,
         points=len(curve.points),
@@ -132,26 +135,29 @@ def make_chart(
     )
 
 
-def _point_rows(points: Sequence[PointAnswer], earlier: Sequence[PointAnswer], zone: ZoneInfo) -> list[PointRow]:
+def _point_rows(
+    points: Sequence[PointAnswer], earlier: Sequence[PointAnswer], zone: ZoneInfo, written: Callable[[int], str]
+) -> list[PointRow]:
     """Writes points, each beside the earlier one that is as far from its beginning, if they are equally long."""
     in_order = len(points) == len(earlier)
     by_place = {each.start - earlier[0].start: each for each in earlier}
     rows = []
     for place, point in enumerate(points):
-        row = PointRow(point.start, point.end, _when(point, zone), with_commas(point.count), point.state)
+        row = PointRow(point.start, point.end, _when(point, zone), written(point.count), point.state)
         was = earlier[place] if in_order else by_place.get(point.start - points[0].start)
         if was is not None and _are_alike(point, was):
-            words = _difference_words(was.count, point.count)
-            row = replace(row, before=with_commas(was.count), before_when=_when(was, zone), change=words)
+            words = _difference_words(was.count, point.count, written)
+            row = replace(row, before=written(was.count), before_when=_when(was, zone), change=words)
         rows.append(row)
     return rows
 
 
-def _difference_words(before: int, count: int) -> str:
+def _difference_words(before: int, count: int, written: Callable[[int], str]) -> str:
     """Writes a difference: `+144 (+7 %)`."""
     if before == count:
         return "0"
-    return f"{signed(count - before)} ({change_of((before, before), (count, count)).text})"
+    sign = "+" if count > before else "\N{MINUS SIGN}"
+    return f"{sign}{written(abs(count - before))} ({change_of((before, before), (count, count)).text})"
 
 
 def _are_alike(point: PointAnswer, other: PointAnswer) -> bool:

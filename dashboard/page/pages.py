@@ -22,6 +22,7 @@ from dashboard.page.audience.values import ValueTable, filter_of, filtered_curve
 from dashboard.page.card_curves import LinkCounts, card_curves_of, cards_of, chosen_of
 from dashboard.page.cards import period_before
 from dashboard.page.chart import DRAWING, HEIGHT, LOW, Chart, fitting_step, in_path, make_chart
+from dashboard.page.event_cards import question_of, shows_of
 from dashboard.page.lists.linked import PATIENCE_S, links_of_points
 from dashboard.page.lists.names import Beside, domain_and_name, name_rows
 from dashboard.page.lists.rankings import RANKED, Rankings
@@ -32,7 +33,7 @@ from dashboard.page.shown import Shown
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import day_and_time, with_commas
 from dashboard.pictures.curve_picture import period_words
-from dashboard.questions import GROUP, LINK, AskCurve, BrokenDown, Questions, kind_of
+from dashboard.questions import GROUP, LINK, AskCurve, BrokenDown, CountedEvents, Questions, kind_of
 
 SHOWN = 10
 _LIVE = b"last=5m"
@@ -87,7 +88,7 @@ class Pages:
 
     limit_curve: what was asked of an event of the limiter or admitted; rules: those of each event. clock: in seconds,
     for how long a ranking takes. broken_down: None where hits are not broken down. hosts_in_key: keys begin with their
-    hosts. home_tz: the zone where an address names none; empty for UTC.
+    hosts. home_tz: the zone where an address names none; empty for UTC. events: None where none are counted.
     """
 
     questions: Questions
@@ -98,6 +99,7 @@ class Pages:
     broken_down: BrokenDown | None = None
     hosts_in_key: bool = False
     home_tz: str = ""
+    events: CountedEvents | None = None
 
     def __post_init__(self) -> None:
         self._links = Rankings(self.questions.links, self.clock)
@@ -217,7 +219,10 @@ class Pages:
         }
 
     async def _shown(self, subject: Subject, view: PageView, now: int, noted: bool = False) -> Shown:
-        """Asks for what a page shows first; raises ParameterInvalid. noted: with notes, which no stranger sees."""
+        """Asks for what a page shows first; raises ParameterInvalid.
+
+        noted: with notes and events, which no stranger sees.
+        """
         ask: AskCurve = partial(self.questions.curve, subject)
         if noted:
             ask = _with_notes(ask)
@@ -230,7 +235,7 @@ class Pages:
             was = await ask(view.curve_query_of(compared.start, compared.until, curve.step))
         elif compared is not None:
             was = await self.questions.total(subject, view.count_query(compared.span))
-        return Shown(subject, view, curve, compared, was, ask, now)
+        return Shown(subject, view, curve, compared, was, ask, now, self.events if noted else None)
 
     async def _common(self, shown: Shown, links: LinkCounts | None = None) -> Values:
         """Returns what stands on the pages of links, groups and all links alike. links: of all links alone."""
@@ -251,9 +256,10 @@ class Pages:
             "filter": filter_of(view),
             "hides_few": self.broken_down is not None and self.broken_down.hides_few,
             "chart": await computed(
-                DRAWING, make_chart, curve, shown.view, shown.now, HEIGHT, drawn.noun, None, earlier
+                DRAWING, make_chart, curve, shown.view, shown.now, HEIGHT, drawn.noun, None, earlier, drawn.unit
             ),
             "drawn": drawn,
+            "asked": question_of(drawn.show) if drawn.show in shows_of(shown.events) else "",
             "live": with_commas(live.at_most),
             "audience": audience,
             "columns": columns_of(panels_of(many if has_links else None, audience.tables, audience.difference)),

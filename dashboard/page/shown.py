@@ -9,14 +9,14 @@ from clickcurve.keys import Subject
 from dashboard.page.cards import Compared
 from dashboard.page.lists.names import Beside
 from dashboard.page.view import PageView
-from dashboard.questions import AskCurve
+from dashboard.questions import AskCurve, CountedEvents
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A view of a subject. ask_curve: the question for the curve of its hits: all, or those of the filter's value.
 
-    was: those hits in the period before; None where nothing is compared with.
+    was: those hits in the period before; None where nothing is compared with. events: those that the page may show.
     """
 
     subject: Subject
@@ -26,6 +26,7 @@ class Shown:
     was: CurveAnswer | TotalAnswer | None
     ask_curve: AskCurve
     now: int
+    events: CountedEvents | None = None
 
     @property
     def before(self) -> tuple[int, int] | None:

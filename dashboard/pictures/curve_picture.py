@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, timedelta
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
@@ -58,6 +59,17 @@ _UNITS = {"m": ("minute", 60), "h": ("hour", HOUR_S), "d": ("day", DAY_S), "w": 
 _UNITS |= {"mo": ("month", 2_629_746), "y": ("year", 31_556_952)}
 
 
+class Unit(Protocol):
+    """How amounts are written, which are integers of the smallest unit: so many decimals of a larger one."""
+
+    @property
+    def decimals(self) -> int: ...
+
+    def shown(self, amount: int) -> str:
+        """Returns an amount as people read it: `1,234.50 EUR`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """One or several points beside each other. rate: their count per step."""
@@ -76,14 +88,17 @@ def draw_curve(
     noun: str = HIT,
     beside: CurveAnswer | None = None,
     earlier: CurveAnswer | None = None,
+    unit: Unit | None = None,
 ) -> Picture:
     """Draws a curve. titled: with the link's name, its total and its range above; noun: what is counted.
+
+    unit: how it is written, if the curve is of amounts, those of what the noun says.
 
     beside: a curve of the same range whose bars are to be compared, so both have one scale. earlier: one of another
     range, which is a dashed line over the bars from their beginning on; without it, that of the range before, if the
     curve was asked for with a comparison. Notes of the curve are upright lines.
     """
-    sentence = curve_sentence(curve, noun)
+    sentence = curve_sentence(curve, noun, unit)
     shapes: list[Shape] = []
     bars = bars_of(curve, (width - GUTTER) // _COLUMN)
     earlier = earlier or _curve_before(curve)
@@ -98,7 +113,8 @@ def draw_curve(
     if curve.points and bottom - top >= 20:
         before = [] if earlier is None else bars_of(earlier, min(len(bars), _MOST_PLACES))
         scaled = [*bars, *before] if beside is None else [*bars, *bars_of(beside, (width - GUTTER) // _COLUMN)]
-        shapes += _plot(curve, bars, scaled, before, top, bottom, width - GUTTER)
+        one = 1 if unit is None else 10**unit.decimals
+        shapes += _plot(curve, bars, scaled, before, top, bottom, width - GUTTER, one)
     if legend and bottom < height - _FOOT:
         shapes.append(Label("label", 0, height - 6, _fitting(legend, width, _TEXT_PX), shift=8 - GUTTER))
     name = "" if curve.key is None else f"{visible(curve.key)}: "
@@ -205,12 +221,19 @@ def _several(number: int, name: str) -> str:
     return name if number == 1 else f"{number} {name}s"
 
 
-def curve_sentence(curve: CurveAnswer, noun: str) -> str:
-    """Says what a curve shows: how many hits, from when to when."""
+def amount_words(least: int, most: int, unit: Unit) -> str:
+    """Writes an amount by its bounds: `1,234.50 EUR`, `10.00 EUR to 12.00 EUR`."""
+    return unit.shown(least) if least == most else f"{unit.shown(least)} to {unit.shown(most)}"
+
+
+def curve_sentence(curve: CurveAnswer, noun: str, unit: Unit | None = None) -> str:
+    """Says what a curve shows: how many hits, from when to when; of amounts their sum, and of what."""
     if not curve.points:
         return f"no {noun}s"
     hits = with_commas(curve.total) if curve.exact else count_words(curve.at_least, curve.at_most)
     where = "" if curve.tz == "UTC" else f" ({curve.tz})"
+    if unit is not None:
+        return f"{amount_words(curve.at_least, curve.at_most, unit)} of {noun}s, {period_words(curve)}{where}"
     return f"{'no' if hits == '0' else hits} {noun if hits == '1' else f'{noun}s'}, {period_words(curve)}{where}"
 
 
@@ -265,15 +288,17 @@ def _plot(
     top: float,
     bottom: float,
     width: int,
+    one: int,
 ) -> Iterable[Shape]:
-    highest = max(bar.rate for bar in scaled)
-    whole = all(bar.rate == int(bar.rate) for bar in scaled)
+    """Yields the plot. one: how many the labels beside it call 1: of cents 100."""
+    highest = max(bar.rate for bar in scaled) / one
+    whole = one == 1 and all(bar.rate == int(bar.rate) for bar in scaled)
     lines = round_steps(highest, min(_MOST_LINES, max(1, int((bottom - top) // 36))), whole)
-    frame = _Frame(curve, top, bottom, lines[-1], width)
+    frame = _Frame(curve, top, bottom, lines[-1] * one, width)
     yield from _weekends(curve, frame)
     yield from _shades(curve, frame)
     for line in lines:
-        yield Line("grid", frame.y(line))
+        yield Line("grid", frame.y(line * one))
     yield from _boxes(bars, frame)
     if len(places := _places(before, frame)) > 1:
         yield Trace("earlier", places)
@@ -281,7 +306,8 @@ def _plot(
     if curve.notes is not UNSET:
         yield from note_marks(curve.notes, frame.x, top, bottom, width)
     for line in lines:
-        yield Label("label", 0, frame.y(line) + 4, short(line) if line == int(line) else with_commas(line), "end", -6)
+        text = short(line) if line == int(line) else with_commas(line)
+        yield Label("label", 0, frame.y(line * one) + 4, text, "end", -6)
     yield Label("label", 0, top - 5, step_words(curve))
     yield from _time_labels(bars, frame, ZoneInfo(curve.tz))
 

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from clickcurve.answers.written import as_json
 from clickcurve.asgi import SAFE, Answer, Application, answer
 from clickcurve.keys import link_subject
-from dashboard.questions import BrokenDown
+from dashboard.questions import BrokenDown, CountedEvents
 from query.breakdowns.why import ChangeQueries
 from query.http.query_endpoint import QueryEndpoint
 from query.queries import Queries
@@ -75,7 +75,14 @@ def _page_sources(worker: Worker) -> PageSources:
         settings.page_least,
         broken_down,
         settings.home_tz,
+        _counted_events(worker),
     )
+
+
+def _counted_events(worker: Worker) -> CountedEvents | None:
+    names = worker.settings.events_names
+    questions = worker.queries.what_came(worker.named_breakdowns)
+    return CountedEvents(questions, {name: worker.settings.unit(name) for name in names}) if names else None
 
 
 def _without_routes() -> FastAPI:

@@ -22,7 +22,7 @@ from dashboard.page.page_routes import html, page_routes, problem_page
 from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.share_routes import SharedAddress, share_routes
 from dashboard.page.templates import Templates
-from dashboard.questions import BrokenDown
+from dashboard.questions import BrokenDown, CountedEvents
 from query.parameters import LIMIT_CURVE
 from query.queries import Limits, Queries
 from server.clock import TrustedClock, monotonic
@@ -46,7 +46,7 @@ class PageSources:
 
     store: what kind it is. flush_s: what a worker that was not heard may hold. broken_down: None where no hits
     are broken down. hosts_in_key: keys begin with their hosts. least: values with fewer hits are not named.
-    home_tz: the zone where an address names none.
+    home_tz: the zone where an address names none. events: None where none are counted.
     """
 
     gate: Gate
@@ -59,6 +59,7 @@ class PageSources:
     least: int = 0
     broken_down: BrokenDown | None = None
     home_tz: str = ""
+    events: CountedEvents | None = None
 
 
 def include_page(
@@ -92,7 +93,7 @@ def include_page(
         return sources.flush_s if some_unreachable() else 0
 
     sharing, clock = PageSharing(sources.shares, gate, sources.audit, trusted), trusted.now
-    shown = sources.broken_down, sources.hosts_in_key, sources.home_tz
+    shown = sources.broken_down, sources.hosts_in_key, sources.home_tz, sources.events
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, *shown)
     app.include_router(page_routes(pages, templates, clock, signed_in, may_share, missing_s))
     app.include_router(share_routes(pages, templates, clock, sharing, signed_in, missing_s))

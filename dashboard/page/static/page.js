@@ -101,7 +101,7 @@ function prepare(figure) {
   const rows = [...figure.querySelectorAll(".points tbody tr")], [from, to, every] = ["from", "to", "every"].map((name) => Number(figure.dataset[name] || 0));
   if (!rows.length || to <= from) return;
   const starts = rows.map((row, n) => (every ? from + n * every : Number(row.dataset.s)));
-  const counts = rows.map((row) => Number(row.cells[1].textContent.replaceAll(",", ""))), total = counts.reduce((so, count) => so + count, 0);
+  const counts = rows.map((row) => parseFloat(row.cells[1].textContent.replaceAll(",", ""))), total = counts.reduce((so, count) => so + count, 0);
   const ground = Number(svg.querySelector(".base")?.getAttribute("y") ?? svg.clientHeight); // below are the times
   const roof = Math.min(ground, ...[...svg.querySelectorAll(".grid")].map((each) => Number(each.getAttribute("y"))));
   const box = document.createElementNS(svg.namespaceURI, "rect");
@@ -156,7 +156,7 @@ function prepare(figure) {
     mark(x(starts[low]), x(end(high)), "picked");
     const cell = (row, n) => row.cells[n].textContent.trim();
     const sum = counts.slice(low, high + 1).reduce((so, count) => so + count, 0);
-    say(sum.toLocaleString("en"), cell(rows[low], 0).split(" - ")[0] + " - " + cell(rows[high], 0).split(" - ").pop(), down(event));
+    say(sum.toLocaleString("en") + cell(rows[low], 1).replace(/^[\d.,]+/, ""), cell(rows[low], 0).split(" - ")[0] + " - " + cell(rows[high], 0).split(" - ").pop(), down(event));
   });
   svg.addEventListener("pointerdown", (event) => {
     if (event.button) return;

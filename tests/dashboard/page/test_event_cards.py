@@ -1,0 +1,133 @@
+"""What came of clicks on the page: cards, charts of counts and values, columns of lists; none on shares."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from testing.axe import axe_script, violations
+from testing.browser import Browser
+from testing.client import http_client
+from testing.server import RunningServer
+from tests.dashboard.page.conftest import DAY_S
+from tests.server.commands import said
+
+SETTINGS = """[breakdown]
+dimensions = ["ref", "channel"]
+[events]
+names = ["lead", "sale"]
+[events.sale]
+unit = "EUR"
+decimals = 2
+"""
+
+
+VIEWS = {"all": "/?last=7d", "link": "/links/launch?last=7d&show=value:sale", "table": "/links"}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """100 clicks and 4 sales of 49.90 EUR by one site, 50 clicks and a lead by another; 2 sales the week before."""
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "settings.toml").write_text(SETTINGS)
+    now = int(time.time())
+    sale = {"key": "launch", "event": "sale", "value": 4990, "ref": "news.example"}
+    with RunningServer(folder / "data", "--config", str(folder / "settings.toml")) as server:
+        with http_client(server.url) as http:
+            hits = [
+                {"key": "launch", "ts": now - 60, "count": 100, "ref": "news.example"},
+                {"key": "other", "ts": now - 60, "count": 50, "ref": "forum.example"},
+                {"key": "launch", "ts": now - 9 * DAY_S, "count": 80, "ref": "news.example"},
+                {**sale, "ts": now - 60, "count": 4},
+                {**sale, "ts": now - 9 * DAY_S, "count": 2},
+                {"key": "other", "ts": now - 60, "event": "lead", "ref": "forum.example"},
+            ]
+            http.post("/v1/hits", json=hits).raise_for_status()
+        yield server
+
+
+@pytest.fixture
+def http(shop: RunningServer) -> Iterator[httpx.Client]:
+    with http_client(shop.url) as client:
+        yield client
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", html).replace("\u00a0", " ").split())
+
+
+def card(http: httpx.Client, path: str, name: str) -> str:
+    cards = re.findall(r"<li[^>]*>(?:(?!</li>).)*</li>", http.get(path).text, re.S)
+    (found,) = [words(each) for each in cards if f'class="name">{name}<' in each]
+    return found
+
+
+@pytest.mark.parametrize("path", ["/?last=7d", "/links/launch?last=7d"])
+def test_a_card_has_count_change_value_and_rate(http: httpx.Client, path: str) -> None:
+    rate = "2.7 % of hits" if path.startswith("/?") else "4 % of hits"
+    assert card(http, path, "Sales") == f"Sales 4 ↑ +100 % 199.60 EUR, {rate}"
+
+
+def test_an_event_that_did_not_come_is_said_too(http: httpx.Client) -> None:
+    assert card(http, "/links/launch?last=7d", "Leads") == "Leads 0 0 % of hits"
+    assert card(http, "/links/other?last=7d", "Leads") == "Leads 1 2 % of hits"
+
+
+def test_a_filter_narrows_the_events_too(http: httpx.Client) -> None:
+    assert card(http, "/?last=7d&by=ref&value=news.example", "Sales").startswith("Sales 4 ↑ +100 % 199.60 EUR, 4 %")
+    assert card(http, "/?last=7d&by=ref&value=forum.example", "Sales").startswith("Sales 0")
+
+
+def test_the_chart_draws_an_event_and_the_sum_of_its_values(http: httpx.Client) -> None:
+    counted = http.get("/links/launch?last=7d&step=1d&show=event:sale").text
+    assert "4 sales," in counted and "event=sale" in counted and 'aria-label="Table of sales"' in counted
+    assert 'href="?last=7d&amp;step=1d&amp;show=value%3Asale"' in counted
+    value = http.get("/links/launch?last=7d&step=1d&show=value:sale").text
+    assert "199.60 EUR of sales," in value and "<td>199.60 EUR" in value and "measure=value" in value
+    (csv,) = re.findall(r'href="([^"]*/curve\?[^"]*measure=value)"', value)
+    rows = http.get("/links/" + csv.replace("&amp;", "&")).text.splitlines()
+    assert rows[-1].split(",")[2] == "19960", "the same in the smallest unit"
+
+
+def test_an_event_that_is_not_counted_is_refused(http: httpx.Client) -> None:
+    answer = http.get("/links/launch?show=event:cats")
+    assert answer.status_code == 422 and "event:lead" in answer.text
+
+
+def test_shares_show_and_answer_clicks_alone(shop: RunningServer, http: httpx.Client) -> None:
+    address = said("share", "launch", "--data", str(shop.data), "--url", shop.url).strip().removeprefix(shop.url)
+    page = http.get(f"{address}?last=7d")
+    assert page.status_code == 200 and "Sales" not in page.text and "EUR" not in page.text
+    assert http.get(f"{address}?show=event:sale").status_code == 422
+    for path in ("curve.svg", "curve", "by/ref", "badge.svg"):
+        answer = http.get(f"{address}/{path}?last=7d&event=sale")
+        assert answer.status_code == 422 and "event" in answer.text, path
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_in_a_browser(browser: Browser, shop: RunningServer, shots: Path | None, dark: bool) -> None:
+    script = axe_script()
+    with browser.page(1280, 800, dark=dark) as opened:
+        for name, path in VIEWS.items():
+            opened.open(shop.url + path)
+            assert violations(opened, script) == []
+            for width in (360, 1280, 2560):
+                opened.resize(width, 800)
+                assert opened.js("document.documentElement.scrollWidth") <= width, (path, width)
+                if shots is not None:
+                    opened.shot(shots / f"events-{name}-{width}{'-dark' if dark else ''}.png")
+        assert opened.faults() == []
+
+
+def test_the_tooltip_reads_amounts(browser: Browser, shop: RunningServer) -> None:
+    with browser.page(1280, 800) as opened:
+        opened.open(f"{shop.url}/links/launch?last=7d&step=1d&show=value:sale")
+        opened.js("document.querySelector('.plot').focus()")
+        opened.press("End")
+        assert opened.js("document.querySelector('.tip').innerText").startswith("199.60 EUR")
+        assert "100" in opened.js("document.querySelector('.tip').innerText"), "all of the range"
