@@ -1,7 +1,8 @@
 """Makes the golden folder of this version: `python -m tests.upgrade.make`, once, when a version is complete.
 
-A real server counts hits in every tier, with ids, bots, an erased link, two imports and limits; it stops, starts again,
-counts more, and is killed, so that the journal holds hits that the store has not.
+A real server counts hits in every tier, with ids, bots, an erased link, two imports and limits, what hits said, events
+with values, and a note; it stops, starts again, counts more, and is killed, so that the journal holds hits that the
+store has not.
 A folder that is there is not made anew: what was written then must be read for ever.
 """
 
@@ -22,17 +23,31 @@ from tests.upgrade.then import (
     BEGAN,
     GOLDEN,
     HOUR_S,
-    QUESTIONS,
     ask,
     client_of,
     export_at,
     import_file,
     pack,
+    questions_of,
     server_at,
     unpack,
 )
 
-SETTINGS = '[limits.login]\nby = "user"\nrates = "3/h"\n'
+# The clock is set on by an hour between two starts: it is followed at once.
+SETTINGS = """\
+clock_settle_s = 0
+
+[limits.login]
+by = "user"
+rates = "3/h"
+
+[events]
+names = ["lead", "sale"]
+
+[events.sale]
+unit = "EUR"
+decimals = 2
+"""
 HISTORY = {
     "key": "moved",
     "total": 105,
@@ -66,6 +81,12 @@ def first_day(client: httpx.Client, server: RunningServer, token: str, folder: P
     lines = LOG.splitlines(keepends=True)
     (folder / "access.log").write_text("".join(lines[:IMPORTED_LINES]))
     import_file(folder / "access.log", server, token)
+    sold = {"key": "sold", "groups": ["shop"], "ref": "https://t.co/x", "country": "AT"}
+    mailed = {**sold, "utm": {"medium": "email"}, "count": 9}
+    post(client, "/v1/hits", [{**sold, "count": 40, "visitor": "ann"}, mailed])
+    sales = [{**sold, "event": "sale", "value": 4990, "id": "order-1"}, {**sold, "event": "lead", "count": 3}]
+    assert post(client, "/v1/hits", sales)["refused"] == 0
+    client.post("/v1/notes", json={"text": "newsletter sent", "key": "sold"}).raise_for_status()
     assert [client.post("/v1/limit/login", json={"user": "ann"}).status_code for _ in range(4)] == [200] * 3 + [429]
 
 
@@ -78,6 +99,8 @@ def second_hour(client: httpx.Client, server: RunningServer, token: str, folder:
     (folder / "access.log").write_text("".join(lines[: IMPORTED_LINES + 5]))
     import_file(folder / "access.log", server, token)
     assert client.post("/v1/limit/login", json={"user": "bob"}).status_code == 200
+    sold = {"key": "sold", "groups": ["shop"], "ref": "news.example"}
+    post(client, "/v1/hits", [sold, {**sold, "event": "sale", "value": 1250, "count": 2, "visitor": "bob"}])
     asked = "/v1/limits/login/curve?outcome=asked&from=2026-11-20T13:00&to=2026-11-20T15:00&step=1h"
     server.wait_until(lambda: bool(client.get(asked).json()["total"] == 1))
 
@@ -118,7 +141,7 @@ def main(version: str) -> None:
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         unpack(golden, Path(name))
         with server_at(BEGAN + 2 * HOUR_S, Path(name)) as server, client_of(server, token) as client:
-            answers = ask(client, QUESTIONS)
+            answers = ask(client, questions_of(version))
         (golden / "answers.json").write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
         (golden / "export.ndjson").write_text(export_at(BEGAN + 2 * HOUR_S, Path(name)))
 

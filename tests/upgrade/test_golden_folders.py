@@ -23,15 +23,16 @@ from storage.tools.verify import pages
 from tests.install.environments import project
 from tests.server.commands import said
 from tests.upgrade.then import (
+    BEFORE_EVENTS,
     BEGAN,
     FOR_EVER,
     GOLDEN,
     HOUR_S,
-    QUESTIONS,
     ask,
     client_of,
     export_at,
     import_file,
+    questions_of,
     server_at,
     unpack,
 )
@@ -42,6 +43,7 @@ EACH_VERSION = [
 ]
 THEN = BEGAN + 2 * HOUR_S
 FORMER = "60:1,300:1,3600:31,week:366,month"  # the default of 0.1.0, and of the golden folder of 0.2.0
+LADDER_SINCE = "60:1,300:2,3600:31,86400:92,week:366,month"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def test_this_version_has_a_golden_folder() -> None:
 
 def test_the_answers_are_those_of_then(opened: Opened) -> None:
     answers = json.loads((opened.golden / "answers.json").read_text())
-    assert list(answers) == list(QUESTIONS)
+    assert list(answers) == list(questions_of(opened.golden.name))
     now = ask(opened.client, answers)
     assert [question for question in answers if not holds(now[question], answers[question])] == []
 
@@ -105,7 +107,7 @@ def test_a_folder_keeps_its_ladder_and_another_is_refused(golden: Path, token: s
     """Without a setting: a server, and every command that opens the database."""
     data = ("--data", str(tmp_path / "data"))
     made_with = ladder_of(tmp_path)
-    assert made_with == FORMER
+    assert made_with == (FORMER if golden.name in BEFORE_EVENTS else LADDER_SINCE)
     with server_at(THEN, tmp_path) as server:
         assert server.stop() == 0
     other = tmp_path / "other.db"
@@ -178,12 +180,13 @@ def test_the_export_is_that_of_then_and_can_be_imported(golden: Path, token: str
     assert holds(now, then)
     fresh = tmp_path / "fresh"
     fresh.mkdir()
-    (fresh / "clickcurve.toml").write_text(f'ladder = "{ladder_of(tmp_path)}"')  # or with --wide start, into any
+    ladder = f'ladder = "{ladder_of(tmp_path)}"\n'  # or with --wide start, into any
+    (fresh / "clickcurve.toml").write_text(ladder + (golden / "clickcurve.toml").read_text())
     with server_at(THEN, fresh) as server, client_of(server, "") as client:
         import_file(golden / "export.ndjson", server, "")
         for line in then:
-            path = "/v1/links/" + line["key"].replace("/", "%2F")
-            assert client.get(path).json()["lifetime"] == line["total"]
+            kind, name = ("groups", line["group"]) if "group" in line else ("links", line["key"])
+            assert client.get(f"/v1/{kind}/{name.replace('/', '%2F')}").json()["lifetime"] == line["total"]
 
 
 def rows_in(folder: Path) -> dict[tuple[str, int], bytes]:
@@ -193,6 +196,9 @@ def rows_in(folder: Path) -> dict[tuple[str, int], bytes]:
     return {(key, owner): data for (key, owner), data in found.items() if counts_key(key) != ALL_LINKS}
 
 
+@pytest.mark.parametrize(
+    "golden", [pytest.param(BEFORE_EVENTS[0], marks=pytest.mark.slow), BEFORE_EVENTS[1]], indirect=True
+)
 def test_counting_events_leaves_the_rows_without_events_as_they_are(golden: Path, token: str, tmp_path: Path) -> None:
     with server_at(THEN, tmp_path) as server:
         assert server.stop() == 0  # what the journal held is in the rows

@@ -1,7 +1,7 @@
 """The program at the moment for which golden folders were made, and the questions whose answers they hold.
 
-`answers.json` of a folder has the answer to each question, asked two hours after the first hit. `FOR_EVER` are those
-that are the same at any later time: whole months, and totals of a life.
+`answers.json` of a folder has the answer to each question that its version knew, asked two hours after the first hit.
+`FOR_EVER` are those that are the same at any later time: whole months, and totals of a life.
 """
 
 from __future__ import annotations
@@ -50,6 +50,27 @@ QUESTIONS = (
     "/v1/limits/login/curve?outcome=asked&from=2026-11-20T12:00&to=2026-11-20T14:00&step=1h",
     "/v1/limits/login/curve?outcome=admitted&from=2026-11-20T12:00&to=2026-11-20T14:00&step=1h",
 )
+
+BEFORE_EVENTS = ("0.1.0", "0.2.0")
+SINCE_EVENTS = (
+    "/v1/links/sold/events",
+    "/v1/links/sold/events/by/ref",
+    "/v1/groups/shop/events",
+    "/v1/events",
+    "/v1/links/sold/total?event=sale&measure=value",
+    "/v1/links/sold/curve?event=sale&measure=value&from=2026-11-20T11:00&to=2026-11-20T14:00&step=1h",
+    "/v1/links?event=sale&measure=value&limit=10",
+    "/v1/links/sold/by/ref",
+    "/v1/links/sold/by/channel?value=social&value=email",
+    "/v1/links/sold/visitors",
+    "/v1/groups/shop/total",
+    "/v1/notes?from=2026-11-20&to=2026-11-21",
+)
+
+
+def questions_of(version: str) -> tuple[str, ...]:
+    """Returns the questions that a golden folder of the version has answers to."""
+    return QUESTIONS if version in BEFORE_EVENTS else (*QUESTIONS, *SINCE_EVENTS)
 
 
 def server_at(moment: float | None, folder: Path) -> RunningServer:

@@ -2,7 +2,7 @@
 /*
 Plugin Name: Clickcurve
 Description: Reports each redirect to a Clickcurve server, after the visitor has been answered, and shows its curve in the statistics.
-Version: 0.2.0
+Version: 0.3.0
 */
 
 // Settings, in user/config.php: CLICKCURVE_URL; CLICKCURVE_TOKEN with the scope `write`; CLICKCURVE_SPOOL, a file that the
