@@ -113,7 +113,7 @@ _WITHIN = {
 _NOT_HERE = {
     "import": {"line", "reason", "text"},
     "export": {"file", "links", "groups", "by"},
-    "dump": {"halved", "by", "visitors"},
+    "dump": {"halved", "by", "visitors", "events"},
 }
 
 
