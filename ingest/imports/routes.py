@@ -7,7 +7,6 @@ hits, in one journal record. So a chunk counts once, however often it is sent an
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Annotated, Protocol
@@ -20,6 +19,7 @@ from clickcurve.buckets.errors import MediaTypeUnsupported, ParameterInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.hosts import HOSTS_IGNORED, Hosts
 from clickcurve.routes import json_answer
+from clickcurve.waiting import computed
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
@@ -108,7 +108,7 @@ def import_routes(
             if coding is not None:
                 body = yield from room.decode(held_body, body, coding)
             if chosen.lacks_agents and b"ua" in body:
-                yield asyncio.to_thread(chosen.load_agents)
+                yield computed("reading the list of agents", chosen.load_agents)
             yield from ChunkReader(ladder(), wide).read_body(body, sums, is_array)
             counters.body_bytes += len(body)
 

@@ -11,7 +11,6 @@ summed (`request_sums.py`), the sums become a batch for the owner, and its answe
 
 from __future__ import annotations
 
-import asyncio
 import re
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -300,7 +299,7 @@ class HitRoutes:
             body = yield from self._room.decode(request.body, body, coding)
         for hits in read_hits(body, media, explained=self._receipt_items):
             if self._reader.lacks_agents and any(getattr(hit, "ua", None) for hit in (*hits.json, *hits.odd)):
-                yield asyncio.to_thread(self._reader.load_agents)
+                yield computed("reading the list of agents", self._reader.load_agents)
             yield from sums.add_steps(hits, self._is_bot)
             yield None
         self.counters.body_bytes += len(body)

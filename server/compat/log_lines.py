@@ -6,7 +6,6 @@ makes the body itself that key, for senders that can put nothing into a header f
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -152,7 +151,7 @@ class _Taken:
         if coding is not None:
             body = yield from self.room.decode(held, body, coding)
         if self.reader.lacks_agents:
-            yield asyncio.to_thread(self.reader.load_agents)
+            yield computed("reading the list of agents", self.reader.load_agents)
         yield from lines.steps(body)
         self.counters.body_bytes += len(body)
 

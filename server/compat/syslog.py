@@ -15,6 +15,7 @@ from typing import cast
 import msgspec
 
 from clickcurve.buckets.errors import ClickcurveError
+from clickcurve.waiting import computed
 from ingest.attributes.profile import ProfileReader
 from ingest.imports.access_log import AccessLog
 from ingest.imports.importer import dated_hits
@@ -129,7 +130,7 @@ class SyslogReceiver(asyncio.DatagramProtocol):
     async def _prepare(self) -> None:
         """Fills the fields that count now; what one second's lines have said of columns holds for no other's."""
         if self._reader.lacks_agents:
-            await asyncio.to_thread(self._reader.load_agents)
+            await computed("reading the list of agents", self._reader.load_agents)
         used = self._reader.useful_fields(), self._reader.bot_rules.rules.people
         if used != self._used:
             self._access_log.use(*used)
