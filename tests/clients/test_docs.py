@@ -67,7 +67,7 @@ def test_the_javascript_program_does_what_it_says(server: RunningServer, client:
         timeout=600,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "1 0 0 {}\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "1 0 0 0 {}\n"), done.stderr
     assert client.total("launch")["total"] == 1
 
 
