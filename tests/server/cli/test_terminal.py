@@ -32,6 +32,7 @@ NO_STRANGERS = {
     "version": "a number",
     "clock accept": "prints numbers",
     "join-spellings": "makes keys visible as dump does",
+    "events list": "names of events are of the settings, and checked there",
 }
 
 # They say nothing of what they were given.
@@ -66,6 +67,7 @@ def asked(server: RunningServer, folder: Path) -> Iterator[tuple[str, tuple[str,
     yield "by", (HOSTILE, HOSTILE, *url), b""
     yield "visitors", (HOSTILE, "--last", HOSTILE, *url), b""
     yield "events of", (HOSTILE, "--last", HOSTILE, *url), b""
+    yield "events delete", (HOSTILE, *data), b""
     yield "groups", ("--last", HOSTILE, *url), b""
     yield "delete", (f"none {HOSTILE}", "--yes", *url), b""
     yield "why", (HOSTILE, "--last", HOSTILE, *url), b""
