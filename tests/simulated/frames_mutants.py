@@ -234,7 +234,7 @@ def make_always(records: Sequence[JournalRecord], owners: Sequence[int], *rest: 
 MUTANTS = [
     Mutant("order", plot=DUELS, off=lambda: replaced(ClusterJournal, "_send", read_before_append)),
     Mutant("fence_read", plot=DUELS, off=lambda: replaced(CassandraJournals, "fence", no_fence)),
-    Mutant("lease", plot=DUELS, off=lambda: replaced(CassandraJournals, "fence", fence_lately), first=130),
+    Mutant("lease", plot=DUELS, off=lambda: replaced(CassandraJournals, "fence", fence_lately), first=290),
     Mutant("frame_quorum", lambda: fewer("write", "frames"), seeds=200),
     Mutant("taken_quorum", plot=DUELS, off=lambda: fewer("read", "frames"), seeds=200),
     Mutant("list", lambda: replaced(cluster_journal, "frames_named", frames_seen), seeds=200),

@@ -296,11 +296,11 @@ MUTANTS = [
         flushed_rows, "apply", apply_without_mark), KILLS),
     Mutant("the mark in a cell of its own", lambda: both(
         replaced(Cluster, "_write", TwoCells.write), replaced(Cluster, "found", TwoCells.found)),
-        LOSSES, seeds=60, first=50),
+        LOSSES, seeds=60, first=680),
     Mutant("no row written again after a failure or a restart", lambda: replaced(
         owner, "Flush", flush_without_rewrite), LOSSES, first=15),
     Mutant("a closed part not written again after a failure", lambda: replaced(
-        flushed_rows.FlushedBreakdowns, "saved", closed_part_taken_for_stored), LOSSES, first=10),
+        flushed_rows.FlushedBreakdowns, "saved", closed_part_taken_for_stored), LOSSES, first=170),
     Mutant("a breakdown applied without a look at the mark", lambda: replaced(
         flushed_rows, "apply_parts", parts_applied_without_mark), KILLS),
     Mutant("a flush that begins without asking", lambda: both(
@@ -326,7 +326,7 @@ MUTANTS = [
     Mutant("a journal not asked for the last flush", lambda: replaced(
         Claimant, "_lacks_a_flush_of", lambda *_: False), RESTORED),
     Mutant("journals that gave a number back not named in its record", lambda: replaced(
-        claim, "with_name", lambda name, stored: name), RESTORED_LATER, first=100),
+        claim, "with_name", lambda name, stored: name), RESTORED_LATER, first=60),
     Mutant("flush numbers without the epoch", lambda: replaced(
         owner, "first_flush", lambda epoch: 0), TAKEN_OVER),
     Mutant("a number taken that was not closed", lambda: replaced(
@@ -345,5 +345,5 @@ MUTANTS = [
     Mutant("a link deleted without its corrections", lambda: replaced(
         Corrections, "_moved_of", no_corrections), DISAVOWED),
     Mutant("nothing called back of erased links", lambda: replaced(
-        Corrector, "_call_back_erased", call_nothing_back), CROSSED, first=20),
+        Corrector, "_call_back_erased", call_nothing_back), CROSSED, first=70),
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from random import Random
 from typing import Any, Generic, TypeVar
 from unittest import mock
 
+from ingest.journal.commit_thread import CommitThread
 from tests.ingest.journal.faulty_disk import Stopped
 
 T = TypeVar("T")
@@ -243,7 +244,10 @@ class Stage:
     def running(self) -> Iterator[Loop]:
         """The loop of this stage, closed at the end; threads that call back into it are under its rule."""
         self.loop.set_exception_handler(self._uncaught)
-        with mock.patch("asyncio.run_coroutine_threadsafe", self._run_from_thread):
+        with (
+            mock.patch("asyncio.run_coroutine_threadsafe", self._run_from_thread),
+            mock.patch.object(CommitThread, "call", lambda _, made: self.loop.call_of_journal(made)),
+        ):
             try:
                 yield self.loop
             finally:
@@ -325,12 +329,18 @@ def _task_of_a_life(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) ->
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop whose executors are threads of the stage. Calls of a disk's journal are events: they are quick."""
+    """An event loop whose executors are threads of the stage. Calls of a disk's journal are events: they are quick.
+
+    Its time stands still, so that no timer rings: what rang by the time of this machine would be another history.
+    """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         super().__init__(_Selector(stage))
         self.set_task_factory(_task_of_a_life)
+
+    def time(self) -> float:
+        return 0.0
 
     def is_ready(self) -> bool:
         return bool(self._ready)  # type: ignore[attr-defined]
@@ -338,9 +348,17 @@ class Loop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        life = LIFE.get()
-        life.check()
         name = getattr(executor, "_thread_name_prefix", "")
-        quick = name.startswith("journal") and not self._stage.journals_block
-        run = self._stage.on_loop if quick else self._stage.in_thread
-        return run(life, lambda: func(*args))
+        if name.startswith("journal"):
+            return self.call_of_journal(lambda: func(*args))
+        return self._stage.in_thread(_living(), lambda: func(*args))
+
+    def call_of_journal(self, call: Callable[[], T]) -> asyncio.Future[T]:
+        run = self._stage.in_thread if self._stage.journals_block else self._stage.on_loop
+        return run(_living(), call)
+
+
+def _living() -> Life:
+    life = LIFE.get()
+    life.check()
+    return life

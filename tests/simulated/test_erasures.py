@@ -167,7 +167,7 @@ def test_an_erased_value_is_in_no_row_and_totals_are_as_before(first: int) -> No
     for seed in range(first, first + 8):
         counted.update(told(seed).counted)
     print(f"seeds {first} to {first + 7}: {dict(counted)}")
-    assert counted["looks"] > 50 and counted["values erased"] > 8
+    assert counted["looks"] > 24 and counted["values erased"] > 8
 
 
 async def erased(history: ErasingHistory, process: Process) -> None:
