@@ -252,11 +252,6 @@ def breakdown_of(stored: str) -> str:
     return _OF_BREAKDOWNS + stored
 
 
-def is_breakdown(stored: str) -> bool:
-    """Tells whether a stored key is that of a breakdown."""
-    return stored.startswith(_OF_BREAKDOWNS)
-
-
 def counts_key(stored: str) -> str:
     """Returns the stored key of the row of counts of a breakdown; any other stored key as it is."""
     return stored.removeprefix(_OF_BREAKDOWNS)
@@ -268,11 +263,6 @@ _OF_MOVED = namespace_key("moved", "")
 def moved_key(stored: str) -> str:
     """Returns the stored key of what was called bots of a row of counts: of a link, a group or all links."""
     return _OF_MOVED + stored
-
-
-def is_moved(stored: str) -> bool:
-    """Tells whether a stored key is that of a correction, be it counts or a breakdown."""
-    return counts_key(stored).startswith(_OF_MOVED)
 
 
 def corrected_key(stored: str) -> str:

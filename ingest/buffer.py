@@ -20,13 +20,11 @@ from clickcurve.buckets.errors import JournalBehind
 from clickcurve.buckets.row import Delta, Pending
 from clickcurve.keys import (
     ALL_LINKS,
-    corrected_key,
     counts_key,
-    is_breakdown,
-    is_moved,
     link_key,
     link_of,
 )
+from clickcurve.row_kinds.table import instead_in
 from ingest.batch import AttributeCounts, Batch, GroupCounts, Identified, SourceStep, decode_batch, keys_of
 from ingest.counts import (
     NO_DELTA,
@@ -264,12 +262,12 @@ class Buffer:
         make = self._maker(stored)
         if make is None or not self.words:
             return make
-        instead = self.words.instead(corrected_key(stored), is_moved(stored))
+        instead = instead_in(stored, self.words)
         return make if instead is None else partial(_erased_delta, make, instead)
 
     def _maker(self, stored: str) -> Callable[[], BreakdownDelta] | None:
-        assert is_breakdown(stored), stored
         counts = counts_key(stored)
+        assert counts != stored, stored
         if counts == ALL_LINKS:
             sums = dict.copy(self.links.attributes.sums)
             return partial(self.profiles.delta_of_all, sums) if any(sums.values()) else None

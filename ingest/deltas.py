@@ -16,8 +16,8 @@ from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, link_key, link_of
 from ingest.buffer import Buffer
 from ingest.counts import ENTRIES_PER_PAUSE, MinuteCounts
-from ingest.flushed_rows import NOTHING
 
+NOTHING = Delta({}, {})  # what is added to a row that the buffer does not name
 KEYS_PER_RANGE = 500  # sorted at once: in 0.1 ms
 SAMPLES_PER_RANGE = 8
 

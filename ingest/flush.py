@@ -13,26 +13,31 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
-from clickcurve.buckets.breakdowns.disavow import CORRECTIONS
 from clickcurve.buckets.breakdowns.parts import head_of_joined
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import ClickcurveError, CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import fold_day
 from clickcurve.buckets.measures import measured
 from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, encode_quarantined
-from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key, is_breakdown, is_moved
+from clickcurve.keys import ALL_LINKS, QUARANTINE, breakdown_of, counts_key
+from clickcurve.row_kinds.breakdown import BREAKDOWN
+from clickcurve.row_kinds.kind import RowKind
+from clickcurve.row_kinds.table import KINDS, apart, kind_of
 from ingest.buffer import Buffer
 from ingest.deltas import DeltasByKey
-from ingest.flushed_rows import MARKED, NOTHING, D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
+from ingest.flushed_rows import D, FlushedBreakdowns, FlushedCounts, FlushedRows, R
 from storage.contract import Held, OwnRow, SavedRow, Source, Store
 
 ROWS_PER_SAVE = 2_000  # one transaction each: other processes of the machine wait for it
 SLICE_S = 0.0002  # of work between two pauses: single POSTs wait for it
 LONGEST_PAUSE_S = 0.005
 NO_ROW = OwnRow(None, 0)
+
+# How the flush treats each kind of rows, and how where it revisits them.
+RowsByKind: TypeAlias = tuple[Mapping[RowKind, FlushedRows[Any, Any]], Mapping[RowKind, FlushedRows[Any, Any]]]
 
 
 class Loaded(NamedTuple):
@@ -73,15 +78,7 @@ class Flush:
     pause: Callable[[], None]
     unreadable: Callable[[str, ClickcurveError], object]  # called for each row that is quarantined
     quarantined: dict[str, AnyRow] = field(default_factory=dict)
-    breakdowns: FlushedBreakdowns = field(init=False)
-    revisited: FlushedBreakdowns = field(init=False)
-    corrections: FlushedBreakdowns = field(init=False)  # breakdowns of what was called bots
     events: Mapping[str, set[str]] = field(init=False, default_factory=dict)  # stored keys, by those of clicks
-
-    def __post_init__(self) -> None:
-        self.breakdowns = FlushedBreakdowns(self.number, self.fold_day, self.rewrite, self.bounded)
-        self.revisited = replace(self.breakdowns, whole=True)
-        self.corrections = replace(self.breakdowns, bounded=CORRECTIONS)
 
     def write(self) -> int:
         """Reads, adds to, folds and writes back every row; returns how many were written."""
@@ -89,20 +86,19 @@ class Flush:
         self.quarantined.update(kept or {})
         deltas = DeltasByKey.of(self.taken, self.pause)
         asked = {*self.revisit, *self.quarantined}
-        with_breakdown = {counts_key(key) for key in asked if is_breakdown(key)}
+        with_breakdown = {*map(counts_key, apart(asked)[1])}
         counted = {*map(counts_key, asked)}
         self.events = deltas.events(counted, self.pause)
         with_all = {ALL_LINKS} if deltas.any_attributes() else set[str]()
         keys = chain.from_iterable(map(sorted, deltas.ranges(counted, self.pause)))
-        ladder, cutoffs = self.store.ladder(), self.store.cutoffs(self.held.owner)
-        counts = FlushedCounts(self.number, self.fold_day, self.rewrite, ladder, self._touched_day(), cutoffs)
+        kinds = self._kinds()
         written = 0
         with self.store.saving(self.held, self.number) as save:
-            for rows in self._pieces(keys, with_breakdown, deltas, counts):
+            for rows in self._pieces(keys, with_breakdown, deltas, kinds):
                 save(rows)
                 written += len(rows)
         # The row of all links goes last, in every flush: its mark says that all other rows have this flush too.
-        saved = self._apply(self._load([ALL_LINKS], with_breakdown | with_all, deltas), deltas, counts)
+        saved = self._apply(self._load([ALL_LINKS], with_breakdown | with_all, deltas), deltas, kinds)
         if of_events := self._taken_out(saved):
             self.store.save_own(self.held, self.number, of_events, {})
         if self.quarantined != (kept or {}) or (self.rewrite and kept is not None):
@@ -112,6 +108,16 @@ class Flush:
         self.store.save_own(self.held, self.number, saved, sources)
         return written + len(of_events) + len(saved)
 
+    def _kinds(self) -> RowsByKind:
+        ladder, cutoffs, day = self.store.ladder(), self.store.cutoffs(self.held.owner), self._touched_day()
+        counts = FlushedCounts(self.number, self.fold_day, self.rewrite, ladder, day, cutoffs, self.events)
+        breakdowns = FlushedBreakdowns(self.number, self.fold_day, self.rewrite, self.bounded)
+        kinds: dict[RowKind, FlushedRows[Any, Any]] = {
+            kind: replace(breakdowns, bounded=kind.bounded(self.bounded)) if kind.beside_counts else counts
+            for kind in KINDS
+        }
+        return kinds, kinds | {BREAKDOWN: replace(breakdowns, whole=True)}
+
     def _touched_day(self) -> int:
         """Returns the day on which lists name the links that get hits: a fold day may lag behind the hits'."""
         minutes = chain.from_iterable(
@@ -120,7 +126,7 @@ class Flush:
         return max(self.fold_day, fold_day(max(minutes, default=0)))
 
     def _pieces(
-        self, keys: Iterator[str], with_breakdown: set[str], deltas: DeltasByKey, counts: FlushedCounts
+        self, keys: Iterator[str], with_breakdown: set[str], deltas: DeltasByKey, kinds: RowsByKind
     ) -> Iterator[dict[str, SavedRow]]:
         """Yields the rows of these links with the flush in them, as many as are saved together.
 
@@ -131,7 +137,7 @@ class Flush:
         while loaded:
             saved: dict[str, SavedRow] = {}
             for some in loaded:
-                saved |= self._apply(some, deltas, counts)
+                saved |= self._apply(some, deltas, kinds)
             loaded = self._load_some(keys, with_breakdown, deltas)
             for rows in (self._taken_out(saved), saved):
                 if rows:
@@ -170,7 +176,7 @@ class Flush:
             self.unreadable(QUARANTINE, error)
             return None
 
-    def _apply(self, loaded: Loaded, deltas: DeltasByKey, counts: FlushedCounts) -> dict[str, SavedRow]:
+    def _apply(self, loaded: Loaded, deltas: DeltasByKey, kinds: RowsByKind) -> dict[str, SavedRow]:
         """Returns these rows of counts and breakdowns with the flush in them, as far as that changes them."""
         clicks, events, breakdowns, own = loaded
         keys = [*clicks, *events]
@@ -180,24 +186,12 @@ class Flush:
         saved: dict[str, SavedRow] = {}
         for key in [*keys, *breakdowns]:
             self.pause()
-            stored, buffer = own.get(key, NO_ROW), erased.get(counts_key(key)) if erased else None
-            if is_breakdown(key):
-                added = (buffer or deltas.buffer).delta_of_breakdown(key)
-                rows = self._breakdowns_like(key)
-                row = self._row(rows, key, stored, added, void=buffer is not None)
-            else:
-                delta = deltas.take(key) if buffer is None else buffer.delta_of_row(key)
-                if delta is NOTHING and key in self.events:
-                    delta = MARKED
-                row = self._row(counts, key, stored, delta, void=buffer is not None)
+            rows, buffer = kinds[key in self.revisit][kind_of(key)], erased.get(counts_key(key)) if erased else None
+            delta = rows.delta(key, deltas, buffer)
+            row = self._row(rows, key, own.get(key, NO_ROW), delta, void=buffer is not None)
             if row is not None:
                 saved[key] = row
         return saved
-
-    def _breakdowns_like(self, key: str) -> FlushedBreakdowns:
-        if is_moved(key):
-            return self.corrections
-        return self.revisited if key in self.revisit else self.breakdowns
 
     def _emptied(self, keys: list[str], breakdowns: list[str], own: dict[str, OwnRow]) -> list[str]:
         """Returns the breakdowns, read into `own`, that do not know yet that their link was erased."""

@@ -1,10 +1,11 @@
-"""What a flush does with a row of either kind, counts or a breakdown: reads it, adds to it, writes it.
+"""What a flush does with a row of each kind: reads it, adds to it, writes it.
 
-Each kind has the same verbs, so that a flush treats both alike. Nothing is added to a row that has the flush's mark.
+All kinds have the same verbs, so that a flush treats them alike. Nothing is added to a row that has the flush's mark.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -25,13 +26,14 @@ from clickcurve.buckets.quarantine import AnyRow
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, apply, forget, merge, next_due
 from clickcurve.buckets.upper_bounds import UpperBounds, upper_bounds_after
 from clickcurve.keys import counts_a_link, kept_days
+from ingest.buffer import Buffer
 from ingest.counts import NO_DELTA
+from ingest.deltas import NOTHING, DeltasByKey
 from storage.contract import SavedRow
 
 R = TypeVar("R", bound=AnyRow)
 D = TypeVar("D", Delta, BreakdownDelta)
 
-NOTHING = Delta({}, {})
 MARKED = Delta({}, {})  # adds nothing, and yet the row is written, with the flush's mark
 
 
@@ -41,6 +43,9 @@ class FlushedRows(Protocol[R, D]):
     @property
     def nothing(self) -> D:
         """Returns a delta that adds nothing."""
+
+    def delta(self, key: str, deltas: DeltasByKey, buffer: Buffer | None) -> D:
+        """Returns what the flush adds to a row; of `buffer`, where that is given, for the row was erased meanwhile."""
 
     def read(self, data: bytes) -> R:
         """Returns the row of these bytes; raises RowCorrupt."""
@@ -70,7 +75,8 @@ class FlushedRows(Protocol[R, D]):
 class FlushedCounts:
     """Rows of counts. rewrite: rows that have the flush are written again. cutoffs: of the owner in its store.
 
-    touched_day: of the rows that get hits, no earlier than the day of any of these.
+    touched_day: of the rows that get hits, no earlier than the day of any of these. marked: rows that are written
+    though nothing is added.
     """
 
     number: int
@@ -79,7 +85,12 @@ class FlushedCounts:
     ladder: Ladder
     touched_day: int
     cutoffs: CutoffsByPrefix | None = None
+    marked: Container[str] = ()
     nothing: Delta = NOTHING
+
+    def delta(self, key: str, deltas: DeltasByKey, buffer: Buffer | None) -> Delta:
+        delta = deltas.take(key) if buffer is None else buffer.delta_of_row(key)
+        return MARKED if delta is NOTHING and key in self.marked else delta
 
     def read(self, data: bytes) -> Row:
         return codec.decode_lazily(data)
@@ -128,6 +139,9 @@ class FlushedBreakdowns:
     bounded: BoundedLadder
     whole: bool = False
     nothing: BreakdownDelta = NO_DELTA
+
+    def delta(self, key: str, deltas: DeltasByKey, buffer: Buffer | None) -> BreakdownDelta:
+        return (buffer or deltas.buffer).delta_of_breakdown(key)
 
     def read(self, data: bytes) -> Parts:
         return separate_parts(data)

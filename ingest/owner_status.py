@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from clickcurve.buckets.errors import JournalSuperseded, OwnerFenced, RowCorrupt, StoreUnavailable
 from clickcurve.buckets.measures import clicks_row
 from clickcurve.buckets.quarantine import AnyRow, quarantined_hits
-from clickcurve.keys import ALL_LINKS, counts_key, group_of, is_breakdown, link_of
+from clickcurve.keys import ALL_LINKS, counts_key, group_of, link_of
+from clickcurve.row_kinds.table import kind_of
 from ingest.buffer import Buffers
 
 
@@ -71,7 +72,7 @@ class OwnerStatus:
             counts = clicks_row(counts_key(key))
             link, group = link_of(counts), group_of(counts)
             whose = "of all links" if counts == ALL_LINKS else "of this link" if group is None else "of this group"
-            what = f"the {'breakdown' if is_breakdown(key) else 'row'} {whose}"
+            what = f"the {'breakdown' if kind_of(key).beside_counts else 'row'} {whose}"
             detail = f"{what}, of owner {self.owner}, is damaged, and {hits:,} hits wait until it is repaired"
             raise RowCorrupt(f"{detail}; `clickcurve repair` says more", field="key", value=group or link)
         return False

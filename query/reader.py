@@ -25,11 +25,11 @@ from clickcurve.buckets.codec import decode, decode_header
 from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
-from clickcurve.buckets.measures import measured
 from clickcurve.buckets.quarantine import is_row_damaged
 from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
 from clickcurve.budget import POINTS, ROWS, spend
-from clickcurve.keys import ALL_LINKS, AS_GIVEN, KeyForm, corrected_key, group_of, is_moved, link_of, moved_key
+from clickcurve.keys import AS_GIVEN, KeyForm, moved_key
+from clickcurve.row_kinds.names import what_it_is
 from clickcurve.waiting import computed, locked
 from storage.contract import StoredLink, StoredRow
 
@@ -90,25 +90,9 @@ def sum_of_rows_read(link: StoredLink, rows: Sequence[FoldedRow], day: int, ladd
 def naming(error: RowCorrupt, key: str, link: StoredLink) -> RowCorrupt:
     """Returns the error of a damaged row with the link, and the owners whose rows are damaged."""
     owners = ", ".join(str(each.owner) for each in link.rows if is_row_damaged(each.data))
-    what, name = what_it_is(key, "row")
+    what, name = what_it_is(key)
     detail = f"{what}, of owner {owners}, is damaged ({error.detail}); `clickcurve repair` says more"
     return RowCorrupt(detail, field="key", value=name)
-
-
-def what_it_is(key: str, noun: str) -> tuple[str, str | None]:
-    """Returns the noun with what a stored row of counts belongs to, and its name if it has one.
-
-    A row of what is called bots is the correction of what it belongs to.
-    """
-    if is_moved(key):
-        key, noun = corrected_key(key), "correction"
-    measure, key = measured(key)
-    if measure.event:
-        noun = f"{noun} of {measure}"
-    if key == ALL_LINKS:
-        return f"the {noun} of all links", None
-    group = group_of(key)
-    return (f"this link's {noun}", link_of(key)) if group is None else (f"this group's {noun}", group)
 
 
 def with_pending(row: Row, pending: Sequence[Pending], marks: Mapping[int, int], ladder: Ladder) -> Row:

@@ -20,7 +20,8 @@ from clickcurve.buckets import codec
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Row, fold
-from clickcurve.keys import QUARANTINE, breakdown_of, is_moved
+from clickcurve.keys import QUARANTINE, breakdown_of
+from clickcurve.row_kinds.table import kind_of
 from retention.plan import Fold, TierSummary, plan, summarize
 from storage.contract import StoredLink
 
@@ -91,7 +92,7 @@ async def revisit_breakdowns(
         return [key for key, _ in verbs.walk(after, step_rows)]
 
     def breakdowns(keys: Sequence[str]) -> list[str]:
-        return [breakdown_of(key) for key in keys if not is_moved(key)]
+        return [breakdown_of(key) for key in keys if not kind_of(key).corrects]
 
     try:
         if not await in_thread(verbs.times_changed):

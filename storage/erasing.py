@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
-from clickcurve.buckets.breakdowns.disavow import CORRECTIONS
 from clickcurve.buckets.breakdowns.erased import Erased, ErasedWord, ErasedWords, erase_in_parts
 from clickcurve.buckets.breakdowns.parts import Parts, parts_due, separate_parts
 from clickcurve.buckets.errors import OwnerFenced, RowCorrupt
 from clickcurve.buckets.measures import rows_with_events
 from clickcurve.buckets.quarantine import AnyRow, decode_quarantined, encode_quarantined
-from clickcurve.keys import QUARANTINE, breakdown_of, corrected_key, is_breakdown, is_moved, link_of, moved_key
+from clickcurve.keys import QUARANTINE, breakdown_of, counts_key, link_of, moved_key
+from clickcurve.row_kinds.table import instead_in, kind_of
 from storage.contract import Held, SavedRow, Store
 
 ROWS_PER_PAGE = 200
@@ -77,7 +77,7 @@ class Eraser:
         rows = [
             (key, row.owner)
             for key, link in links
-            if key == QUARANTINE or is_breakdown(key)
+            if kind_of(key).has_values
             for row in link.rows
             if row.owner in owners and (row.owner in anew or self._has_value(key, row.data))
         ]
@@ -116,8 +116,10 @@ class Eraser:
 
     def _counts(self, key: str) -> bool:
         """Tells whether the hits of a row are counted, not a sum or a correction of them."""
-        row = corrected_key(key)
-        return not is_moved(key) and (link_of(row) is not None if self.word.row is None else self.word.row == row)
+        if kind_of(key).corrects:
+            return False
+        row = counts_key(key)
+        return link_of(row) is not None if self.word.row is None else self.word.row == row
 
     def _erased(self, key: str, data: bytes, anew: bool = False) -> tuple[SavedRow | None, int]:
         """Returns a row without the value, None if it had none, and the hits.
@@ -130,7 +132,7 @@ class Eraser:
         erased = self._erased_parts(key, separate_parts(data))
         if not erased.hits and not anew:
             return None, 0
-        due_day = parts_due(erased.parts, self._bounded_of(key))
+        due_day = parts_due(erased.parts, kind_of(key).bounded(self.bounded))
         return SavedRow(erased.parts.open, due_day, None, erased.parts.closed), erased.hits
 
     def _erased_quarantine(self, data: bytes) -> tuple[dict[str, AnyRow], int]:
@@ -142,8 +144,7 @@ class Eraser:
         return rows, hits
 
     def _erased_parts(self, key: str, parts: Parts) -> Erased:
-        instead = self.words.instead(corrected_key(key), is_moved(key))
-        return Erased(parts, 0) if instead is None else erase_in_parts(parts, instead, self._bounded_of(key))
-
-    def _bounded_of(self, key: str) -> BoundedLadder:
-        return CORRECTIONS if is_moved(key) else self.bounded
+        instead = instead_in(key, self.words)
+        if instead is None:
+            return Erased(parts, 0)
+        return erase_in_parts(parts, instead, kind_of(key).bounded(self.bounded))

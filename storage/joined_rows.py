@@ -22,14 +22,14 @@ from typing import NamedTuple
 import msgspec
 
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
-from clickcurve.buckets.breakdowns.disavow import CORRECTIONS
 from clickcurve.buckets.breakdowns.parts import Parts, encode_parts, join_parts, parts_due, separate_parts
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.errors import OwnerFenced
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import EMPTY, MAX_COUNT, fold, merge, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
-from clickcurve.keys import breakdown_of, counts_a_link, is_moved
+from clickcurve.keys import breakdown_of, counts_a_link
+from clickcurve.row_kinds.table import kind_of
 from storage.contract import Held, OwnRow, SavedRow, Store
 from storage.notes import NoteSpace, leave
 from storage.owners import check_fence
@@ -84,7 +84,7 @@ class RowJoiner:
     def _join_breakdowns(self, joined: JoinedRows, rows: Mapping[str, bytes], source: str, link: str) -> None:
         if source not in rows:
             return
-        bounded = CORRECTIONS if is_moved(link) else self.bounded
+        bounded = kind_of(link).bounded(self.bounded)
         parts = separate_parts(rows[source])
         whole = join_parts(separate_parts(rows[link]), parts, bounded) if link in rows else parts
         head = parts.head

@@ -17,7 +17,8 @@ from clickcurve.buckets.corrected_bounds import corrected_bounds_in
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.buckets.prefixes import ALL_KEYS, is_of_links
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
-from clickcurve.keys import contains, corrected_key, counts_key, is_breakdown, link_of, moved_key
+from clickcurve.keys import contains, counts_key, link_of, moved_key
+from clickcurve.row_kinds.table import apart, corrected_by, kind_of
 from storage.contract import (
     FoundLinks,
     Held,
@@ -121,7 +122,7 @@ class MemoryStore(Store):
             check_fence(held, flush, self._owners.get(held.owner))
             for key, row in rows.items():
                 self._rows.setdefault(key, {})[held.owner] = row
-            for link in {corrected_key(key) for key in rows if not is_breakdown(key)}:
+            for link in {*apart(rows)[0], *corrected_by(rows)}:
                 moved = moved_key(link)
                 if link_of(link) is not None and moved in self._rows:
                     self._corrected[link] = corrected_bounds_in(self._link(link), self._link(moved), self._ladder)
@@ -205,12 +206,12 @@ class MemoryStore(Store):
 
     def in_order(self, start: str, limit: int) -> list[tuple[str, StoredLink]]:
         with self._lock:
-            keys = nsmallest(limit, (key for key in self._rows if key >= start and not is_breakdown(key)))
+            keys = nsmallest(limit, (key for key in self._rows if key >= start and not kind_of(key).beside_counts))
             return [(key, self._link(key)) for key in keys]
 
     def containing(self, text: str, start: str, limit: int, most: int, prefix: str) -> FoundLinks:
         with self._lock:
-            within = (key for key in self._rows if key.startswith(prefix) and not is_breakdown(key))
+            within = (key for key in self._rows if key.startswith(prefix) and not kind_of(key).beside_counts)
             keys = nsmallest(most, (key for key in within if key >= start))
             matching = [key for key in keys if contains(key, text)][:limit]
             last = matching[-1] if len(matching) == limit else keys[-1] if len(keys) == most else None
@@ -291,7 +292,7 @@ class MemoryView(MemoryStore, View):
         return [ALL_KEYS]
 
     def count_rows(self, breakdowns: bool) -> int:
-        return sum(len(rows) for key, rows in self._rows.items() if breakdowns or not is_breakdown(key))
+        return sum(len(rows) for key, rows in self._rows.items() if breakdowns or not kind_of(key).beside_counts)
 
     def ids(self, after: str | None, limit: int) -> list[tuple[str, int]]:
         some = nsmallest(limit, (id_ for id_ in self._ids if id_ >= first_after(after)))

@@ -28,6 +28,12 @@ _FEATURES = re.compile(
     re.I,
 )
 
+# Where stored keys are made and taken apart; all others ask `kind_of`.
+KINDS = ("clickcurve/keys.py", "clickcurve/row_kinds/")
+_ASKS_A_KEY = re.compile(
+    r"\bis_(?:breakdown|moved)\b|startswith\(\(?(?:breakdown_of|moved_key|QUARANTINE)\b|[\"']\\0(?:by|moved|set-aside):"
+)
+
 # The floors of the server, the lowest first. What is on a floor may import the floors below it, and itself.
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("server.clock", "server.version", "server.logs", "server.metrics", "server.data_folder"),
@@ -280,6 +286,17 @@ def contract(root: Path) -> list[str]:
     return broken + [f"{CONTRACT}:{number}: names a feature: {found.group()}" for number, found in named if found]
 
 
+def kinds(root: Path) -> list[str]:
+    """What kind of row a stored key names is told by the kinds alone."""
+    return [
+        f"{_name(root, path)}:{number}: asks a stored key, not the kind of its rows: {found.group()}"
+        for path in files(root, *PARTS)
+        if path.suffix == ".py" and not _name(root, path).startswith(KINDS)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if (found := _ASKS_A_KEY.search(line))
+    ]
+
+
 def folders(root: Path) -> list[str]:
     """A folder of source holds so few files that one look finds the right one."""
     sources = files(root, *PARTS, "testing", "bench")
@@ -371,6 +388,7 @@ RULES = (
     clock_use,
     sizes,
     contract,
+    kinds,
     folders,
     leftovers,
     outside,

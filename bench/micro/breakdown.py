@@ -19,7 +19,8 @@ from clickcurve.buckets.breakdowns.answers import breakdown_total
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta, fold_breakdown, greatest_values
 from clickcurve.buckets.breakdowns.parts import Parts, apply_parts, decode_parts
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day
-from clickcurve.keys import ALL_LINKS, breakdown_of, is_breakdown
+from clickcurve.keys import ALL_LINKS, breakdown_of
+from clickcurve.row_kinds.table import kind_of
 
 NOW = 1_783_000_000
 DAY = fold_day(NOW)
@@ -119,7 +120,7 @@ def _breakdown_bytes(path: Path) -> tuple[int, int]:
     with closing(sqlite3.connect(path)) as db:
         sizes = dict(db.execute("SELECT key, length(data) FROM rows"))
     together = sizes.get(breakdown_of(ALL_LINKS), 0)
-    return sum(size for key, size in sizes.items() if is_breakdown(key)) - together, together
+    return sum(size for key, size in sizes.items() if kind_of(key).beside_counts) - together, together
 
 
 def _days_of_hits(options: Options) -> Iterator[tuple[int, list[dict[str, object]]]]:

@@ -37,7 +37,8 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.row import Pending, fold
 from clickcurve.budget import ROWS, spend
-from clickcurve.keys import AS_GIVEN, KeyForm, breakdown_of, counts_key, moved_key
+from clickcurve.keys import AS_GIVEN, KeyForm, breakdown_of, moved_key
+from clickcurve.row_kinds.names import what_it_is
 from clickcurve.waiting import computed, locked
 from query.breakdowns.unrecorded import BreakdownRow
 from query.reader import (
@@ -47,7 +48,6 @@ from query.reader import (
     naming,
     row_without_called,
     stored,
-    what_it_is,
     with_pending,
 )
 from storage.contract import StoredLink
@@ -303,5 +303,5 @@ def _marks_of_counts(link: StoredLink, key: str) -> dict[int, int]:
 
 
 def _naming_breakdown(error: RowCorrupt, key: str, owner: int) -> RowCorrupt:
-    what, name = what_it_is(counts_key(key), "breakdown")
+    what, name = what_it_is(key)
     return RowCorrupt(f"{what}, of owner {owner}, is damaged ({error.detail})", field="key", value=name)

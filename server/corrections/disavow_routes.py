@@ -17,10 +17,10 @@ from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, Parameter
 from clickcurve.buckets.ladder import END_OF_TIME, fold_day
 from clickcurve.keys import ALL, KEY_BYTES, KEY_RULE, Subject, group_subject, link_subject
 from clickcurve.routes import RawPathRoute, group_of_path, json_answer, key_of_path, raw_query
+from clickcurve.row_kinds.names import what_it_is
 from clickcurve.waiting import in_thread
 from query.http.openapi import TEXT, describe_route
 from query.parameters import parse_parameters, parse_query, resolve_range
-from query.reader import what_it_is
 from server.corrections.rules import DisavowRule, NotedRule, Walked
 from server.corrections.runner import Corrections, called_hits
 from server.timeline.known_notes import KnownNotes
@@ -145,7 +145,7 @@ class _Rules:
         try:
             return await self.corrections.corrector.read(stored)
         except RowCorrupt as error:
-            what, name = what_it_is(stored, "row")
+            what, name = what_it_is(stored)
             detail = (
                 f"{what}, its breakdown or its correction, is damaged ({error.detail}); `clickcurve repair` says more"
             )

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.measures import measured
-from clickcurve.keys import ALL_LINKS, corrected_key, is_moved, link_of
+from clickcurve.keys import ALL_LINKS, corrected_key, link_of
+from clickcurve.row_kinds.table import kind_of
 from ingest.owner import Owner
 from server.events.known_events import DELETED, DELETION_ANSWER, EVENT
 from server.job import Job
@@ -134,8 +135,8 @@ class Deletion:
         if page:
             # A machine whose clock is ahead may have erased some of them: the latest stamp wins.
             at_us = max(now_us, *(link.erased_at + 1 for _, link in page))
-            rows = [key for key, _ in page if not is_moved(key)]
-            self._store.erase(rows, at_us, [key for key, _ in page if is_moved(key)])
+            rows = [key for key, _ in page if not kind_of(key).corrects]
+            self._store.erase(rows, at_us, [key for key, _ in page if kind_of(key).corrects])
         return len(page)
 
     def end(self, *, is_deleted: bool) -> None:

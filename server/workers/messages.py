@@ -11,7 +11,8 @@ import msgspec
 from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.row import Delta, Pending
-from clickcurve.keys import FIRST_GROUP, group_key, group_of, is_breakdown, link_key, namespace_key
+from clickcurve.keys import FIRST_GROUP, group_key, group_of, link_key, namespace_key
+from clickcurve.row_kinds.table import kind_of
 from query.lists.listed_rows import Stamp, WorkerPending
 from server.workers.pending import PendingHits
 
@@ -127,7 +128,7 @@ def _answer_about(asked: PendingHits, key: str) -> KeyAnswer:
         if key == ALL_GROUPS or key.startswith(_LINKS_WITHIN):
             stored = {*_stored_keys(asked, key)}
             return PendingGroups(asked.flushes, {each: _numbered_parts(asked, each) for each in stored})
-        if is_breakdown(key):
+        if kind_of(key).beside_counts:
             return [_attributes_part(pending, flush) for pending, flush in asked.numbered_breakdowns(key)]
         return _numbered_parts(asked, key)
     except RowCorrupt as error:

@@ -16,7 +16,8 @@ from itertools import count, islice
 
 from clickcurve.buckets.errors import OwnerFenced, SettingInvalid, StoreMismatch, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, Ladder
-from clickcurve.keys import ALL_LINKS, breakdown_of, contains, counts_key, is_breakdown
+from clickcurve.keys import ALL_LINKS, breakdown_of, contains, counts_key
+from clickcurve.row_kinds.table import apart, kind_of
 from storage.cassandra.cql import Cql, Rows
 from storage.cassandra.partitions import (
     both_of_rows,
@@ -273,7 +274,7 @@ class CassandraStore(Store):
 
     # --- reading --------------------------------------------------------------------------------------------------
     async def rows(self, key: str) -> StoredLink:
-        if is_breakdown(key):
+        if kind_of(key).beside_counts:
             return breakdown_of_rows(await self._cql.ask(LINK_BY, (partition_of(key),)))
         return link_of_rows(await self._cql.ask(LINK, (partition_key(key),)))
 
@@ -373,9 +374,10 @@ class CassandraView(View):
     def links(self, keys: Sequence[str]) -> dict[str, StoredLink]:
         """Returns what is stored of these keys now, however long ago the view began."""
         links: dict[str, StoredLink] = {}
+        counts, breakdowns = apart(keys)
         for statement, link_of, some in (
-            (LINK, link_of_rows, [key for key in keys if not is_breakdown(key)]),
-            (LINK_BY, breakdown_of_rows, [key for key in keys if is_breakdown(key)]),
+            (LINK, link_of_rows, counts),
+            (LINK_BY, breakdown_of_rows, breakdowns),
         ):
             read = self._store._cql.run_each(statement, [(partition_of(key),) for key in some])
             links |= zip(some, map(link_of, read), strict=True)

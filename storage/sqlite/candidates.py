@@ -23,7 +23,8 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, Ladder
 from clickcurve.buckets.prefixes import ALL_KEYS, Prefixes
 from clickcurve.buckets.upper_bounds import MOST, UpperBounds
-from clickcurve.keys import corrected_key, counts_a_link, is_breakdown, is_moved, moved_key
+from clickcurve.keys import corrected_key, counts_a_link, moved_key
+from clickcurve.row_kinds.table import corrected_by
 from storage.contract import SavedRow, StoredLink
 from storage.rankings import JOINED
 from storage.sqlite.file import BOUND_COLUMNS, has_corrected_links, has_rankings
@@ -125,8 +126,7 @@ def save_candidates(
     """
     there = known_rankings(db, known)
     unknown = {*there.ids.values()} - {*(known.ids.values() if known else (there.ids[ALL_KEYS],))}
-    moved = [corrected_key(key) for key in rows if is_moved(key) and not is_breakdown(key)]
-    corrected = corrected_bounds(db, [*rows, *moved], ladder)
+    corrected = corrected_bounds(db, [*rows, *corrected_by(rows)], ladder)
     for ranking, keys in _by_ranking(there, [key for key in rows if key not in corrected]).items():
         bounds_by_key = {key: rows[key].upper_bounds for key in keys}
         rank_rows(db, ranking, owner, bounds_by_key)

@@ -14,7 +14,8 @@ from operator import itemgetter
 from typing import Any
 
 from clickcurve.buckets.prefixes import after_prefix
-from clickcurve.keys import BREAKDOWN_KEYS, counts_key, is_breakdown
+from clickcurve.keys import BREAKDOWN_KEYS, counts_key
+from clickcurve.row_kinds.table import kind_of
 from storage.contract import OwnerRecord, SavedRow, Source, StoredLink, StoredRow
 from storage.sqlite.file import NOTE
 
@@ -121,7 +122,7 @@ def walk(db: sqlite3.Connection, start: str, limit: int, before: str | bytes = E
                 break
             rows = list(rows_of_key)
             links.append((key, StoredLink(rows[0][3] or 0, tuple([StoredRow(row[1], row[2]) for row in rows]))))
-    if erased := erasures_of(db, [key for key, _ in links if is_breakdown(key)]):
+    if erased := erasures_of(db, [key for key, _ in links if kind_of(key).beside_counts]):
         links = [(key, replace(link, erased_at=erased.get(key, link.erased_at))) for key, link in links]
     return links
 

@@ -9,7 +9,7 @@ values of an event are of events that were counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from clickcurve.buckets.breakdowns.breakdown import WIDEST, Breakdown
@@ -39,11 +39,8 @@ class Breakdowns:
         self._of_links: dict[tuple[int, Measure], Counter[str]] = {}
         self._of_all: dict[tuple[int, Measure], Counter[str]] = {}
 
-    def checked(
-        self, key: str, link: StoredLink, counts: Mapping[str, StoredLink]
-    ) -> Iterator[tuple[int, None, list[str]]]:
-        """Yields the owner of each of these breakdowns, and what is wrong with it. counts: rows read after them."""
-        beside = counts.get(counts_key(key), NO_LINK)
+    def checked(self, key: str, link: StoredLink, beside: StoredLink) -> Iterator[tuple[int, None, list[str]]]:
+        """Yields the owner of each of these breakdowns, and what is wrong with it. beside: counts read after them."""
         measure, clicks = measured(counts_key(key))
         data_of = {stored.owner: stored.data for stored in beside.rows}
         for stored in link.rows:

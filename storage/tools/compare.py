@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
-from clickcurve.buckets.breakdowns.parts import encode_parts, head_of_joined, joined_parts
-from clickcurve.buckets.codec import decode_header, encode
+from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.buckets.row import EMPTY
-from clickcurve.keys import is_breakdown, link_of
+from clickcurve.keys import link_of
+from clickcurve.row_kinds.names import row_name
+from clickcurve.row_kinds.table import kind_of
 from storage.contract import Store, StoredLink
-from storage.tools.verify import SENTENCES, row_name
+from storage.tools.verify import SENTENCES
 
 Page = list[tuple[str, StoredLink]]
 
@@ -113,36 +112,16 @@ def as_saved(key: str, data: bytes, not_erased: int) -> bytes:
 
     not_erased: the stamp of that erasure, 0 = none.
     """
+    kind = kind_of(key)
     try:
-        if is_breakdown(key):
-            return _breakdown_as_saved(data, not_erased)
-        row = decode_header(data)
+        return data if kind.erasure_known(data) >= not_erased else kind.emptied(data, not_erased)
     except RowCorrupt:
         return data
-    if row.erased_at >= not_erased:
-        return data
-    return encode(
-        EMPTY._replace(
-            fold_day=row.fold_day,
-            mark=row.mark,
-            erased_at=not_erased,
-            erased=row.erased + row.lifetime,
-            erased_bots=row.erased_bots + row.bots,
-        )
-    )
-
-
-def _breakdown_as_saved(data: bytes, not_erased: int) -> bytes:
-    head = head_of_joined(data)
-    if head.erased_at >= not_erased:
-        return data
-    row = BREAKDOWN.empty._replace(fold_day=head.fold_day, mark=head.mark, erased_at=not_erased)
-    return joined_parts(encode_parts(row, BREAKDOWN))
 
 
 def erasure_known(key: str, data: bytes) -> int:
     """Returns the stamp of the last erasure that the row knows of, 0 = none."""
     try:
-        return (head_of_joined(data) if is_breakdown(key) else decode_header(data)).erased_at
+        return kind_of(key).erasure_known(data)
     except RowCorrupt:
         return 0

@@ -33,7 +33,9 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.row import next_due
 from clickcurve.buckets.upper_bounds import UNREADABLE, upper_bounds_of
-from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown, kept_days
+from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, kept_days
+from clickcurve.row_kinds.names import row_name
+from clickcurve.row_kinds.table import kind_of
 from clickcurve.times import SECOND_US
 from storage.contract import SavedRow, Source, Store
 from storage.joined_rows import joining_owners
@@ -49,7 +51,7 @@ from storage.tools.copy_owner import (
     refuse_conflicts,
     take_up,
 )
-from storage.tools.verify import OnProgress, row_name, rows_in
+from storage.tools.verify import OnProgress, rows_in
 from storage.view import View
 
 KEYS_PER_PAGE = 500
@@ -179,7 +181,7 @@ class _Copying:
         """Yields rows of counts, each page with their breakdowns before them: both are saved in one call."""
         while page := self.view.walk(after, KEYS_PER_PAGE):
             after = page[-1][0]
-            counts = [(key, link) for key, link in page if not is_breakdown(key)]
+            counts = [(key, link) for key, link in page if not kind_of(key).beside_counts]
             breakdowns = self.view.links([breakdown_of(key) for key, _ in counts])
             if counts:
                 yield [*((key, link) for key, link in breakdowns.items() if link.rows), *counts]
@@ -219,7 +221,7 @@ class _Copying:
 
     def _saved(self, key: str, data: bytes) -> SavedRow:
         try:
-            if is_breakdown(key):
+            if kind_of(key).beside_counts:
                 parts = separate_parts(data)
                 return SavedRow(parts.open, parts_due(parts, BREAKDOWN), None, parts.closed)
             row = decode(data)

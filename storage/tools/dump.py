@@ -12,9 +12,9 @@ from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import DAY_S, Ladder
 from clickcurve.buckets.measures import measured
 from clickcurve.buckets.row import Row, check
+from clickcurve.row_kinds.names import row_name
 from clickcurve.times import SECOND_US
 from storage.contract import OwnerRecord, Store, StoredLink, StoredRow
-from storage.tools.verify import row_name
 
 
 @dataclass(frozen=True, slots=True)

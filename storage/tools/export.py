@@ -16,8 +16,9 @@ from clickcurve.buckets.measures import measures_of, rows_with_events
 from clickcurve.buckets.row import Row, fold, merge
 from clickcurve.hosts import host_in_key
 from clickcurve.keys import breakdown_of, group_of, link_of
+from clickcurve.row_kinds.names import row_name
 from storage.contract import OwnRow, Store, StoredLink
-from storage.tools.verify import OnProgress, pages, row_name, rows_in
+from storage.tools.verify import OnProgress, pages, rows_in
 
 
 def export(

@@ -36,13 +36,13 @@ from clickcurve.keys import (
     breakdown_of,
     corrected_key,
     counts_a_link,
-    counts_key,
     group_of,
-    is_breakdown,
-    is_moved,
     link_of,
     moved_key,
 )
+from clickcurve.row_kinds.counts import CORRECTION
+from clickcurve.row_kinds.names import row_name
+from clickcurve.row_kinds.table import checked_against, kind_of
 from storage.contract import Store, StoredLink
 from storage.joined_rows import joining_owners
 from storage.rankings import JOINED
@@ -116,8 +116,8 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
         joining = joining_owners(view.notes())
         done, total = 0, view.count_rows(breakdowns=True)
         for page in pages(view):
-            counts = view.links([counts_key(key) for key, _ in page if is_breakdown(key)])
-            corrected = view.links([corrected_key(key) for key, _ in page if is_moved(key) and not is_breakdown(key)])
+            bounding = {key: other for key, _ in page if (other := checked_against(key)) is not None}
+            counts = view.links([*bounding.values()])
             values.read(view, [key for key, _ in page])
             ranks.read({key: link for key, link in page if counts_a_link(key)})
             for key, link in page:
@@ -127,11 +127,10 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
                 if key == QUARANTINE:
                     _report_quarantine(report, link)
                     continue
-                of_breakdown = is_breakdown(key)
-                if is_moved(key) and not of_breakdown:
-                    beside = corrected.get(corrected_key(key), NO_LINK)
+                kind, beside = kind_of(key), counts.get(bounding.get(key, key), NO_LINK)
+                if kind is CORRECTION:
                     report.add_broken(row_name(key), check_disavowed(link, beside, ladder))
-                checked = breakdowns.checked(key, link, counts) if of_breakdown else _checked_rows(link, ladder)
+                checked = breakdowns.checked(key, link, beside) if kind.beside_counts else _checked_rows(link, ladder)
                 for owner, row, sentences in checked:
                     report.rows += 1
                     if isinstance(row, Row) and counts_a_link(key):
@@ -139,7 +138,7 @@ def verify(store: Store, ladder: Ladder, on_progress: OnProgress = lambda done, 
                     if owner not in owner_numbers:
                         sentences = [*sentences, "the store knows no such owner"]
                     report.add_broken(row_name(key, owner), sentences)
-                    if not of_breakdown:
+                    if not kind.beside_counts:
                         _add_up(report, sums.setdefault(owner, _OwnerSums()), key, row, link.erased_at)
                         values.check(key, owner, row, link.erased_at)
             done += rows_in(page)
@@ -177,24 +176,6 @@ def pages(view: View | Store) -> Iterator[list[tuple[str, StoredLink]]]:
 def rows_in(page: Sequence[tuple[str, StoredLink]]) -> int:
     """Returns how many rows a page of keys has."""
     return sum(len(link.rows) for _, link in page)
-
-
-def row_name(key: str, owner: int | None = None) -> str:
-    """Returns the name of a row in reports; None: of all owners."""
-    if is_breakdown(key):
-        return f"breakdown of {row_name(counts_key(key), owner)}"
-    if is_moved(key):
-        return f"disavowed hits of {row_name(corrected_key(key), owner)}"
-    measure, key = measured(key)
-    link, group = link_of(key), group_of(key)
-    name = "all links" if key == ALL_LINKS else f"row {key!r}"
-    if link is not None:
-        name = f"link {link!r}"
-    elif group is not None:
-        name = f"group {group!r}"
-    if measure.event:
-        name = f"{str(measure).removeprefix('the ')} of {name}"
-    return name if owner is None else f"{name}, owner {owner}"
 
 
 def _checked_rows(link: StoredLink, ladder: Ladder) -> Iterator[tuple[int, Row | None, list[str]]]:

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from clickcurve.buckets import codec
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S, fold_day
-from clickcurve.keys import is_breakdown, link_key
+from clickcurve.keys import link_key
+from clickcurve.row_kinds.table import kind_of
 from ingest.batch import Batch, Identified
 from ingest.stamps import Stamps
 from retention.run import run_pass
@@ -414,7 +415,7 @@ class Computer:
         self._note_latest()
         number, latest = owner.owner.number, self.world.latest_days
         for key, rows in self.world.store._rows.items():
-            if number in rows and not is_breakdown(key):
+            if number in rows and not kind_of(key).beside_counts:
                 day = codec.decode_header(rows[number].data).fold_day
                 if day > latest[number]:
                     raise Broken(f"law 2: {key!r} is folded {day - latest[number]} days too early")

@@ -15,8 +15,7 @@ from clickcurve.keys import ALL_LINKS, group_key, link_key
 from ingest.batch import Batch
 from ingest.buffer import Buffer
 from ingest.counts import ENTRIES_PER_PAUSE
-from ingest.deltas import DeltasByKey
-from ingest.flushed_rows import NOTHING
+from ingest.deltas import NOTHING, DeltasByKey
 from tests.power import examples
 
 MINUTE = 1_800_000_000

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from clickcurve.buckets.ladder import DAY_S
-from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key, is_breakdown
+from clickcurve.keys import ALL_LINKS, breakdown_of, counts_key
+from clickcurve.row_kinds.table import apart, kind_of
 from ingest import flush
 from storage.contract import Held, OwnRow, SavedRow, Source
 from storage.memory_store import MemoryStore
@@ -50,13 +51,13 @@ def test_a_flush_reads_a_few_hundred_links_at_once_and_saves_about_two_thousand_
     sent = Sent([Hit(f"link-{n}", n % 4) for n in range(LINKS)])
     asyncio.run(owner.accept(batch_of(sent, NOW, None)))
     asyncio.run(owner.flush())
-    assert max(len([key for key in keys if not is_breakdown(key)]) for keys in store.loads) == LINKS_PER_LOAD
+    assert max(len([key for key in keys if not kind_of(key).beside_counts]) for keys in store.loads) == LINKS_PER_LOAD
     sizes = [len(keys) for keys in store.saves[:-1]]
     assert max(sizes) <= ROWS_PER_SAVE + LINKS_PER_LOAD, "what a write-ahead log has room for"
     assert min(sizes[:-1]) > ROWS_PER_SAVE - LINKS_PER_LOAD, "each save is a transaction"
     assert ALL_LINKS in store.saves[-1]
-    divided = {key for keys in store.saves for key in keys if is_breakdown(key)}
+    divided = {key for keys in store.saves for key in keys if kind_of(key).beside_counts}
     assert len(divided) > LINKS // 2
     for keys in store.saves:
-        for key in filter(is_breakdown, keys):
+        for key in apart(keys)[1]:
             assert counts_key(key) in keys and breakdown_of(counts_key(key)) == key

@@ -16,7 +16,8 @@ from clickcurve.answers.breakdowns import SumOfValues
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.breakdowns.disavow import call_back, disavow
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, fold_day
-from clickcurve.keys import ALL, ALL_LINKS, group_key, group_of, group_subject, is_moved, link_subject
+from clickcurve.keys import ALL, ALL_LINKS, group_key, group_of, group_subject, link_subject
+from clickcurve.row_kinds.table import kind_of
 from ingest.corrections import Corrector
 from ingest.hit import Moment
 from ingest.reading.body import Media
@@ -211,7 +212,7 @@ def test_a_list_reads_corrections_of_links_that_may_be_on_its_page(flushed: bool
         rows = asked.store.rows
 
         async def noted(key: str) -> Any:
-            if is_moved(key):
+            if kind_of(key).corrects:
                 read.append(key)
             return await rows(key)
 

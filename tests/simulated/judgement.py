@@ -19,7 +19,8 @@ from clickcurve.buckets.breakdowns.parts import decode_parts, parts_due, separat
 from clickcurve.buckets.errors import ImportElsewhere, JournalSuperseded, RowCorrupt
 from clickcurve.buckets.ladder import CLICKS, END_OF_TIME, fold_day
 from clickcurve.buckets.row import next_due
-from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, is_breakdown, link_key, moved_key
+from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, link_key, moved_key
+from clickcurve.row_kinds.table import kind_of
 from query.reader import stored
 from storage.cassandra.partitions import breakdown_of_rows, partition_of
 from storage.cassandra.statements import LINK, LINK_BY
@@ -125,7 +126,7 @@ class OverCluster(Protocol):
 
 def stored_link(history: OverCluster, pair: tuple[int, ...], key: str) -> StoredLink:
     """What these replicas have of a key."""
-    if is_breakdown(key):
+    if kind_of(key).beside_counts:
         return breakdown_of_rows(history.cluster.at(pair, LINK_BY, (partition_of(key),)))
     rows = history.cluster.at(pair, LINK, (key or "\0",))
     erased_at = next((at for owner, _, at in rows if owner == 0 and at is not None), 0)

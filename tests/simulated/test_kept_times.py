@@ -30,7 +30,7 @@ from clickcurve.buckets.errors import ClickcurveError
 from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day
 from clickcurve.buckets.row import fold
 from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, link_key
-from ingest.flush import Flush
+from ingest.flush import Flush, RowsByKind
 from query.breakdowns.reader import BreakdownReader
 from query.reader import stored
 from retention.run import revisit_breakdowns
@@ -269,14 +269,19 @@ def due_without_times(row: Breakdown, tier: int, bounded: BoundedLadder) -> int 
     return TIER_DUE(row, tier, BREAKDOWN)
 
 
-SUMMED, TIER_DUE = breakdown._summed, breakdown.tier_due
+def kinds_as_if_not_visited(self: Flush) -> RowsByKind:
+    flushed, _ = KINDS(self)
+    return flushed, flushed
+
+
+SUMMED, TIER_DUE, KINDS = breakdown._summed, breakdown.tier_due, Flush._kinds
 # Each with the first history that notices.
 MUTANTS: dict[str, tuple[Any, str, Any, int]] = {
     "nothing expires": (breakdown, "expire", lambda row, bounded: row, 0),
     "kept to the edge of the bucket that there is today": (KeptTime, "kept_since", edge_of_today, 9),
     "the slack stays as it was": (breakdown, "_summed", slack_as_it_was, 0),
     "no row is due when its values expire": (parts, "tier_due", due_without_times, 7),
-    "a visit leaves closed parts": (Flush, "_breakdowns_like", lambda self, key: self.breakdowns, 0),
+    "a visit leaves closed parts": (Flush, "_kinds", kinds_as_if_not_visited, 0),
 }
 
 

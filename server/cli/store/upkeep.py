@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from clickcurve.buckets.breakdowns.parts import separate_parts
-from clickcurve.buckets.codec import decode
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import fold_day
 from clickcurve.buckets.measures import clicks_row, rows_with_events
 from clickcurve.buckets.quarantine import decode_quarantined, quarantined_hits
 from clickcurve.buckets.upper_bounds import upper_bounds_in
-from clickcurve.keys import QUARANTINE, breakdown_of, counts_key, is_breakdown
+from clickcurve.keys import QUARANTINE, breakdown_of, counts_key
+from clickcurve.row_kinds.names import row_name
+from clickcurve.row_kinds.table import kind_of
 from retention.run import preview, revisit_breakdowns, run_pass
 from server import data_folder
 from server.cli.main import FAILED, Failed
@@ -29,7 +29,6 @@ from server.process.kept_clock import open_clock
 from server.settings.table import Settings
 from storage.contract import Store
 from storage.tools.dump import utc
-from storage.tools.verify import row_name
 
 
 @reports("fold")
@@ -165,7 +164,7 @@ def _faults(store: Store, key: str) -> dict[int, str]:
     reasons = {}
     for row in asyncio.run(store.rows(key)).rows:
         try:
-            (separate_parts if is_breakdown(key) else decode)(row.data)
+            kind_of(key).read(row.data)
         except RowCorrupt as error:
             reasons[row.owner] = error.detail
     return reasons

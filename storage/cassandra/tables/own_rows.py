@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 
-from clickcurve.keys import breakdown_of, counts_key, is_breakdown
+from clickcurve.keys import breakdown_of, counts_key
+from clickcurve.row_kinds.table import apart
 from storage.cassandra.cql import Cql
 from storage.cassandra.partitions import (
     both_of_rows,
@@ -70,8 +71,8 @@ class OwnRows:
     def _read(self, owner: int, keys: Sequence[str]) -> Iterator[tuple[str, StoredLink]]:
         """Yields these rows of an owner. A breakdown is read together with its row of counts."""
         wanted = frozenset(keys)
-        breakdown_keys = [key for key in keys if is_breakdown(key)]
-        plain = [key for key in keys if not is_breakdown(key) and breakdown_of(key) not in wanted]
+        counts_keys, breakdown_keys = apart(keys)
+        plain = [key for key in counts_keys if breakdown_of(key) not in wanted]
         wanted_of = (LOAD_OWN, plain), (LOAD_OWN_BY, breakdown_keys)
         work = [(statement, [(partition_of(key), owner) for key in some]) for statement, some in wanted_of]
         counts, both = self._cql.run_all(work)

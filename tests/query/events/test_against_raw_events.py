@@ -14,7 +14,7 @@ import clickcurve.buckets.row
 import ingest.hit_sums
 from clickcurve.buckets.measures import Measure
 from ingest.buffer import Buffer
-from ingest.flushed_rows import NOTHING
+from ingest.deltas import NOTHING
 from ingest.hit import Hit
 from tests.query.events import event_nodes
 from tests.query.events.event_history import EventHistory

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import ingest.flush
+import ingest.flushed_rows
 import query.breakdowns.reader
 import query.reader
 from clickcurve.buckets.measures import measured, measures_of
 from clickcurve.keys import counts_key, link_key, link_subject
+from ingest.deltas import NOTHING
 from ingest.flush import Flush
-from ingest.flushed_rows import NOTHING
 from storage.contract import SavedRow
 from tests.power import at
 from tests.query.events.event_nodes import NOW, EventHit
@@ -56,7 +56,7 @@ def clicks_first(flush: Flush, saved: dict[str, SavedRow]) -> dict[str, SavedRow
 MUTANTS = {
     "clicks are written first": (Flush, "_taken_out", clicks_first),
     "both are written in any order": (Flush, "_taken_out", lambda flush, saved: {}),
-    "clicks without a hit are not written": (ingest.flush, "MARKED", NOTHING),
+    "clicks without a hit are not written": (ingest.flushed_rows, "MARKED", NOTHING),
     "a reader does not compare the marks": (query.reader, "are_of_one_moment", lambda *links: True),
     "nor does that of breakdowns": (query.breakdowns.reader, "are_of_one_moment", lambda *links: True),
 }
