@@ -110,7 +110,7 @@ class Pages:
 
     async def overview(self, view: PageView, now: int) -> Values:
         """Returns all links together, and the links and groups with the most hits."""
-        shown = await self._shown(ALL, view, now, noted=True)
+        shown = await self._shown(ALL, view, now, noted=True, with_events=True)
         view, curve = shown.view, shown.curve
         if curve.first_hit is None and not await self._has_any():
             return {"first_run": True}
@@ -197,9 +197,17 @@ class Pages:
         """Returns whether any link has a hit, of bots or imported without a date too."""
         return bool((await self.questions.links(b"sort=key&limit=1&bots=include")).links)
 
-    async def one(self, subject: Subject, view: PageView, now: int, noted: bool = True) -> Values:
-        """Returns a link or a group: its life, its curve, its bots, and what its hits said."""
-        shown, life = await asyncio.gather(self._shown(subject, view, now, noted), self.questions.summary(subject, b""))
+    async def one(
+        self, subject: Subject, view: PageView, now: int, noted: bool = True, with_events: bool = True
+    ) -> Values:
+        """Returns a link or a group: its life, its curve, its bots, and what its hits said.
+
+        noted: with notes; with_events: with what came of its clicks. No stranger sees the former, and the latter alone
+        who was given it.
+        """
+        shown, life = await asyncio.gather(
+            self._shown(subject, view, now, noted, with_events), self.questions.summary(subject, b"")
+        )
         view, zone = shown.view, ZoneInfo(shown.curve.tz)
         kind, name = kind_of(subject), subject.name or ""
         domain, name_in_domain = domain_and_name(name, view, self.hosts_in_key and kind == LINK)
@@ -218,11 +226,10 @@ class Pages:
             **await self._common(shown),
         }
 
-    async def _shown(self, subject: Subject, view: PageView, now: int, noted: bool = False) -> Shown:
-        """Asks for what a page shows first; raises ParameterInvalid.
-
-        noted: with notes and events, which no stranger sees.
-        """
+    async def _shown(
+        self, subject: Subject, view: PageView, now: int, noted: bool = False, with_events: bool = False
+    ) -> Shown:
+        """Asks for what a page shows first; raises ParameterInvalid. noted, with_events: as of `one`."""
         ask: AskCurve = partial(self.questions.curve, subject)
         if noted:
             ask = _with_notes(ask)
@@ -235,7 +242,7 @@ class Pages:
             was = await ask(view.curve_query_of(compared.start, compared.until, curve.step))
         elif compared is not None:
             was = await self.questions.total(subject, view.count_query(compared.span))
-        return Shown(subject, view, curve, compared, was, ask, now, self.events if noted else None)
+        return Shown(subject, view, curve, compared, was, ask, now, self.events if with_events else None)
 
     async def _common(self, shown: Shown, links: LinkCounts | None = None) -> Values:
         """Returns what stands on the pages of links, groups and all links alike. links: of all links alone."""

@@ -25,15 +25,29 @@ from clickcurve.keys import Subject
 from clickcurve.routes import raw_query, subject_in_path
 from clickcurve.visible import visible
 from dashboard.page.chart import in_path
+from dashboard.page.event_cards import event_name, question_of, shows_of
 from dashboard.page.login_routes import read_form
 from dashboard.page.page_routes import Clock, csv_file, html, page_route, updated_at
 from dashboard.page.pages import Pages
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
 from dashboard.pictures.picture_routes import svg_of_badge, svg_of_curve
-from dashboard.questions import in_zone, kind_of, link_or_group
+from dashboard.questions import CountedEvents, in_zone, kind_of, link_or_group
 
 USUAL_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What an address shows. kind: link or group. events: also what came of its clicks."""
+
+    kind: str
+    name: str
+    events: bool = False
+
+    @property
+    def subject(self) -> Subject:
+        return link_or_group(self.kind, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,7 @@ class SharedAddress:
     id: str
     until: str
     signed: str
+    events: bool = False
 
 
 class Sharing(Protocol):
@@ -56,13 +71,13 @@ class Sharing(Protocol):
     def check(self, token: str) -> str:
         """Returns the id of a token that may share, for the audit log; raises ClickcurveError for any other text."""
 
-    async def shared(self, signed: str) -> tuple[str, str] | None:
-        """Returns the kind and name that the end of an address shares; None for one that is not good now."""
+    async def shared(self, signed: str) -> Shared | None:
+        """Returns what the end of an address shares; None for one that is not good now."""
 
     async def addresses(self, kind: str, name: str) -> Sequence[SharedAddress]:
         """Returns the addresses that show it now, oldest first. Raises StoreUnavailable."""
 
-    async def share(self, kind: str, name: str, days: int, by: str) -> SharedAddress:
+    async def share(self, what: Shared, days: int, by: str) -> SharedAddress:
         """Makes an address for the token with this id. Raises SettingInvalid for too many, and StoreUnavailable."""
 
     async def revoke(self, share_id: str, by: str) -> None:
@@ -73,7 +88,7 @@ class Sharing(Protocol):
 class ShareRow:
     """An address on the page: what follows the server's own address, its last day, and what embeds it elsewhere.
 
-    curve and badge are what follows the server's address in the HTML of a picture.
+    curve and badge are what follows the server's address in the HTML of a picture. events: it shows these too.
     """
 
     id: str
@@ -81,21 +96,23 @@ class ShareRow:
     until: str
     curve: str
     badge: str
+    events: bool
 
 
 class NotShared(ClickcurveError, status=404, title="not shared"):
     """An address of a share that is not, or no longer, good."""
 
 
-# What an address that is shared shows none of: clicks of a link are for strangers, its sales and notes are not.
-_NOT_SHARED = {"notes": "notes", "event": "events", "measure": "events"}
+# What strangers are not shown: notes never, sales where the address was not made for them.
+_NOTES, _EVENTS = {"notes": "notes"}, {"event": "events", "measure": "events"}
 
 
-def _require_plain(query: bytes) -> None:
-    """Raises ParameterInvalid if a share is asked for more than clicks."""
+def _require_shared(query: bytes, shared: Shared) -> None:
+    """Raises ParameterInvalid if a share is asked for more than it shows."""
+    hidden = _NOTES if shared.events else _NOTES | _EVENTS
     for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
-        if name in _NOT_SHARED:
-            what = _NOT_SHARED[name]
+        if name in hidden:
+            what = hidden[name]
             detail = f"parameter {name!r} is not known here: an address that is shared shows no {what}"
             raise ParameterInvalid(detail, field=name, rule=f"without {name}")
 
@@ -111,29 +128,29 @@ def share_routes(
     """Makes the router; signed_in and missing_s as of `page_routes`."""
     router = APIRouter(route_class=page_route(templates))
 
-    async def subject(request: Request) -> Subject:
-        kind_and_name = await sharing.shared(str(request.path_params["signed"]))
-        if kind_and_name is None:
+    async def shared_by(request: Request) -> Shared:
+        shared = await sharing.shared(str(request.path_params["signed"]))
+        if shared is None:
             raise NotShared("This link has expired, was revoked, or is incomplete.")
-        return link_or_group(*kind_and_name)
+        return shared
 
-    def query_of(request: Request) -> bytes:
-        query = raw_query(request)
-        _require_plain(query)
-        return in_zone(query, pages.home_tz)
+    async def question(request: Request) -> tuple[Subject, bytes]:
+        shared, query = await shared_by(request), raw_query(request)
+        _require_shared(query, shared)
+        return shared.subject, in_zone(query, pages.home_tz)
 
     @router.get("/share/{signed}/curve.svg", include_in_schema=False)
     async def shared_curve(request: Request) -> Response:
-        return await svg_of_curve(pages.questions, await subject(request), query_of(request))
+        return await svg_of_curve(pages.questions, *await question(request))
 
     @router.get("/share/{signed}/badge.svg", include_in_schema=False)
     async def shared_badge(request: Request) -> Response:
-        return await svg_of_badge(pages.questions, await subject(request), query_of(request))
+        return await svg_of_badge(pages.questions, *await question(request))
 
     async def table(request: Request) -> Response:
-        query, dimension = query_of(request), unquote(request.path_params.get("dimension", ""))
-        name = request.scope["path"].rpartition("/")[2]
-        answer = await pages.table_of(await subject(request), name, dimension, query)
+        subject, query = await question(request)
+        dimension, name = unquote(request.path_params.get("dimension", "")), request.scope["path"].rpartition("/")[2]
+        answer = await pages.table_of(subject, name, dimension, query)
         zone = ZoneInfo(dict(parse_qsl(query.decode("latin-1"))).get("tz", "UTC"))  # the question has judged it
         return await csv_file(request, answer, zone, csv_form_of(query)[0]._replace(times_in=zone))
 
@@ -142,8 +159,8 @@ def share_routes(
 
     @router.get("/share/{signed}", include_in_schema=False)
     async def share(request: Request) -> Response:
-        view = view_of(raw_query(request), pages.home_tz)
-        values = await pages.one(await subject(request), view, int(clock()), noted=False)
+        view, shared = view_of(raw_query(request), pages.home_tz), await shared_by(request)
+        values = await pages.one(shared.subject, view, int(clock()), noted=False, with_events=shared.events)
         shown = {
             "view": view,
             "shared": True,
@@ -153,12 +170,18 @@ def share_routes(
         }
         return await html(request, templates, "one.html", **shown, **values)
 
-    _add_form(router, templates, sharing, signed_in)
+    _add_form(router, templates, sharing, signed_in, pages.events)
     return router
 
 
-def _add_form(router: APIRouter, templates: Templates, sharing: Sharing, signed_in: Callable[[Scope], bool]) -> None:
-    """Adds the form that shares a link or a group."""
+def _add_form(
+    router: APIRouter,
+    templates: Templates,
+    sharing: Sharing,
+    signed_in: Callable[[Scope], bool],
+    events: CountedEvents | None,
+) -> None:
+    """Adds the form that shares a link or a group. events: those that the server counts."""
 
     async def form(
         request: Request, subject: Subject, done: str = "", refusal: ClickcurveError | None = None
@@ -175,7 +198,8 @@ def _add_form(router: APIRouter, templates: Templates, sharing: Sharing, signed_
             kind=kind,
             name=visible(name),
             path=in_path(name),
-            shares=[_row(each, subject, view) for each in addresses],
+            shares=[_row(each, subject, view, shows_of(events)) for each in addresses],
+            events=[event_name(name, plural=True) for name in ([] if events is None else events.units)],
             may_see=may_see,
             asks_token=sharing.needs_token(),
             days=USUAL_DAYS,
@@ -215,7 +239,8 @@ async def _changed(sharing: Sharing, subject: Subject, fields: Mapping[str, str]
         await sharing.revoke(share_id, by)
         return "Revoked: the address no longer works."
     if "days" in fields and fields.get("do") == "share":
-        made = await sharing.share(kind, name, _days(fields["days"], sharing.max_days), by)
+        what = Shared(kind, name, events="events" in fields)
+        made = await sharing.share(what, _days(fields["days"], sharing.max_days), by)
         return f"Shared until {_day(made.until)}. The new address is the last one below."
     return ""
 
@@ -233,9 +258,11 @@ def _day(until: str) -> str:
     return f"{datetime.strptime(until, '%Y%m%d'):%-d %b %Y}"
 
 
-def _row(shared: SharedAddress, subject: Subject, view: PageView) -> ShareRow:
+def _row(shared: SharedAddress, subject: Subject, view: PageView, shows: Sequence[str]) -> ShareRow:
+    """Returns an address with what embeds it. shows: what addresses may show of events."""
     path = f"/share/{shared.signed}"
-    curve = escape(f"{path}/curve.svg?{view.unfiltered().curve_query.decode()}")
+    drawn = question_of(view.show) if shared.events and view.show in shows else ""
+    curve = escape(f"{path}/curve.svg?{view.unfiltered().curve_query.decode()}{drawn}")
     alt = f'alt="Hits of {escape(visible(subject.name or ""))}"'
     return ShareRow(
         shared.id,
@@ -243,4 +270,5 @@ def _row(shared: SharedAddress, subject: Subject, view: PageView) -> ShareRow:
         _day(shared.until),
         f'{curve}" width="800" height="300" {alt}>',
         f'{path}/badge.svg" {alt}>',
+        shared.events,
     )

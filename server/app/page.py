@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -20,7 +21,7 @@ from clickcurve.waiting import computed, in_thread
 from dashboard.page.login_routes import login_routes
 from dashboard.page.page_routes import html, page_routes, problem_page
 from dashboard.page.pages import NodeFacts, Pages
-from dashboard.page.share_routes import SharedAddress, share_routes
+from dashboard.page.share_routes import Shared, SharedAddress, share_routes
 from dashboard.page.templates import Templates
 from dashboard.questions import BrokenDown, CountedEvents
 from query.parameters import LIMIT_CURVE
@@ -126,19 +127,22 @@ class PageSharing:
     def check(self, token: str) -> str:
         return self.gate.check(Allowed.admin, b"Bearer " + token.encode("latin-1", "replace")).token or NOBODY
 
-    async def shared(self, signed: str) -> tuple[str, str] | None:
-        return await self.shares.shared(signed, int(self.clock.now()))
+    async def shared(self, signed: str) -> Shared | None:
+        share = await self.shares.shared(signed, int(self.clock.now()))
+        return None if share is None else Shared(share.kind, share.name, share.events)
 
     async def addresses(self, kind: str, name: str) -> list[SharedAddress]:
         shares = await in_thread("reading shares", self.shares.addresses, kind, name, int(self.clock.now()))
-        return [SharedAddress(share.id, share.until, signed) for share, signed in shares]
+        return [SharedAddress(share.id, share.until, signed, share.events) for share, signed in shares]
 
-    async def share(self, kind: str, name: str, days: int, by: str) -> SharedAddress:
-        await in_thread("writing the audit log", self.audit.note, by, "share made", f"{kind} {name}")
+    async def share(self, what: Shared, days: int, by: str) -> SharedAddress:
+        about = f"{what.kind} {what.name}" + ", with events" * what.events
+        await in_thread("writing the audit log", self.audit.note, by, "share made", about)
         now, careful = int(self.clock.now()), int(self.clock.careful())
-        signed = await in_thread("sharing", self.shares.add, kind, name, days, now, careful)
+        add = partial(self.shares.add, events=what.events)
+        signed = await in_thread("sharing", add, what.kind, what.name, days, now, careful)
         share_id, until, _ = signed.split(".")
-        return SharedAddress(share_id, until, signed)
+        return SharedAddress(share_id, until, signed, what.events)
 
     async def revoke(self, share_id: str, by: str) -> None:
         await in_thread("writing the audit log", self.audit.note, by, "share revoked", share_id)

@@ -42,6 +42,7 @@ def share_command() -> None:
     Examples:
       clickcurve share launch --days 30
       clickcurve share spring --group --url https://clicks.example
+      clickcurve share spring-sale --events
       clickcurve share list
       clickcurve share revoke 1f2e3d4c5b6a
     """
@@ -57,17 +58,19 @@ def share_command() -> None:
     help="How many days after today it is valid.",
 )
 @click.option("--group", "is_group", is_flag=True, help="KEY is the name of a group.")
+@click.option("--events", is_flag=True, help="Also show what came of the clicks: events and the sums of their values.")
 @with_settings("data", "store", "url", "config", helps={"url": "What the address begins with: the server's own URL."})
-def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Result:
+def create_share(settings: Settings, key: str, days: int, is_group: bool, events: bool) -> Result:
     """Print an address that shows this link to anybody who has it.
 
-    No server is asked: the share is written to the database.
+    It shows clicks, and events with --events alone. No server is asked: the share is written to the database.
 
     \b
     Examples:
       clickcurve share create launch
       clickcurve share create launch --days 7 --url https://clicks.example
       clickcurve share create spring --group
+      clickcurve share create spring-sale --events
     """
     require_key(key, ParameterInvalid)
     if is_group and len(key.encode()) > GROUP_BYTES:
@@ -76,18 +79,19 @@ def create_share(settings: Settings, key: str, days: int, is_group: bool) -> Res
         )
     kind = "group" if is_group else "link"
     with _shares(settings) as (shares, audit):
-        audit.note(PROMPT, "share made", f"{kind} {key}")
+        audit.note(PROMPT, "share made", f"{kind} {key}" + ", with events" * events)
         trusted = open_clock(settings)
-        signed = shares.add(kind, key, days, int(trusted.now()), int(trusted.careful()))
+        signed = shares.add(kind, key, days, int(trusted.now()), int(trusted.careful()), events=events)
     address = f"{settings.url.rstrip('/')}/share/{signed}"
     share_id, until, _ = signed.split(".")
-    return Result([address], [{"id": share_id, "kind": kind, "name": key, "until": until, "address": address}])
+    made = {"id": share_id, "kind": kind, "name": key, "until": until, "events": events, "address": address}
+    return Result([address], [made])
 
 
 @share_command.command("list")
 @with_settings("data", "store", "config")
 def list_shares(settings: Settings) -> Result:
-    """List what is shared: id, last day, what it is.
+    """List what is shared: id, last day, what it is, and whether it shows events beside clicks.
 
     \b
     Examples:
@@ -95,7 +99,10 @@ def list_shares(settings: Settings) -> Result:
     """
     with _shares(settings) as (shares, _):
         listed = shares.all()
-    lines = (f"{share.id}  {share.until}  {share.kind:<5}  {share.name}" for share in listed)
+    lines = (
+        f"{share.id}  {share.until}  {'events' if share.events else 'clicks'}  {share.kind:<5}  {share.name}"
+        for share in listed
+    )
     return Result(lines, [msgspec.to_builtins(share) for share in listed])
 
 

@@ -34,13 +34,17 @@ _SIGNATURE_CHARS = 32  # of base64: 192 bits
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What an address shows. kind: link or group; until: the last day, as 20261222; created_at in epoch seconds."""
+    """What an address shows. kind: link or group; until: the last day, as 20261222; created_at in epoch seconds.
+
+    events: also what came of the clicks.
+    """
 
     id: str
     kind: str
     name: str
     until: str
     created_at: int
+    events: bool = False
 
     def signed_by(self, secret: str) -> str:
         """Returns the signed text of the share, the last part of its address."""
@@ -59,8 +63,8 @@ class Shares:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def shared(self, signed: str, now: int) -> tuple[str, str] | None:
-        """Returns the kind and name that the text shares now, None if it is made up, ended or revoked.
+    async def shared(self, signed: str, now: int) -> Share | None:
+        """Returns what the text shares now, None if it is made up, ended or revoked.
 
         Raises StoreUnavailable.
         """
@@ -71,7 +75,7 @@ class Shares:
         if share is None or share.until != until or share.until < _day(now) or SHARE_SECRET not in notes:
             return None
         is_good = hmac.compare_digest(share.signed_by(notes[SHARE_SECRET]).encode(), signed.encode("utf-8", "replace"))
-        return (share.kind, share.name) if is_good else None
+        return share if is_good else None
 
     def _noted(self, names: Sequence[str]) -> dict[str, str]:
         return {name: value for name in names if (value := self._store.noted(name)) is not None}
@@ -89,7 +93,9 @@ class Shares:
         here = (share for share in self.all() if (share.kind, share.name) == (kind, name) and share.until >= today)
         return [(share, share.signed_by(notes[SHARE_SECRET])) for share in here if SHARE_SECRET in notes]
 
-    def add(self, kind: str, name: str, days: int, now: int, careful: int | None = None) -> str:
+    def add(
+        self, kind: str, name: str, days: int, now: int, careful: int | None = None, *, events: bool = False
+    ) -> str:
         """Shares a link or group and returns the signed text. What has ended is dropped: by `careful`; None: by now."""
         shares, today = self.all(), _day(now if careful is None else careful)
         if ended := [share for share in shares if share.until < today]:
@@ -97,7 +103,7 @@ class Shares:
         if len(shares) - len(ended) >= MAX_SHARES:
             detail = f"there are {len(shares) - len(ended)} shares already, {MAX_SHARES} at most"
             raise SettingInvalid(detail, field="share")
-        share = Share(secrets.token_hex(6), kind, name, _day(now + days * DAY_S), now)
+        share = Share(secrets.token_hex(6), kind, name, _day(now + days * DAY_S), now, events)
         secret = self._store.note(SHARE_SECRET, secrets.token_hex(32))
         self._store.note(SHARE + share.id, msgspec.json.encode(share).decode(), (days + 2) * DAY_S)
         return share.signed_by(secret)

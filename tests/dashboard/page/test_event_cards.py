@@ -1,10 +1,11 @@
-"""What came of clicks on the page: cards, charts of counts and values, columns of lists; none on shares."""
+"""What came of clicks on the page: cards, charts of counts and values, columns of lists; and on shares."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 
 import httpx
@@ -107,6 +108,31 @@ def test_shares_show_and_answer_clicks_alone(shop: RunningServer, http: httpx.Cl
     for path in ("curve.svg", "curve", "by/ref", "badge.svg"):
         answer = http.get(f"{address}/{path}?last=7d&event=sale")
         assert answer.status_code == 422 and "event" in answer.text, path
+
+
+def test_a_share_made_for_them_shows_and_answers_events(shop: RunningServer, http: httpx.Client) -> None:
+    made = said("share", "launch", "--events", "--data", str(shop.data), "--url", shop.url)
+    address = made.strip().removeprefix(shop.url)
+    assert card(http, f"{address}?last=7d", "Sales") == "Sales 4 ↑ +100 % 199.60 EUR, 4 % of hits"
+    (csv,) = re.findall(r'href="([^"]*/curve\?[^"]*measure=value)"', http.get(f"{address}?show=value:sale").text)
+    assert csv.startswith("../share/")
+    assert http.get(f"/share/{csv.replace('&amp;', '&')}").status_code == 200
+    for path in ("curve.svg", "curve", "by/ref", "badge.svg"):
+        assert http.get(f"{address}/{path}?last=7d&event=sale&measure=value").status_code == 200, path
+    assert http.get(f"{address}/curve.svg?notes=true").status_code == 422, "notes are of the house"
+    (listed,) = [line for line in said("share", "list", "--data", str(shop.data)).splitlines() if line[:12] in address]
+    assert listed.split(maxsplit=3)[2] == "events"
+
+
+def test_the_form_shares_events_where_that_is_ticked(http: httpx.Client) -> None:
+    path = "/links/other/share?last=7d&show=event:lead"
+    assert "Also show Leads, Sales, with rates and values" in http.get(path).text
+    ticked = http.post(path, data={"do": "share", "days": "2", "events": "1"}).raise_for_status().text
+    assert ", with events</h3>" in ticked and "curve.svg?last=7d&event=lead" in unescape(unescape(ticked))
+    plain = http.post(path, data={"do": "share", "days": "2"}).raise_for_status().text
+    addresses = re.findall(r"</span>(/share/[\w.-]+)[<?]", plain)
+    assert len(addresses) == 2
+    assert [http.get(f"{each}/curve?event=lead").status_code for each in addresses] == [200, 422]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
