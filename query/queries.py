@@ -27,7 +27,7 @@ from clickcurve.answers.counts import (
     TotalAnswer,
 )
 from clickcurve.buckets.errors import EventUnknown
-from clickcurve.buckets.ladder import Ladder, fold_day
+from clickcurve.buckets.ladder import END_OF_TIME, Ladder, fold_day
 from clickcurve.buckets.measures import Measure
 from clickcurve.buckets.ranges import Bots, Span, total
 from clickcurve.buckets.row import Row, forget
@@ -156,6 +156,17 @@ class Queries:
         now_end = self.ladder.kept(now, fold_day(now))[1]
         span = resolve_before(parameters, (window.start, window.end), now, now_end)
         return None if span is None else Window(*span, window.step, window.zone)
+
+    def before(self, query: bytes, asked: TimeSpan) -> tuple[int, int, int]:
+        """Returns where the range before an asked one begins and ends, and up to when it is compared.
+
+        query: of a total, with `compare`. asked: the range, which is cut to whole units where the query has a `last`.
+        """
+        parameters, now = self._parsed(query, TOTAL), self.now()
+        until = self.ladder.kept(now, fold_day(now))[1]
+        whole, part = (resolve_before(parameters, asked, now, each) for each in (END_OF_TIME, until))
+        assert whole is not None and part is not None  # a comparison is asked for
+        return *whole, part[1]
 
     async def recent(self, subject: Subject, query: bytes) -> NowAnswer:
         """Returns the hits of the last minutes."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from zoneinfo import ZoneInfo
 
 from clickcurve.answers.counts import CurveAnswer, LinksAnswer, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
@@ -94,7 +93,7 @@ def _hits(shown: Shown) -> CardCurve:
     if shown.was is not None and shown.compared is not None:
         change = _change(shown.was, curve)
         was = about(shown.was.at_least, shown.was.at_most)
-        note = f"{was.text} before, {shown.compared.words(ZoneInfo(curve.tz))}"
+        note = f"{was.text} before"
     return CardCurve(HITS, Card("Hits", count, note, change), HIT, curve, partial(shown.earlier, shown.ask_curve))
 
 

@@ -112,7 +112,7 @@ def make_chart(
     written = with_commas if unit is None else unit.shown
     notes = [legend_of(curve, bars_of(curve, WIDTH))]
     if earlier is not None:
-        notes.append(f"line: {range_words(earlier.start, earlier.end, zone)}")
+        notes.append("line: the range before")
     if curve.notes is not UNSET:
         notes.append(notes_text(curve.notes))
     return Chart(

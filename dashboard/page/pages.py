@@ -20,8 +20,8 @@ from clickcurve.waiting import computed
 from dashboard.page.audience.differences import Difference, difference_of, why_query
 from dashboard.page.audience.values import ValueTable, filter_of, filtered_curve, value_tables
 from dashboard.page.card_curves import LinkCounts, card_curves_of, cards_of, chosen_of
-from dashboard.page.cards import period_before
 from dashboard.page.chart import DRAWING, HEIGHT, LOW, Chart, fitting_step, in_path, make_chart
+from dashboard.page.compared import compared_of
 from dashboard.page.event_cards import question_of, shows_of
 from dashboard.page.lists.linked import PATIENCE_S, links_of_points
 from dashboard.page.lists.names import Beside, domain_and_name, name_rows
@@ -148,6 +148,7 @@ class Pages:
             "page": page,
             "links": rows,
             "changes": shown.compared is not None,
+            "compared_with": shown.compared_words,
             "domain": visible(view.prefix[:-1]) if self.hosts_in_key and view.prefix.find("/") > 0 else "",
             "domain_group": await self._domain_group(view),
         }
@@ -236,7 +237,7 @@ class Pages:
         if view.by:
             ask = filtered_curve(self.broken_down, subject, view.by)
         view, curve = await _view_and_curve(ask, view, now)
-        compared = period_before(curve, view, now)
+        compared = compared_of(self.questions.before, curve, view, now)
         was: CurveAnswer | TotalAnswer | None = None
         if compared is not None and view.by:
             was = await ask(view.curve_query_of(compared.start, compared.until, curve.step))
@@ -271,6 +272,7 @@ class Pages:
             "audience": audience,
             "columns": columns_of(panels_of(many if has_links else None, audience.tables, audience.difference)),
             "compared": shown.before is not None,
+            "compared_with": shown.compared_words,
         }
 
     async def _audience(self, shown: Shown) -> Audience:

@@ -59,14 +59,13 @@ class Length:
         return int(moved.replace(tzinfo=zone).timestamp())
 
 
-YEAR = Length(12, "months")
 _UNITS = {
     "m": Length(60, "seconds"),
     "h": Length(3_600, "seconds"),
     "d": Length(1, "days"),
     "w": Length(7, "days"),
     "mo": Length(1, "months"),
-    "y": YEAR,
+    "y": Length(12, "months"),
 }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 from clickcurve.answers.counts import CurveAnswer, TotalAnswer
 from clickcurve.keys import Subject
-from dashboard.page.cards import Compared
+from dashboard.page.compared import Compared
 from dashboard.page.lists.names import Beside
 from dashboard.page.view import PageView
 from dashboard.questions import AskCurve, CountedEvents
@@ -34,6 +35,11 @@ class Shown:
         if self.compared is None or self.was is None or not (self.was.at_most or self.view.by):
             return None
         return self.compared.span
+
+    @property
+    def compared_words(self) -> str:
+        """What is compared with, in words; empty where nothing is."""
+        return "" if self.compared is None else self.compared.words(ZoneInfo(self.curve.tz))
 
     @property
     def beside(self) -> Beside:

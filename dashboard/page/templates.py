@@ -10,7 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from clickcurve.visible import visible
-from dashboard.page.cards import COMPARISONS
+from dashboard.page.compared import COMPARISONS
 from dashboard.page.view import BOTS, STEPS
 from dashboard.pictures.shapes import DARK, LIGHT
 from dashboard.pictures.svg import styles

@@ -135,6 +135,10 @@ class PageView:
         """Returns what to ask for the total of the view's range, or of another span, of the same hits."""
         return _encoded({**self._asked(span), "tz": self.zone_name, "bots": self.bots})
 
+    def compared_query(self, compare: str) -> bytes:
+        """Returns what to ask for the total of the view's range beside one before, as the API names them."""
+        return self.count_query() + b"&compare=" + compare.encode()
+
     def filtered(self, dimension: str, value: str) -> str:
         """Returns the query of the view whose filter is a value."""
         return self.of_one(by=dimension, values=(value,), left_out=(), bots="", step="")

@@ -36,6 +36,8 @@ NOW = at("2026-10-28T14:37:20")  # a Wednesday, three days after clocks were set
         ("before", "2026-10-26", "2026-10-29", ("2026-10-23", "2026-10-26")),  # 3 days
         ("before", "2026-10-28T10:00", "2026-10-28T14:00", ("2026-10-28T06:00", "2026-10-28T10:00")),
         ("before_exact", "2026-09-29", "2026-10-29", ("2026-08-30", "2026-09-29")),
+        ("before_exact", "2026-10-01", "2026-11-01", ("2026-09-01", "2026-10-01")),  # whole months
+        ("before_exact", "2025-12-01", "2026-03-01", ("2025-09-01", "2025-12-01")),
         ("year", "2026-10-28", "2026-10-29", ("2025-10-29", "2025-10-30")),
     ],
 )
@@ -79,6 +81,13 @@ def test_days_lie_on_the_same_weekdays_and_nothing_overlaps(
     if compare is not Compare.year:
         assert end <= span[0]
         assert compare is not Compare.before_exact or until < span[1] or end == span[0]
+
+
+def test_a_month_under_way_is_compared_with_the_same_part_of_the_month_before_and_no_day_more() -> None:
+    march = at("2026-03-01"), at("2026-04-01")
+    for until, end in (("2026-03-10T12:00", "2026-02-10T12:00"), ("2026-03-31T12:00", "2026-03-01")):
+        assert span_before(Compare.before_exact, march, at(until), UTC_ZONE) == (at("2026-02-01"), at(end))
+    assert span_before(Compare.before_exact, (0, 31 * DAY_S), 31 * DAY_S, UTC_ZONE) == (0, 0), "before 1970"
 
 
 def test_what_lies_before_1970_is_left_out() -> None:

@@ -11,9 +11,9 @@ from clickcurve.answers.counts import CurveAnswer
 from clickcurve.buckets.ladder import HOUR_S
 from clickcurve.visible import visible
 from dashboard.page.audience.values import dimension_name, value_text
-from dashboard.page.cards import Compared
 from dashboard.page.changes import Count, signed
 from dashboard.page.chart import in_path
+from dashboard.page.compared import Compared
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import PERCENT, is_midnight, until_words, wall, with_commas
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from clickcurve.answers.counts import LinksAnswer, TotalAnswer
 from clickcurve.answers.written import Tabular
 from clickcurve.keys import link_subject
-from dashboard.page.cards import Compared
+from dashboard.page.compared import Compared
 from dashboard.page.lists.rankings import RANKED
 from dashboard.page.view import PageView
 from dashboard.questions import Questions, asked_of_each

@@ -10,8 +10,8 @@ from clickcurve.answers.counts import CurveAnswer, KeyCount, LinksAnswer
 from clickcurve.answers.written import Tabular
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.visible import visible
-from dashboard.page.cards import Compared
 from dashboard.page.changes import Change, difference
+from dashboard.page.compared import Compared
 from dashboard.page.lists.changed import (
     FALLEN,
     RISEN,

@@ -239,7 +239,7 @@ def test_last_month_from_where_compared_to_the_month_before(
     with browser.page() as scripted, browser.page(scripts=False) as plain:
         for page in (scripted, plain):
             page.open(f"{pages.url}/groups/spring")
-            for name in ("Last month", "Period before"):
+            for name in ("Last month", "Exact dates"):
                 found = f"[...document.querySelectorAll('nav.spans a')].find((a) => a.textContent === '{name}').href"
                 page.open(page.js(found))
             assert page.js("document.querySelectorAll('svg polyline').length") == 1
@@ -254,7 +254,9 @@ def test_last_month_from_where_compared_to_the_month_before(
             assert query(page) == {
                 "from": [str(first)],
                 "to": [str(this_month - timedelta(days=1))],
+                "compare": ["before_exact"],
             }
+            assert f"compared with {before.day} {before:%b} - " in text
         assert violations(scripted, axe_script()) == []
         keep(scripted, shots, "compared")
         for page in (scripted, plain):

@@ -162,9 +162,9 @@ def test_rankings_and_cards_are_of_the_range_that_is_shown(http: httpx.Client) -
     shown = [each["href"] for tag, each in page.tags if tag == "a" and (each.get("href") or "").startswith("links/")]
     assert set(shown) == {f"links/launch?from={first}&to={last}"}
     total = http.get(f"/v1/total?{asked}").json()["total"]
-    before = http.get(f"/v1/total?from={first - timedelta(days=10)}&to={first}").json()["total"]
+    before = http.get(f"/v1/total?{asked}&compare=before").json()["before"]["total"]
     bots = http.get(f"/v1/total?{asked}&bots=only").json()["total"]
-    assert f"Hits {total} 0" in page.text and f"{before} before, " in page.text
+    assert f"Hits {total} 0" in page.text and f"{before} before" in page.text and "compared with " in page.text
     assert f"Bots {bots} 0 % 17 % of all, not counted as hits" in page.text.replace("\xa0", " ")
     assert page.text.count("in total") == 0, "no number of all time beside those of a range"
 

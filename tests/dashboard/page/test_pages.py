@@ -22,7 +22,7 @@ from dashboard.page.changes import Change, Count, about, change_of, count_of
 from dashboard.page.lists.rankings import MOST, Rankings
 from dashboard.page.page_routes import page_routes
 from dashboard.page.pages import NodeFacts, Pages
-from dashboard.page.periods import YEAR, Length, after_last_day, length_of, offered_periods
+from dashboard.page.periods import Length, after_last_day, length_of, offered_periods
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
 from dashboard.questions import GROUP, LINK, BrokenDown, Questions, link_or_group
@@ -78,7 +78,9 @@ def test_a_range_is_beside_the_same_part_of_the_one_before() -> None:
         nodes.hit("k", NOW - ago_s, count)
     today = cards_of(nodes, b"last=1d")["Hits"]
     assert (today.count.text, today.change.way) == ("11", "down")
-    assert today.note == "1,000 before, 28 Feb 2026 until 12:30", "without the evening of yesterday"
+    assert today.note == "1,000 before", "without the evening of yesterday"
+    values: Any = run(one(pages_of(nodes), LINK, "k", view_of(b"last=1d"), NOW))
+    assert values["compared_with"] == "compared with 28 Feb 2026 until 12:31", "the end of the minute"
     hour = cards_of(nodes, b"last=60m")["Hits"]
     assert (hour.count.text, hour.change.text) == ("1", "\u221290\u00a0%")
     week = cards_of(nodes, b"last=7d")["Hits"]
@@ -89,11 +91,11 @@ def test_a_month_is_beside_the_whole_month_before() -> None:
     nodes = QueriedNodes(now=NOW)
     for day, count in (("2025-12-31", 5), ("2026-01-01", 40), ("2026-01-31", 60), ("2026-02-28", 50)):
         nodes.hit("k", at(f"{day}T12:00"), count)
-    february = cards_of(nodes, b"from=2026-02-01&to=2026-02-28")["Hits"]
-    assert (february.count.text, february.note) == ("50", "100 before, 1 Jan - 31 Jan 2026")
+    february = cards_of(nodes, b"from=2026-02-01&to=2026-02-28&compare=before_exact")["Hits"]
+    assert (february.count.text, february.note) == ("50", "100 before")
     assert (february.change.text, february.change.way) == ("\u221250\u00a0%", "down")
-    this = cards_of(nodes, b"last=1mo")["Hits"]
-    assert this.note == "0 before, 1 Feb 2026 until 12:30"
+    this = cards_of(nodes, b"last=1mo&compare=before_exact")["Hits"]
+    assert this.note == "0 before"
 
 
 def test_all_time_is_beside_nothing() -> None:
@@ -107,7 +109,7 @@ def test_lengths_follow_the_clocks_of_the_zone() -> None:
     vienna = ZoneInfo("Europe/Vienna")
     summer = at("2026-03-29T12:00", vienna)  # the night before had 23 hours of day
     assert summer - Length(1, "days").back(summer, vienna) == DAY_S - HOUR_S
-    assert YEAR.back(at("2028-02-29T08:00"), UTC_ZONE) == at("2027-02-28T08:00")
+    assert Length(12, "months").back(at("2028-02-29T08:00"), UTC_ZONE) == at("2027-02-28T08:00")
     assert Length(1, "months").forward(at("2026-01-31T00:00"), UTC_ZONE) == at("2026-02-28T00:00")
     assert Length(HOUR_S, "seconds").back(NOW, vienna) == NOW - HOUR_S
     assert length_of(at("2026-03-01", vienna), at("2026-05-01", vienna), vienna) == Length(2, "months")
@@ -136,14 +138,15 @@ def test_a_range_is_compared_as_the_address_says() -> None:
         nodes.hit("k", at(f"{day}T12:00"), count)
     asked = b"from=2026-02-01&to=2026-02-28"
     for compare, note in (
-        (b"", "40 before, 1 Jan - 31 Jan 2026"),
-        (b"&compare=before", "40 before, 1 Jan - 31 Jan 2026"),
-        (b"&compare=year", "7 before, 1 Feb - 28 Feb 2025"),
-        (b"&compare=2025-12-01", "5 before, 1 Dec - 31 Dec 2025"),
+        (b"", "40 before, compared with 4 Jan - 31 Jan 2026"),
+        (b"&compare=before", "40 before, compared with 4 Jan - 31 Jan 2026"),
+        (b"&compare=before_exact", "40 before, compared with 1 Jan - 31 Jan 2026"),
+        (b"&compare=year", "7 before, compared with 2 Feb - 1 Mar 2025"),
+        (b"&compare=2025-12-01", "5 before, compared with 1 Dec - 31 Dec 2025"),
     ):
         view = view_of(asked + compare)
         values: Any = run(one(pages_of(nodes), LINK, "k", view, NOW))
-        assert values["cards"][0].note == note
+        assert f"{values['cards'][0].note}, {values['compared_with']}" == note
         assert "polyline" in values["chart"].svg, "a line over the bars"
         assert compare.decode() in view.address(tz="Asia/Tokyo"), "it goes along"
     alone: Any = run(one(pages_of(nodes), LINK, "k", view_of(asked + b"&compare=none"), NOW))

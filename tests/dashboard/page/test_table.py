@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from clickcurve.answers.counts import KeyCount, LinksAnswer, TotalAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import Subject
-from dashboard.page.cards import Compared
+from dashboard.page.compared import Compared
 from dashboard.page.lists.changed import MANY_RANKED, ChangedLink, ChangedLinks
 from dashboard.page.lists.rankings import RANKED, Rankings
 from dashboard.page.lists.table import LINES, LinkTable, TablePage
