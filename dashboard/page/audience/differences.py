@@ -56,7 +56,8 @@ def why_query(view: PageView, curve: CurveAnswer, compared: Compared | None, now
         return None
     end, until = curve.end, compared.until
     if end > now:
-        end, until = now - now % HOUR_S, until - now % HOUR_S
+        until -= 1  # the range before reaches to the end of the minute, which may be that of the hour
+        end, until = now - now % HOUR_S, until - until % HOUR_S
     if end <= curve.start or until <= compared.start:
         return None
     spans = {"from": curve.start, "to": end, "before_from": compared.start, "before_to": until}

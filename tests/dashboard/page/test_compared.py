@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
+from dashboard.page.audience.differences import why_query
 from dashboard.page.compared import Compared, compared_of
 from dashboard.page.view import view_of
 from tests.power import examples
@@ -81,3 +82,14 @@ def test_fridays_stand_beside_fridays_and_the_words_say_which_range() -> None:
     assert compared(nodes, "from=0", NOW) is None, "of all time"
     with pytest.raises(ParameterInvalid, match="compare 'after' is not known"):
         compared(nodes, f"{asked}&compare=after", NOW)
+
+
+@pytest.mark.parametrize("minute", [0, 37, 59])
+def test_what_changed_is_asked_up_to_the_same_hour_of_both_ranges(minute: int) -> None:
+    now = NOW - NOW % HOUR_S + minute * 60 + 20
+    view, nodes = view_of(b"last=1d"), nodes_at(now)
+    curve = run(nodes.queries.curve(subject("k"), view.curve_query))
+    query = why_query(view, curve, compared_of(nodes.queries.before, curve, view, now), now)
+    assert query is not None
+    asked = {name: int(text) for name, text in (part.split("=") for part in query.decode().split("&")[:4])}
+    assert asked["to"] == now - now % HOUR_S and asked["before_to"] == asked["to"] - DAY_S
