@@ -246,7 +246,8 @@ class TrustedClock:
             past[-1] = (past[-1][0], running)
         else:
             past.append((offset, running))
-        while len(past) > 1 and past[0][1] < running - HELD_S:
+        # Of what the wall clock denies now nothing is forgotten: it would be believed without having held.
+        while len(past) > 1 and past[0][1] < running - HELD_S and self._step is None:
             past.popleft()
         self._least = past[0][0]
         self._held = offset - self._least > AHEAD_S

@@ -84,10 +84,12 @@ class Wrongness:
     began_behind: bool = False
     accepted_at: float = -1e9
     booted_at: float = -1e9
+    behind_at: float = -1e9
     granted: float = 0.0
 
     def put(self, error: float) -> None:
-        self.errors.append((self.ran, error))
+        if error != self.error:  # else it goes on to hold its time
+            self.errors.append((self.ran, error))
         if error == 0:
             self.wrong_from = None
         elif self.wrong_from is None:
@@ -102,7 +104,8 @@ class Wrongness:
         self.ran += seconds
         if self.wrong_from is not None and self.ran - self.wrong_from >= SETTLES_S - SLACK_S:
             self.lose()
-        if self.error == 0 and self.held_s() > SETTLES_S + 60 and not self.began_behind:
+        held_s = min(self.held_s(), self.ran - self.booted_at)
+        if self.error == 0 and held_s > SETTLES_S + 60 and not self.began_behind:
             self.is_lost = False
         self.grant()
 
@@ -123,10 +126,18 @@ class Wrongness:
         return self.ran - self.errors[-1][0]
 
     def least_error(self, last_s: float) -> float:
-        """The least that the clock was ahead in the last seconds of running, or since an operator accepted it."""
+        """The least that the clock was ahead in the last seconds of running, or since an operator accepted it.
+
+        A time that it held for less than ten minutes is followed by nothing, be it the right one.
+        """
         since = max(self.ran - last_s, self.accepted_at)
         untils = [*(at for at, _ in self.errors[1:]), NEVER]
-        return min(error for (_, error), until in zip(self.errors, untils, strict=True) if until > since)
+        held = (
+            (until, error)
+            for (at, error), until in zip(self.errors, untils, strict=True)
+            if until - at > SETTLES_S + 60
+        )
+        return min(error for until, error in held if until > since)
 
 
 class Mutation:
@@ -210,7 +221,7 @@ class Computer:
         self.machine = Machine()
         self.known: KnownTime | None = None
         self.flushes: list[float] = []
-        self.slots = [0] * owners
+        self.slots, self.latest_days = [0] * owners, [0] * owners
         self.clock = world.mutation.clock(self.machine, None, SETTLES_S)
         folder.mkdir(parents=True)
         self.owners = [
@@ -269,7 +280,10 @@ class Computer:
         for other in self.world.machines:
             if other is not self:
                 other.run(gone_s)
-        self._start(now + gone_s)
+        now += gone_s
+        if self.wrong.held_s() >= SETTLES_S - SLACK_S and not self.wrong.began_behind:
+            now = min(now, self.machine.wall())  # it would have followed by now
+        self._start(now)
         if self.wrong.began_behind:  # nothing was followed meanwhile
             self.wrong.is_lost |= was_lost
             self.wrong.granted = max(granted, self.wrong.granted)
@@ -356,8 +370,10 @@ class Computer:
     def _must_know(self, sent: SentId) -> bool:
         """Whether an id that came when the clock was right is known still: for 48 hours, or what may pass for them."""
         wrong = self.wrong
+        if wrong.accepted_at != sent.accepted_at:
+            return False  # what an operator accepts is followed at once, also by what forgets ids
         if wrong.is_lost or wrong.lags:
-            return wrong.ran - sent.ran < HELD_S - HOUR_S and wrong.accepted_at == sent.accepted_at
+            return wrong.ran - sent.ran < HELD_S - HOUR_S
         return self.machine.true - sent.true < 47 * HOUR_S
 
     async def _send(self, name: str) -> None:
@@ -421,14 +437,20 @@ class Computer:
                     raise Broken(f"law 2: {key!r} is folded {day - latest[number]} days too early")
 
     def _note_latest(self) -> None:
-        """Notes to which day the rows of its owners may be folded: a number may go to another machine."""
+        """Notes to which day the rows of its owners may be folded: a number may go to another machine.
+
+        A journal that gets another number takes along what was accepted under the one before.
+        """
         day, latest = fold_day(int(self.latest())), self.world.latest_days
-        for owner in self.owners:
-            latest[owner.owner.number] = max(day, latest[owner.owner.number])
+        for n, owner in enumerate(self.owners):
+            self.latest_days[n] = max(day, self.latest_days[n])
+            latest[owner.owner.number] = max(self.latest_days[n], latest[owner.owner.number])
 
     def check_clock(self, action: str) -> None:
         now, careful, true, wrong = self.clock.now(), self.clock.careful(), self.machine.true, self.wrong
         off_s = now - self.machine.wall()
+        if wrong.began_behind:
+            wrong.behind_at = wrong.ran
         if abs(off_s) <= SLACK_S:
             wrong.began_behind = False
         self._note_latest()
@@ -438,10 +460,11 @@ class Computer:
             raise Broken(f"law 1: after {action} the trusted clock is off by {now - true:.0f} s")
         if not (wrong.is_lost or wrong.lags) and careful < true - SLACK_S:
             raise Broken(f"law 1: after {action} the careful clock is {true - careful:.0f} s behind")
-        if wrong.held_s() > SETTLES_S + 60 and not wrong.began_behind and abs(off_s) > SLACK_S:
-            raise Broken(f"law 2: after {action} a step is not followed for {wrong.held_s():.0f} s")
-        held_s = min(wrong.held_s(), wrong.ran - wrong.booted_at)
-        follows = held_s > HELD_S + SETTLES_S + 2 * HOUR_S
+        held_s = min(wrong.held_s(), wrong.ran - wrong.booted_at)  # after a start of the machine it begins anew
+        if held_s > SETTLES_S + 60 and not wrong.began_behind and abs(off_s) > SLACK_S:
+            raise Broken(f"law 2: after {action} a step is not followed for {held_s:.0f} s")
+        # What cannot be undone has another day from where a start that was behind goes on with the clock.
+        follows = min(held_s, wrong.ran - wrong.behind_at) > HELD_S + SETTLES_S + 2 * HOUR_S
         if follows and careful < self.machine.wall() - SLACK_S - MINUTE_S:
             raise Broken(f"law 2: after {action} what cannot be undone does not follow for {held_s:.0f} s")
 

@@ -236,6 +236,23 @@ def test_a_clock_that_was_set_back_while_the_server_was_down_is_followed_when_it
     assert (clock.now(), clock.status().state) == (machine.true, "ok")
 
 
+def test_what_cannot_be_undone_does_not_follow_a_time_that_the_wall_clock_denies() -> None:
+    """A start that is behind goes on by a time that held for less than a day: alone it does not become older."""
+    machine = Machine()
+    clock = machine.clock()
+    machine.off_s = 3 * DAY_S
+    machine.look(clock, 21 * HOUR_S, every_s=30)
+    flushed = clock.careful()
+    machine.off_s = -400 * DAY_S
+    machine.run(1)
+    clock = machine.clock(clock.known())
+    clock.learn_flush(flushed)
+    machine.look(clock, 9 * HOUR_S, every_s=30)
+    assert clock.status().state == "behind"
+    assert clock.now() == machine.true + 3 * DAY_S
+    assert clock.careful() == machine.true + AHEAD_S
+
+
 def test_a_first_start_beside_an_older_versions_store_learns_when_that_was_flushed() -> None:
     machine = Machine()
     machine.off_s = 3 * DAY_S
