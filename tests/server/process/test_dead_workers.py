@@ -15,7 +15,7 @@ from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.conftest import Serve
 from tests.server.conftest import events, wait_until
-from tests.server.process.test_workers import all_listen, damage, hit, total
+from tests.server.process.test_workers import all_listen, damage, hit, hit_each, total
 from tests.server.workers.workers_kit import pid_of
 
 
@@ -104,7 +104,7 @@ def failed_visits(server: RunningServer) -> Iterator[object]:
 def test_a_worker_whose_journal_is_damaged_is_replaced_by_one_with_a_new_journal(serve: Serve, data: Path) -> None:
     server = serve("--workers", "2", "--flush-s", "3600", data=data)
     all_listen(server, {"journal-1", "journal-2"})
-    hit(server, 40)
+    hit_each(server, data / "journal-1")
     with without_parent(server):
         pid = pid_of(data, 1)
         os.kill(pid, signal.SIGSTOP)
