@@ -17,8 +17,8 @@ from clickcurve.buckets.corrected_bounds import corrected_bounds_in
 from clickcurve.buckets.ladder import CLICKS, Ladder
 from clickcurve.buckets.prefixes import ALL_KEYS, is_of_links
 from clickcurve.buckets.upper_bounds import UpperBounds, most_since
-from clickcurve.keys import contains, counts_key, link_of, moved_key
-from clickcurve.row_kinds.table import apart, corrected_by, kind_of
+from clickcurve.keys import contains, corrected_key, counts_key, link_of, moved_key
+from clickcurve.row_kinds.table import apart, kind_of
 from storage.contract import (
     FoundLinks,
     Held,
@@ -122,7 +122,7 @@ class MemoryStore(Store):
             check_fence(held, flush, self._owners.get(held.owner))
             for key, row in rows.items():
                 self._rows.setdefault(key, {})[held.owner] = row
-            for link in {*apart(rows)[0], *corrected_by(rows)}:
+            for link in {corrected_key(key) for key in apart(rows)[0]}:
                 moved = moved_key(link)
                 if link_of(link) is not None and moved in self._rows:
                     self._corrected[link] = corrected_bounds_in(self._link(link), self._link(moved), self._ladder)
