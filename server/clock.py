@@ -65,12 +65,14 @@ def pause(seconds: float) -> None:
 class Step(msgspec.Struct):
     """A jump of the wall clock. Offsets are what the wall clock says less the running time.
 
-    to: the offset that must hold, since the running time `since`. last: the offset when it was looked at last.
+    to: the offset that must hold, since the running time `since`. last: the offset when it was looked at last. began:
+    the running time from which on the wall clock says another time than the trusted one.
     """
 
     to: float
     last: float
     since: float
+    began: float = NEVER
 
 
 class KnownTime(msgspec.Struct):
@@ -113,8 +115,8 @@ class TrustedClock:
     runs on by itself, until the wall clock has come back, or has held its new time for settle_s.
 
     `careful` is for what cannot be undone. It is `now`, but never more than AHEAD_S above the least that `now` has said
-    in the last HELD_S of running time, each reading moved on to the present. So after a step ahead by more it goes on
-    by itself for so long, and a clock that runs fast pulls it along.
+    in the last HELD_S of running time, each reading moved on to the present; a step that is not followed stops that
+    time. So after a step ahead by more it goes on by itself for so long, and a clock that runs fast pulls it along.
 
     known: what the process before has noted. In the same boot of the machine the time is known from it, whatever the
     wall clock says. After another boot the wall clock is believed if it is not before what is known. A start that finds
@@ -215,7 +217,7 @@ class TrustedClock:
         step, offset = self._step, wall - running
         if step is None or abs(offset - step.last) > NEAR_S:
             self.steps += 1
-            step = self._step = Step(offset, offset, running)
+            step = self._step = Step(offset, offset, running, running if step is None else step.began)
         step.last = offset
         held_s = running - step.since
         if abs(offset - step.to) > NEAR_S + held_s * DRIFT:
@@ -224,6 +226,8 @@ class TrustedClock:
         if has_held or self._comes_nearer(wall, offset):
             self._offset, self._is_guess = offset, self._is_guess and not has_held
             self._end_step(running, followed=True)
+            if held_s >= HELD_S:  # it has held for long enough for all
+                self._past.clear()
 
     def _is_behind(self, wall: float) -> bool:
         return self._began_behind and wall < self._newest
@@ -235,6 +239,9 @@ class TrustedClock:
     def _end_step(self, running: float, *, followed: bool) -> None:
         if self._step is not None:
             self.settled, self.followed, self._steady_since = self.settled + 1, followed, running
+            if not followed:  # what the wall clock denied did not hold meanwhile
+                denied_s = max(0.0, running - self._step.began)
+                self._past = deque((least, seen + denied_s) for least, seen in self._past)
         self._step, self._began_behind = None, False
 
     def _remember(self, running: float, offset: float) -> None:
@@ -246,7 +253,7 @@ class TrustedClock:
             past[-1] = (past[-1][0], running)
         else:
             past.append((offset, running))
-        # Of what the wall clock denies now nothing is forgotten: it would be believed without having held.
+        # In a step nothing is forgotten: what the wall clock denies would be believed without having held.
         while len(past) > 1 and past[0][1] < running - HELD_S and self._step is None:
             past.popleft()
         self._least = past[0][0]

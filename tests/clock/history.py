@@ -84,7 +84,6 @@ class Wrongness:
     began_behind: bool = False
     accepted_at: float = -1e9
     booted_at: float = -1e9
-    behind_at: float = -1e9
     granted: float = 0.0
 
     def put(self, error: float) -> None:
@@ -449,8 +448,6 @@ class Computer:
     def check_clock(self, action: str) -> None:
         now, careful, true, wrong = self.clock.now(), self.clock.careful(), self.machine.true, self.wrong
         off_s = now - self.machine.wall()
-        if wrong.began_behind:
-            wrong.behind_at = wrong.ran
         if abs(off_s) <= SLACK_S:
             wrong.began_behind = False
         self._note_latest()
@@ -463,8 +460,7 @@ class Computer:
         held_s = min(wrong.held_s(), wrong.ran - wrong.booted_at)  # after a start of the machine it begins anew
         if held_s > SETTLES_S + 60 and not wrong.began_behind and abs(off_s) > SLACK_S:
             raise Broken(f"law 2: after {action} a step is not followed for {held_s:.0f} s")
-        # What cannot be undone has another day from where a start that was behind goes on with the clock.
-        follows = min(held_s, wrong.ran - wrong.behind_at) > HELD_S + SETTLES_S + 2 * HOUR_S
+        follows = held_s > HELD_S + SETTLES_S + 2 * HOUR_S and not wrong.began_behind
         if follows and careful < self.machine.wall() - SLACK_S - MINUTE_S:
             raise Broken(f"law 2: after {action} what cannot be undone does not follow for {held_s:.0f} s")
 

@@ -237,7 +237,7 @@ def test_a_clock_that_was_set_back_while_the_server_was_down_is_followed_when_it
 
 
 def test_what_cannot_be_undone_does_not_follow_a_time_that_the_wall_clock_denies() -> None:
-    """A start that is behind goes on by a time that held for less than a day: alone it does not become older."""
+    """A start that is behind goes on by a time that held for 21 hours; what the wall clock denies does not count."""
     machine = Machine()
     clock = machine.clock()
     machine.off_s = 3 * DAY_S
@@ -251,6 +251,11 @@ def test_what_cannot_be_undone_does_not_follow_a_time_that_the_wall_clock_denies
     assert clock.status().state == "behind"
     assert clock.now() == machine.true + 3 * DAY_S
     assert clock.careful() == machine.true + AHEAD_S
+    machine.off_s = 3 * DAY_S
+    machine.look(clock, 2.9 * HOUR_S, every_s=30)
+    assert (clock.now(), clock.careful()) == (machine.wall(), machine.true + AHEAD_S)
+    machine.look(clock, 0.4 * HOUR_S, every_s=30)
+    assert clock.careful() == machine.wall()
 
 
 def test_a_first_start_beside_an_older_versions_store_learns_when_that_was_flushed() -> None:
