@@ -46,7 +46,7 @@ NAMED: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ("Pleroma", r"\b(?:pleroma|akkoma)\b"),
         ("Fediverse", r"\b(?:pixelfed|peertube|gotosocial|bookwyrm|writefreely|hometown|activitypub)\b"),
         ("Nextcloud", r"nextcloud server"),
-        ("Rocket.Chat", r"rocket\.?chat"),
+        ("Rocket.Chat", r"^rocket\.?chat"),
     ),
     MONITOR: (
         ("Elastic Load Balancing", r"elb-healthchecker"),
@@ -91,8 +91,8 @@ NAMED: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
 WORDS: Final[tuple[tuple[str, str], ...]] = (
     (PREVIEW, r"(?:^|[^r])preview|unfurl|onebox|oembed|opengraph|og[- ]?scrap"),
     (MONITOR, r"monitor(?:ing|ed)?\b|uptime|pinger\b|health[- _]?check|\bprobe\b|synthetic\b|speed ?test|sitespeed"),
-    (SCANNER, r"scan(?:s|ner|ning)?\b|vulnerab|\bsecurity\b|phish|pentest|virus ?total|antivirus|nuclei\b|nikto"),
-    (SCANNER, r"sqlmap|\bnmap\b|masscan|zgrab"),
+    (SCANNER, r"(?:^|[^m])scan(?:s|ner|ning)?\b|vulnerab|(?:^|[^-\w])security\b|phish|pentest|virus ?total|antivirus"),
+    (SCANNER, r"nuclei\b|nikto|sqlmap|\bnmap\b|masscan|zgrab"),
     (FEED, r"(?:^|[^0-9a-f])feed|\brss\b|podcatcher|\bpodcasts?\b|\d (?:subscribers?|readers?)\b"),
     (
         LIBRARY,
@@ -124,6 +124,14 @@ LEFT_OUT: Final = frozenset(
         "Butterfly",
         r"008\/",  # in numbers of versions
         r"PodcastAddict\/",
+        # programs for people, whose links' cards are fetched under other names
+        r"Notion\/",
+        "mattermost",
+        "NextCloud",
+        r"Polymail\/",
+        r"Code\/1\.",
+        "Seznam",  # the browser; the bots are SeznamBot and SeznamHomepageCrawler
+        r"Ant\.com",  # a toolbar
         "LibVLC",
         "LibWeb",  # the engine of a browser
         # what toolbars and add-ons write into the agents of browsers, and words that people write there

@@ -26,7 +26,8 @@ _DEVICES = r"""
     winamp foobar2000 nsplayer tv\b tv[/_] player radio\b \bphone tablet airplay \bps[2345]\b applecoremedia
     stagefright exoplayer xbmc \bkodi\b zune walkman playstation \bpsp\b nintendo \bwii\b xbox sega skyworth
     changhong sagemcom technicolor kreatv \barris\b denon marantz yamaha \bbose\b onkyo pioneer harman funai
-    carbrowser dreamcast \bouya\b kindle \bnook\b \bkobo\b pocketbook watch.?os \bwatch\d galaxy
+    carbrowser dreamcast dreampassport avefront planetweb
+    \bouya\b kindle \bnook\b \bkobo\b pocketbook watch.?os \bwatch\d galaxy
 """
 # Phones that name their maker first.
 _PHONES = r"""
@@ -42,18 +43,25 @@ _PHONES = r"""
 # Engines of browsers, browsers that run on anything, and apps that say what they are in place of it.
 _BROWSERS = r"""
     up\.browser netfront obigo openwave ucbrowser ucweb opera konqueror lynx/ \belinks ^links.\( w3m/ mosaic
-    netscape msie browser/ browser$ ^(?:firefox|chrome|safari|edge|brave)$ \bmaui\b
+    netscape msie browser[/\d] browser$ \bbrowser\b omniweb webexplorer arachne midori/ vimprobable
+    ^(?:firefox|chrome|safari|edge|brave)$ \bmaui\b
     webkit gecko khtml presto firefox/\d vlc/
-    ;.[uin][;)] dillo/ portalmmm \bblazer avantgo \bfba[nv]/ dalvik cfnetwork gog.galaxy \bcronet/
+    ;.[uin][;)] dillo micromessenger portalmmm \bblazer avantgo \bfba[nv]/ dalvik cfnetwork gog.galaxy \bcronet/
 """
 # An agent in which this finds nothing is a program's.
 NAMES_A_SYSTEM: Final = "|".join(f"{_SYSTEMS} {_DEVICES} {_PHONES} {_BROWSERS}".split())
 
 _ANDROID = b"android"
 # What stands between Android's name and the model, and the model: a phone's name has no mark of an address in it.
-_MODEL = re.compile(rb"[^;()]*;(?: ?[a-z]{2}(?:[-_][a-z]{2})?;)?(?! ?\+?https?:)([^;()/:]*)")
-_BUILD = re.compile(rb"\bbuild/[^;() ]*|\bcubot\b")
-_ADDRESS_OF_PLAYER = re.compile(rb"https?://(?:www\.)?(?:bsalsa\.com|xbmc\.org|kodi\.tv)")
+_MODEL = re.compile(rb"[^;()]*(?:\([^;()]*\))?;(?: ?[a-z]{2}(?:[-_][a-z]{2})?;)?(?! ?\+?https?:)([^;()/:]*)")
+_BUILD = re.compile(rb"\bbuild/[^;() ]*|\bcubot[\w]*")
+_ADDRESS_OF_PLAYER = re.compile(rb"https?://(?:www\.)?(?:bsalsa\.com|xbmc\.org|kodi\.tv|qtweb\.net|ultrablock\.org)")
+# Who gives out Internet Explorer writes an address of theirs among its marks; a bot writes `+` before its own, or a
+# word of bots into it.
+_EXPLORER = re.compile(rb"\(compatible; msie |\btrident/\d")
+_ADDRESS_OF_MAKER = re.compile(
+    rb"(?<!\+)(?:https?://|\bwww\.)(?![^;()\s]*(?:bot|crawl|spider|search|link|monitor|check|valid|scan|feed|index))[^;()\s]*"
+)
 
 
 def without_device(agent: bytes) -> bytes:
@@ -64,7 +72,10 @@ def without_device(agent: bytes) -> bytes:
     text = agent.lower()
     start = text.find(_ANDROID)
     if start >= 0:
+        text = _BUILD.sub(b"", text)
         if model := _MODEL.match(text, start):
             text = text[: model.start(1)] + text[model.end(1) :]
-        text = _BUILD.sub(b"", text)
-    return _ADDRESS_OF_PLAYER.sub(b"", text) if b"://" in text else text
+    if b"://" not in text and b"www." not in text:
+        return text
+    text = _ADDRESS_OF_PLAYER.sub(b"", text)
+    return _ADDRESS_OF_MAKER.sub(b"", text) if _EXPLORER.search(text) else text
