@@ -11,12 +11,10 @@ from clickcurve.answers.events import EventAnswer, RateBounds, Within
 from dashboard.page.cards import Card, CardCurve
 from dashboard.page.changes import NO_CHANGE, about, change_of
 from dashboard.page.shown import Shown
-from dashboard.page.view import TimeSpan
+from dashboard.page.view import EVENT, VALUE, TimeSpan
 from dashboard.pictures.axes import PERCENT
 from dashboard.pictures.curve_picture import Unit, amount_words
 from dashboard.questions import AskCurve, CountedEvents
-
-EVENT, VALUE = "event:", "value:"  # what an address shows or sorts by, before the name of an event
 
 
 def event_name(event: str, plural: bool = False) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 from clickcurve.access import access
-from clickcurve.answers.counts import CurveAnswer, LinksAnswer, TotalAnswer
+from clickcurve.answers.counts import CurveAnswer, KeyCount, LinksAnswer, TotalAnswer
 from clickcurve.answers.written import Tabular
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import HOUR_S
@@ -23,17 +23,24 @@ from dashboard.page.card_curves import LinkCounts, card_curves_of, cards_of, cho
 from dashboard.page.chart import DRAWING, HEIGHT, LOW, Chart, fitting_step, in_path, make_chart
 from dashboard.page.compared import compared_of
 from dashboard.page.event_cards import question_of, shows_of
+from dashboard.page.lists.event_columns import (
+    NO_COLUMNS,
+    EventColumns,
+    columns_of_each,
+    sorted_by,
+    with_events,
+)
 from dashboard.page.lists.linked import PATIENCE_S, links_of_points
 from dashboard.page.lists.names import Beside, domain_and_name, name_rows
 from dashboard.page.lists.rankings import RANKED, Rankings
-from dashboard.page.lists.table import BY_KEY, LinkTable
+from dashboard.page.lists.table import LinkTable
 from dashboard.page.panels import columns_of, panels_of
 from dashboard.page.periods import offered_periods
 from dashboard.page.shown import Shown
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import day_and_time, with_commas
 from dashboard.pictures.curve_picture import period_words
-from dashboard.questions import GROUP, LINK, AskCurve, BrokenDown, CountedEvents, Questions, kind_of
+from dashboard.questions import GROUP, LINK, AskCurve, BrokenDown, CountedEvents, Questions, kind_of, link_or_group
 
 SHOWN = 10
 _LIVE = b"last=5m"
@@ -66,10 +73,14 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """What hits said, and what changed: of a server that does not break hits down, nothing."""
+    """What hits said, and what changed: of a server that does not break hits down, nothing.
+
+    columns: what came of the clicks of the values of a whole list.
+    """
 
     tables: list[ValueTable]
     difference: Difference | None = None
+    columns: EventColumns = NO_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +115,7 @@ class Pages:
     def __post_init__(self) -> None:
         self._links = Rankings(self.questions.links, self.clock)
         self._linked = Rankings(partial(links_of_points, self.questions), self.clock, PATIENCE_S)
-        self._table = LinkTable(self.questions, self._links)
+        self._table = LinkTable(self.questions, self._links, shows_of(self.events))
         self._groups = Rankings(self.questions.groups, self.clock)
         self._why_all = None if self.broken_down is None else Rankings(partial(self.broken_down.why, ALL), self.clock)
 
@@ -119,27 +130,30 @@ class Pages:
             self._links.ranking(view.ranking_query(RANKED)), self._groups.ranking(ranking)
         )
         rows = partial(name_rows, self.questions, view=view, beside=shown.beside, hosts_in_key=self.hosts_in_key)
+        top_links = [] if links is None else links.links[:SHOWN]
+        top_groups = [] if groups is None else groups.groups
         return {
             "first_run": False,
             **await self._common(shown, None if links is None else await self._link_counts(shown, links)),
             "range": period_words(curve),
-            "links": None if links is None else await rows(LINK, links.links[:SHOWN]),
-            "groups": [] if groups is None else await rows(GROUP, groups.groups),
+            "links": None if links is None else await rows(LINK, top_links),
+            "groups": await rows(GROUP, top_groups),
+            "link_columns": await self._event_columns(shown, LINK, top_links),
+            "group_columns": await self._event_columns(shown, GROUP, top_groups),
             "ranking": view.ranking_query(RANKED).decode(),
         }
 
     async def table(self, view: PageView, now: int) -> Values:
         """Returns a page of the table of all links."""
-        shown = await self._shown(ALL, view.unfiltered(), now)
+        shown = await self._shown(ALL, view.unfiltered(), now, with_events=True)
         view, curve = shown.view, shown.curve
         chart = await computed(DRAWING, make_chart, curve, view, now)
         page = await self._table.page(view, shown.compared)
         rows = None
         if page.links is not None:
             beside = Beside(curve.total, None if shown.compared is None else shown.compared.span)
-            is_ranking = page.order != BY_KEY
             rows = await name_rows(
-                self.questions, LINK, page.links, view, beside, is_ranking, self.hosts_in_key, page.changes
+                self.questions, LINK, page.links, view, beside, page.has_hits, self.hosts_in_key, page.changes
             )
         return {
             "chart": chart,
@@ -147,11 +161,20 @@ class Pages:
             "range": period_words(curve),
             "page": page,
             "links": rows,
+            "link_columns": await self._event_columns(shown, LINK, page.links or [], is_whole=True),
+            "by_event": sorted_by(page.order) if page.order in shows_of(self.events) else "",
             "changes": shown.compared is not None,
             "compared_with": shown.compared_words,
             "domain": visible(view.prefix[:-1]) if self.hosts_in_key and view.prefix.find("/") > 0 else "",
             "domain_group": await self._domain_group(view),
         }
+
+    async def _event_columns(
+        self, shown: Shown, kind: str, names: Sequence[KeyCount], is_whole: bool = False
+    ) -> EventColumns:
+        """Asks what came of the clicks of each link or group of a list."""
+        subjects = [link_or_group(kind, each.key) for each in names]
+        return await columns_of_each(shown.events, subjects, shown.view, is_whole)
 
     async def _link_counts(self, shown: Shown, links: LinksAnswer) -> LinkCounts:
         """Asks how many links had hits before, and in each point; of a server with more than are ranked, nothing."""
@@ -284,6 +307,10 @@ class Pages:
             return Audience([])
         asked = value_tables(self.broken_down, shown.subject, shown.view, shown.before)
         tables = [each for each in await asked if each.spoken]
+        if shown.view.list and tables:
+            events = None if self.broken_down.hides_few else shown.events
+            table, columns = await with_events(tables[0], events, shown.subject, shown.view)
+            return Audience([table], None, columns)
         whole = shown.view.by or shown.view.list
         return Audience(tables, None if whole else await self._difference(shown))
 

@@ -20,6 +20,7 @@ from dashboard.page.periods import EVER, after_last_day, moment_written
 _AS_WRITTEN = ("q", "prefix", "after", "compare", "value", "not")  # spaces at their ends are kept
 _OF_LISTS = ("q", "prefix", "after", "sort", "page", "show", "list")  # what is of one page and not of its neighbours
 USUAL = "30d"
+EVENT, VALUE = "event:", "value:"  # what an address shows or sorts by, before the name of an event
 TimeSpan = tuple[int, int]  # [start, end), epoch seconds
 STEPS = (
     ("", "automatic"),

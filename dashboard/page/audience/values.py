@@ -22,12 +22,13 @@ from clickcurve.visible import visible
 from dashboard.page.audience.countries import COUNTRY, MOST, MapCountry, countries_on_map, flag_of
 from dashboard.page.audience.country_names import COUNTRY_NAMES
 from dashboard.page.changes import NO_CHANGE, Change, Count, certain_change, count_of
-from dashboard.page.view import PageView, TimeSpan
+from dashboard.page.view import EVENT, VALUE, PageView, TimeSpan
 from dashboard.pictures.axes import PERCENT, wall, with_commas
 from dashboard.questions import AskCurve, BreakdownQuestions, BrokenDown
 
 SHOWN, LISTED = 10, 1_000  # values of a table beside others, and of a whole list
 RISEN, FALLEN = "change", "-change"  # orders of a whole list
+NOT_LISTED, OTHER, UNRECORDED = "not listed", "other", "unrecorded"  # what rows of the rest are of, as their values
 _NAMES = {  # of one, and of several
     "ref": ("Referrer", "Referrers"),
     "country": ("Country", "Countries"),
@@ -48,7 +49,7 @@ _NOT_GIVEN = {"ref": "Direct or unknown"}
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """One line: a value or, with `rest`, what is of none.
+    """One line: a value or, with `rest`, what is of none: then `value` says of which rest.
 
     part: of the greatest line, 0 to 100; share: of all hits; change: since the period before; chosen: it is the filter;
     moved: by how many hits at least it changed.
@@ -146,13 +147,13 @@ def value_table(
     rows = _sorted(list(map(row, listed, was or repeat(None))), view)
     many, hidden = answer.not_shown.values + len(beyond), answer.not_shown.count + sum(each.at_least for each in beyond)
     rest = (
-        (f"{many:,} more", hidden),
-        (_other_text(answer), answer.other),
-        ("Before this was recorded", answer.unrecorded),
+        (NOT_LISTED, f"{many:,} more", hidden),
+        (OTHER, _other_text(answer), answer.other),
+        (UNRECORDED, "Before this was recorded", answer.unrecorded),
     )
     rows += [
-        ValueRow(text, count_of(count, count), 0, share_text(count, answer.total), rest=True)
-        for text, count in rest
+        ValueRow(text, count_of(count, count), 0, share_text(count, answer.total), rest=True, value=value)
+        for value, text, count in rest
         if count
     ]
     return ValueTable(
@@ -173,6 +174,8 @@ def _sorted(rows: list[ValueRow], view: PageView) -> list[ValueRow]:
         return rows
     if view.sort == "key":
         return sorted(rows, key=lambda row: row.text.casefold())
+    if view.sort.startswith((EVENT, VALUE)):  # once that is known
+        return rows
     if view.sort not in (RISEN, FALLEN):
         rule = f"key, {RISEN} or {FALLEN}, or left out for hits"
         raise ParameterInvalid(f"sort {view.sort!r} is not known", field="sort", value=view.sort, rule=rule)

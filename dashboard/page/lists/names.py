@@ -64,11 +64,11 @@ async def name_rows(
     names: Sequence[KeyCount],
     view: PageView,
     beside: Beside,
-    is_ranking: bool = True,
+    has_hits: bool = True,
     hosts_in_key: bool = False,
     changes: Sequence[Change] | None = None,
 ) -> list[NameRow]:
-    """Makes the lines of a list. is_ranking: the counts are those of the range; else they are of all time.
+    """Makes the lines of a list. has_hits: the counts are the hits of the range; else its curves say them.
 
     hosts_in_key: keys begin with their hosts. changes: of each, None to ask for them. Raises what the questions raise.
     """
@@ -79,9 +79,7 @@ async def name_rows(
         totals = await asked_of_each(questions.total, subjects, view.count_query(beside.before))
         counts = ((curve.at_least, curve.at_most) for curve in curves)
         changes = list(map(certain_change, ((each.at_least, each.at_most) for each in totals), counts))
-    hits = [
-        each.count if is_ranking or view.is_ever else curve.total for each, curve in zip(names, curves, strict=True)
-    ]
+    hits = [each.count if has_hits else curve.total for each, curve in zip(names, curves, strict=True)]
     sparks = await computed(DRAWING, lambda: list(map(spark, curves)))
     most = max(hits, default=1) or 1
     return [

@@ -1,10 +1,12 @@
-"""The table of all links: by their hits, their change or their keys, or those that a search finds; page by page."""
+"""The table of all links: by hits, change, an event, or their keys, or those that a search finds; page by page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import UNSET
 
 from clickcurve.answers.counts import CurveAnswer, KeyCount, LinksAnswer
 from clickcurve.answers.written import Tabular
@@ -12,6 +14,7 @@ from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.visible import visible
 from dashboard.page.changes import Change, difference
 from dashboard.page.compared import Compared
+from dashboard.page.event_cards import question_of
 from dashboard.page.lists.changed import (
     FALLEN,
     RISEN,
@@ -22,7 +25,7 @@ from dashboard.page.lists.changed import (
     totals_of,
 )
 from dashboard.page.lists.rankings import RANKED, Rankings
-from dashboard.page.view import PageView
+from dashboard.page.view import EVENT, PageView
 from dashboard.pictures.axes import with_commas
 from dashboard.questions import Questions
 
@@ -35,14 +38,16 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True, slots=True)
 class TablePage:
-    """A page of the table. links: None while they are being ranked; order: one of _SORTS, "" by hits.
+    """A page of the table. links: None while they are being ranked; order: one of _SORTS, "" by hits, or an event.
 
-    changes: of each link, None where they are still to be asked for. previous and following are views, empty where
-    there is none; note: what to know of the end of the page; sum_note: of a prefix, the hits of all its links.
+    has_hits: the counts of links are their hits. changes: of each link, None where they are still to be asked for.
+    previous and following are views, empty where there is none; note: what to know of the end of the page; sum_note:
+    of a prefix, the hits of all its links.
     """
 
     links: Sequence[KeyCount] | None
     order: str
+    has_hits: bool = True
     changes: Sequence[Change] | None = None
     previous: str = ""
     following: str = ""
@@ -50,54 +55,87 @@ class TablePage:
     sum_note: str = ""
 
 
+class LinksByEventAnswer(Tabular, frozen=True):
+    """Links as CSV with their hits of [start, end), and what they are sorted by: an event, or the sum of its values."""
+
+    LIST = "links"
+
+    start: int
+    end: int
+    order: str
+    links: list[tuple[str, int, int]]
+
+    def columns(self) -> Sequence[str]:
+        """Returns the names of the columns, such as `key`, `count`, `sale_value`."""
+        kind, _, event = self.order.partition(":")
+        return "key", "count", event if kind + ":" == EVENT else f"{event}_value"
+
+    def lines(self) -> Iterable[Sequence[object]]:
+        """Returns a link a line."""
+        return self.links
+
+
 @dataclass(eq=False)
 class LinkTable:
-    """Answers for the table of a view. Raises ParameterInvalid and what the questions raise."""
+    """Answers for the table of a view. Raises ParameterInvalid and what the questions raise.
+
+    of_events: by what of events an address may sort.
+    """
 
     questions: Questions
     rankings: Rankings[LinksAnswer]
+    of_events: Sequence[str] = ()
 
     async def page(self, view: PageView, compared: Compared | None) -> TablePage:
         """Returns a page. compared: with what; without it nothing is sorted by change."""
-        order = order_of(view, compared)
+        order = self._order_of(view, compared)
         if order == BY_KEY:
             return _by_key(view, await self.questions.links(view.keys_query(LINES)))
-        number = _number(view.page, RANKED if order == BY_HITS else 2 * RANKED)  # by change both rankings are listed
-        if compared is None or order == BY_HITS:
+        is_changed = order in (RISEN, FALLEN)
+        number = _number(view.page, 2 * RANKED if is_changed else RANKED)  # by change both rankings are listed
+        if compared is None or not is_changed:
             many = RANKED if view.prefix else min(number * LINES + 1, RANKED)
-            ranking = await self.rankings.ranking(view.ranking_query(many))
-            return TablePage(None, order) if ranking is None else _by_hits(view, ranking, number)
+            ranking = await self.rankings.ranking(self._ranking_query(view, many, order))
+            return TablePage(None, order) if ranking is None else _ranked(view, ranking, order, number)
         changed = await changed_links(self.questions, self.rankings.ranking, view, compared)
         return TablePage(None, order) if changed is None else _by_change(view, changed, order, number)
 
     async def csv(self, view: PageView, curve: CurveAnswer, compared: Compared | None) -> Tabular:
         """Returns the first lines of the table, as many as can be ranked. curve: of the view's range."""
-        order, ask = order_of(view, compared), self.questions
+        order, ask = self._order_of(view, compared), self.questions
         if compared is not None and order in (RISEN, FALLEN):
             changed = await changed_links(ask, ask.links, view, compared)
             lines = [] if changed is None else changed.by_change(order)
             return ChangedLinksAnswer(curve.start, curve.end, lines)
-        names = await ask.links(view.keys_query(RANKED) if order == BY_KEY else view.ranking_query(RANKED))
+        is_by_key = order == BY_KEY
+        names = await ask.links(view.keys_query(RANKED) if is_by_key else self._ranking_query(view, RANKED, order))
         keys = [each.key for each in names.links]
         counts = {each.key: each.count for each in names.links}
-        if order == BY_KEY:
+        of_event = {each.key: each.count if each.value is UNSET else each.value for each in names.links}
+        if order != BY_HITS:
             counts = {key: each.at_most for key, each in (await totals_of(ask, keys, view.count_query())).items()}
+        if order in self.of_events:
+            lines_of = [(key, counts[key], of_event[key]) for key in keys]
+            return LinksByEventAnswer(curve.start, curve.end, order, lines_of)
         if compared is None:
             return LinksAnswer(curve.start, curve.end, [KeyCount(key, counts[key]) for key in keys], names.exact)
         before = await totals_of(ask, keys, view.count_query(compared.span))
         lines = [ChangedLink(key, counts[key], before[key].at_most) for key in keys]
         return ChangedLinksAnswer(curve.start, curve.end, lines)
 
+    def _order_of(self, view: PageView, compared: Compared | None) -> str:
+        """Returns the order of the table; raises ParameterInvalid for one that is not known."""
+        known = (*_SORTS, *self.of_events)
+        if view.sort not in known:
+            rule = f"one of {', '.join(filter(None, known))}"
+            raise ParameterInvalid(f"sort {view.sort!r} is not known", field="sort", value=view.sort, rule=rule)
+        if view.q:
+            return BY_KEY
+        return BY_HITS if view.sort == "hits" or (compared is None and view.sort in (RISEN, FALLEN)) else view.sort
 
-def order_of(view: PageView, compared: Compared | None) -> str:
-    """Returns the order of the table; raises ParameterInvalid for one that is not known."""
-    if view.sort not in _SORTS:
-        raise ParameterInvalid(
-            f"sort {view.sort!r} is not known", field="sort", value=view.sort, rule=f"hits, key, {RISEN} or {FALLEN}"
-        )
-    if view.q:
-        return BY_KEY
-    return BY_HITS if view.sort == "hits" or (compared is None and view.sort in (RISEN, FALLEN)) else view.sort
+    def _ranking_query(self, view: PageView, many: int, order: str) -> bytes:
+        query = view.ranking_query(many)
+        return query if order == BY_HITS else query + question_of(order).encode()
 
 
 def _by_key(view: PageView, answer: LinksAnswer) -> TablePage:
@@ -108,17 +146,20 @@ def _by_key(view: PageView, answer: LinksAnswer) -> TablePage:
     return TablePage(
         answer.links,
         BY_KEY,
+        view.is_ever,
         previous=view.address(after="") if view.after else "",
         following="" if after is None else view.address(after=after),
         note=note,
     )
 
 
-def _by_hits(view: PageView, answer: LinksAnswer, number: int) -> TablePage:
+def _ranked(view: PageView, answer: LinksAnswer, order: str, number: int) -> TablePage:
+    """Returns a page of a ranking, by hits or by an event."""
     is_last = number * LINES >= RANKED
     note = f"Only the first {RANKED:,} links are ranked. Sorted by their keys, all are listed." if is_last else ""
-    sum_note = _sum_note(answer) if view.prefix else ""
-    page = TablePage(_of_page(answer.links, number), BY_HITS, note=note, sum_note=sum_note)
+    has_hits = order == BY_HITS
+    sum_note = _sum_note(answer) if view.prefix and has_hits else ""
+    page = TablePage(_of_page(answer.links, number), order, has_hits, note=note, sum_note=sum_note)
     return _numbered(page, len(answer.links), view, number)
 
 
