@@ -9,6 +9,7 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 from clickcurve.access import access
+from clickcurve.answers.breakdowns import WhyAnswer
 from clickcurve.answers.counts import CurveAnswer, KeyCount, LinksAnswer, TotalAnswer
 from clickcurve.answers.written import Tabular
 from clickcurve.buckets.errors import ParameterInvalid
@@ -17,7 +18,7 @@ from clickcurve.keys import ALL, Subject, group_subject
 from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from clickcurve.waiting import computed
-from dashboard.page.audience.differences import Difference, difference_of, why_query
+from dashboard.page.audience.differences import Difference, Ranges, difference_beside, is_fair, ranges_asked
 from dashboard.page.audience.values import ValueTable, filter_of, filtered_curve, value_tables
 from dashboard.page.card_curves import LinkCounts, card_curves_of, cards_of, chosen_of
 from dashboard.page.chart import DRAWING, HEIGHT, LOW, Chart, fitting_step, in_path, make_chart
@@ -316,14 +317,24 @@ class Pages:
 
     async def _difference(self, shown: Shown) -> Difference | None:
         """Returns why the range differs from the one before; None where that is not known, or not known yet."""
-        query = why_query(shown.view, shown.curve, shown.compared, shown.now)
-        if query is None or self.broken_down is None or self._why_all is None:
+        asked = ranges_asked(shown.view, shown.curve, shown.compared, shown.now)
+        if asked is None:
             return None
-        if shown.subject == ALL:
-            answer = await self._why_all.ranking(query)
-        else:
-            answer = await self.broken_down.why(shown.subject, query)
-        return None if answer is None else difference_of(answer, shown.view, ZoneInfo(shown.curve.tz))
+        answer = await self._why(shown, asked)
+        if answer is not None and not is_fair(answer, asked) and (weeks := asked.whole_weeks()) is not None:
+            answer = await self._why(shown, weeks)
+        if answer is None:
+            return None
+        return difference_beside(answer, asked, shown.change, shown.view, ZoneInfo(shown.curve.tz))
+
+    async def _why(self, shown: Shown, ranges: Ranges) -> WhyAnswer | None:
+        """Asks for the causes between two ranges; None where hits are not broken down, or they are not known yet."""
+        query = ranges.query(shown.curve.tz)
+        if self.broken_down is None or self._why_all is None:
+            return None
+        return await (
+            self._why_all.ranking(query) if shown.subject == ALL else self.broken_down.why(shown.subject, query)
+        )
 
     async def limits(self, view: PageView, now: int) -> Values:
         """Returns the limiter's events, by name."""

@@ -40,7 +40,7 @@ def panels_of(links: int | None, tables: Sequence[ValueTable], difference: Diffe
     known = {name for names in KINDS for name in names}
     others = [table for table in tables if table.dimension not in known]
     panels += [Panel(VALUES, max(map(_lines, each)) + _FRAME_LINES, each) for each in (*kinds, others) if each]
-    if difference is not None:
+    if difference is not None and difference.causes:
         lines = sum(len(causes) + 1 for causes in difference.causes.values())
         panels.append(Panel(CHANGED, lines + _FRAME_LINES, difference=difference))
     return panels

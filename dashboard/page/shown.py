@@ -37,6 +37,12 @@ class Shown:
         return self.compared.span
 
     @property
+    def change(self) -> tuple[int, int] | None:
+        """By how many hits at least and at most the range differs from the one before; None without one."""
+        was = self.was
+        return None if was is None else (self.curve.at_least - was.at_most, self.curve.at_most - was.at_least)
+
+    @property
     def compared_words(self) -> str:
         """What is compared with, in words; empty where nothing is."""
         return "" if self.compared is None else self.compared.words(ZoneInfo(self.curve.tz))

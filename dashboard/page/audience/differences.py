@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from clickcurve.answers.breakdowns import CauseAnswer, WhyAnswer
 from clickcurve.answers.counts import CurveAnswer
-from clickcurve.buckets.ladder import HOUR_S
+from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.visible import visible
 from dashboard.page.audience.values import dimension_name, value_text
 from dashboard.page.changes import Count, signed
 from dashboard.page.chart import in_path
 from dashboard.page.compared import Compared
-from dashboard.page.view import PageView
+from dashboard.page.view import PageView, TimeSpan
 from dashboard.pictures.axes import PERCENT, is_midnight, until_words, wall, with_commas
 
+WEEK_S = 7 * DAY_S
+_FIRST_MONDAY = 4 * DAY_S  # 5 January 1970 of UTC
 _CAUSES = 3  # of a dimension, and links
 _DIMENSIONS = 2  # those that explain most
+_ONLY_BELOW = "What moved the hits is told below by whole days or weeks, as values are kept."
 _NOTABLE = 0.5  # the part of a change from which a dimension is named in the sentence
 
 
@@ -38,17 +41,42 @@ class CauseRow:
 class Difference:
     """Two totals in a sentence, what explains most of their difference, and causes by the name of their dimension.
 
-    query: what to ask for all of it.
+    query: what to ask for all of it; ranges: of when the causes are, in words, empty where it is the page's own range.
     """
 
     sentence: str
     explained: str
     causes: dict[str, list[CauseRow]]
     query: str
+    ranges: str = ""
 
 
-def why_query(view: PageView, curve: CurveAnswer, compared: Compared | None, now: int) -> bytes | None:
-    """Returns what to ask for the causes of a view's difference; None where none are known: of bots, of a value.
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """A range, and the one before that it is compared with, as they are asked for: each [start, end)."""
+
+    after: TimeSpan
+    before: TimeSpan
+
+    def query(self, tz: str) -> bytes:
+        """Returns what to ask for the causes of their difference."""
+        spans = {"from": self.after[0], "to": self.after[1], "before_from": self.before[0], "before_to": self.before[1]}
+        return urlencode({**spans, "tz": tz, "limit": _CAUSES}).encode()
+
+    def whole_weeks(self) -> Ranges | None:
+        """Returns the whole weeks of UTC inside the range before, beside those of the other; None without one.
+
+        Of old days values are kept by weeks. The range before is moved by whole days, so that its edges stay those of
+        kept buckets.
+        """
+        first = _FIRST_MONDAY + -(-(self.before[0] - _FIRST_MONDAY) // WEEK_S) * WEEK_S
+        end = first + (self.before[1] - first) // WEEK_S * WEEK_S
+        moved = round((self.after[0] - self.before[0]) / DAY_S) * DAY_S
+        return Ranges((first + moved, end + moved), (first, end)) if first < end else None
+
+
+def ranges_asked(view: PageView, curve: CurveAnswer, compared: Compared | None, now: int) -> Ranges | None:
+    """Returns the ranges whose causes are asked for; None where none are known: of bots, of a value.
 
     What goes on is asked for up to the hour, whose buckets are the finest, so that an hour's questions are one.
     """
@@ -60,8 +88,12 @@ def why_query(view: PageView, curve: CurveAnswer, compared: Compared | None, now
         end, until = now - now % HOUR_S, until - until % HOUR_S
     if end <= curve.start or until <= compared.start:
         return None
-    spans = {"from": curve.start, "to": end, "before_from": compared.start, "before_to": until}
-    return urlencode({**spans, "tz": curve.tz, "limit": _CAUSES}).encode()
+    return Ranges((curve.start, end), (compared.start, until))
+
+
+def is_fair(answer: WhyAnswer, asked: Ranges) -> bool:
+    """Tells whether an answer compares what was asked for, or ranges of the same length inside it."""
+    return answer.same_length or _spans(answer) == asked
 
 
 def difference_of(answer: WhyAnswer, view: PageView, zone: ZoneInfo) -> Difference | None:
@@ -87,6 +119,45 @@ def difference_of(answer: WhyAnswer, view: PageView, zone: ZoneInfo) -> Differen
     before = {"before_from": answer.before.start, "before_to": answer.before.end}
     query = urlencode({"from": answer.start, "to": answer.end, **before, "tz": zone.key})
     return Difference(totals_sentence(answer, zone), explained_sentence(answer), causes, query)
+
+
+def difference_beside(
+    answer: WhyAnswer, asked: Ranges, change: tuple[int, int] | None, view: PageView, zone: ZoneInfo
+) -> Difference | None:
+    """Says the same beside the card of hits, without a contradiction to it. change: the card's, by its bounds.
+
+    Values of old days are kept by whole days, weeks or months only. Where the answer is therefore of other ranges than
+    the card, it says of which; where they are not equally long, it says that no causes are told, and has none.
+    """
+    after = until_words(answer.start, answer.end, zone)
+    before = until_words(answer.before.start, answer.before.end, zone)
+    if not is_fair(answer, asked):
+        why = f"Values are kept by whole days, weeks or months, here of {after} and of {before}"
+        return Difference(f"{why}: not equally long, so what moved the hits is not told.", "", {}, "")
+    found = difference_of(answer, view, zone)
+    is_own = _spans(answer) == asked
+    if found is None:
+        return None
+    agrees = change is not None and _goes_the_way_of(answer.total.change, change)
+    if is_own and agrees:
+        return found
+    ranges = f"{after} compared with {before}"
+    if agrees:
+        return replace(
+            found,
+            sentence=f"By whole days or weeks, as values are kept: {totals_sentence(answer, zone)}",
+            ranges=ranges,
+        )
+    return replace(found, sentence=_ONLY_BELOW, explained="", ranges=ranges)
+
+
+def _goes_the_way_of(change: int, bounds: tuple[int, int]) -> bool:
+    least, most = bounds
+    return least > 0 if change > 0 else most < 0 if change < 0 else least == most == 0
+
+
+def _spans(answer: WhyAnswer) -> Ranges:
+    return Ranges((answer.start, answer.end), (answer.before.start, answer.before.end))
 
 
 def totals_sentence(answer: WhyAnswer, zone: ZoneInfo) -> str:
