@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from clickcurve.answers.breakdowns import ValueCurveAnswer, ValuesAnswer, VisitorsAnswer, WhyAnswer
-from clickcurve.answers.counts import CurveAnswer, GroupsAnswer, LinksAnswer, SummaryAnswer, TotalAnswer
+from clickcurve.answers.counts import CurveAnswer, GroupsAnswer, HoursAnswer, LinksAnswer, SummaryAnswer, TotalAnswer
 from clickcurve.answers.events import EventsAnswer, EventsByAnswer
 from clickcurve.keys import ALL, Subject, group_of, group_subject, link_subject
 from dashboard.pictures.curve_picture import Unit
@@ -58,6 +58,8 @@ class Questions(Protocol):
     async def total(self, subject: Subject, query: bytes) -> TotalAnswer: ...
 
     def before(self, query: bytes, asked: tuple[int, int]) -> tuple[int, int, int]: ...
+
+    async def hours(self, subject: Subject, query: bytes) -> HoursAnswer: ...
 
     async def summary(self, subject: Subject, query: bytes) -> SummaryAnswer: ...
 

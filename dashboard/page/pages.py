@@ -19,6 +19,7 @@ from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from clickcurve.waiting import computed
 from dashboard.page.audience.differences import Difference, Ranges, difference_beside, is_fair, ranges_asked
+from dashboard.page.audience.hours import week_hours
 from dashboard.page.audience.values import ValueTable, filter_of, filtered_curve, value_tables
 from dashboard.page.card_curves import LinkCounts, card_curves_of, cards_of, chosen_of
 from dashboard.page.chart import DRAWING, HEIGHT, LOW, Chart, fitting_step, in_path, make_chart
@@ -202,13 +203,15 @@ class Pages:
         return await self._table.csv(shown.view, shown.curve, shown.compared), ZoneInfo(shown.curve.tz)
 
     async def table_of(self, subject: Subject, table: str, dimension: str, query: bytes) -> Tabular:
-        """Returns the numbers of a table of a page. table: `curve`, `visitors`, `why`, or the name of the dimension.
+        """Returns the numbers of a table of a page. table: `curve`, `hours`, `visitors`, `why`, or a dimension's name.
 
-        Without a dimension `curve` is that of all hits. Raises ParameterInvalid, also where hits
+        Without a dimension `curve` is that of all hits, as are `hours`. Raises ParameterInvalid, also where hits
         are not broken down, and what the questions raise.
         """
         if table == "curve" and not dimension:
             return await self.questions.curve(subject, query)
+        if table == "hours" and not dimension:
+            return await self.questions.hours(subject, query)
         if self.broken_down is None:
             raise ParameterInvalid("this server does not break hits down", field="table", value=table, rule="curve")
         questions = self.broken_down.questions
@@ -272,8 +275,9 @@ class Pages:
     async def _common(self, shown: Shown, links: LinkCounts | None = None) -> Values:
         """Returns what stands on the pages of links, groups and all links alike. links: of all links alone."""
         view = shown.view
-        audience, live, found = await asyncio.gather(
+        audience, hours, live, found = await asyncio.gather(
             self._audience(shown),
+            week_hours(self.questions, shown),
             self.questions.total(shown.subject, _LIVE),
             card_curves_of(self.questions, self.broken_down, shown, links),
         )
@@ -294,7 +298,7 @@ class Pages:
             "asked": question_of(drawn.show) if drawn.show in shows_of(shown.events) else "",
             "live": with_commas(live.at_most),
             "audience": audience,
-            "columns": columns_of(panels_of(many if has_links else None, audience.tables, audience.difference)),
+            "columns": columns_of(panels_of(many if has_links else None, audience.tables, audience.difference, hours)),
             "compared": shown.before is not None,
             "compared_with": shown.compared_words,
         }

@@ -8,29 +8,34 @@ from itertools import product
 
 from dashboard.page.audience.countries import COUNTRY
 from dashboard.page.audience.differences import Difference
+from dashboard.page.audience.hours import WeekHours
 from dashboard.page.audience.values import ValueTable
 
-LINKS, VALUES, CHANGED = "links", "values", "changed"
+LINKS, VALUES, CHANGED, HOURS = "links", "values", "changed", "hours"
 # Dimensions of one kind, whose tables are tabs of one panel.
 KINDS = (
     ("ref", "channel", "source", "utm_source", "utm_medium", "utm_campaign"),
     (COUNTRY,),
     ("device", "browser", "os", "lang"),
 )
-_FRAME_LINES, _MAP_LINES = 3, 8  # how high the head and the foot of a panel are, and the map, in lines of a list
+# How high the head and the foot of a panel are, the map, and the hours of a week, in lines of a list.
+_FRAME_LINES, _MAP_LINES, _HOURS_LINES = 3, 8, 6
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel. lines: how high it is, about; tables: its tabs; difference: what changed, for CHANGED alone."""
+    """One panel. lines: how high it is, about; tables: its tabs; difference: for CHANGED; hours: for HOURS."""
 
     kind: str
     lines: int
     tables: Sequence[ValueTable] = ()
     difference: Difference | None = None
+    hours: WeekHours | None = None
 
 
-def panels_of(links: int | None, tables: Sequence[ValueTable], difference: Difference | None) -> list[Panel]:
+def panels_of(
+    links: int | None, tables: Sequence[ValueTable], difference: Difference | None, hours: WeekHours | None = None
+) -> list[Panel]:
     """Returns a page's panels. links: the lines of the list of links, None where the page has none.
 
     Tables of one kind are tabs of one panel, in the order of KINDS; what is of none stands together behind them.
@@ -43,6 +48,8 @@ def panels_of(links: int | None, tables: Sequence[ValueTable], difference: Diffe
     if difference is not None and difference.causes:
         lines = sum(len(causes) + 1 for causes in difference.causes.values())
         panels.append(Panel(CHANGED, lines + _FRAME_LINES, difference=difference))
+    if hours is not None:
+        panels.append(Panel(HOURS, (_HOURS_LINES if hours.rows else 1) + _FRAME_LINES, hours=hours))
     return panels
 
 

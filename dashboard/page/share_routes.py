@@ -154,7 +154,7 @@ def share_routes(
         zone = ZoneInfo(dict(parse_qsl(query.decode("latin-1"))).get("tz", "UTC"))  # the question has judged it
         return await csv_file(request, answer, zone, csv_form_of(query)[0]._replace(times_in=zone))
 
-    for path in ("curve", "visitors", "why", "by/{dimension}", "by/{dimension}/curve"):
+    for path in ("curve", "hours", "visitors", "why", "by/{dimension}", "by/{dimension}/curve"):
         router.add_api_route(f"/share/{{signed}}/{path}", table, include_in_schema=False)
 
     @router.get("/share/{signed}", include_in_schema=False)

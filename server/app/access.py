@@ -61,7 +61,7 @@ PAGE = RouteAccess(
         RouteEffect("POST", "/links/{key}/share", Effect.typed),
         RouteEffect("POST", "/groups/{name}/share", Effect.typed),
         RouteEffect("GET", "/share/{signed}", Effect.open),
-        *questions("/share/{signed}", Effect.open, "curve", *_BROKEN_DOWN, "visitors"),
+        *questions("/share/{signed}", Effect.open, "curve", "hours", *_BROKEN_DOWN, "visitors"),
         RouteEffect("GET", "/share/{signed}/curve.svg", Effect.open),
         RouteEffect("GET", "/share/{signed}/badge.svg", Effect.open),
     ),
