@@ -1,4 +1,4 @@
-# Clickcurve. `make install`, `make serve`, `make cassandra`, `make test`, `make test-all`, `make test-long`, `make check`, `make bench`, `make wheel`, `make lock`.
+# Clickcurve. `make install`, `make serve`, `make cassandra`, `make test`, `make test-all`, `make test-long`, `make check`, `make bench`, `make docs`, `make wheel`, `make lock`.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -13,7 +13,7 @@ BESIDE := --numprocesses auto --dist worksteal
 SOURCES := clickcurve ingest storage query retention dashboard server testing tests bench examples
 ARGS ?=
 
-.PHONY: help install serve cassandra test test-all test-long chaos check format bench bench-peers peers-programs wheel lock clean
+.PHONY: help install serve cassandra test test-all test-long chaos check format bench bench-peers peers-programs docs wheel lock clean
 
 help:
 	@echo "make install   .venv with the pinned dependencies and the program at $(BIN)/clickcurve"
@@ -26,6 +26,7 @@ help:
 	@echo "make check     formatting, lint, types, layout"
 	@echo "make bench     the measurements, one table at the end"
 	@echo "make bench-peers   Clickcurve beside other stores, into a file of figures         (ARGS='--links 1000 --hits 100000')"
+	@echo "make docs      the docs as a site with a search in ./site, to open as files or from any host"
 	@echo "make wheel     dist/ with the wheel and the source distribution"
 	@echo "make lock      renew requirements.lock from pyproject.toml"
 
@@ -94,6 +95,9 @@ $(PEERS_STAMP): bench/peers/requirements.lock
 	npm install --silent --no-audit --no-fund --prefix .venv/peers $$(cat bench/peers/npm.lock)
 	@touch $@
 
+docs: install
+	$(BIN)/python -m testing.site
+
 # From nothing each time: what an earlier build left in build/ would be packed again, deleted modules too.
 wheel: install
 	rm -rf build dist
@@ -105,9 +109,9 @@ wheel: install
 # No option, address or path is written into the file.
 lock:
 	@test -x .venv/lock/bin/pip-compile || { $(PYTHON) -m venv .venv/lock && .venv/lock/bin/pip install --quiet pip-tools; }
-	.venv/lock/bin/pip-compile --quiet --extra cassandra --extra otlp --extra pictures --extra redis --extra zstd --extra test --extra bench --no-strip-extras --allow-unsafe --generate-hashes --upgrade \
+	.venv/lock/bin/pip-compile --quiet --extra cassandra --extra otlp --extra pictures --extra redis --extra zstd --extra test --extra bench --extra docs --no-strip-extras --allow-unsafe --generate-hashes --upgrade \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
 		--output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -105,7 +105,7 @@ def test_ci_runs_the_command_that_contributing_names() -> None:
 def test_the_readme_is_read_in_one_sitting() -> None:
     text = README.read_text()
     assert len(text.splitlines()) <= MOST_LINES
-    first = [text.index(part) for part in ("![", "make serve", "## What you get", "$ curl", "## Who it is not for")]
+    first = [text.index(part) for part in ("![", "make serve", "$ curl", "## What you get", "## Who it is not for")]
     assert first == sorted(first)
 
 
