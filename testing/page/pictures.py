@@ -1,4 +1,4 @@
-"""Makes the README's pictures of the page, from a demo of now: `python -m testing.page.pictures`."""
+"""Makes the README's pictures of the page and its tour, from a demo of now: `python -m testing.page.pictures`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from PIL import Image
 
 from testing.browser import Browser
+from testing.page.tour import NAME as TOUR
+from testing.page.tour import make_tour
 from testing.program import running
 from testing.server import ROOT, free_port
 
@@ -26,6 +28,7 @@ def make(folder: Path) -> None:
         command = [sys.executable, "-m", "clickcurve", "demo", "--port", str(port), "--data", f"{made}/data"]
         with running(command, log) as demo, Browser() as browser:
             demo.until(lambda: '"listening"' in log.read_text())
+            make_tour(browser, f"http://127.0.0.1:{port}", folder / TOUR)
             for name, path, height, dark in PICTURES:
                 with browser.page(WIDTH, height, dark=dark) as page:
                     page.open(f"http://127.0.0.1:{port}{path}")
