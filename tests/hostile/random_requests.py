@@ -55,6 +55,7 @@ OTHERS: Mapping[str, Sequence[str]] = {
     "/logout": (),
     "/share/{signed}": VIEW,
     "/share/{signed}/curve": ("last", "from", "to", "step", "tz", "bots", "times"),
+    "/share/{signed}/hours": ("last", "from", "to", "tz", "bots"),
     "/share/{signed}/by/{dimension}": ("last", "from", "to", "tz", "limit", "value"),
     "/share/{signed}/by/{dimension}/curve": ("last", "from", "to", "step", "tz", "value", "times"),
     "/share/{signed}/why": ("last", "from", "to", "before_from", "before_to", "tz", "limit"),
