@@ -192,13 +192,14 @@ def test_of_several_workers_one_listens_and_a_stop_counts_what_has_come(serve: S
     port = free_port()
     flags = ("--workers", "2", "--syslog", f"127.0.0.1:{port}")
     server = serve(*flags, data=tmp_path / "data")
-    assert len(events(server, "syslog")) == 1
+    wait_until(lambda: bool(events(server, "syslog")))  # the worker that listens may be ready after the other
     with closing(socket.create_connection(("127.0.0.1", port))) as tcp:
         tcp.sendall((LINE + b"\n") * 500)
         with Clickcurve(server.url) as client:
             wait_until(lambda: metric(client, "taken") >= 1)
         assert server.stop() == 0
         assert is_over(tcp)
+    assert len(events(server, "syslog")) == 1
     again = serve(data=tmp_path / "data")
     with Clickcurve(again.url) as client:
         assert client.total("launch")["total"] == 500
