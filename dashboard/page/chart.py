@@ -11,14 +11,13 @@ from zoneinfo import ZoneInfo
 from msgspec import UNSET
 
 from clickcurve.answers.counts import CurveAnswer, PointAnswer
+from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from dashboard.page.changes import change_of
 from dashboard.page.periods import in_address, length_of
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import WEEKDAYS, is_midnight, range_words, wall, with_commas
 from dashboard.pictures.curve_picture import (
-    DAY_S,
     HIT,
-    HOUR_S,
     Unit,
     bars_of,
     curve_sentence,

@@ -7,8 +7,6 @@ Points that are cut by the range, or have not ended, look different from those t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import MAXYEAR, timedelta
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
@@ -16,34 +14,21 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from clickcurve.answers.counts import CurveAnswer, PointAnswer
+from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.times import parse_length
 from clickcurve.visible import visible
-from dashboard.pictures.axes import (
-    count_words,
-    end_of_day,
-    is_midnight,
-    range_words,
-    round_steps,
-    short,
-    time_marks,
-    wall,
-    with_commas,
-)
+from dashboard.pictures.axes import count_words, end_of_day, is_midnight, range_words, wall, with_commas
 from dashboard.pictures.note_marks import note_marks, notes_text
+from dashboard.pictures.plot_frame import Bar, Frame, scale_labels, scale_of, shades, time_labels, weekends
 from dashboard.pictures.shapes import Box, Label, Line, Picture, Shape, Trace
 
-HOUR_S, DAY_S = 3_600, 86_400
 HIT = "hit"  # what a curve counts, if nothing else is said
 GUTTER = 44  # pixels left of the plot, for counts
 _HEAD, _FOOT, _LEGEND = 46, 22, 20  # pixels above the plot, below it, and for a line that explains the bars
 _COLUMN = 2  # pixels of the narrowest bar; points that are narrower share one
 _GAP_FROM = 4  # pixels of a bar from which there is a gap to the next
 _GAP_PART, _GAP_MOST = 0.18, 8  # the gap: this part of a bar's place, and at most so many pixels
-_WEEKENDS_FROM, _WEEKENDS_TO = 2 * 86_400, 100 * 86_400  # seconds of a curve that shows them
-_CENTRED_FROM = 20  # pixels of a bar from which a label at the picture's edge is centred under it too
-_MARK_EVERY = 90  # pixels from one time to the next, at least
 _TEXT_PX, _TITLE_PX = 6.6, 9.0  # of a letter, about
-_MOST_LINES = 8
 _MOST_PLACES = 120  # of a line over the bars
 _HEADROOM = 18  # pixels above the highest line, for its label
 
@@ -68,16 +53,6 @@ class Unit(Protocol):
     def shown(self, amount: int) -> str:
         """Returns an amount as people read it: `1,234.50 EUR`."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One or several points beside each other. rate: their count per step."""
-
-    start: int
-    end: int
-    rate: float
-    state: str
 
 
 def draw_curve(
@@ -150,7 +125,7 @@ def draw_spark(curve: CurveAnswer, width: int, height: int) -> Picture:
     """Draws the bars alone, for a line of a table."""
     bars = bars_of(curve, width // _COLUMN)
     highest = max((bar.rate for bar in bars), default=0) or 1
-    boxes = _boxes(bars, _Frame(curve, 1, height - 1, highest, width))
+    boxes = _boxes(bars, Frame(curve, 1, height - 1, highest, width))
     return Picture(width, height, "", (Line("base", height - 0.5), *boxes))
 
 
@@ -266,20 +241,6 @@ def legend_of(curve: CurveAnswer, bars: Iterable[Bar]) -> str:
 
 
 # --- the plot -------------------------------------------------------------------------------------------------------
-class _Frame:
-    """Turns times and rates into places."""
-
-    def __init__(self, curve: CurveAnswer, top: float, bottom: float, highest: float, width: int) -> None:
-        self.start, self.end = curve.points[0].start, curve.points[-1].end
-        self.top, self.bottom, self.highest, self.width = top, bottom, highest, width
-
-    def x(self, t: int) -> float:
-        return (min(max(t, self.start), self.end) - self.start) / (self.end - self.start)
-
-    def y(self, rate: float) -> float:
-        return self.bottom - (self.bottom - self.top) * rate / self.highest
-
-
 def _plot(
     curve: CurveAnswer,
     bars: Sequence[Bar],
@@ -291,12 +252,10 @@ def _plot(
     one: int,
 ) -> Iterable[Shape]:
     """Yields the plot. one: how many the labels beside it call 1: of cents 100."""
-    highest = max(bar.rate for bar in scaled) / one
-    whole = one == 1 and all(bar.rate == int(bar.rate) for bar in scaled)
-    lines = round_steps(highest, min(_MOST_LINES, max(1, int((bottom - top) // 36))), whole)
-    frame = _Frame(curve, top, bottom, lines[-1] * one, width)
-    yield from _weekends(curve, frame)
-    yield from _shades(curve, frame)
+    lines = scale_of(scaled, bottom - top, one)
+    frame = Frame(curve, top, bottom, lines[-1] * one, width)
+    yield from weekends(curve, frame)
+    yield from shades(curve, frame)
     for line in lines:
         yield Line("grid", frame.y(line * one))
     yield from _boxes(bars, frame)
@@ -305,71 +264,19 @@ def _plot(
     yield Line("base", bottom)
     if curve.notes is not UNSET:
         yield from note_marks(curve.notes, frame.x, top, bottom, width)
-    for line in lines:
-        text = short(line) if line == int(line) else with_commas(line)
-        yield Label("label", 0, frame.y(line * one) + 4, text, "end", -6)
+    yield from scale_labels(lines, frame, one)
     yield Label("label", 0, top - 5, step_words(curve))
-    yield from _time_labels(bars, frame, ZoneInfo(curve.tz))
+    yield from time_labels(bars, frame, ZoneInfo(curve.tz))
 
 
-def _time_labels(bars: Sequence[Bar], frame: _Frame, zone: ZoneInfo) -> Iterable[Label]:
-    """Yields labels centred under the bars that begin then; where no bar does, or it is thin, under the moment.
-
-    A bar begins with a month of a zone if it begins some hours before or after it: where no finer buckets are kept.
-    """
-    covered = frame.start  # until where the bar goes that has the label before
-    for number, (t, text) in enumerate(time_marks(frame.start, frame.end, zone, frame.width // _MARK_EVERY)):
-        bar = min(bars, key=lambda bar: abs(bar.start - t), default=None)
-        if bar is None or abs(bar.start - t) >= (bar.end - bar.start) / 4:
-            begins, ends = t, t
-        else:
-            begins, ends = bar.start, bar.end
-        if begins < covered:
-            continue
-        left, right = frame.x(begins), frame.x(covered := ends)
-        if t == frame.end and len(bars) * _CENTRED_FROM < frame.width:
-            break  # it would stand under the bar before
-        x, anchor = (left + right) / 2, "middle"
-        if (right - left) * frame.width < _CENTRED_FROM:
-            anchor = "start" if x < 0.04 else "end" if x > 0.96 else "middle"
-        yield Label("label" if number % 3 == 0 else "label wide", x, frame.bottom + 15, text, anchor)
-
-
-def _weekends(curve: CurveAnswer, frame: _Frame) -> Iterable[Shape]:
-    """Yields the ground of Saturdays and Sundays, where bars are no longer than a day and days are wide enough."""
-    longest_s = max(point.end - point.start for point in curve.points)
-    if longest_s > DAY_S + HOUR_S or not _WEEKENDS_FROM < frame.end - frame.start <= _WEEKENDS_TO:
-        return
-    zone = ZoneInfo(curve.tz)
-    first = wall(frame.start, zone).replace(hour=0, minute=0, second=0)
-    if first.year == MAXYEAR:  # a week later there is no calendar
-        return
-    saturday = first + timedelta(days=5 - first.weekday())
-    while (begun := int(saturday.replace(tzinfo=zone).timestamp())) < frame.end:
-        monday = int((saturday + timedelta(days=2)).replace(tzinfo=zone).timestamp())
-        if monday > frame.start:
-            yield Box("weekend", frame.x(begun), frame.top, frame.x(monday), frame.bottom)
-        saturday += timedelta(days=7)
-
-
-def _shades(curve: CurveAnswer, frame: _Frame) -> Iterable[Shape]:
-    """Yields the ground of what lies before the first hit and of what has not ended: there a zero means nothing."""
-    early = frame.x(frame.end if curve.first_hit is None else curve.first_hit)
-    if early > 0:
-        yield Box("early", 0, frame.top, early, frame.bottom)
-    begun = next((point.start for point in curve.points if point.state == "open"), frame.end)
-    if frame.x(begun) < 1:
-        yield Box("ahead", frame.x(begun), frame.top, 1, frame.bottom)
-
-
-def _places(before: Sequence[Bar], frame: _Frame) -> tuple[tuple[float, float], ...]:
+def _places(before: Sequence[Bar], frame: Frame) -> tuple[tuple[float, float], ...]:
     """Returns where the line of another range runs: over the bars of this one that are as far from its beginning."""
     length_s = frame.end - frame.start
     places = (((bar.start + bar.end) / 2 - before[0].start, bar.rate) for bar in before)
     return tuple((past_s / length_s, frame.y(rate)) for past_s, rate in places if past_s <= length_s)
 
 
-def _boxes(bars: Iterable[Bar], frame: _Frame) -> Iterable[Shape]:
+def _boxes(bars: Iterable[Bar], frame: Frame) -> Iterable[Shape]:
     for bar in bars:
         if bar.rate:
             left, right = frame.x(bar.start), frame.x(bar.end)
