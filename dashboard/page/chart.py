@@ -107,7 +107,7 @@ def make_chart(
     few = curve.points if len(curve.points) <= MOST_ROWS else []
     if earlier is not None and not earlier.at_most:
         earlier = None  # a line along the ground says nothing
-    previous, later, out = _neighbours(curve, view, now)
+    previous, later, out = neighbours(curve, view, now)
     written = with_commas if unit is None else unit.shown
     notes = [legend_of(curve, bars_of(curve, WIDTH))]
     if earlier is not None:
@@ -142,11 +142,11 @@ def _point_rows(
     by_place = {each.start - earlier[0].start: each for each in earlier}
     rows = []
     for place, point in enumerate(points):
-        row = PointRow(point.start, point.end, _when(point, zone), written(point.count), point.state)
+        row = PointRow(point.start, point.end, when_words(point, zone), written(point.count), point.state)
         was = earlier[place] if in_order else by_place.get(point.start - points[0].start)
         if was is not None and _are_alike(point, was):
             words = _difference_words(was.count, point.count, written)
-            row = replace(row, before=written(was.count), before_when=_when(was, zone), change=words)
+            row = replace(row, before=written(was.count), before_when=when_words(was, zone), change=words)
         rows.append(row)
     return rows
 
@@ -165,7 +165,7 @@ def _are_alike(point: PointAnswer, other: PointAnswer) -> bool:
     return abs(length_s - other_s) <= max(length_s, other_s) * 0.11
 
 
-def _when(point: PointAnswer, zone: ZoneInfo) -> str:
+def when_words(point: PointAnswer, zone: ZoneInfo) -> str:
     """Writes the time of a point, of a day with its weekday."""
     words = range_words(point.start, point.end, zone)
     first, after = wall(point.start, zone), wall(point.end, zone)
@@ -219,7 +219,7 @@ def in_path(name: str) -> str:
     return "" if name in (".", "..") else quote(name, safe="")
 
 
-def _neighbours(curve: CurveAnswer, view: PageView, now: int) -> tuple[str, str, str]:
+def neighbours(curve: CurveAnswer, view: PageView, now: int) -> tuple[str, str, str]:
     """Returns three views: the period before, the one after (empty if that is ahead), and a wider range."""
     zone = ZoneInfo(curve.tz)
     length = length_of(curve.start, curve.end, zone, view.span)

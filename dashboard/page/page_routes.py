@@ -19,6 +19,7 @@ from clickcurve.csv_file import csv_form_of, disposition
 from clickcurve.routes import RawPathRoute, raw_query, subject_in_path
 from clickcurve.waiting import computed
 from dashboard.page.pages import Pages, Values
+from dashboard.page.several.names import several_view
 from dashboard.page.templates import Templates
 from dashboard.page.view import PageView, view_of
 
@@ -101,14 +102,30 @@ def page_routes(
     async def node(request: Request) -> Response:
         return Response(status_code=303, headers={"Location": "system"})
 
+    @router.get("/compare", include_in_schema=False)
+    async def several(request: Request) -> Response:
+        view = several_view(raw_query(request), pages.home_tz)
+        return await page(request, "compare.html", view, await pages.several.page(view, int(clock())))
+
+    _add_tables(router, pages, clock)
+    _add_files(router, templates)
+    return router
+
+
+def _add_tables(router: APIRouter, pages: Pages, clock: Clock) -> None:
+    """Adds the numbers of pages as CSV that no route for programs has."""
+
     @router.get("/links.csv", include_in_schema=False)
     async def table_csv(request: Request) -> Response:
         form, query = csv_form_of(raw_query(request))
         answer, zone = await pages.table_csv(view_of(query, pages.home_tz), int(clock()))
         return await csv_file(request, answer, zone, form)
 
-    _add_files(router, templates)
-    return router
+    @router.get("/compare.csv", include_in_schema=False)
+    async def several_csv(request: Request) -> Response:
+        form, query = csv_form_of(raw_query(request))
+        answer, zone = await pages.several.csv(several_view(query, pages.home_tz), int(clock()))
+        return await csv_file(request, answer, zone, form._replace(times_in=zone))
 
 
 def _add_files(router: APIRouter, templates: Templates) -> None:

@@ -38,6 +38,7 @@ from dashboard.page.lists.rankings import RANKED, Rankings
 from dashboard.page.lists.table import LinkTable
 from dashboard.page.panels import columns_of, panels_of
 from dashboard.page.periods import offered_periods
+from dashboard.page.several.several_page import SeveralPage
 from dashboard.page.shown import Shown
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import day_and_time, with_commas
@@ -115,6 +116,7 @@ class Pages:
     events: CountedEvents | None = None
 
     def __post_init__(self) -> None:
+        self.several = SeveralPage(self.questions, self.broken_down)
         self._links = Rankings(self.questions.links, self.clock)
         self._linked = Rankings(partial(links_of_points, self.questions), self.clock, PATIENCE_S)
         self._table = LinkTable(self.questions, self._links, shows_of(self.events))

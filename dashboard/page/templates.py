@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from clickcurve.visible import visible
 from dashboard.page.compared import COMPARISONS
 from dashboard.page.view import BOTS, STEPS
+from dashboard.pictures.lines_picture import line_styles
 from dashboard.pictures.shapes import DARK, LIGHT
 from dashboard.pictures.svg import styles
 
@@ -29,7 +30,8 @@ class Templates:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        pictures = f"{styles(LIGHT)}@media(prefers-color-scheme:dark){{{styles(DARK)}}}"
+        light, dark = styles(LIGHT) + line_styles("light"), styles(DARK) + line_styles("dark")
+        pictures = f"{light}@media(prefers-color-scheme:dark){{{dark}}}"
         style = (_HERE / "static" / "page.css").read_bytes() + pictures.encode()
         self.assets = {
             "page.css": ("text/css; charset=utf-8", style),
@@ -38,7 +40,7 @@ class Templates:
             "icon.svg": ("image/svg+xml", (_HERE / "static" / "icon.svg").read_bytes()),
         }
         joined = b"".join(content for _, content in self.assets.values())
-        self._environment.filters.update(ticked=_ticked, visible=visible)
+        self._environment.filters.update(ticked=_ticked, visible=visible, form_value=_form_value)
         self._environment.globals.update(version=sha256(joined).hexdigest()[:12], steps=STEPS, bots_choices=BOTS)
         self._environment.globals.update(comparisons=COMPARISONS)
         # What most pages show, or do not: a page that differs says so.
@@ -54,3 +56,8 @@ class Templates:
 def _ticked(text: str) -> str:
     """Escapes a text; what stands between backquotes is code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def _form_value(text: str) -> str:
+    """Escapes a text as the value of a hidden field. What does not print is written by its number."""
+    return "".join(sign if sign.isprintable() else f"&#{ord(sign)};" for sign in escape(text))

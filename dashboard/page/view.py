@@ -58,6 +58,8 @@ class PageView:
     page: str = ""  # the number of a page of it
     show: str = ""  # what the chart draws, empty: hits
     list: str = ""  # the dimension whose values are all listed
+    keys: tuple[str, ...] = ()  # links that are drawn together, and
+    groups: tuple[str, ...] = ()  # groups; only the page that draws them reads them
     begun: str = ""  # what questions say in the place of EVER; in no address
     page_step: str = ""  # that the page chooses where the address has none; in no address
     home_tz: str = ""  # the zone that holds where the address names none, empty for UTC; in no address
@@ -161,7 +163,7 @@ class PageView:
 
     def of_one(self, **changes: Any) -> str:
         """Returns the query of the view with changes, for the page of a link or a group."""
-        return self.address(**{**dict.fromkeys(_OF_LISTS, ""), **changes})
+        return self.address(**{**dict.fromkeys(_OF_LISTS, ""), "keys": (), "groups": (), **changes})
 
     def address(self, **changes: Any) -> str:
         """Returns the query of the view with changes, with its question mark, for links of the page."""
@@ -177,12 +179,11 @@ class PageView:
 
 _NOT_IN_ADDRESSES = ("begun", "page_step", "home_tz")
 # Name in an address -> field of PageView.
+_RENAMED = {"start": "from", "end": "to", "values": "value", "left_out": "not", "keys": "key", "groups": "group"}
 _FIELDS: Mapping[str, str] = {
-    {"start": "from", "end": "to", "values": "value", "left_out": "not"}.get(each.name, each.name): each.name
-    for each in fields(PageView)
-    if each.name not in _NOT_IN_ADDRESSES
+    _RENAMED.get(each.name, each.name): each.name for each in fields(PageView) if each.name not in _NOT_IN_ADDRESSES
 }
-NAMES = tuple(_FIELDS)
+NAMES = tuple(name for name in _FIELDS if name not in ("key", "group"))
 
 
 def view_of(query: bytes, home_tz: str = "") -> PageView:
@@ -195,7 +196,7 @@ def view_of(query: bytes, home_tz: str = "") -> PageView:
     several: dict[str, list[str]] = {"value": [], "not": []}
     for part in filter(None, query.split(b"&")):
         name, _, value = (unquote_plus(each.decode("latin-1")) for each in part.partition(b"="))
-        if name not in _FIELDS or (name in given and name not in several):
+        if name not in NAMES or (name in given and name not in several):
             why = "is given twice" if name in given else "is not known here"
             rule = f"one of {', '.join(NAMES)}, each at most once"
             raise ParameterInvalid(f"parameter {name!r} {why}", field=name, value=value, rule=rule)
@@ -214,7 +215,7 @@ def view_of(query: bytes, home_tz: str = "") -> PageView:
     if given.get("by") and not (values or left_out):
         values = ("",)  # an address without one is as old as the page
     texts = {_FIELDS[name]: value for name, value in given.items() if name not in several}
-    return PageView(home_tz=home_tz, values=values, left_out=left_out, **texts)
+    return PageView(home_tz=home_tz, values=values, left_out=left_out, keys=(), groups=(), **texts)
 
 
 def _encoded(values: Mapping[str, str | tuple[str, ...]]) -> bytes:

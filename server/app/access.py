@@ -48,6 +48,8 @@ PAGE = RouteAccess(
         RouteEffect("GET", "/", Effect.page),
         RouteEffect("GET", "/links", Effect.page),
         RouteEffect("GET", "/links.csv", Effect.page),
+        RouteEffect("GET", "/compare", Effect.links),
+        RouteEffect("GET", "/compare.csv", Effect.links),
         RouteEffect("GET", "/links/{key}", Effect.link),
         RouteEffect("GET", "/groups/{name}", Effect.group),
         RouteEffect("GET", "/system", Effect.refused),

@@ -36,7 +36,7 @@ LIMIT = b"/v1/limit/"
 PREFIX_BYTES = 8  # of a path, by which the fast routes are told apart
 _COOKIE = COOKIE.encode()
 _is_token = re.compile(rb"[A-Za-z0-9_-]{1,256}").fullmatch
-_PAGES = frozenset({b"/", b"/links", b"/links.csv", b"/limits", b"/system", b"/node"})
+_PAGES = frozenset({b"/", b"/links", b"/links.csv", b"/compare", b"/compare.csv", b"/limits", b"/system", b"/node"})
 _PAGES_BELOW = (b"/links/", b"/groups/")
 
 

@@ -66,6 +66,8 @@ OTHERS: Mapping[str, Sequence[str]] = {
     "/": VIEW,
     "/links": VIEW,
     "/links.csv": VIEW,
+    "/compare": (*VIEW, "key", "key", "group"),
+    "/compare.csv": (*VIEW, "key", "key", "group"),
     "/links/{key}": VIEW,
     "/groups/{name}": VIEW,
     "/links/{key}/share": ("days", "do", "revoke", "token"),

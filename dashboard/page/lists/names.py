@@ -15,6 +15,8 @@ from dashboard.page.view import PageView
 from dashboard.pictures.axes import with_commas
 from dashboard.questions import LINK, Questions, asked_of_each, link_or_group
 
+_CHANGED_BY_FORMS = frozenset("\0\r\n")
+
 
 @dataclass(frozen=True, slots=True)
 class Domain:
@@ -32,14 +34,21 @@ def domain_and_name(key: str, view: PageView, hosts_in_key: bool) -> tuple[Domai
     return Domain(visible(host), "links" + view.of_one(by="", prefix=host + slash)), visible(rest)
 
 
+def form_name(key: str) -> str:
+    """Returns a key as forms send it; empty for one that browsers would send as another."""
+    return "" if _CHANGED_BY_FORMS & set(key) else key
+
+
 @dataclass(frozen=True, slots=True)
 class NameRow:
     """A link or group of a list, with its curve as safe markup.
 
-    path: its name in a path, empty for one that no browser can ask for. name: as text, behind its domain if it has one.
-    part: of the greatest line, 0 to 100; share: of all hits, empty where that is not known.
+    form_name: as forms send it, empty where none can. path: its name in a path, empty for one that no browser can ask
+    for. name: as text, behind its domain if it has one. part: of the greatest line, 0 to 100; share: of all hits, empty
+    where that is not known.
     """
 
+    form_name: str
     path: str
     domain: Domain | None
     name: str
@@ -84,6 +93,7 @@ async def name_rows(
     most = max(hits, default=1) or 1
     return [
         NameRow(
+            form_name(each.key),
             in_path(each.key),
             *domain_and_name(each.key, view, hosts_in_key and kind == LINK),
             with_commas(count),

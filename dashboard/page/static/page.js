@@ -17,11 +17,13 @@ async function show(address, fresh) {
   if (!answer.ok || !now || answer.redirected || "problem" in before.dataset) return location.assign(address);
   const open = fresh ? [] : [...before.querySelectorAll("details")].map((each) => each.open);
   const tabs = [...before.querySelectorAll(".tabbed>:checked")].map((each) => each.id);
+  const ticked = new Set([...before.querySelectorAll(".tick:checked")].map((each) => each.name + each.value));
   const focus = fresh ? null : place(document.activeElement), named = fresh && document.activeElement.closest("main a,main summary") ? name(document.activeElement) : "";
   const typed = document.activeElement instanceof HTMLInputElement ? document.activeElement.value : null;
   now.querySelectorAll("details").forEach((each, n) => { each.open = !!open[n]; });
   const kept = fresh ? null : reading;
   for (const id of tabs) { const tab = page.getElementById(id); if (tab && !(fresh && tab.closest(".tabbed").querySelector(".pane [aria-current]"))) tab.checked = true; }
+  now.querySelectorAll(".tick").forEach((each) => { each.checked = ticked.has(each.name + each.value); });
   before.replaceWith(document.adoptNode(now));
   document.title = page.title;
   const at = page.getElementById("updated");
@@ -101,7 +103,9 @@ function prepare(figure) {
   const rows = [...figure.querySelectorAll(".points tbody tr")], [from, to, every] = ["from", "to", "every"].map((name) => Number(figure.dataset[name] || 0));
   if (!rows.length || to <= from) return;
   const starts = rows.map((row, n) => (every ? from + n * every : Number(row.dataset.s)));
-  const counts = rows.map((row) => parseFloat(row.cells[1].textContent.replaceAll(",", ""))), total = counts.reduce((so, count) => so + count, 0);
+  const lines = "lines" in figure.dataset ? [...figure.querySelectorAll(".points thead th")].slice(1, -1).map((head) => head.textContent.trim()) : [];
+  const column = (n) => rows.map((row) => parseFloat(row.cells[n].textContent.replaceAll(",", "")));
+  const counts = column(1), total = counts.reduce((so, count) => so + count, 0);
   const ground = Number(svg.querySelector(".base")?.getAttribute("y") ?? svg.clientHeight); // below are the times
   const roof = Math.min(ground, ...[...svg.querySelectorAll(".grid")].map((each) => Number(each.getAttribute("y"))));
   const box = document.createElementNS(svg.namespaceURI, "rect");
@@ -130,15 +134,22 @@ function prepare(figure) {
     tip.hidden = false;
     if (y !== undefined) tip.style.top = Math.max(0, y - tip.offsetHeight - 14) + "px";
   };
+  // Of several lines all are said, each with its count.
+  const sayLines = (words, count, y) => {
+    tip.replaceChildren(words, ...lines.map((line, n) => Object.assign(document.createElement("div"), { textContent: " " + line + ": " + count(n + 1) })));
+    tip.hidden = false;
+    if (y !== undefined) tip.style.top = Math.max(0, Math.min(y, ground) - tip.offsetHeight / 2) + "px";
+  };
   const read = (n, aloud, y) => {
     at = n;
     reading = { figure: [...document.querySelectorAll("figure.chart")].indexOf(figure), start: starts[n] };
     const cells = [...rows[n].cells].map((cell) => cell.textContent.trim()), [when, count] = cells, state = cells.at(-1);
     const part = total && !("apart" in figure.dataset) ? ", " + Math.round(counts[n] * 100 / total) + "\u00a0%" : "";
     const words = { open: " (still counting)", partial: " (partly)" }[state] || "";
-    say(count, when + part + words, y, cells.length > 3 && cells[2] ? rows[n].cells[2].title + ": " + cells[2] + ", now " + cells[3] : "");
+    if (lines.length) sayLines(when + words, (each) => cells[each], y);
+    else say(count, when + part + words, y, cells.length > 3 && cells[2] ? rows[n].cells[2].title + ": " + cells[2] + ", now " + cells[3] : "");
     mark(x(starts[n]), x(end(n)), "at");
-    const left = x(starts[n]) * svg.clientWidth;
+    const left = x(lines.length ? end(n) : starts[n]) * svg.clientWidth + (lines.length ? 12 : 0);
     tip.style.left = plot.clientWidth - svg.clientWidth + Math.max(0, Math.min(left, svg.clientWidth - tip.offsetWidth)) + "px";
     if (aloud) said.textContent = tip.textContent.replace(" ", ", ");
   };
@@ -155,8 +166,10 @@ function prepare(figure) {
     const other = index(part(event)), [low, high] = [Math.min(picked, other), Math.max(picked, other)];
     mark(x(starts[low]), x(end(high)), "picked");
     const cell = (row, n) => row.cells[n].textContent.trim();
-    const sum = counts.slice(low, high + 1).reduce((so, count) => so + count, 0);
-    say(sum.toLocaleString("en") + cell(rows[low], 1).replace(/^[\d.,]+/, ""), cell(rows[low], 0).split(" - ")[0] + " - " + cell(rows[high], 0).split(" - ").pop(), down(event));
+    const whole = cell(rows[low], 0).split(" - ")[0] + " - " + cell(rows[high], 0).split(" - ").pop();
+    const sumOf = (some) => some.slice(low, high + 1).reduce((so, count) => so + count, 0), sum = sumOf(counts);
+    if (lines.length) return sayLines(whole, (each) => sumOf(column(each)).toLocaleString("en"), down(event));
+    say(sum.toLocaleString("en") + cell(rows[low], 1).replace(/^[\d.,]+/, ""), whole, down(event));
   });
   svg.addEventListener("pointerdown", (event) => {
     if (event.button) return;

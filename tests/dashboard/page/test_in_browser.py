@@ -111,6 +111,7 @@ def test_without_scripts_all_of_it_is_there(browser: Browser, pages: RunningServ
             "/docs",
             "/links?q=link",
             "/links?sort=change",
+            "/compare?key=launch&group=spring",
         ):
             for each in (with_scripts, without):
                 each.open(pages.url + path)
@@ -328,6 +329,8 @@ VIEWS = {
     "hostile": f"/links/{quote(HOSTILE[1], safe='')}",
     "right-to-left": f"/links/{quote(HOSTILE[-1], safe='')}",
     "long": f"/links/{'long' * 45}",
+    "several": "/compare?key=launch&key=link-00&key=none&group=spring",
+    "several-most": f"/compare?last=7d&compare=none&{'&'.join(f'key={quote(key)}' for key in HOSTILE[:6])}",
     "share-form": "/links/launch/share",
     "limits": "/limits",
     "system": "/system",

@@ -14,7 +14,16 @@ from testing.client import http_client
 from testing.server import RunningServer
 from testing.tokens import add_token, token_book
 
-PAGES = ("/", "/links/launch?last=7d", "/links/a%2Fb", "/groups/g", "/limits", "/system", "/links?sort=key")
+PAGES = (
+    "/",
+    "/links/launch?last=7d",
+    "/links/a%2Fb",
+    "/groups/g",
+    "/limits",
+    "/system",
+    "/links?sort=key",
+    "/compare?key=a&group=g",
+)
 
 
 @pytest.fixture(scope="module")

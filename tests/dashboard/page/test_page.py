@@ -24,6 +24,7 @@ EVERY = (
     "/links/launch",
     "/links/unknown",
     "/groups/spring",
+    "/compare?key=launch&group=spring",
     "/limits",
     "/system",
     "/docs",
@@ -81,6 +82,7 @@ SMALL = (
     "/links/launch?last=24h&step=1m", "/groups/spring?last=92d", "/links/launch?by=ref&value=", "/limits?last=48h",
     "/links", "/links?last=12mo&sort=key&compare=before",
     "/links?sort=change", "/links/launch/share",
+    "/compare?last=14d&group=spring&key=launch&key=link-00&key=link-01&key=link-02&key=link-03",
 )  # fmt: skip
 
 
