@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import subprocess
 import tarfile
@@ -39,11 +40,12 @@ def axe_script() -> str:
         return member.read().decode()
 
 
-def violations(page: Page, script: str) -> list[str]:
-    """What breaks a rule on a page, each as impact, rule, and the elements."""
+def violations(page: Page, script: str, *rules: str) -> list[str]:
+    """What breaks a rule on a page, each as impact, rule, and the elements. rules: the only ones, none: all."""
     page.js(script + ";0")
+    only = f"runOnly: {json.dumps(rules)}, " if rules else ""
     shown: list[dict[str, Any]] = page.js(
-        "axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.map((v) =>"
+        f"axe.run(document, {{{only}resultTypes: ['violations']}}).then((r) => r.violations.map((v) =>"
         " ({impact: v.impact, id: v.id, nodes: v.nodes.map((n) => n.html.slice(0, 120))})))"
     )
     return [f"{each['impact']} {each['id']}: {each['nodes']}" for each in shown]

@@ -10,6 +10,7 @@ import pytest
 from testing.server import ROOT
 from tests import layout
 
+pytestmark = pytest.mark.usefixtures("uncollected")
 Rule = Callable[[Path], list[str]]
 PYPROJECT = '[project]\ndependencies = ["fastapi>=0.1", "apscheduler", "cassandra-driver"]\n'
 

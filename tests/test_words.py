@@ -10,6 +10,7 @@ import pytest
 from testing.server import ROOT
 from tests import words
 
+pytestmark = pytest.mark.usefixtures("uncollected")
 Rule = Callable[[Path], list[str]]
 
 

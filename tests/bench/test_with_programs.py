@@ -93,6 +93,7 @@ def test_the_limiter_is_measured_beside_other_libraries(place: str) -> None:
     assert re.search(figure, printed), printed
 
 
+@pytest.mark.long
 @pytest.mark.needs("cassandra")
 def test_flushes_to_cassandra_are_measured_beside_the_bare_driver(capsys: pytest.CaptureFixture[str]) -> None:
     run(PARTS, ["cassandra.flush", "cassandra.attributes", "--rounds", "1", "--scale", "0.002"])

@@ -14,6 +14,7 @@ import pytest
 from testing.client import Clickcurve
 from testing.server import RunningServer
 from tests.disk.held_disk import HeldDisk, held_disk
+from tests.power import one_in
 
 pytestmark = pytest.mark.needs("compiler")
 
@@ -149,7 +150,7 @@ def test_a_flush_waits_while_the_file_of_the_store_hangs_and_nothing_is_refused(
             assert client.total("a")["total"] == 22
 
 
-@pytest.mark.parametrize("drain_s", [0, 1])
+@pytest.mark.parametrize("drain_s", one_in(2, [0, 1]))
 def test_a_stop_does_not_wait_for_the_disk_for_ever(data: Path, drain_s: int) -> None:
     with (
         ThreadPoolExecutor(4) as threads,

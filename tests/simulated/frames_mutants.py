@@ -232,13 +232,13 @@ def make_always(records: Sequence[JournalRecord], owners: Sequence[int], *rest: 
 
 
 MUTANTS = [
-    Mutant("order", plot=DUELS, off=lambda: replaced(ClusterJournal, "_send", read_before_append)),
+    Mutant("order", plot=DUELS, off=lambda: replaced(ClusterJournal, "_send", read_before_append), first=40),
     Mutant("fence_read", plot=DUELS, off=lambda: replaced(CassandraJournals, "fence", no_fence)),
     Mutant("lease", plot=DUELS, off=lambda: replaced(CassandraJournals, "fence", fence_lately), first=290),
     Mutant("frame_quorum", lambda: fewer("write", "frames"), seeds=200),
     Mutant("taken_quorum", plot=DUELS, off=lambda: fewer("read", "frames"), seeds=200),
     Mutant("list", lambda: replaced(cluster_journal, "frames_named", frames_seen), seeds=200),
-    Mutant("repair", lambda: replaced(frames_history, "replace", unrepaired), seeds=600),
+    Mutant("repair", lambda: replaced(frames_history, "replace", unrepaired), seeds=600, first=90),
     Mutant(
         "begin_first",
         lambda: all_of(

@@ -39,7 +39,8 @@ from tests.upgrade.then import (
 
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir())
 EACH_VERSION = [
-    pytest.param(version, marks=[pytest.mark.slow] if version != VERSIONS[-1] else []) for version in VERSIONS
+    pytest.param(version, marks={VERSIONS[-1]: [], VERSIONS[0]: [pytest.mark.slow]}.get(version, [pytest.mark.long]))
+    for version in VERSIONS
 ]
 THEN = BEGAN + 2 * HOUR_S
 FORMER = "60:1,300:1,3600:31,week:366,month"  # the default of 0.1.0, and of the golden folder of 0.2.0

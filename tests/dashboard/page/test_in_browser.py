@@ -23,6 +23,7 @@ from testing.server import RunningServer
 from testing.tokens import add_token
 from tests.conftest import Serve
 from tests.dashboard.page.conftest import HOSTILE
+from tests.power import is_long, one_in
 from tests.server.commands import said
 
 OWN_OF_BROWSER = ("about:", "data:")  # such as the picture in its field for dates
@@ -340,18 +341,18 @@ VIEWS = {
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_axe_finds_nothing(browser: Browser, pages: RunningServer, dark: bool) -> None:
-    script = axe_script()
-    found = {}
+    script, found = axe_script(), {}
+    rules = ("color-contrast",) if dark and not is_long() else ()  # the others are of what both themes have
     with browser.page(dark=dark) as opened:
         for path in (*STATES, *VIEWS.values()):
             opened.open(pages.url + path)
             opened.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-            if broken := violations(opened, script):
+            if broken := violations(opened, script, *rules):
                 found[path] = broken
     assert found == {}
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("dark", one_in(2, [False, True]), ids=["light", "dark"])
 def test_pages_fit_every_screen(browser: Browser, pages: RunningServer, shots: Path | None, dark: bool) -> None:
     with browser.page(dark=dark) as opened:
         for name, path in VIEWS.items():

@@ -72,10 +72,10 @@ BOMBS: dict[str, tuple[str | None, Callable[[], list[bytes]], int]] = {
         f"a log of one line, {coding}": (None, lambda coding=coding: [packed(LOG, b"a", 1024, coding)], 0)  # type: ignore[misc]
         for coding in PACK
     },
-    "a log of newlines": (None, lambda: [packed(LOG, b"\n", 16, "zstd")], 0),
+    "a log of newlines": (None, lambda: [packed(LOG, b"\n", 8, "zstd")], 0),
     "a log of lines of 4 MiB": (None, lambda: [packed(LOG, b"a" * (4 * MIB - 1) + b"\n", 64)], 0),
     "a log in a large window": (None, lambda: [one_frame(LOG, 512, 27)], 0),
-    "a log of other keys": (None, lambda: [joined(LOG.replace(b"/a", b"/%x" % n) for n in range(200_000))], 0),
+    "a log of other keys": (None, lambda: [joined(LOG.replace(b"/a", b"/%x" % n) for n in range(100_000))], 0),
     "a history of one line": (None, lambda: [packed(HISTORY + b'{"key":"', b"a", 1024, "zstd")], 0),
     "a history of long lines": (
         None,

@@ -19,7 +19,7 @@ from tests.limiter.strategies.oracle import SECOND_US, Apart, FixedModel, Model,
 from tests.power import at, examples
 
 ANN = {"ip": "10.0.0.1"}
-SEEDS = range(at(quick=4, full=10))
+SEEDS = range(at(quick=2, full=10))
 SHARES = range(4)
 ELSEWHERE = [name for name in BACKENDS if name != "memory"]
 

@@ -227,7 +227,7 @@ def test_what_is_no_log_is_told_and_bounded(door: LogDoor) -> None:
     assert door.intake.total == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lines_of_a_body_are_bounded(door: LogDoor) -> None:
     answer = door.post(b'1 [01/Jan/2026:12:00:03 +0000] "-" 400 0\n' * (BODY_VALUES + 500))
     assert (answer.status_code, "1,000,000 lines" in answer.json()["rule"]) == (413, True)

@@ -35,7 +35,7 @@ def test_a_journal_restored_from_an_hour_ago_is_quarantined(serve: Serve, data: 
         assert client.metrics()['clickcurve_quarantined_journals{journal="journal-1"}'] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_hits_accepted_while_the_store_does_not_answer_are_not_quarantined_with_the_journal(
     serve: Serve, data: Path, tmp_path: Path
 ) -> None:
