@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 from clickcurve.buckets.errors import ClickcurveError
-from clickcurve.buckets.measures import clicks_row
+from clickcurve.buckets.measures import clicks_row, measured
 
 KEY_BYTES = 1024
 KEY_RULE = f"a string of 1 to {KEY_BYTES:,} bytes of UTF-8"
@@ -175,9 +175,12 @@ class KeyForm:
         return form if form.isascii() or len(form.encode("utf-8", "surrogatepass")) <= KEY_BYTES else text
 
     def of_row(self, stored: str) -> str:
-        """Returns the stored key of a link in this form; that of another row as it is."""
-        key = link_of(stored) if self else None
-        return stored if key is None else link_key(self.of(key))
+        """Returns the stored key of a link, or of its events, in this form; any other as it is."""
+        if not self:
+            return stored
+        measure, clicks = measured(stored)
+        key = link_of(clicks)
+        return stored if key is None else measure.row(link_key(self.of(key)))
 
     def in_path(self, raw: bytes) -> bytes:
         """Returns a raw path with the key that it names in this form; any other path as it is."""

@@ -56,6 +56,7 @@ class Listing(ListedRows):
 
         They may be fewer, with more behind them, where many were erased.
         """
+        prefix = self.key_form.start_of(prefix)
         parameters = Parameters(prefix=prefix, limit=limit, after=after)
         others = () if self.others_within is None else await self.others_within(prefix)
         return await self.keys.page(parameters, now, NamesWithin(prefix), others, may_end_early=True)

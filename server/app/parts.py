@@ -116,13 +116,13 @@ def parts_of(worker: Worker) -> list[Part]:
     """Makes the parts of a worker."""
     attributes, queries, breakdowns = worker.attributes, worker.queries, worker.breakdowns
     owner, store, settings, audit = worker.owner, worker.store, worker.settings, worker.audit
-    now = worker.clock.now
+    now, key_form = worker.clock.now, attributes.reader.key_form
     return [
         _attributes(worker),
         Part(
             routes=[
                 query_routes(queries, worker.erase, audit.note_request, worker.marks.deleted),
-                export_routes(store, owner.flush, now, attributes.bounded, worker.events.names),
+                export_routes(store, owner.flush, now, attributes.bounded, worker.events.names, key_form),
             ]
         ),
         _timeline(worker),
@@ -228,7 +228,7 @@ def _corrections(worker: Worker) -> Part:
     return Part(
         routes=[
             disavow_routes.disavow_routes(corrections, audit, attributes.dimensions, kept_value, now, worker.notes),
-            erase_routes.erase_routes(worker.store, audit, kept_value, now, worker.notes),
+            erase_routes.erase_routes(worker.store, audit, kept_value, now, worker.notes, attributes.reader.key_form),
         ],
         jobs=chain(corrections.jobs(), erasing.jobs()),
         begin=corrections.begin,

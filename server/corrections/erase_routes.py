@@ -12,7 +12,7 @@ from clickcurve.asgi import read_bounded
 from clickcurve.buckets.breakdowns.breakdown import NOT_GIVEN
 from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.errors import BodyUnreadable, ClickcurveError, ParameterInvalid, SettingInvalid
-from clickcurve.keys import ALL_LINKS, group_of, link_of, row_named
+from clickcurve.keys import ALL_LINKS, KeyForm, group_of, link_of, row_named
 from clickcurve.routes import json_answer
 from clickcurve.waiting import in_thread
 from ingest.attributes.dimensions import DIMENSION_RULE, dimensions_of
@@ -43,9 +43,10 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
     key: str | None = None
     group: str | None = None
 
-    def row(self) -> str | None:
+    def row(self, key_form: KeyForm) -> str | None:
         """Returns the stored key of the one row that is meant; None: all."""
-        return row_named(self.key, self.group, ParameterInvalid)
+        row = row_named(self.key, self.group, ParameterInvalid)
+        return None if row is None else key_form.of_row(row)
 
 
 def _asked_in(body: bytes) -> _Asked:
@@ -84,8 +85,12 @@ def erase_routes(
     kept_value: Callable[[str, str], str],
     clock: Callable[[], float],
     notes: KnownNotes,
+    key_form: KeyForm,
 ) -> APIRouter:
-    """Makes the router. kept_value: what is kept of a value, given its dimension. clock: epoch seconds."""
+    """Makes the router. kept_value: what is kept of a value, given its dimension. clock: epoch seconds.
+
+    key_form: in which keys count.
+    """
     router = APIRouter(tags=["administering"])
     book, rules = ErasureBook(store), DisavowBook(store)
 
@@ -104,7 +109,7 @@ def erase_routes(
                 raise RuleUnderWay(detail, field="value", rule=then)
 
     def meant(asked: _Asked) -> NotedWord:
-        value, row = cut(kept_value(asked.dimension, asked.value)), asked.row()
+        value, row = cut(kept_value(asked.dimension, asked.value)), asked.row(key_form)
         require_settled(asked.dimension, value, row)
         return book.meant(asked.dimension, value, row, int(clock()))
 

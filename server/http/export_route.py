@@ -18,7 +18,7 @@ from fastapi.responses import Response, StreamingResponse
 from clickcurve.access import access
 from clickcurve.buckets.breakdowns.breakdown import BoundedLadder
 from clickcurve.buckets.errors import RowCorrupt
-from clickcurve.keys import FIRST_GROUP, group_key, group_of, link_key, link_of
+from clickcurve.keys import AS_GIVEN, FIRST_GROUP, KeyForm, group_key, group_of, link_key, link_of
 from clickcurve.routes import raw_query
 from clickcurve.visible import json_line
 from clickcurve.waiting import WAIT_S, TookTooLong, in_thread
@@ -51,10 +51,11 @@ def export_routes(
     clock: Callable[[], float],
     bounded: BoundedLadder,
     events: Callable[[], Collection[str]] = no_events,
+    key_form: KeyForm = AS_GIVEN,
 ) -> APIRouter:
     """Makes the router. flush: puts into the store what this worker has accepted. clock: epoch seconds.
 
-    events: returns the names of those that are stored.
+    events: returns the names of those that are stored. key_form: in which keys count.
     """
     router = APIRouter(tags=["reading"])
     reading = asyncio.Lock()  # one page at a time, in turn
@@ -62,7 +63,7 @@ def export_routes(
     @router.get("/v1/export", response_class=Response, **_OPERATION)
     async def exported(request: Request) -> StreamingResponse:
         given = parse_query(raw_query(request), EXPORT)
-        wanted = _wanted(given.get("prefix", ""))
+        wanted = _wanted(key_form.start_of(given.get("prefix", "")))
         try:
             async with asyncio.timeout(WAIT_S):
                 await flush()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickcurve.buckets.measures import CLICKS, Measure
 from clickcurve.keys import AS_GIVEN, KEY_BYTES, KeyForm, breakdown_key, group_key, link_key
 from testing.client import http_client
 from tests.conftest import Serve
@@ -31,7 +33,8 @@ BOTH = KeyForm(lower=True, without_slash=True)
 )
 def test_a_key_has_one_form(form: KeyForm, key: str, counts_as: str) -> None:
     assert form.of(key) == counts_as
-    assert form.of_row(link_key(key)) == link_key(counts_as)
+    for measure in (CLICKS, Measure("sale"), Measure("sale", of_values=True)):
+        assert form.of_row(measure.row(link_key(key))) == measure.row(link_key(counts_as))
 
 
 @given(st.text(min_size=1, max_size=40), st.booleans(), st.booleans())
@@ -43,8 +46,9 @@ def test_a_form_is_a_key_and_its_own_form(key: str, lower: bool, without_slash: 
 
 
 def test_rows_of_others_keep_their_keys() -> None:
-    for stored in ("", group_key("Spring/"), breakdown_key("Ab")):
-        assert BOTH.of_row(stored) == stored
+    for clicks in ("", group_key("Spring/"), breakdown_key("Ab")):
+        for stored in (clicks, Measure("sale").row(clicks)):
+            assert BOTH.of_row(stored) == stored
 
 
 @pytest.mark.parametrize(
@@ -105,6 +109,38 @@ def test_each_door_counts_one_link_and_each_question_finds_it(serve: Serve) -> N
         assert said("total", "LaunCH", "--url", server.url, "--json")
         http.delete("/v1/links/LAUNCH").raise_for_status()
         assert http.get("/v1/links/launch").json()["lifetime"] == 0
+
+
+def test_events_of_a_link_are_found_however_a_tool_writes_its_key(serve: Serve) -> None:
+    with http_client(serve("--key-case", "lower", "--trailing-slash", "dropped", "--events-names", "sale").url) as http:
+        sale = {"key": "LAUNCH/", "event": "sale", "value": 5, "ref": "a.example"}
+        http.post("/v1/hits", json=[sale, sale | {"key": "launch"}]).raise_for_status()
+
+        def assistant(tool: str, **more: str) -> dict[str, Any]:
+            arguments = {"key": "LAUNCH/", **more}
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+            said: dict[str, Any] = http.post("/mcp", json=call).json()["result"]["structuredContent"]
+            return said
+
+        assert http.post("/v1/sum?from=0&event=sale&measure=value", json={"keys": ["LAUNCH/"]}).json()["total"] == 10
+        assert assistant("count", event="sale")["total"] == 2
+        assert assistant("events")["events"][0]["value"] == {"at_least": 10, "at_most": 10}
+        assert [each["value"] for each in assistant("events", dimension="ref")["values"]] == ["a.example"]
+        asked = http.post("/api/v1/query", data={"query": 'events{event="sale",key="LAUNCH/"}'}).json()
+        assert [each["value"][1] for each in asked["data"]["result"]] == ["2"]
+        (series,) = http.get("/render?format=json&from=-2min&target=events.sale.LAUNCH").json()
+        assert sum(count or 0 for count, _ in series["datapoints"]) == 2
+
+
+def test_what_writes_of_many_links_or_of_a_word_means_the_same_links(serve: Serve) -> None:
+    with http_client(serve("--key-case", "lower", "--trailing-slash", "dropped").url) as http:
+        http.post("/v1/hits", json=[{"key": "Ab", "ref": "a.example"}, {"key": "Ac"}, {"key": "b"}]).raise_for_status()
+        exported = [json.loads(line)["key"] for line in http.get("/v1/export?prefix=A&after=ab").text.splitlines()]
+        assert exported == ["ac"]
+        asked = http.post("/v1/words/erase", json={"dimension": "ref", "value": "a.example", "key": "AB/"}).json()
+        assert asked["key"] == "ab"
+        assert http.delete("/v1/links?prefix=A").json() == {"deleted": 2, "more": False}
+        assert counts(http) == {"b": 1}
 
 
 def test_without_the_settings_each_spelling_is_a_link(serve: Serve) -> None:
