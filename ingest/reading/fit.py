@@ -17,10 +17,10 @@ from ingest.attributes.campaign import SOURCE_BYTES, SOURCE_RULE, UTM, UTM_BYTES
 from ingest.attributes.country import address_of, country_of_field
 from ingest.attributes.dimensions import TAG_BYTES
 from ingest.attributes.language import LANG_BYTES, LANG_RULE
-from ingest.attributes.profile import TAGS, TAGS_RULE, UTM_, Profile
+from ingest.attributes.profile import TAGS, TAGS_RULE, UTM_
 from ingest.attributes.referrer import REF_BYTES, REF_RULE
-from ingest.attributes.text import CONTROL_RULE, KEPT_RULE, cut, may_be_cut, without_controls
-from ingest.hit import GROUPS, GROUPS_RULE, VISITOR_RULE, JsonHit, is_visitor
+from ingest.attributes.text import CONTROL_RULE, KEPT_RULE, cut, may_any_be_cut, may_be_cut, without_controls
+from ingest.hit import GROUPS, GROUPS_RULE, VISITOR_RULE, Hit, JsonHit, is_visitor
 
 
 def fit(raw: JsonHit, tags: Collection[str]) -> tuple[JsonHit, list[HitRejected]]:
@@ -48,12 +48,13 @@ def fit(raw: JsonHit, tags: Collection[str]) -> tuple[JsonHit, list[HitRejected]
     return hit, lost
 
 
-def cut_words(hit: JsonHit, profile: Profile | None, lost: Iterable[HitRejected] = ()) -> list[HitRejected]:
+def cut_words(hit: JsonHit, read: Hit, lost: Iterable[HitRejected] = ()) -> list[HitRejected]:
     """Returns the words of a hit that its profile does not hold whole, as the receipt tells them.
 
-    lost: what is told of the hit already; a word is told once.
+    read: the same hit, as it counts. lost: what is told of it already; a word is told once.
     """
-    if profile is None or not any(map(may_be_cut, profile.values)):
+    profile = None if read.bot or (hit.ref is None and hit.utm is None) else read.profile
+    if profile is None or not may_any_be_cut(profile.values):
         return []
     known = {error.detail for error in lost}
     given: dict[str, tuple[str, object]] = {UTM_ + name: (f"utm.{name}", (hit.utm or {}).get(name)) for name in UTM}

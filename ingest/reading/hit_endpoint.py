@@ -34,6 +34,7 @@ from ingest.hit import ID_RULE, NO_TIME, Hit, JsonHit, Judge, Moment, PlainHit, 
 from ingest.hit_sums import batch_of_hits
 from ingest.reading.body import Media, media_of, read_hits, read_one
 from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody, Step, coding_of, too_large
+from ingest.reading.fit import cut_words
 from ingest.reading.judge import HitJudge
 from ingest.reading.receipt import ONE_COUNTED, RECEIPT_ITEMS, IngestCounters, Item, Receipt
 from ingest.reading.request_sums import RequestSums
@@ -193,8 +194,8 @@ class HitRoutes:
             hit = judge.hit_of(raw, self._is_bot, is_typed=True)
         except HitRejected:
             return None
-        if hit.count != 1 or hit.minute < judge.moment.late_before:
-            return None
+        if hit.count != 1 or hit.minute < judge.moment.late_before or cut_words(raw, hit):
+            return None  # the receipt of the other way says more
         judge.note_ignored(raw, self.counters.ignored)
         return hit
 

@@ -323,8 +323,7 @@ class HitJudge:
                 raise
             fitting, lost = fit(raw, self._reader.tags)
             hit = self._hit_at(fitting, self._second(fitting, explains) if second is None else second, is_bot)
-        if raw.ref is not None or raw.utm is not None:
-            lost += cut_words(fitting, None if hit.bot else hit.profile, lost)
+        lost += cut_words(fitting, hit, lost)
         self.adjusted.note(index, hit.count, lost)
         return hit
 

@@ -20,6 +20,7 @@ from ingest.hit import Moment
 from ingest.reading.body import Media, read_hits
 from ingest.reading.receipt import IngestCounters, Receipt
 from ingest.reading.request_sums import RequestSums
+from tests.ingest.http_kit import Client
 from tests.ingest.reading.test_attributes_read import divided
 
 NOW = 1_767_268_800
@@ -259,6 +260,13 @@ def test_no_text_in_a_word_ever_refuses_a_hit(hits: list[dict[str, Any]]) -> Non
     assert [(item.field, item.reason) for receipt in alone for item in receipt.items] == [
         (item.field, item.reason) for item in together.items
     ]
+
+
+@given(CUT_HITS | HITS)
+def test_one_hit_by_itself_tells_the_words_that_it_tells_in_an_array(hit: dict[str, Any]) -> None:
+    by_itself, in_array = Client(reader=READER), Client(reader=READER)
+    assert by_itself.send(hit).body == in_array.send([hit]).body
+    assert +Counter(by_itself.routes.counters.adjusted) == +Counter(in_array.routes.counters.adjusted)
 
 
 def test_a_rule_is_not_bent_where_hits_are_read_strictly() -> None:
