@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, field
 
+from clickcurve.answers.breakdowns import KeptSince
 from clickcurve.answers.counts import AtLeast, AtMost, Key, Time
 from clickcurve.answers.written import Tabular
 
@@ -117,6 +118,7 @@ class EventsByAnswer(Tabular, frozen=True):
     not_shown: HiddenEvents
     other: OtherEvents
     exact: Annotated[bool, Meta(description="all bounds meet, and all hits of [from, to) are in the asked range")]
+    kept_since: KeptSince = UNSET
 
     def lines(self) -> Iterator[Sequence[object]]:
         """Yields an event of a value a line."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from clickcurve.answers.events import (
     EventAnswer,
     EventCount,
@@ -98,6 +100,7 @@ def events_by(
     whole = Bounds(clicks.total, clicks.total)
     bounds = {value: clicks.bounds(value) for value in shown}
     counted = [each for event in events for each in (event.counts, event.amounts)]
+    kept_since = max((each.kept_since for each in [clicks, *counted] if each.kept_since is not None), default=UNSET)
     return EventsByAnswer(
         key=name,
         dimension=clicks.dimension,
@@ -116,4 +119,5 @@ def events_by(
         ),
         other=OtherEvents(clicks.other + clicks.unrecorded, [each.other() for each in events]),
         exact=is_sure and clicks.exact and all(each.exact for each in counted),
+        kept_since=kept_since,
     )

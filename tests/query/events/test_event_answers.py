@@ -14,6 +14,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
+from clickcurve.buckets.breakdowns.kept_time import KeptTime
+from clickcurve.keys import link_subject
 from query.http.query_endpoint import QueryEndpoint
 from query.http.questions import Questions
 from query.http.routes import routes
@@ -204,6 +207,26 @@ def test_events_by_a_dimension_list_hits_without_a_value_too(served: Served) -> 
         ("", 1),
     ]
     check_law(of_group)
+
+
+async def test_values_that_are_kept_for_a_time_are_other_and_the_answer_says_since_when(tmp_path: Path) -> None:
+    bounded = BoundedLadder(BREAKDOWN.ladder, BREAKDOWN.caps, (KeptTime("ref", 30),))
+    nodes = EventNodes(tmp_path, MemoryStore(), bounded=bounded)
+    old = NOW - 60 * 86_400
+    await nodes.accept(
+        EventHit("k", old, count=4, ref="old.example"),
+        EventHit("k", old, "sale", 70, 2, ref="old.example"),
+        EventHit("k", NOW, "sale", 5, ref="new.example"),
+    )
+    by_ref = await nodes.asker.ask("events/by/ref", link_subject("k"))
+    counts = await nodes.asker.ask("by/ref", link_subject("k"))
+    assert by_ref["kept_since"] == counts["kept_since"] > old
+    assert [each["value"] for each in by_ref["values"]] == ["new.example"]
+    assert by_ref["other"]["clicks"] == 4
+    assert by_ref["other"]["events"][1] == {"event": "sale", "count": 2, "value": 140}
+    assert "kept_since" not in await nodes.asker.ask("events/by/source", link_subject("k"))
+    check_law(by_ref)
+    await nodes.close()
 
 
 def check_law(answer: dict[str, Any]) -> None:
