@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from clickcurve.buckets.breakdowns.breakdown import Breakdown
+from clickcurve.buckets.measures import measures_of
 from clickcurve.keys import group_of
 from ingest.attributes.profile import Profile
 from ingest.batch import Batch
@@ -18,6 +19,7 @@ from ingest.hit_sums import HitSums
 from tests.audit.auditor import BASE, Hit, Sent
 
 DIVIDED = ("ref", "source")
+SALE, SALE_VALUE = "sale", 2
 NOTHING_ERASED: Mapping[str, str] = {}
 Values = Mapping[str, Mapping[str, int]]  # dimension -> value -> hits
 
@@ -35,8 +37,11 @@ def fields_of(hit: Hit) -> dict[str, str]:
     return {"ref": f"https://www.{said[0]}/page?secret=1"} | ({"source": said[1]} if said[1] else {})
 
 
-def batch_of(sent: Sent, minute: int, id_: str | None) -> Batch:
-    """The batch of these hits, under an id if there is one, as the routes make it; those of a group's row are in it."""
+def batch_of(sent: Sent, minute: int, id_: str | None, sells: bool = False) -> Batch:
+    """The batch of these hits, under an id if there is one, as the routes make it; those of a group's row are in it.
+
+    sells: each click of a link comes with a sale of SALE_VALUE.
+    """
     sums = HitSums()
     people: dict[str, int] = {}
     for hit in sent.hits:
@@ -46,6 +51,9 @@ def batch_of(sent: Sent, minute: int, id_: str | None) -> Batch:
             sums.groups.add(hit.key, GroupHit(hit.key, minute, hit.count, None, False, profile), ())
             continue
         people[hit.key] = hit.count
+        for measure in measures_of(SALE) if sells else ():
+            sold = hit.count * (SALE_VALUE if measure.of_values else 1)
+            sums.groups.add(measure.row(hit.key), GroupHit(hit.key, minute, sold, None, False, profile), ())
         if profile is not None:
             sums.links.add_profile(minute - minute % 3_600, hit.key, profile, hit.count)
     sums.links.people[minute] = people

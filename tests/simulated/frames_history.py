@@ -23,6 +23,7 @@ from typing import Any
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, merge_breakdowns
 from clickcurve.buckets.errors import ClickcurveError, JournalDamaged, JournalUnknown, OwnerFenced, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
+from clickcurve.buckets.measures import measures_of
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.flush import Pace
 from ingest.journal.cluster_journal import ClusterJournal, make_journal, take_journal
@@ -31,7 +32,7 @@ from ingest.owner import Owner
 from query.reader import stored
 from storage.contract import OwnerRecord, Store
 from storage.journals import JournalRecord
-from tests.audit.attributes import batch_of, judge_words, values_of
+from tests.audit.attributes import SALE, SALE_VALUE, batch_of, judge_words, values_of
 from tests.audit.auditor import Auditor, Outcome, Sent
 from tests.audit.journals import Wrong
 from tests.ingest.journal.faulty_disk import Stopped
@@ -58,6 +59,7 @@ USUAL = {
 
 REPEATING = Plot(steps=110, weights={"again": 5.0, "erase": 1.5})  # with ids, and links erased
 IMPORTING = Plot(steps=110, weights={"post": 12.0, "import_piece": 30.0, "adopt": 6.0})
+SELLING = Plot(steps=90, weights={"again": 5.0}, sells=True)
 
 
 class Process:
@@ -239,7 +241,7 @@ class FramesHistory:
         one = self.auditor.begin(sent)
         outcome = Outcome.unknown
         try:
-            await process.owner.accept(batch_of(sent, minute_of(self.now), id_))
+            await process.owner.accept(batch_of(sent, minute_of(self.now), id_, self.plot.sells))
             outcome = Outcome.acknowledged
         except (JournalUnknown, Stopped, asyncio.CancelledError) as error:
             if not isinstance(error, JournalUnknown):
@@ -494,6 +496,8 @@ class FramesHistory:
                 rows = stored_breakdowns(self, what, pair, link)
                 if wrong := judge_words(f"{what}, {link}", total, values_of(merge_breakdowns(rows, 0, BREAKDOWN))):
                     raise Wrong(f"{what}, replicas {pair}", *wrong)
+                if self.plot.sells:
+                    self._judge_sales(f"{what}, replicas {pair}, {link}", pair, link_key(link), total)
             imported = {link: self._total(pair, link_key(link)) for link in self.imports.links()}
             if wrong := [*self.imports.judge(imported, self._offsets())]:
                 raise Wrong(f"{what}, replicas {pair}", *wrong)
@@ -501,6 +505,13 @@ class FramesHistory:
             everything = self._total(pair, ALL_LINKS)
             if everything != sum(totals.values()) and not self.counted["erasures"]:
                 raise Wrong(f"{what}, replicas {pair}: all links have {everything:#x}, not {sum(totals.values()):#x}")
+
+    def _judge_sales(self, what: str, pair: tuple[int, ...], clicks: str, total: int) -> None:
+        """Each click came with a sale, in one group: both count, or neither; so do the sums of values."""
+        count, value = (self._total(pair, measure.row(clicks)) for measure in measures_of(SALE))
+        if (count, value) != (total, total * SALE_VALUE):
+            raise Wrong(f"{what}: {total:#x} clicks, {count:#x} sales, {value:#x} of values")
+        self.counted["rows of sales"] += count > 0
 
     def _offsets(self) -> dict[str, int]:
         stored = self.cluster.everything("sources").items()

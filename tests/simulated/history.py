@@ -66,6 +66,7 @@ class Plot:
     weights: dict[str, float] = field(default_factory=dict)
     faults: Callable[[Random], Faults] = usual_faults
     waits_s: tuple[float, ...] = (1, 15, 60, 3_600, DAY_S, 2.5 * DAY_S)
+    sells: bool = False  # each click comes with a sale; of journals in the cluster
 
 
 class History(Simulation):

@@ -11,14 +11,14 @@ import pytest
 from storage.cassandra.store import CassandraStore
 from storage.cassandra.tables import journals
 from tests.power import at
-from tests.simulated.frames_history import IMPORTING, REPEATING, FramesHistory
+from tests.simulated.frames_history import IMPORTING, REPEATING, SELLING, FramesHistory
 from tests.simulated.history import Plot
 from tests.simulated.product import LINKS_PER_PIECE, WritesOfEachLife
 
 SEEDS = at(quick=20, full=240)
 CHUNK = 20
 PLOT = Plot(steps=90)
-PLOTS = (PLOT, REPEATING, IMPORTING)
+PLOTS = (PLOT, REPEATING, IMPORTING, SELLING)
 
 
 def asked_for() -> range:
@@ -59,4 +59,4 @@ def test_what_was_answered_counts_once(first: int) -> None:
     if "FRAMES_SEEDS" in os.environ:  # any seeds: some twenty may lack an action
         return
     assert min(counted["acknowledged"], counted["flushes"], counted["taken"], counted["adopted"]) > len(seeds) / 4
-    assert counted["erasures"] and counted["repeats"] and counted["pieces"]
+    assert counted["erasures"] and counted["repeats"] and counted["pieces"] and counted["rows of sales"]
