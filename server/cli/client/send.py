@@ -38,6 +38,8 @@ SUMS = ("counted", "duplicate", "late", "refused")
 )
 @click.option("--visitor", help="A name that identifies this visitor; only a hash is kept.")
 @click.option("--group", "groups", multiple=True, help="A group that the hit counts in; may be repeated.")
+@click.option("--event", help="What came of a click, such as sale, in place of a click; one that the settings name.")
+@click.option("--value", type=int, help="The amount of one --event, in the smallest unit.")
 @with_server
 def send_command(server: NamedServer, key: str | None, source: BinaryIO | None, **fields: Any) -> Result:
     """Send one hit of the link KEY, or a file of hits, to a running server.
@@ -50,11 +52,12 @@ def send_command(server: NamedServer, key: str | None, source: BinaryIO | None, 
       clickcurve send launch
       clickcurve send launch --count 5 --ts 2026-01-31T12:00
       clickcurve send launch --ref https://news.example/a --country DE --group spring
+      clickcurve send launch --event sale --value 4990 --id order-1001
       echo '{"key": "launch", "ts": 1767225600}' | clickcurve send --file -
     """
     if (key is None) == (source is None):
         raise Failed("send takes one KEY, or --file with many hits", USAGE)
-    if source is not None and any(fields.values()):
+    if source is not None and any(value not in (None, False, ()) for value in fields.values()):
         raise Failed(
             "--ts, --count and the other fields of a hit are for one KEY; in a file each hit has its own", USAGE
         )

@@ -42,6 +42,19 @@ def test_a_hit_says_everything_and_every_command_asks_for_it(divided: RunningSer
     assert [line.split()[:2] for line in said("groups", *url).splitlines()[1:]] == [["g/h", "3"], ["ü", "3"]]
 
 
+def test_a_sale_is_sent_with_its_value_once(serve: Serve) -> None:
+    url = ("--url", serve("--events-names", "lead,sale").url)
+    sale = ("send", "launch", "--event", "sale", "--value", "4990", "--id", "order-1001", *url)
+    assert said(*sale).startswith("counted 1, duplicate 0")
+    assert said(*sale).startswith("counted 0, duplicate 1")
+    assert said("send", "launch", "--event", "lead", *url).startswith("counted 1,")
+    (_, lead, sold) = said("events", "launch", *url).splitlines()[1:]
+    assert (lead.split()[:3], sold.split()[:3]) == (["lead", "1", "0"], ["sale", "1", "4,990"])
+    refused = said("send", "launch", "--event", "gift", *url, code=1)
+    assert "refused hit 0: the event is not counted here; events: lead, sale" in refused
+    assert "beside an event" in said("send", "launch", "--value", "0", *url, code=1)
+
+
 def test_a_word_that_cannot_be_sent_is_named(divided: RunningServer) -> None:
     url = ("--url", divided.url)
     assert "--utm campaign is not NAME=TEXT" in said("send", "launch", "--utm", "campaign", *url, code=2)
