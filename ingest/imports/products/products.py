@@ -7,10 +7,12 @@
 | Kutt | `links`, `visits` | the API's `/links` and `/links/{id}/stats` |
 | Bitly | | `/v4/bitlinks/{bitlink}/clicks` and `/clicks/summary`, each with a member `bitlink` put in |
 | GoatCounter | its export, version 2 | its export, version 1, a zip file |
+| Plausible | `imported_pages`, alone or in the zip file of its export | |
 
 The curves in Kutt's stats count back from the second in which they were asked for, so their pieces are no hours and
 days of the calendar; of these answers the count of all time is taken, and not what they add up by. The table `visits`
-has the hours, with sums of each by referrer, country, browser and system.
+has the hours, with sums of each by referrer, country, browser and system. Plausible has days of pages, of the zone of
+its site; its goals (`imported_custom_events`) name no page, and so no link that they could be events of.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clickcurve.buckets.errors import shown
 from clickcurve.buckets.ladder import DAY_S, HOUR_S, MINUTE_S
 from ingest.imports.products.attributes import hour_values
 from ingest.imports.products.json_documents import LongLists
@@ -234,6 +237,36 @@ def _goatcounter_zip(takeover: Takeover, file: ExportFile) -> bool:
     return True
 
 
+# --- Plausible ----------------------------------------------------------------------------------------------------
+def _plausible_page(takeover: Takeover, row: Row, where: Place) -> None:
+    """Reads the views of a page on a day, which is taken for one of UTC."""
+    key = takeover.noted(takeover.hosts.key(row["page"].partition("?")[0].removeprefix("/"), row.get("hostname", "")))
+    takeover.bucket(f"{row['date']}T00:00:00Z", DAY_S, key, row["pageviews"], where)
+
+
+def _plausible_goal(takeover: Takeover, row: Row, where: Place) -> None:
+    takeover.note_bad(where, f"the goal {shown(row['name'])!r} is of no page, and so of no link")
+
+
+def _plausible_zip(takeover: Takeover, file: ExportFile) -> bool:
+    """Reads the tables in its export that say something of pages, or of goals."""
+    is_known = False
+    for columns, read_row in _PLAUSIBLE.items():
+        for name, header, rows in file.tables_in(_PLAUSIBLE_NAMES[columns]):
+            if not set(columns) <= set(header):
+                raise SourceUnreadable(f"{name} lacks one of the columns {', '.join(columns)}")
+            is_known = True
+            for line, row in rows:
+                read_row(takeover, row, (name, line))
+    return is_known
+
+
+_PAGES, _GOALS = ("date", "page", "pageviews"), ("date", "name", "events")
+_PLAUSIBLE: Mapping[tuple[str, ...], ReadRow] = {_PAGES: _plausible_page, _GOALS: _plausible_goal}
+_PLAUSIBLE_NAMES: Mapping[tuple[str, ...], str] = {_PAGES: "imported_pages", _GOALS: "imported_custom_events"}
+
+
+# --- any ----------------------------------------------------------------------------------------------------------
 def _required(value: Any, where: Place) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise SourceUnreadable(f"{where[0]}, entry {where[1] + 1} is not an object")
@@ -269,4 +302,5 @@ PRODUCTS: Mapping[str, Product] = {
     ),
     "bitly": Product(read_document=_bitly_answer),
     "goatcounter": Product({("2Path", "Date"): _goatcounter_view}, read_zip=_goatcounter_zip),
+    "plausible": Product(_PLAUSIBLE, read_zip=_plausible_zip),
 }

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, TypeAlias, cast
 
 from clickcurve.times import parse_iso
 from ingest.imports.logs.times import in_zone
@@ -24,6 +24,7 @@ from ingest.imports.source import SourceUnreadable
 from ingest.imports.unpacking import DamagedFile, PackedBytes, UnpackedFile, packing_of
 
 Row: TypeAlias = Mapping[str, str]
+_Cells: TypeAlias = tuple[int, list[str]]
 MOST_COLUMNS = 1000
 _MOST_ROW = 1 << 20  # characters of a row, line ends in its cells included
 _ZIP_LIST_BYTES = 4 << 20  # the list of a zip file's parts, some 90,000: zipfile takes ten times as much of memory
@@ -71,10 +72,8 @@ class ExportFile:
         self._opened = opened
         self.is_json = begin.lstrip()[:1] in (b"{", b"[")
         if not self.is_json:
-            self._cells = self._read_cells(begin[:_BEGIN_BYTES].partition(b"\n")[0])
-            self.header = tuple(next(self._cells, (0, []))[1])
-            if len(self.header) > MOST_COLUMNS:
-                raise SourceUnreadable(f"{self.name} has more than {MOST_COLUMNS:,} columns")
+            self._cells = self._read_cells(self.name, self._opened, begin)
+            self.header = _header(self.name, self._cells)
 
     def close(self) -> None:
         self._opening.close()
@@ -85,14 +84,28 @@ class ExportFile:
 
     def rows(self) -> Iterator[tuple[int, Row]]:
         """Yields the number of each row's last line, and the row by columns: "" where it is short."""
-        for line, row in self._cells:
-            if row:
-                yield line, dict.fromkeys(self.header, "") | dict(zip(self.header, row, strict=False))
+        yield from _rows(self.header, self._cells)
 
-    def _read_cells(self, first_line: bytes) -> Iterator[tuple[int, list[str]]]:
+    def tables_in(self, beginning: str) -> Iterator[tuple[str, tuple[str, ...], Iterator[tuple[int, Row]]]]:
+        """Yields the tables in a zip file whose names begin so: name, header, and rows as `rows`."""
+        for member in self._members():
+            name = Path(member.filename).name
+            if name.startswith(beginning) and name.endswith(".csv"):
+                with _damage_told(self.name):
+                    opened = self._part(member)
+                    begin = cast(zipfile.ZipExtFile, opened).peek(_BEGIN_BYTES)
+                    if begin.startswith(_BOM):
+                        opened.read(len(_BOM))
+                    cells = self._read_cells(name, opened, begin.removeprefix(_BOM))
+                    header = _header(name, cells)
+                yield name, header, _rows(header, cells)
+
+    def _read_cells(self, name: str, opened: IO[bytes], begin: bytes) -> Iterator[_Cells]:
+        """Yields the number of each row's last line, and its cells. begin: some of the first bytes."""
+        first_line = begin[:_BEGIN_BYTES].partition(b"\n")[0]
         csv.field_size_limit(_MOST_ROW)
         # Bytes that are not UTF-8 become lone surrogates, which no key may hold: only their own line is refused.
-        text = self._opening.enter_context(io.TextIOWrapper(self._opened, "utf-8", "surrogateescape", newline=""))
+        text = self._opening.enter_context(io.TextIOWrapper(opened, "utf-8", "surrogateescape", newline=""))
         held = 0  # characters of the row so far
 
         def lines() -> Iterator[str]:
@@ -101,9 +114,7 @@ class ExportFile:
                 held += len(line)
                 if held > _MOST_ROW:
                     line_number = reader.line_num + 1
-                    raise SourceUnreadable(
-                        f"{self.name}, line {line_number}: a row of more than {_MOST_ROW:,} characters"
-                    )
+                    raise SourceUnreadable(f"{name}, line {line_number}: a row of more than {_MOST_ROW:,} characters")
                 yield line
 
         reader = csv.reader(lines(), delimiter=chr(max(_DELIMITERS, key=first_line.count)))
@@ -112,9 +123,9 @@ class ExportFile:
                 held = 0
                 yield reader.line_num, cells
         except csv.Error as error:
-            raise SourceUnreadable(f"{self.name}, line {reader.line_num}: {error}") from error
+            raise SourceUnreadable(f"{name}, line {reader.line_num}: {error}") from error
         except _DAMAGED as error:
-            raise _damaged(self.name, error) from error
+            raise _damaged(name, error) from error
 
     def found(self, lists: LongLists) -> Iterator[Found]:
         """Yields the documents of a JSON file, after the items of their long lists; nothing for other files."""
@@ -123,14 +134,21 @@ class ExportFile:
 
     def found_in(self, part: str) -> Iterator[Found] | None:
         """Returns the documents in the part of a zip file whose last name this is; None if there is none."""
-        for member in self._zip.infolist() if self._zip is not None else ():
-            if not member.is_dir() and Path(member.filename).name == part:
-                if member.compress_type not in _ZIP_PACKINGS:
-                    raise SourceUnreadable(f"{self.name}: {part} is packed in a way that is not read; pack it anew")
-                assert self._zip is not None
+        for member in self._members():
+            if Path(member.filename).name == part:
                 with _damage_told(self.name):
-                    return _found(part, self._zip.open(member), {})
+                    return _found(part, self._part(member), {})
         return None
+
+    def _members(self) -> list[zipfile.ZipInfo]:
+        return [] if self._zip is None else [each for each in self._zip.infolist() if not each.is_dir()]
+
+    def _part(self, member: zipfile.ZipInfo) -> IO[bytes]:
+        if member.compress_type not in _ZIP_PACKINGS:
+            part = Path(member.filename).name
+            raise SourceUnreadable(f"{self.name}: {part} is packed in a way that is not read; pack it anew")
+        assert self._zip is not None
+        return self._zip.open(member)
 
 
 class _ShortReads(io.BufferedReader):
@@ -140,6 +158,19 @@ class _ShortReads(io.BufferedReader):
         if size is not None and size > _ZIP_LIST_BYTES:
             raise zipfile.BadZipFile(f"a list of parts of more than {_ZIP_LIST_BYTES >> 20} MiB")
         return super().read(size)
+
+
+def _header(name: str, cells: Iterator[_Cells]) -> tuple[str, ...]:
+    header = tuple(next(cells, (0, []))[1])
+    if len(header) > MOST_COLUMNS:
+        raise SourceUnreadable(f"{name} has more than {MOST_COLUMNS:,} columns")
+    return header
+
+
+def _rows(header: tuple[str, ...], cells: Iterator[_Cells]) -> Iterator[tuple[int, Row]]:
+    for line, row in cells:
+        if row:
+            yield line, dict.fromkeys(header, "") | dict(zip(header, row, strict=False))
 
 
 def _found(name: str, opened: IO[bytes], lists: LongLists) -> Iterator[Found]:

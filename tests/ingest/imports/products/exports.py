@@ -156,6 +156,30 @@ def goatcounter_zip() -> bytes:
     return packed.getvalue()
 
 
+# As Plausible's export names its files and columns; dates are days of the site's zone.
+PLAUSIBLE_PAGES = """\
+"date","hostname","page","visits","visitors","pageviews","total_scroll_depth","total_scroll_depth_visits"
+"2026-02-01","s.example","/abc",7,6,9,0,0
+"2026-02-02","s.example","/caf%C3%A9?x=1",2,2,2,0,0
+"2026-02-01","b.example","/abc",1,1,1,0,0
+"2026-02-03","s.example","/",5,5,5,0,0
+"""
+PLAUSIBLE_GOALS = """\
+"date","name","link_url","path","visitors","events"
+"2026-02-01","Purchase","","",3,4
+"""
+
+
+def plausible_zip() -> bytes:
+    """The whole export: a zip file of such tables."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr("imported_visitors_20260201_20260203.csv", '"date","visitors"\n"2026-02-01",6\n')
+        written.writestr("imported_pages_20260201_20260203.csv", PLAUSIBLE_PAGES)
+        written.writestr("imported_custom_events_20260201_20260203.csv", "\ufeff" + PLAUSIBLE_GOALS)
+    return packed.getvalue()
+
+
 def written(folder: Path, **files: str | bytes | Mapping[str, object]) -> list[Path]:
     """Writes files, `name_ext=...` as name.ext, and returns their paths."""
     paths = []

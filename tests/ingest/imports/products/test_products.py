@@ -157,6 +157,28 @@ def test_goatcounter_has_views_or_hours(tmp_path: Path) -> None:
     ]
 
 
+def test_plausible_has_days_of_pages_and_its_goals_are_of_no_link(tmp_path: Path) -> None:
+    found = read("plausible", tmp_path, export_zip=exports.plausible_zip())
+    assert [(start - FEB_1, end - start, key, people) for start, end, key, people in found.spans()] == [
+        (0, DAY, "abc", 9),
+        (0, DAY, "abc", 1),
+        (DAY, DAY, "caf%C3%A9", 2),
+    ]
+    assert {(bad.line, bad.reason) for bad in found.first_bad} == {
+        (5, "no time, count or link"),
+        (2, "the goal 'Purchase' is of no page, and so of no link"),
+    }
+    loose = read("plausible", tmp_path, pages_csv=exports.PLAUSIBLE_PAGES, goals_csv=exports.PLAUSIBLE_GOALS)
+    assert (loose.lines, loose.bad) == (found.lines, found.bad)
+    tokyo = read_paths(
+        "plausible", exports.written(tmp_path, p_csv=exports.PLAUSIBLE_PAGES), zone=ZoneInfo("Asia/Tokyo")
+    )
+    assert tokyo.lines == found.lines, "a date is a day, whatever the zone"
+    (tmp_path / "in_key.zip").write_bytes(exports.plausible_zip())
+    in_key = read_paths("plausible", [tmp_path / "in_key.zip"], Hosts(in_key=True))
+    assert [key for _, _, key, _ in in_key.spans()] == ["s.example/abc", "b.example/abc", "s.example/caf%C3%A9"]
+
+
 def said_in(found: Found) -> list[dict[str, str]]:
     visits = [line for line in found.lines if "ts" in line]
     return [{name: text for name, text in visit.items() if name not in ("key", "ts", "bot")} for visit in visits]
@@ -285,9 +307,17 @@ def zipped(**parts: bytes) -> bytes:
 PATHS, HOURS = b'{"id":1,"path":"/a"}\n', b'{"hour":"2026-01-01T00:00:00Z","path_id":1,"count":1}\n'
 GOOD_ZIP = zipped(paths_jsonl=PATHS, hit_stats_jsonl=HOURS)
 _AT = GOOD_ZIP.index(b"paths.jsonl") + 11
+PLAUSIBLE_ZIP = exports.plausible_zip()
+_IN_PAGES = PLAUSIBLE_ZIP.index(b"imported_pages_20260201_20260203.csv") + 36
 DAMAGED: dict[str, tuple[str, bytes]] = {
     "deflate of a zip": ("goatcounter", GOOD_ZIP[:_AT] + b"\xff" * 6 + GOOD_ZIP[_AT + 6 :]),
     "a zip that was cut": ("goatcounter", GOOD_ZIP[:-30]),
+    "a part of a table": ("plausible", PLAUSIBLE_ZIP[:_IN_PAGES] + b"\xff" * 6 + PLAUSIBLE_ZIP[_IN_PAGES + 6 :]),
+    "a part without its columns": ("plausible", zipped(**{"imported_pages.csv": b"date,page\n"})),
+    "a part with a long field": (
+        "plausible",
+        zipped(**{"imported_pages.csv": b"date,page,pageviews\n" + b"a" * (3 << 20)}),
+    ),
     "lines that are lists": ("goatcounter", zipped(paths_jsonl=b"[1]\n", hit_stats_jsonl=HOURS)),
     "a line that is a number": ("goatcounter", zipped(paths_jsonl=PATHS, hit_stats_jsonl=b"5\n")),
     "deflate of a gzip": ("shlink", gzip.compress(b"Date,Visited URL\n" * 99)[:12] + b"\xff" * 40),
@@ -307,6 +337,8 @@ SHORT: dict[str, tuple[str, bytes]] = {
     "kutt's links": ("kutt", b"id,address,visit_count\n1\n"),
     "kutt's visits": ("kutt", b"link_id,created_at,total\n1\n"),
     "goatcounter": ("goatcounter", b"Date,2Path\n2026-01-01\n"),
+    "plausible": ("plausible", b"date,page,pageviews\n2026-01-01\n"),
+    "a goal of plausible": ("plausible", b"date,name,events\n2026-01-01\n"),
     "an id that is a list": ("goatcounter", zipped(paths_jsonl=b'{"id":[1]}\n', hit_stats_jsonl=HOURS)),
     "an hour of a list": (
         "goatcounter",
