@@ -1,7 +1,7 @@
 """Random histories of clicks and events on real owners over a real file, and every answer held against the raw hits.
 
-Owners are killed and begin again, writes fail, ids come twice, hits come late, the clock goes on by years, links are
-deleted. Nothing here knows how answers are made.
+Owners are killed and begin again, writes fail, ids come twice, hits come late, the clock goes on by years, values
+are kept for a time only, links are deleted. Nothing here knows how answers are made.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
+from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.errors import StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, fold_day
 from clickcurve.buckets.measures import Measure, measures_of
@@ -45,6 +46,7 @@ AGES_S = (0, 0, 60, HOUR_S, DAY_S, 2 * DAY_S, 6 * DAY_S, 29 * DAY_S, 80 * DAY_S,
 LATER_S = (1, 60, HOUR_S, DAY_S, 9 * DAY_S, 40 * DAY_S, 200 * DAY_S, 400 * DAY_S)
 SPANS = ("", "last=1h", "last=24h", "last=1d", "last=7d", "last=30d", "last=90d", "last=12mo", "last=3y")
 SMALL = BoundedLadder(BREAKDOWN.ladder, (2, 1, 2, 1))  # so that every bucket loses values
+KEPT = BoundedLadder(BREAKDOWN.ladder, BREAKDOWN.caps, (KeptTime("ref", 30),))
 
 
 class EventHistory:
@@ -54,7 +56,7 @@ class EventHistory:
         self.drawn = random.Random(seed)
         store = SqliteStore(folder / "clickcurve.db", CLICKS)
         self.faulty = FaultyStore(store)
-        bounded = self.drawn.choice([BREAKDOWN, SMALL])
+        bounded = self.drawn.choice([BREAKDOWN, SMALL, KEPT])
         written: Any = self.faulty
         self.nodes = EventNodes(folder, store, 1 + seed % 2, NOW, bounded, written)
         self.ids: dict[str, EventHit] = {}
