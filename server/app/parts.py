@@ -165,7 +165,9 @@ def _foreign_doors(worker: Worker) -> Part:
     settings, hosts, ignored = worker.settings, worker.attributes.hosts, worker.counters.ignored_events
     keeper, sender = Doorkeeper(worker.tokens.gate, worker.guard, worker.limiter), HitSender(worker.hits)
     units = {name: settings.unit(name) for name in settings.events_names}
-    foreign = doors.ForeignDoors(sender, hosts, keeper, ignored, settings.doors, settings.dub_secret, units)
+    foreign = doors.ForeignDoors(
+        sender, hosts, keeper, ignored, settings.doors, settings.dub_secret, units, settings.matomo_sites
+    )
     return Part(routes=[foreign.router()])
 
 

@@ -5,7 +5,7 @@ An unknown name and a value that breaks its rule are refused before anything is 
 In the file the settings `breakdown_...`, `bots_...` and `events_...` are in tables `[breakdown]`, `[bots]`, `[events]`,
 without this prefix; `breakdown_keep` is a table `[breakdown.keep]`, and `[events.NAME]` says how values are shown.
 The file may also hold the limiter's rules, in tables `[limits.EVENT]` or `[[limits.EVENT]]`, alerts, in tables
-`[[alerts]]`, and reports, in tables `[[reports]]`.
+`[[alerts]]`, reports, in tables `[[reports]]`, and sites of Matomo's senders, in tables `[matomo.SITE]`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from clickcurve.limiter.rule import Rule, parse_rules
 from server.settings.alerts import parse_alerts, require_events
 from server.settings.events import Unit, parse_units, require_named
 from server.settings.reports import parse_reports
+from server.settings.sites import MATOMO, Site, parse_sites, require_hosts_ignored
 from server.settings.table import PREFIX, TABLE, Setting, Settings
 from server.settings.values import IN_CLUSTER, Broken
 
@@ -55,6 +56,7 @@ def read_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -
         raise SettingInvalid(reason, field="journal", value=IN_CLUSTER, rule=rule)
     require_named(tables.get("event_units", {}), values["events_names"])
     require_events(tables.get("alerts", ()), values["events_names"])
+    require_hosts_ignored(tables.get("matomo_sites", {}), values["hosts"])
     return Settings(**values, **tables, origins=origins, again=lambda: read_settings(flags, environ))
 
 
@@ -72,7 +74,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 def _from_file(
     path: Path,
 ) -> tuple[dict[str, tuple[str, str]], dict[str, Any]]:
-    """Reads the file's settings, and by their names the tables that are rules, alerts, reports and units of events."""
+    """Reads the file's settings, and by their names the tables: rules, alerts, reports, units of events and sites."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -90,7 +92,7 @@ def _from_file(
         reports = parse_reports(document.pop(name, []))
     except SettingInvalid as error:
         raise SettingInvalid(f"{error} (file {path})", field=name) from None
-    units = _units_in(document.get("events"), path)
+    units, sites = _units_in(document.get("events"), path), _sites_of(document.pop(MATOMO, {}), path)
     for prefix in TABLES:
         document |= _settings_in_table(prefix, document.pop(prefix, {}), path)
     if isinstance(kept := document.get(KEPT_TIMES), dict):
@@ -101,7 +103,7 @@ def _from_file(
         if name == "config":
             raise SettingInvalid(f"{path} names another settings file: only --config can name one", field="config")
         given[setting.name] = (_as_text(name, value, path), f"file {path}")
-    return given, {"rules": rules, "alerts": alerts, "reports": reports, "event_units": units}
+    return given, {"rules": rules, "alerts": alerts, "reports": reports, "event_units": units, "matomo_sites": sites}
 
 
 def _units_in(events: object, path: Path) -> dict[str, Unit]:
@@ -113,6 +115,14 @@ def _units_in(events: object, path: Path) -> dict[str, Unit]:
         return parse_units(tables)
     except SettingInvalid as error:
         raise SettingInvalid(f"{error} (file {path})", field=error.field) from None
+
+
+def _sites_of(tables: object, path: Path) -> dict[str, Site]:
+    try:
+        return parse_sites(tables)
+    except SettingInvalid as error:
+        detail = f"{error.detail} (file {path})"
+        raise SettingInvalid(detail, field=error.field, value=error.value, rule=error.rule) from None
 
 
 def _settings_in_table(prefix: str, table: object, path: Path) -> dict[str, object]:

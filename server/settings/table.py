@@ -28,6 +28,7 @@ from server.settings import values
 from server.settings.alerts import Alert
 from server.settings.events import NO_UNIT, Unit
 from server.settings.reports import Report
+from server.settings.sites import Site
 from server.settings.values import KEEP_LEAST
 
 PREFIX = "CLICKCURVE_"
@@ -77,7 +78,7 @@ class Settings:
     """All settings, parsed; the fields with metadata are the table, in its order.
 
     origins: where each value came from, by name. rules: the limiter's. event_units: how values of events are shown, by
-    event. again: reads everything once more, since the file may have changed.
+    event. matomo_sites: by the number of the site. again: reads everything once more, since the file may have changed.
     """
 
     data: Path = _row(
@@ -370,6 +371,7 @@ class Settings:
     rules: tuple[Rule, ...] = ()
     alerts: tuple[Alert, ...] = ()
     event_units: Mapping[str, Unit] = field(default_factory=dict)
+    matomo_sites: Mapping[str, Site] = field(default_factory=dict)
     reports: tuple[Report, ...] = ()
     again: Callable[[], Settings] = field(repr=False, compare=False)
 

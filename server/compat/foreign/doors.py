@@ -33,10 +33,11 @@ from clickcurve.hosts import Hosts
 from clickcurve.routes import json_answer
 from clickcurve.waiting import computed
 from ingest.reading.body_budget import unpacked
-from server.compat.foreign.event import KIND, NotCounted, Product, at, read_hit
+from server.compat.foreign.event import KIND, NotCounted, Product, at, in_site, read_hit
 from server.compat.foreign.outcomes import NO_EVENTS, Event, Units
 from server.compat.foreign.products import DUB, GOATCOUNTER, MATOMO, PAGE_VIEW, PLAUSIBLE, POSTHOG, SEGMENT, UMAMI
 from server.compat.hit_sender import HitSender
+from server.settings.sites import NO_SITES, Site
 from server.settings.values import DOORS
 from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
 from server.tokens.token import Scope
@@ -100,6 +101,7 @@ class ForeignDoors:
     """Takes events of other products. ignored: counts events that are no hits, by product and reason.
 
     on: names of DOORS; other paths are 404. dub_secret: signs Dub's webhooks. units: of the events that are counted.
+    sites: of Matomo's senders, by their number.
     """
 
     def __init__(
@@ -111,9 +113,10 @@ class ForeignDoors:
         on: Sequence[str] = DOORS,
         dub_secret: str = "",
         units: Units = NO_EVENTS,
+        sites: Mapping[str, Site] = NO_SITES,
     ) -> None:
         self._sender, self._hosts, self._keeper, self._ignored = sender, hosts, keeper, ignored
-        self._on, self._dub_secret, self._units = on, dub_secret, units
+        self._on, self._dub_secret, self._units, self._sites = on, dub_secret, units, sites
 
     def router(self) -> APIRouter:
         router = APIRouter(include_in_schema=False)
@@ -246,7 +249,7 @@ class ForeignDoors:
                 continue
             try:
                 read = read_hit(product, event, request.headers, self._hosts, self._units)
-                hits.append(read.hit)
+                hits.append(in_site(product, event, read.hit, self._sites))
                 places.append(place)
                 if read.without_value:
                     self._ignored[product.name, read.without_value] += 1

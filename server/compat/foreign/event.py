@@ -17,11 +17,13 @@ from clickcurve.keys import decoded_once
 from ingest.attributes.campaign import UTM, campaign_of_query
 from ingest.hit import is_id
 from server.compat.foreign.outcomes import Event, Outcomes, Places, Units, counted_name, value_of
+from server.settings.sites import Site
 
 Headers: TypeAlias = Mapping[str, str]  # of the request, names in lower case
 
 LONGEST_URL = 8_192
 KIND = "kind"  # the reason why an event is no hit: it tells of something else
+_SITES = 10**9  # above all numbers of sites
 _WEB = ("http", "https")  # an app sends addresses of another scheme, whose host is no domain
 # Fields of a hit that are texts of the event as they are.
 _TEXTS = ("ref", "ua", "ip", "country", "lang", "visitor")
@@ -45,7 +47,7 @@ class Product:
     does not say these. texts: places of the fields of a hit by name; campaign: of `source` and of the names of UTM.
     in_headers: fields that the request's header says where the event does not; own_agent: a word of the agent of its
     own libraries, who is no visitor. none: texts that stand for no referrer. qr: the place that is true of a click by a
-    QR code.
+    QR code. site: the place of the site that a hit is of.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Product:
     own_agent: str = ""
     none: frozenset[str] = frozenset()
     qr: str = ""
+    site: str = ""
     outcomes: Outcomes | None = None
 
 
@@ -116,6 +119,17 @@ def hit_of(product: Product, event: Event, headers: Headers, hosts: Hosts) -> di
     said = {name: _text_at(event, product.campaign.get(f"utm_{name}", ())) or utm.get(name) for name in UTM}
     hit["utm"] = {name: text for name, text in said.items() if text}
     return {name: value for name, value in hit.items() if value not in (None, "", {})}
+
+
+def in_site(product: Product, event: Event, hit: dict[str, Any], sites: Mapping[str, Site]) -> dict[str, Any]:
+    """Returns a hit as its site has it: behind the prefix, in the group. A site that is unknown changes nothing."""
+    named = at(event, product.site) if product.site else None
+    if type(named) is int and 0 <= named < _SITES:  # in a bulk of JSON
+        named = str(named)
+    site = sites.get(named) if isinstance(named, str) else None
+    if site is None:
+        return hit
+    return hit | {"key": site.prefix + hit["key"]} | ({"groups": [site.group]} if site.group else {})
 
 
 def at(event: object, place: str) -> object:

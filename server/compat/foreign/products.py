@@ -70,6 +70,7 @@ MATOMO = Product(
     ts=("cdt",),
     texts={"ref": ("urlref",), "ua": ("ua",), "ip": ("cip",), "country": ("country",), "lang": ("lang",)},
     in_headers=frozenset(("ua", "ip")),
+    site="idsite",
     outcomes=Outcomes(_matomo_outcomes, amount=("revenue",), id=("ec_id",)),
 )
 UMAMI = Product(
