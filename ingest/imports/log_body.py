@@ -49,7 +49,7 @@ class LogBody:
     """
 
     def __init__(self, log: AccessLog, sums: RequestSums, is_bot: Judge, columns: str = "") -> None:
-        self._log, self._sums, self._is_bot = log, sums, is_bot
+        self._log, self.sums, self._is_bot = log, sums, is_bot
         self._lines = 0
         self._named = {"refused": 0, "adjusted": 0}  # so many items have the places of lines
         self.skipped: Counter[str] = Counter()
@@ -75,8 +75,8 @@ class LogBody:
 
     def receipt(self, counted_before: frozenset[str]) -> LogReceipt:
         """Returns the receipt. Hits that were counted before are summed and have no items: they are sums of lines."""
-        receipt = self._sums.receipt(counted_before)
-        refusals, adjusted = self._sums.refusals, self._sums.judge.adjusted
+        receipt = self.sums.receipt(counted_before)
+        refusals, adjusted = self.sums.refusals, self.sums.judge.adjusted
         shown = refusals.items + adjusted.items[: max(0, RECEIPT_ITEMS - len(refusals.items))]
         items = sorted(shown, key=lambda item: item.index)
         omitted: int | UnsetType = refusals.hits + adjusted.words - len(items) or UNSET
@@ -97,18 +97,18 @@ class LogBody:
         read = self._log.read(piece)
         for bad in read.first_bad:
             self._refuse(self._lines + bad.line - 1, bad.reason, bad.text)
-        self._sums.refuse_unexplained(_LINE, read.bad - len(read.first_bad))
+        self.sums.refuse_unexplained(_LINE, read.bad - len(read.first_bad))
         self.skipped.update(read.skipped)
-        hits, first = dated_hits(read), self._sums.hits
+        hits, first = dated_hits(read), self.sums.hits
         for start in range(0, len(hits), STEP_HITS):
-            yield from self._sums.add_steps(RawHits(json=hits[start : start + STEP_HITS]), self._is_bot)
+            yield from self.sums.add_steps(RawHits(json=hits[start : start + STEP_HITS]), self._is_bot)
         self._name_lines(piece, kept, read, first)
         self._lines += read.lines
 
     def _refuse(self, line: int, reason: str, text: str) -> None:
         rule = LINE_RULE if reason == NOT_OURS else None
-        self._sums.refuse(HitRejected(reason, field=_LINE, value=text, rule=rule), index=line)
-        self._named["refused"] = len(self._sums.refusals.items)
+        self.sums.refuse(HitRejected(reason, field=_LINE, value=text, rule=rule), index=line)
+        self._named["refused"] = len(self.sums.refusals.items)
 
     def _name_lines(self, piece: bytes, kept: str, read: LogSums, first: int) -> None:
         """Gives new items the place of their line, in place of that of a hit, which sums lines.
@@ -116,7 +116,7 @@ class LogBody:
         Only where a hit was refused are lines read twice.
         """
         hits, places = list(read.hits), None
-        for name, items in (("refused", self._sums.refusals.items), ("adjusted", self._sums.judge.adjusted.items)):
+        for name, items in (("refused", self.sums.refusals.items), ("adjusted", self.sums.judge.adjusted.items)):
             for number in range(self._named[name], len(items)):
                 places = self._places(piece, kept) if places is None else places
                 line = self._lines + places.get(LogHit(*hits[items[number].index - first]), 0)

@@ -23,7 +23,7 @@ from query.http.routes import routes as query_routes
 from server import clock
 from server.alerts import watching
 from server.app import access
-from server.compat import bitly, log_lines, otlp, statsd, syslog
+from server.compat import bitly, log_lines, otlp, otlp_logs, statsd, syslog
 from server.compat.at_most_once import Listening, Receiver
 from server.compat.foreign import doors
 from server.compat.graphite import routes as graphite
@@ -90,6 +90,7 @@ ROUTES = RouteTable(
     doors.ACCESS,
     otlp.ACCESS,
     log_lines.ACCESS,
+    otlp_logs.ACCESS,
     mcp_routes.ACCESS,
     token_routes.ACCESS,
     disavow_routes.ACCESS,
@@ -242,12 +243,13 @@ def _imports(worker: Worker) -> Part:
         return Moment.at(worker.clock.now(), minutes_since)
 
     attributes = worker.attributes
-    reading = worker.counters, worker.room, attributes.reader, attributes.hosts
-    takes_lines = log_lines.LOGS in worker.settings.doors
+    reading = worker.counters, worker.room, attributes.reader
+    lines, takes_lines = log_lines.LineCounter(worker.owner, moment, *reading), log_lines.LOGS in worker.settings.doors
     return Part(
         routes=[
-            import_routes(worker.marks, moment, worker.store.ladder, *reading),
-            log_lines.log_routes(worker.owner, moment, *reading, takes_lines),
+            import_routes(worker.marks, moment, worker.store.ladder, *reading, attributes.hosts),
+            log_lines.log_routes(lines, attributes.hosts, takes_lines),
+            otlp_logs.otlp_log_routes(lines, attributes.hosts, takes_lines),
         ]
     )
 

@@ -23,7 +23,7 @@ from ingest.attributes.profile import ProfileReader
 from ingest.batch import Batch
 from ingest.hit import ID_CHARACTERS, ID_RULE, EventId, Moment, is_id
 from ingest.imports.access_log import REDIRECTS, AccessLog, LogOptions
-from ingest.imports.log_body import BODY_TEXTS_KEPT, LogBody
+from ingest.imports.log_body import BODY_TEXTS_KEPT, LogBody, LogReceipt
 from ingest.imports.logs.line_reader import client_field
 from ingest.imports.logs.log_format import own_format
 from ingest.imports.logs.w3c import NAMES_COLUMNS, columns_of
@@ -69,18 +69,9 @@ class LogIntake(Protocol):
     async def accept(self, batch: Batch) -> frozenset[str]: ...
 
 
-def log_routes(
-    intake: LogIntake,
-    moment: Callable[[], Moment],
-    counters: IngestCounters,
-    room: BodyBudget,
-    reader: ProfileReader,
-    hosts: Hosts,
-    is_on: bool,
-) -> APIRouter:
-    """Returns the router. `moment` is now; `room` is that of all bodies; is_on: else the route is 404."""
+def log_routes(lines: LineCounter, hosts: Hosts, is_on: bool) -> APIRouter:
+    """Returns the router. is_on: else the route is 404."""
     router = APIRouter(tags=["writing"])
-    taken = _Taken(intake, moment, counters, room, reader)
 
     @router.post("/v1/logs/{source}", summary="Count lines of an access log")
     async def log_lines(
@@ -101,20 +92,24 @@ def log_routes(
         A receipt, with the lines that are no clicks as `skipped`. A line that cannot be read is refused, the others
         count. The parameters are the options of the command.
         """
-        if not is_on:
-            raise SwitchedOff("this server takes no lines of logs", field="doors", rule=f"doors = {LOGS}, ...")
+        require_on(is_on)
         options, columns = log_options(written, client_field, exclude, tz, keys)
         statuses = frozenset(map(int, status.split(","))) if status else REDIRECTS
         log = AccessLog(bot_judge(), statuses, None, _with_default(hosts, host), options, BODY_TEXTS_KEPT)
-        log.use(reader.useful_fields(), reader.bot_rules.rules.people)
-        return await taken.answer(request, source, log, columns, once)
+        return await lines.answer(request, source, log, columns, once)
 
     return router
 
 
+def require_on(is_on: bool) -> None:
+    """Raises SwitchedOff if the settings leave logs out."""
+    if not is_on:
+        raise SwitchedOff("this server takes no lines of logs", field="doors", rule=f"doors = {LOGS}, ...")
+
+
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """Counts the lines of requests."""
+class LineCounter:
+    """Counts the lines of requests. `moment` is now; `room` is that of all bodies."""
 
     intake: LogIntake
     moment: Callable[[], Moment]
@@ -129,23 +124,29 @@ class _Taken:
         try:
             body = await self.room.receive(held, request.receive)
             if key is None and once:
-                key = await computed("hashing a body", _digest, body)
-            name = None if key is None else EventId.of(joined_id(f"/v1/logs/{source}", key), key)
-            sums = RequestSums(self.moment(), name, reader=self.reader, allowed=access())
-            lines = LogBody(log, sums, bot_judge(), columns)
+                key = await computed("hashing a body", body_digest, body)
+            lines = self._begun(f"/v1/logs/{source}", key, log, columns)
             await self.room.run(self._steps(held, body, coding, lines))
         except ClientGone:
             self.counters.disconnected += 1
             raise ClientDisconnect from None
         finally:
             self.room.release(held)
-        await sums.charge()
-        batch = sums.batch()
-        receipt = lines.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
-        sums.count_into(self.counters, receipt)
-        for reason, many in lines.skipped.items():
-            self.counters.ignored_events[LOGS, kind_of_skip(reason)] += many
+        receipt = await self._counted(lines)
         return Response(receipt.encode(), receipt.status, media_type="application/json")
+
+    async def count(self, source: str, key: str, body: bytes, log: AccessLog) -> LogReceipt:
+        """Counts lines that came in another shape, once of their source and key. Raises as the owner does."""
+        lines = self._begun(source, key, log, "")
+        await self.room.run(self._steps(HeldBody(), body, None, lines))
+        return await self._counted(lines)
+
+    def _begun(self, source: str, key: str | None, log: AccessLog, columns: str) -> LogBody:
+        log.use(self.reader.useful_fields(), self.reader.bot_rules.rules.people)
+        name = None if key is None else EventId.of(joined_id(source, key), key)
+        return LogBody(
+            log, RequestSums(self.moment(), name, reader=self.reader, allowed=access()), bot_judge(), columns
+        )
 
     def _steps(self, held: HeldBody, body: bytes, coding: str | None, lines: LogBody) -> Iterator[Step]:
         if coding is not None:
@@ -154,6 +155,15 @@ class _Taken:
             yield computed("reading the list of agents", self.reader.load_agents)
         yield from lines.steps(body)
         self.counters.body_bytes += len(body)
+
+    async def _counted(self, lines: LogBody) -> LogReceipt:
+        await lines.sums.charge()
+        batch = lines.sums.batch()
+        receipt = lines.receipt(await self.intake.accept(batch) if batch is not None else frozenset())
+        lines.sums.count_into(self.counters, receipt)
+        for reason, many in lines.skipped.items():
+            self.counters.ignored_events[LOGS, kind_of_skip(reason)] += many
+        return receipt
 
 
 def log_options(written: str, client: str, excluded: list[str], tz: str, keys: str) -> tuple[LogOptions, str]:
@@ -195,5 +205,6 @@ def _key(request: Request) -> str | None:
     return given[0] if given else None
 
 
-def _digest(body: bytes) -> str:
+def body_digest(body: bytes) -> str:
+    """Returns the key that a body itself is."""
     return f"body-{blake2b(body, digest_size=16).hexdigest()}"

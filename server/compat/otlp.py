@@ -7,7 +7,7 @@ its times: sent again it counts once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -17,25 +17,25 @@ from fastapi import APIRouter, Request, Response
 from msgspec import Raw
 from msgspec.json import Decoder
 
-from clickcurve.answers.written import JSON
-from clickcurve.asgi import read_bounded
-from clickcurve.buckets.errors import BodyUnreadable, MediaTypeUnsupported, shown
-from clickcurve.budget import Cost, spend
+from clickcurve.buckets.errors import BodyUnreadable, shown
+from clickcurve.budget import spend
 from clickcurve.routes import json_answer
 from clickcurve.waiting import computed
-from ingest.reading.body_budget import unpacked
 from server.compat.hit_sender import HitSender
-from server.compat.otlp_protobuf import PROTOBUF, attributes_of, count_of, export_of, partial_success, sums_of
+from server.compat.otlp_body import ELEMENT_BYTES, OBJECTS, READ_BYTES, decoded, export_body
+from server.compat.otlp_protobuf import (
+    PROTOBUF,
+    attributes_of,
+    count_of,
+    metrics_export_of,
+    metrics_partial_success,
+)
 from server.tokens.route_access import Effect, RouteAccess, RouteEffect
 
 PATH = "/v1/metrics"
 METRIC = "clicks"
-MOST_BYTES = 4 << 20
 POINT_BYTES = 64 << 10
-OBJECTS = Cost("objects in the body", 200_000)
-READ_BYTES = Cost("bytes in elements of the body", 64 << 20)
 PIECE_HITS = 1_000  # that are passed on at once
-_ELEMENT_BYTES = 300  # as long as it takes to begin with one
 _SHORT_BYTES = 1_024  # of a resource, which each id of its points is made of
 _DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
 _FIELDS = ("key", "ref", "country", "lang", "source", "ua")
@@ -120,16 +120,7 @@ def otlp_routes(sender: HitSender) -> APIRouter:
 
     @router.post(PATH, summary="Count the points of the sum `clicks`, in OTLP")
     async def metrics(request: Request) -> Response:
-        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        coding = request.headers.get("content-encoding", "identity")
-        if media not in (JSON, PROTOBUF) or coding not in ("identity", "gzip"):
-            detail = (
-                "metrics come as protobuf or JSON, plain or in gzip: set OTEL_EXPORTER_OTLP_METRICS_PROTOCOL to one"
-            )
-            raise MediaTypeUnsupported(f"{detail} of http/protobuf and http/json", field="Content-Type", value=media)
-        body = await read_bounded(request.stream(), MOST_BYTES)
-        if coding == "gzip":
-            body = await computed("unpacking a body", unpacked, body, coding, MOST_BYTES)
+        media, body = await export_body(request, "metrics")
         export = await (_read_protobuf if media == PROTOBUF else _read_export)(body)
         # Each hit has an id, so an export that is sent again after a piece was not taken counts once.
         for at in range(0, len(export.hits), PIECE_HITS):
@@ -140,7 +131,8 @@ def otlp_routes(sender: HitSender) -> APIRouter:
             if points:
                 export.reject(reason, points)
         if media == PROTOBUF:
-            return Response(partial_success(export.rejected, export.first_reason), media_type=PROTOBUF)
+            answer = metrics_partial_success(export.rejected, export.first_reason)
+            return Response(answer, media_type=PROTOBUF)
         partial = {"rejectedDataPoints": export.rejected, "errorMessage": export.first_reason}
         return json_answer({"partialSuccess": partial} if export.rejected else {})
 
@@ -152,10 +144,10 @@ async def _read_export(body: bytes) -> _Read:
     await spend(OBJECTS, body.count(b"{"))
     export = _Read()
     try:
-        async for resource in _decoded(_RESOURCE_METRICS, _EXPORT.decode(body).resource_metrics):
+        async for resource in decoded(_RESOURCE_METRICS, _EXPORT.decode(body).resource_metrics):
             origin = _origin_of(bytes(resource.resource))
-            async for scope in _decoded(_SCOPE_METRICS, resource.scope_metrics):
-                async for metric in _decoded(_METRIC, scope.metrics):
+            async for scope in decoded(_SCOPE_METRICS, resource.scope_metrics):
+                async for metric in decoded(_METRIC, scope.metrics):
                     await _read_points(metric, origin, export)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BodyUnreadable(f"the body is not an export of metrics: {error}") from None
@@ -165,14 +157,13 @@ async def _read_export(body: bytes) -> _Read:
 async def _read_protobuf(body: bytes) -> _Read:
     """Reads the hits of all points of an export in protobuf; raises BodyUnreadable, ExtraMissing, RequestTooCostly."""
     read = _Read()
-    export = await computed("reading an export", export_of, body)
-    for origin, name, sum_ in sums_of(export):
+    export = await computed("reading an export", metrics_export_of, body)
+    async for origin, name, sum_ in _sums_of(export):
         temporality = _Sum([], sum_.aggregation_temporality, sum_.is_monotonic)
-        origin = origin if len(origin) <= _SHORT_BYTES else blake2b(origin).digest()
         for point in sum_.data_points:
             size = point.ByteSize()
             await spend(OBJECTS, 1 + len(point.attributes))
-            await spend(READ_BYTES, _ELEMENT_BYTES + size)
+            await spend(READ_BYTES, ELEMENT_BYTES + size)
             try:
                 if size > POINT_BYTES:
                     raise _PointRejected(f"a point has more than {POINT_BYTES:,} bytes")
@@ -185,6 +176,20 @@ async def _read_protobuf(body: bytes) -> _Read:
     return read
 
 
+async def _sums_of(export: Any) -> AsyncIterator[tuple[bytes, str, Any]]:
+    """Yields what ids hold of the resource, the name of a sum, and the sum. Parts without one cost as much."""
+    for resource in export.resource_metrics:
+        origin = bytes(resource.resource.SerializeToString(deterministic=True))
+        origin = origin if len(origin) <= _SHORT_BYTES else blake2b(origin).digest()
+        await spend(OBJECTS)
+        for scope in resource.scope_metrics:
+            await spend(OBJECTS)
+            for metric in scope.metrics:
+                await spend(OBJECTS)
+                if metric.WhichOneof("data") == "sum":
+                    yield origin, metric.name, metric.sum
+
+
 def _point_of(point: Any) -> _Point:
     attributes = [_Attribute(key, _Value(text, None, truth)) for key, text, truth in attributes_of(point)]
     count = count_of(point)
@@ -192,12 +197,6 @@ def _point_of(point: Any) -> _Point:
     if isinstance(count, float):
         return _Point(attributes, *times, as_double=count)
     return _Point(attributes, *times, as_int=count)
-
-
-async def _decoded(decoder: Decoder[_Of], elements: Sequence[Raw]) -> AsyncIterator[_Of]:
-    for element in elements:
-        await spend(READ_BYTES, _ELEMENT_BYTES + len(bytes(element)))
-        yield decoder.decode(element)
 
 
 def _origin_of(resource: bytes) -> bytes:
@@ -214,7 +213,7 @@ async def _read_points(metric: _Metric, origin: bytes, export: _Read) -> None:
         return
     for element in metric.sum.data_points:
         raw = bytes(element)
-        await spend(READ_BYTES, _ELEMENT_BYTES + len(raw))
+        await spend(READ_BYTES, ELEMENT_BYTES + len(raw))
         try:
             if len(raw) > POINT_BYTES:
                 raise _PointRejected(f"a point has more than {POINT_BYTES:,} bytes")

@@ -11,19 +11,31 @@ from clickcurve.extras import extra_for
 PROTOBUF = "application/x-protobuf"
 
 
-def export_of(body: bytes) -> Any:
+def metrics_export_of(body: bytes) -> Any:
     """Returns the message of an export of metrics. Raises BodyUnreadable, ExtraMissing."""
     with extra_for("OTLP in protobuf"):
-        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
         from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+    return _message_of(ExportMetricsServiceRequest, body, "metrics")
+
+
+def logs_export_of(body: bytes) -> Any:
+    """Returns the message of an export of log records. Raises BodyUnreadable, ExtraMissing."""
+    with extra_for("OTLP in protobuf"):
+        from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+    return _message_of(ExportLogsServiceRequest, body, "logs")
+
+
+def _message_of(kind: Any, body: bytes, signal: str) -> Any:
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
     try:
-        return ExportMetricsServiceRequest.FromString(body)
+        return kind.FromString(body)
     except DecodeError as error:
-        raise BodyUnreadable(f"the body is not an export of metrics in protobuf: {error}") from None
+        raise BodyUnreadable(f"the body is not an export of {signal} in protobuf: {error}") from None
 
 
-def partial_success(rejected: int, reason: str) -> bytes:
-    """Returns the answer to an export; rejected: how many points are not counted."""
+def metrics_partial_success(rejected: int, reason: str) -> bytes:
+    """Returns the answer to an export of metrics; rejected: how many points are not counted."""
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 
     answer = ExportMetricsServiceResponse()
@@ -33,14 +45,30 @@ def partial_success(rejected: int, reason: str) -> bytes:
     return bytes(answer.SerializeToString())
 
 
-def sums_of(export: Any) -> Iterator[tuple[bytes, str, Any]]:
-    """Yields the sums of an export: what the ids of their points hold of the resource, the metric's name, the sum."""
-    for resource in export.resource_metrics:
-        origin = bytes(resource.resource.SerializeToString(deterministic=True))
-        for scope in resource.scope_metrics:
-            for metric in scope.metrics:
-                if metric.WhichOneof("data") == "sum":
-                    yield origin, metric.name, metric.sum
+def logs_partial_success(rejected: int, reason: str) -> bytes:
+    """Returns the answer to an export of log records; rejected: how many are refused."""
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+
+    answer = ExportLogsServiceResponse()
+    if rejected:
+        answer.partial_success.rejected_log_records = rejected
+        answer.partial_success.error_message = reason
+    return bytes(answer.SerializeToString())
+
+
+def value_of(value: Any) -> object:
+    """Returns what a value of any kind is: a text, a number, a truth value, bytes, a list or a dict; None: nothing."""
+    kind = value.WhichOneof("value")
+    if kind == "kvlist_value":
+        return fields_of(value.kvlist_value.values)
+    if kind == "array_value":
+        return [value_of(each) for each in value.array_value.values]
+    return None if kind is None else getattr(value, kind)
+
+
+def fields_of(pairs: Any) -> dict[str, object]:
+    """Returns attributes, or the pairs of a value, by their names."""
+    return {each.key: value_of(each.value) for each in pairs}
 
 
 def attributes_of(point: Any) -> Iterator[tuple[str, str | None, bool | None]]:

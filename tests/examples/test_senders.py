@@ -170,6 +170,25 @@ def test_what_a_shipper_of_logs_sends_counts_once(serve: Serve, sink: str, body:
         assert http.get("/v1/total").json()["total"] == 3
 
 
+def test_hits_of_a_queue_count_once(serve: Serve) -> None:
+    """What Vector's sink sends of messages of Kafka: an array, each with what its source adds."""
+    config = yaml_of("vector/kafka.yaml")
+    sink, source = config["sinks"]["clickcurve"], config["sources"]["hits"]
+    assert sink["inputs"] == ["hits"] and source["type"] == "kafka" and source["decoding"] == {"codec": "json"}
+    assert sink["encoding"] == {"codec": "json"} and "framing" not in sink
+    added = {"topic": "clicks", "partition": 0, "message_key": None, "headers": {}, "source_type": "kafka"}
+    added["timestamp"] = "2026-01-01T12:00:03.000Z"
+    hits = [{"key": key, "id": f"m{n}", "offset": n, **added} for n, key in enumerate(["launch", "launch", "docs"])]
+    packed = gzip.compress(json.dumps(hits).encode())
+    path = urlsplit(sink["uri"]).path
+    headers = {"Content-Type": "application/json", "Content-Encoding": sink["compression"]}
+    with http_client(serve().url) as http:
+        for counted in (3, 0):
+            receipt = http.post(path, content=packed, headers=headers).json()
+            assert (receipt["counted"], receipt["duplicate"], receipt["refused"]) == (counted, 3 - counted, 0)
+        assert http.get("/v1/links/launch/total").json()["total"] == 2
+
+
 def test_traefik_keeps_the_header_fields_that_its_lines_are_read_with(serve: Serve, tmp_path: Path) -> None:
     log = yaml_of("traefik/traefik.yaml")["accessLog"]
     assert log["format"] == "json"

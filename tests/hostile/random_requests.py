@@ -40,6 +40,7 @@ OTHERS: Mapping[str, Sequence[str]] = {
     "/api/event": (),
     "/api/event/{token}": (),
     "/v1/metrics": (),
+    "/v1/logs": (),
     "/mcp": (),
     "/matomo.php": ("idsite", "rec", "url", "link", "action_name", "urlref", "ua", "cip", "token_auth", "send_image"),
     "/api/send": (),

@@ -32,6 +32,7 @@ from ingest.attributes.bot_rules import BotRules, BotRuleSet
 from ingest.attributes.campaign import campaign_of_query
 from ingest.attributes.country import address_of
 from ingest.attributes.language import language_of
+from ingest.attributes.profile import NO_DIMENSIONS
 from ingest.attributes.referrer import ReferrerReader
 from ingest.hit import JsonHit
 from ingest.imports.logs.front import client_of, is_host, read_front
@@ -41,7 +42,7 @@ from ingest.imports.logs.logged_request import LineBad
 from ingest.imports.logs.w3c import columns_of
 from ingest.journal.segment_format import Malformed
 from ingest.reading.body import media_of
-from ingest.reading.body_budget import coding_of
+from ingest.reading.body_budget import BodyBudget, coding_of
 from ingest.reading.fit import fit
 from query.http.content import accepts_csv
 from query.http.questions import Questions
@@ -50,7 +51,10 @@ from query.zones import zone
 from server.app.parts import ROUTES
 from server.compat.foreign.doors import ForeignDoors
 from server.compat.hit_sender import HitSender
+from server.compat.log_lines import LineCounter
 from server.compat.otlp import otlp_routes
+from server.compat.otlp_logs import otlp_log_routes
+from server.compat.otlp_protobuf import PROTOBUF
 from server.compat.statsd import LineRefused, StatsdReceiver, hit_of_line
 from server.compat.syslog_frames import Frames, line_of
 from server.http.gateway import cookie_of
@@ -60,11 +64,12 @@ from server.metrics import known_versions
 from tests.hostile.growth import MOST_GROWTH, Growth, measured
 from tests.hostile.open_doors import OpenDoors
 from tests.hostile.test_parsers import PARSERS
-from tests.ingest.http_kit import Client
+from tests.ingest.http_kit import MOMENT, Client, MemoryIntake
 from tests.ingest.imports.logs.kit import CLF, FORMATS
 from tests.power import at
 from tests.query.queried_nodes import Limits
 from tests.server.compat.compat_node import HOUR, CompatNode
+from tests.server.compat.test_otlp_logs import in_protobuf
 
 # --- requests to other tools' routes ----------------------------------------------------------------------------------
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
@@ -85,6 +90,9 @@ class CompatRoutes:
         ignored = client.routes.counters.ignored_events
         app.include_router(ForeignDoors(sender, HOSTS_IGNORED, OpenDoors(), ignored).router())
         app.include_router(otlp_routes(sender))
+        room = BodyBudget(lambda: 0.0)
+        lines = LineCounter(MemoryIntake(), lambda: MOMENT, client.routes.counters, room, NO_DIMENSIONS)
+        app.include_router(otlp_log_routes(lines, HOSTS_IGNORED, True))
         questions = Questions(node.nodes.queries, None, Limits())
         app.include_router(mcp_routes("1", HelpPages(MANUAL), questions, ROUTES.check))
         app.include_router(login_routes(Templates(), lambda token: None, lambda: True))
@@ -194,6 +202,21 @@ def export(resource: int, points: int, name: str = "clicks") -> dict[str, Any]:
     return {"resourceMetrics": [{"resource": of, "scopeMetrics": scopes}]}
 
 
+LINE = f'1.1.1.1 - - [{CLF}] "GET /a HTTP/1.1" 302 0'
+
+
+def records(*of: dict[str, Any]) -> dict[str, Any]:
+    return {"resourceLogs": [{"scopeLogs": [{"logRecords": of}]}]}
+
+
+def in_arrays(n: int) -> dict[str, Any]:
+    """Returns a value within n arrays."""
+    value: dict[str, Any] = {"stringValue": "a"}
+    for _ in range(n):
+        value = {"arrayValue": {"values": [value]}}
+    return value
+
+
 # Parsers that took quadratic time once, and others of their kind; each with the n of its smallest input.
 REQUESTS: dict[str, tuple[int, Callable[[int], Request]]] = {
     "PromQL: digits that end in a letter": (4_000, promql(lambda n: "1" * n + "x")),
@@ -251,6 +274,15 @@ REQUESTS: dict[str, tuple[int, Callable[[int], Request]]] = {
         ),
     ),
     "OTLP: brackets": (8_000, sent("/v1/metrics", lambda n: b'{"resourceMetrics":' + b"[" * n)),
+    "OTLP: log records": (300, sent("/v1/logs", lambda n: records(*[{"body": {"stringValue": LINE}}] * n))),
+    "OTLP: log records in protobuf": (300, lambda n: ("POST /v1/logs", PROTOBUF, in_protobuf(*[LINE] * n))),
+    "OTLP: attributes of log records": (
+        100,
+        sent("/v1/logs", lambda n: records(*[{"attributes": [{"key": "a", "value": {}}] * 50}] * n)),
+    ),
+    "OTLP: values in values": (20, sent("/v1/logs", lambda n: records({"body": in_arrays(n)}))),
+    "OTLP: a long log record": (8_000, sent("/v1/logs", lambda n: records({"body": {"stringValue": "\n" * n + "a"}}))),
+    "OTLP: brackets of log records": (8_000, sent("/v1/logs", lambda n: b'{"resourceLogs":' + b"[" * n)),
     "Plausible: a long url": (8_000, event(u=lambda n: "http://h/" + "a" * n)),
     "Plausible: fields of a url": (2_000, event(u=lambda n: "/a?" + "a=b&" * n)),
     "Plausible: accents of a host": (2_000, event(u=lambda n: "http://" + "\u0301\u0323" * n + "/a")),

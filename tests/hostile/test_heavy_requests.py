@@ -17,9 +17,11 @@ from urllib.parse import quote
 import pytest
 
 from server.clock import now
+from server.compat.otlp_protobuf import PROTOBUF
 from testing.client import Clickcurve, http_client
 from testing.server import free_port
 from tests.hostile.loop_watch import WatchedServer
+from tests.server.compat.test_otlp_logs import in_protobuf
 
 # Measured again: OtherThreads waits for a processor, too, and may miss that the thread which held the interpreter did.
 pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=2)]
@@ -74,11 +76,17 @@ def exported(points: list[str], resource: str = "") -> tuple[str, str, bytes]:
     return "/v1/metrics", "application/json", body.encode()
 
 
+def recorded(records: list[str]) -> tuple[str, str, bytes]:
+    body = f'{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{",".join(records)}]}}]}}]}}'
+    return "/v1/logs", "application/json", body.encode()
+
+
 def of_agents(hits: int) -> bytes:
     source = random.Random(2)
     return json.dumps([{"key": "agents", "ua": source.randbytes(500).hex()} for _ in range(hits)]).encode()
 
 
+LINE = '1.1.1.1 - - [01/Jan/2026:12:00:03 +0000] "GET /otlp HTTP/1.1" 302 0 "-" "Mozilla/5.0"'
 KEY = '{"key":"key","value":{"stringValue":"otlp"}}'
 POINT = f'{{"attributes":[{KEY}],"asInt":1,"timeUnixNano":%d}}'
 SHIFTS = ",".join(f"timeShift(total,'{n}h')" for n in range(400))
@@ -123,6 +131,12 @@ REQUESTS: dict[str, tuple[tuple[str, str, bytes], str]] = {
         exported(['{"asInt":1,"timeUnixNano":1}'] * 20_000, f'{{"key":"{"a" * 2_000_000}"}}'),
         "",
     ),
+    "OTLP: 2,000,000 empty parts of metrics": (("/v1/metrics", PROTOBUF, b"\n\0" * 2_000_000), "objects in the body"),
+    "OTLP: 2,000,000 empty parts of logs": (("/v1/logs", PROTOBUF, b"\n\0" * 2_000_000), "objects in the body"),
+    "OTLP: 1,390,000 empty records": (recorded(["{}"] * 1_390_000), "objects in the body"),
+    "OTLP: 60,000 records without a line": (recorded(['{"timeUnixNano":1}'] * 60_000), ""),
+    "OTLP: 20,000 records in protobuf": (("/v1/logs", PROTOBUF, in_protobuf(*[LINE] * 20_000)), ""),
+    "OTLP: 60 records of 60 KiB": (recorded([f'{{"body":{{"stringValue":"{"x " * 30_000}"}}}}'] * 60), ""),
     "hits: 3,000 new agents": (("/v1/hits", "application/json", of_agents(3_000)), ""),
     "Plausible: 60,000 brackets": (("/api/event", "text/plain", b"[" * 60_000), "not JSON"),
 }

@@ -106,6 +106,7 @@ NOT_DESCRIBED: dict[str, Scope | None] = {
     "POST /api/event": Scope.write,
     "POST /api/event/x": Scope.write,
     "POST /v1/metrics": Scope.write,
+    "POST /v1/logs": Scope.write,
     "POST /mcp": Scope.read,
     "GET /matomo.php": Scope.write,
     "GET /matomo.php/x": Scope.read,

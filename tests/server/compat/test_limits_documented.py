@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clickcurve.budget import KEYS, MATCH_STEPS, NAMES, POINTS, ROWS, SIGNS, VALUE_POINTS
-from server.compat import expressions, links, otlp, statsd, syslog
+from server.compat import expressions, links, otlp, otlp_body, statsd, syslog
 from server.compat.foreign import doors, event
 from server.compat.graphite import routes, series, targets
 from server.compat.prometheus import increases, promql
@@ -28,8 +28,8 @@ PAGE = (ROOT / "docs" / "compat.md").read_text()
         f"at most {promql.MOST_CHARACTERS:,} characters and {promql.MOST_TOKENS:,} words and signs",
         f"more than {event.LONGEST_URL:,} characters",
         f"at most {doors.MOST_BYTES >> 20} MiB and {doors.MOST_EVENTS:,} events",
-        f"at most {otlp.MOST_BYTES >> 20} MiB and {otlp.OBJECTS.most:,} JSON objects",
-        f"a point {otlp.POINT_BYTES >> 10} KiB",
+        f"at most {otlp_body.MOST_BYTES >> 20} MiB and {otlp_body.OBJECTS.most:,} JSON objects",
+        f"a point or record {otlp.POINT_BYTES >> 10} KiB",
         f"{syslog.MOST_WAITING:,} messages or {syslog.MOST_BYTES >> 20} MiB",
         f"Of {syslog.MOST_CONNECTIONS} connections",
         f"beyond {statsd.MOST_WAITING:,} lines in a second",

@@ -23,7 +23,8 @@ from ingest.imports.log_body import LONGEST_LINE, pieces
 from ingest.reading.body_budget import BodyBudget
 from ingest.reading.receipt import IngestCounters
 from ingest.reading.request_sums import BODY_VALUES
-from server.compat.log_lines import kind_of_skip, log_routes
+from server.compat.log_lines import LineCounter, kind_of_skip, log_routes
+from server.compat.otlp_logs import otlp_log_routes
 from server.http.problems import Problems
 from server.tokens.token import Scope
 from testing.asgi import ask_app
@@ -55,9 +56,9 @@ class LogDoor:
         self.room = BodyBudget(lambda: 0.0)
         self.app = FastAPI()
         Problems().install(self.app)
-        self.app.include_router(
-            log_routes(self.intake, lambda: MOMENT, self.counters, self.room, NO_DIMENSIONS, hosts, is_on)
-        )
+        lines = LineCounter(self.intake, lambda: MOMENT, self.counters, self.room, NO_DIMENSIONS)
+        self.app.include_router(log_routes(lines, hosts, is_on))
+        self.app.include_router(otlp_log_routes(lines, hosts, is_on))
 
     def post(
         self, content: bytes, source: str = "web1", headers: dict[str, str] | None = None, **query: Any

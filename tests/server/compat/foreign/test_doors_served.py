@@ -233,6 +233,7 @@ def test_a_door_that_is_off_is_not_there(tmp_path: Path) -> None:
             "/v1/from/segment/v1/batch",
             "/v1/from/dub",
             "/v1/logs/web1",
+            "/v1/logs",
         ):
             answer = http.post(path, content=b"{}")
             assert answer.status_code == 404 and answer.json()["field"] == "doors", path
