@@ -166,9 +166,14 @@ def _foreign_doors(worker: Worker) -> Part:
     settings, hosts, ignored = worker.settings, worker.attributes.hosts, worker.counters.ignored_events
     keeper, sender = Doorkeeper(worker.tokens.gate, worker.guard, worker.limiter), HitSender(worker.hits)
     units = {name: settings.unit(name) for name in settings.events_names}
-    foreign = doors.ForeignDoors(
-        sender, hosts, keeper, ignored, settings.doors, settings.dub_secret, units, settings.matomo_sites
+    rules = doors.DoorSettings(
+        on=settings.doors,
+        dub_secret=settings.dub_secret,
+        units=units,
+        sites=settings.matomo_sites,
+        keys=settings.doors_keys,
     )
+    foreign = doors.ForeignDoors(sender, hosts, keeper, ignored, rules)
     return Part(routes=[foreign.router()])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from clickcurve.access import PREFIX_BYTES, PREFIX_RULE
@@ -25,9 +24,6 @@ class Site:
 
     prefix: str = ""
     group: str = ""
-
-
-NO_SITES: Mapping[str, Site] = MappingProxyType({})
 
 
 def parse_sites(tables: object) -> dict[str, Site]:

@@ -348,6 +348,13 @@ class Settings:
         "Products whose events are taken at the paths that their senders know, and logs by HTTP; none for none.",
         "NAMES",
     )
+    doors_keys: tuple[str, ...] = _row(
+        "",
+        values.key_patterns,
+        "Keys that count at the doors of other products, with * and ?, for a proxy tells of pages too. Without any, "
+        "all do.",
+        "PATTERNS",
+    )
     dub_secret: str = _row("", values.anything, "Secret of the webhook of Dub, which signs it.", "SECRET", secret=True)
     statsd: tuple[str, int] | None = _row(
         "",

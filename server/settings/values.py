@@ -13,6 +13,7 @@ from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.errors import ClickcurveError, LadderInvalid, ParameterInvalid, SettingInvalid
 from clickcurve.buckets.ladder import Ladder
 from clickcurve.buckets.measures import EVENT_RULE, EVENTS, is_event_name
+from clickcurve.keys import KEY_BYTES
 from clickcurve.limiter.http.address import addresses
 from ingest.attributes.bot_rules import BotRuleInvalid, agent_rule, network_rule, ref_rule
 from ingest.attributes.dimensions import dimensions_of
@@ -21,6 +22,7 @@ from query.zones import zone
 from storage.cassandra import uri
 
 # Other products whose events are taken (`server.compat.foreign.doors`), and lines of logs (`server.compat.log_lines`).
+PATTERNS = 100
 DOORS = "matomo", "umami", "plausible", "goatcounter", "posthog", "segment", "dub", "logs"
 ON_DISK, IN_CLUSTER = JOURNALS = "disk", "cluster"
 LEAST_TOKEN = 16  # characters of a token that people choose
@@ -300,6 +302,14 @@ def doors(text: str) -> tuple[str, ...]:
     parts = () if text.strip() == "none" else _parts(text)
     if unknown := [part for part in parts if part not in DOORS]:
         raise Broken(f"{unknown[0]!r} is no door; known: {', '.join(DOORS)}, or none")
+    return parts
+
+
+def key_patterns(text: str) -> tuple[str, ...]:
+    """Reads patterns of keys with commas between them."""
+    parts = _parts(text)
+    if len(parts) > PATTERNS or not all(0 < len(part) <= KEY_BYTES for part in parts):
+        raise Broken(f"must be at most {PATTERNS} patterns of keys such as go/*, with commas between several")
     return parts
 
 

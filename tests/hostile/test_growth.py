@@ -50,6 +50,9 @@ from query.parameters import CURVE, parse_before, parse_parameters, parse_query
 from query.zones import zone
 from server.app.parts import ROUTES
 from server.compat.foreign.doors import ForeignDoors
+from server.compat.foreign.event import NotCounted, read_hit
+from server.compat.foreign.outcomes import NO_EVENTS, folded, value_of
+from server.compat.foreign.products import DUB
 from server.compat.hit_sender import HitSender
 from server.compat.log_lines import LineCounter
 from server.compat.otlp import otlp_routes
@@ -61,6 +64,7 @@ from server.http.gateway import cookie_of
 from server.mcp.help_pages import MANUAL, HelpPages
 from server.mcp.mcp_routes import mcp_routes
 from server.metrics import known_versions
+from server.settings.events import NO_UNIT
 from tests.hostile.growth import MOST_GROWTH, Growth, measured
 from tests.hostile.open_doors import OpenDoors
 from tests.hostile.test_parsers import PARSERS
@@ -336,7 +340,7 @@ def test_a_request_of_another_tool_takes_time_in_proportion(routes: CompatRoutes
 # --- texts and bytes that are read one by one -------------------------------------------------------------------------
 def refused_or_read(parse: Callable[[Any], object]) -> Callable[[Any], object]:
     def parse_quietly(value: Any) -> None:
-        with suppress(ClickcurveError, Malformed, LineRefused, LineBad):
+        with suppress(ClickcurveError, Malformed, LineRefused, LineBad, NotCounted):
             parse(value)
 
     return parse_quietly
@@ -346,6 +350,10 @@ def packet(text: str) -> None:
     receiver = StatsdReceiver(HitSender(Client().routes), lambda: 0.0)
     receiver.datagram_received(text.encode(), None)
     asyncio.run(receiver.hand_over())
+
+
+def dub(key: str, click: str) -> dict[str, Any]:
+    return {"event": "link.clicked", "data": {"link": {"key": key}, "click": {"id": click}}}
 
 
 OWN = own_format('$remote_addr - $remote_user [$time_local] "$request" $status $http_referer -> $http_user_agent')
@@ -399,6 +407,10 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "text in a log": visible,
     "address of a page": lambda text: view_of(text.encode()),
     "range of a page": lambda text: view_of(b"from=" + quote(text).encode()),
+    "key of Dub": lambda text: read_hit(DUB, dub(text, "c"), {}, HOSTS_IGNORED, NO_EVENTS),
+    "id of Dub": lambda text: read_hit(DUB, dub("launch", text), {}, HOSTS_IGNORED, NO_EVENTS),
+    "name of an event of others": folded,
+    "amount of others": lambda text: value_of(text, text, NO_UNIT, in_smallest=False),
     "address with its host": Hosts(in_key=True).key_of_address,
     "key that begins with a host": host_in_key,
     "search in keys": lambda text: contains(text, text[1:] + "!"),

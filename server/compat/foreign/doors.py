@@ -15,6 +15,7 @@ import hmac
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -33,11 +34,11 @@ from clickcurve.hosts import Hosts
 from clickcurve.routes import json_answer
 from clickcurve.waiting import computed
 from ingest.reading.body_budget import unpacked
-from server.compat.foreign.event import KIND, NotCounted, Product, at, in_site, read_hit
-from server.compat.foreign.outcomes import NO_EVENTS, Event, Units
+from server.compat.foreign.event import KEY, KIND, NotCounted, Product, at, in_site, read_hit
+from server.compat.foreign.outcomes import Event, Units
 from server.compat.foreign.products import DUB, GOATCOUNTER, MATOMO, PAGE_VIEW, PLAUSIBLE, POSTHOG, SEGMENT, UMAMI
 from server.compat.hit_sender import HitSender
-from server.settings.sites import NO_SITES, Site
+from server.settings.sites import Site
 from server.settings.values import DOORS
 from server.tokens.route_access import Effect, RouteAccess, RouteEffect, ScopeRule
 from server.tokens.token import Scope
@@ -97,12 +98,30 @@ class NotTaken(Exception):
         self.answer = answer
 
 
-class ForeignDoors:
-    """Takes events of other products. ignored: counts events that are no hits, by product and reason.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorSettings:
+    """What the settings say of doors.
 
     on: names of DOORS; other paths are 404. dub_secret: signs Dub's webhooks. units: of the events that are counted.
-    sites: of Matomo's senders, by their number.
+    sites: of Matomo's senders, by their number. keys: patterns of keys that are links; none: all are.
     """
+
+    on: Sequence[str] = DOORS
+    dub_secret: str = ""
+    units: Units = field(default_factory=dict)
+    sites: Mapping[str, Site] = field(default_factory=dict)
+    keys: Sequence[str] = ()
+
+    def is_link(self, key: str) -> bool:
+        """Tells whether a key is one of a link, for a proxy tells of pages too."""
+        return not self.keys or any(fnmatchcase(key, pattern) for pattern in self.keys)
+
+
+ALL_DOORS = DoorSettings()
+
+
+class ForeignDoors:
+    """Takes events of other products. ignored: counts events that are no hits, by product and reason."""
 
     def __init__(
         self,
@@ -110,20 +129,17 @@ class ForeignDoors:
         hosts: Hosts,
         keeper: LetIn,
         ignored: Counter[tuple[str, str]],
-        on: Sequence[str] = DOORS,
-        dub_secret: str = "",
-        units: Units = NO_EVENTS,
-        sites: Mapping[str, Site] = NO_SITES,
+        settings: DoorSettings = ALL_DOORS,
     ) -> None:
         self._sender, self._hosts, self._keeper, self._ignored = sender, hosts, keeper, ignored
-        self._on, self._dub_secret, self._units, self._sites = on, dub_secret, units, sites
+        self._settings = settings
 
     def router(self) -> APIRouter:
         router = APIRouter(include_in_schema=False)
 
         def add(name: str, summary: str, answer: Callable[[Request], Awaitable[Response]], *routes: str) -> None:
             async def door(request: Request) -> Response:
-                if name not in self._on:
+                if name not in self._settings.on:
                     rule = f"doors = {name}, ..."
                     raise SwitchedOff(f"this server takes no events of {name}", field="doors", rule=rule)
                 try:
@@ -221,11 +237,11 @@ class ForeignDoors:
         return json_answer({"success": True})  # as Segment does, also where nothing counts: what is told is on /metrics
 
     async def _dub(self, request: Request) -> Response:
-        if not self._dub_secret:
+        if not self._settings.dub_secret:
             rule = "dub_secret, the secret of the webhook"
             raise SwitchedOff("this server has no secret of Dub's webhook", field="dub_secret", rule=rule)
         body = await _body(request)
-        right = hmac.new(self._dub_secret.encode(), body, hashlib.sha256).hexdigest()
+        right = hmac.new(self._settings.dub_secret.encode(), body, hashlib.sha256).hexdigest()
         if not hmac.compare_digest(right.encode(), request.headers.get("dub-signature", "").encode()):
             raise NotAuthenticated("the Dub-Signature is not that of the body with this server's dub_secret")
         await self._keeper.let_in_signed(request)
@@ -248,13 +264,16 @@ class ForeignDoors:
                 refused[place] = "not an object"
                 continue
             try:
-                read = read_hit(product, event, request.headers, self._hosts, self._units)
-                hits.append(in_site(product, event, read.hit, self._sites))
+                read = read_hit(product, event, request.headers, self._hosts, self._settings.units)
+                hit = in_site(product, event, read.hit, self._settings.sites)
+                if not self._settings.is_link(hit["key"]):
+                    raise NotCounted(KEY, "the settings count other keys")
+                hits.append(hit)
                 places.append(place)
                 if read.without_value:
                     self._ignored[product.name, read.without_value] += 1
             except NotCounted as error:
-                if needs_link and error.reason != KIND:
+                if needs_link and error.reason not in (KIND, KEY):
                     refused[place] = error.what
                 else:
                     self._ignored[product.name, error.reason] += 1

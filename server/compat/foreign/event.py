@@ -23,6 +23,7 @@ Headers: TypeAlias = Mapping[str, str]  # of the request, names in lower case
 
 LONGEST_URL = 8_192
 KIND = "kind"  # the reason why an event is no hit: it tells of something else
+KEY = "key"  # ... or of a page that the settings do not count
 _SITES = 10**9  # above all numbers of sites
 _WEB = ("http", "https")  # an app sends addresses of another scheme, whose host is no domain
 # Fields of a hit that are texts of the event as they are.

@@ -59,3 +59,11 @@ def test_what_breaks_a_rule_is_refused_with_field_value_and_rule(
     error = refused.value
     assert (error.field, error.value) == (field, shown(value))
     assert rule in str(error.rule) and field in str(error) and rule in str(error)
+
+
+@pytest.mark.parametrize("text", [",", "a,", "k" * 1_025, ",".join(["a"] * 101)], ids=range(4))
+def test_patterns_of_keys_are_checked(text: str) -> None:
+    assert read_settings({"doors_keys": " go/*, r/? "}, {}).doors_keys == ("go/*", "r/?")
+    with pytest.raises(SettingInvalid, match="at most 100 patterns of keys") as refused:
+        read_settings({"doors_keys": text}, {})
+    assert refused.value.field == "doors_keys"

@@ -239,6 +239,23 @@ def test_a_door_that_is_off_is_not_there(tmp_path: Path) -> None:
             assert answer.status_code == 404 and answer.json()["field"] == "doors", path
 
 
+def test_of_the_pages_of_a_proxy_only_links_count(tmp_path: Path) -> None:
+    settings = {"CLICKCURVE_DOORS_KEYS": "go/*, r/?"}
+    with RunningServer(tmp_path / "data", settings=settings) as server, http_client(server.url) as http:
+        pages = ["/go/a", "/go/a/b", "/r/1", "/r/12", "/about", "/GO/a", "/xgo/a"]
+        batch = [{"type": "event", "payload": {"hostname": "s.test", "url": page}} for page in pages]
+        answer = http.post("/api/batch", json=batch).json()
+        assert (answer["processed"], answer["errors"]) == (7, 0)
+        for page in ("/about", "/go/a"):
+            event = {"n": "pageview", "u": f"https://s.test{page}", "d": "s.test"}
+            assert http.post("/api/event", json=event).status_code == 202
+        listed = http.get("/v1/links?bots=include").json()["links"]
+        assert {each["key"]: each["count"] for each in listed} == {"go/a": 2, "go/a/b": 1, "r/1": 1}
+        with Clickcurve(server.url) as client:
+            ignored = {name: n for name, n in client.metrics().items() if 'reason="key"' in name}
+        assert sorted(ignored.values()) == [1, 4]
+
+
 def test_every_door_has_a_name_in_the_settings() -> None:
     products = {"matomo", "umami", "plausible", "goatcounter", "posthog", "segment", "dub"}
     assert set(DOORS) == products | {"logs"}
