@@ -161,6 +161,15 @@ async def test_long_curves_are_coarsened_and_say_so(server: RunningServer) -> No
     assert "By 1h there are too many points to list" in text_of(result)
 
 
+async def test_a_table_has_at_most_fifty_lines(server: RunningServer) -> None:
+    async with Client(f"{server.url}/mcp") as client:
+        result = await client.call_tool("curve", {"last": "60m", "step": "1m"})
+    _, table = text_of(result).split("\n\n")
+    assert len(result.structured_content["points"]) == 60
+    assert len(table.splitlines()) == 1 + 50 + 1
+    assert table.splitlines()[-1] == "... and 10 more in the structured answer"
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
