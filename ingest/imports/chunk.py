@@ -23,7 +23,8 @@ from clickcurve.buckets.ladder import Ladder
 from clickcurve.keys import group_key, is_key
 from ingest.batch import SourceStep
 from ingest.hit import COUNT_MAX, HIT_RULE, JsonHit, NoHit, RawHits
-from ingest.imports.history_line import HistoryReader, Wide
+from ingest.imports.history_line import HistoryReader
+from ingest.imports.places import AS_IT_WAS, Placing
 from ingest.reading.body import (
     PIECE_BYTES,
     SLOW_VALUES,
@@ -96,11 +97,11 @@ _object_decoder = msgspec.json.Decoder(_ObjectFields)
 
 
 class ChunkReader:
-    """Reads chunks into the sums of one request each. Buckets of history are placed by the ladder and by `wide`."""
+    """Reads chunks into the sums of one request each. Buckets of history are placed by the ladder and by `placing`."""
 
-    def __init__(self, ladder: Ladder, wide: Wide = Wide.refuse) -> None:
+    def __init__(self, ladder: Ladder, placing: Placing = AS_IT_WAS) -> None:
         self._ladder = ladder
-        self._wide = wide
+        self._placing = placing
 
     def read(self, chunk: Chunk, sums: RequestSums) -> Iterator[None]:
         """Adds a chunk that was made in this process; yields between steps, for others to run."""
@@ -181,7 +182,7 @@ class ChunkReader:
 
     def _read_history(self, value: bytes, fields: Mapping[str, object], sums: RequestSums) -> Iterator[None]:
         try:
-            reader = HistoryReader(self._ladder, self._wide, sums.judge.events)
+            reader = HistoryReader(self._ladder, self._placing, sums.judge.events)
             history = yield from reader.steps(value, sums.moment)
         except HitRejected as error:
             total = None if "group" in fields else fields.get("total")

@@ -7,9 +7,9 @@
 the buckets; the opening may be left out and is then what the total has beyond the buckets, so `{"key", "total"}` alone
 is an opening: a count without dates. `bots` must be what the buckets hold of them, for bots have no opening.
 
-A bucket lands exactly when it nests in the bucket that is kept at its time, which every bucket of an export does. A
-wider one would have to be placed somewhere by guess, so the line is refused, unless the caller asks that it count at
-its start. A line counts whole or not at all.
+A bucket lands exactly when it nests in the bucket that is kept at its time, which every bucket of an export does,
+unless rows were folded by a clock that was ahead. A wider one would have to be placed somewhere by guess, so the line
+is refused, unless the caller asks that it count at its start (`places`). A line counts whole or not at all.
 
 `by` has the breakdown: buckets as `clickcurve.buckets.breakdowns` has them, each of which lands where it was. No
 dimension may hold more hits than the line's buckets.
@@ -28,23 +28,24 @@ be in the first minute of the first bucket, and the last hit in the last minute 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import msgspec
 
-from clickcurve.buckets.breakdowns.breakdown import CUT_OFF, CUT_SLACK
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, CUT_OFF, CUT_SLACK
 from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.errors import HitRejected, SettingInvalid, shown
-from clickcurve.buckets.ladder import HOUR_S, Ladder, fold_day
+from clickcurve.buckets.ladder import END_OF_TIME, HOUR_S, Ladder, fold_day
 from clickcurve.buckets.measures import VALUE_MAX, Measure, measures_of
 from clickcurve.keys import GROUP_RULE, require_key
 from clickcurve.times import iso_seconds
 from ingest.attributes.dimensions import DIMENSION_RULE, dimensions_of
 from ingest.attributes.text import VALUE_BYTES, cut, text_of
-from ingest.hit import Moment, minute_start, require_group, ts_of
+from ingest.hit import Moment, hour_start, minute_start, require_group, ts_of
 from ingest.hit_sums import Past
+from ingest.imports.places import AS_IT_WAS, Ahead, Places, Placing, Wide
 
 MAX_COUNT = 10**15  # of one number in a line
 _STEP_BUCKETS = 512
@@ -53,13 +54,6 @@ BUCKETS_RULE = "a list of [start, end, people, bots], in order, without overlap"
 SUBJECT_RULE = "a key, or a group"
 
 _When = int | float | str
-
-
-class Wide(StrEnum):
-    """What becomes of a bucket that is wider than what is kept at its time."""
-
-    refuse = "refuse"
-    start = "start"  # all of it counts at its start
 
 
 class PastLine(msgspec.Struct):
@@ -121,10 +115,10 @@ _decoder = msgspec.json.Decoder(HistoryLine)
 
 @dataclass(frozen=True, slots=True)
 class HistoryReader:
-    """Reads lines. wide: what becomes of buckets that are too wide. events: the names of those that are counted."""
+    """Reads lines. placing: what becomes of buckets that cannot count where they were. events: those that count."""
 
     ladder: Ladder
-    wide: Wide = Wide.refuse
+    placing: Placing = AS_IT_WAS
     events: Collection[str] = ()
 
     def steps(self, line: bytes, moment: Moment) -> Generator[None, None, History]:
@@ -137,17 +131,37 @@ class HistoryReader:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise HitRejected(f"not a line of history: {error}", field="history", value=line) from None
         history = History(key=_name_of(values), is_group=values.group is not None, is_grouped=bool(values.grouped))
+        places = yield from self._place_steps(values, moment)
         if not (values.events and _says_nothing(values)):
-            history.opening = yield from self._past_steps(history, values, moment, history.key)
+            history.opening = yield from self._past_steps(history, values, places, history.key)
         if history.is_group:
             _require_dated(history.opening, "a group", "groups count hits as they are accepted")
         for event, part in (values.events or {}).items():
-            yield from self._event_steps(history, event, part, moment)
+            yield from self._event_steps(history, event, part, places)
         return history
 
-    def _past_steps(self, past: Past, values: PastLine, moment: Moment, name: str) -> Generator[None, None, int]:
+    def _place_steps(self, values: HistoryLine, moment: Moment) -> Generator[None, None, Places]:
+        """Returns where buckets of a line count; raises HitRejected for the first that cannot be kept."""
+        read_at = replace(moment, latest=END_OF_TIME - 1) if self.placing.ahead is Ahead.now else moment
+        day, wide, number = fold_day(moment.now), [], 0
+        for ladder, raw_start, raw_end in _all_buckets(values, self.ladder):
+            number += 1
+            if number % _STEP_BUCKETS == 0:
+                yield
+            start, end = ts_of(raw_start, read_at), _when("buckets", raw_end)
+            kept = ladder.kept(start, day)
+            if end is None or end <= kept[1]:
+                continue
+            if self.placing.wide is Wide.refuse:
+                detail = "a bucket reaches over an edge of those that are kept at its time"
+                rule = f"within [{kept[0]}, {kept[1]}]; counting it at its start has to be asked for"
+                raise HitRejected(detail, field="buckets", value=_shown_bucket(raw_start, raw_end), rule=rule)
+            wide.append((start, end))
+        return Places.among(wide, moment, read_at)
+
+    def _past_steps(self, past: Past, values: PastLine, places: Places, name: str) -> Generator[None, None, int]:
         """Adds what was counted of one thing to `past`; returns its opening. name: for refusals."""
-        buckets = yield from _bucket_steps(values, moment, self.ladder, self.wide)
+        buckets = yield from _bucket_steps(values, places, self.ladder)
         opening = _opening(values, buckets, name)
         seen = [bucket for bucket in buckets if bucket.people or bucket.bots]
         first, last = _when("first_hit", values.first_hit), _when("last_hit", values.last_hit)
@@ -167,11 +181,11 @@ class HistoryReader:
                 past.add(until, person, 1 - person)
                 people, bots = people - person, bots - (1 - person)
             past.add(at, people, bots)
-        yield from _value_steps(past, values.by or {}, moment)
+        yield from _value_steps(past, values.by or {}, places)
         return opening
 
     def _event_steps(
-        self, history: History, event: str, part: EventLine, moment: Moment
+        self, history: History, event: str, part: EventLine, places: Places
     ) -> Generator[None, None, None]:
         """Adds what came of the clicks; raises HitRejected for an event that is not counted here."""
         if event not in self.events:
@@ -183,13 +197,13 @@ class HistoryReader:
             if line is not None:
                 history.events[measure] = past = Past()
                 try:
-                    opening = yield from self._past_steps(past, line, moment, event)
+                    opening = yield from self._past_steps(past, line, places, event)
                     _require_dated(opening, "an event", "events count as they are accepted")
                 except HitRejected as error:
                     detail = f"{error.detail}, of {measure}"
                     raise HitRejected(detail, field=error.field, value=error.value, rule=error.rule) from None
         if values in history.events:
-            self._check_amounts(event, history.events[counts], history.events[values], fold_day(moment.now))
+            self._check_amounts(event, history.events[counts], history.events[values], fold_day(places.moment.now))
 
     def _check_amounts(self, event: str, counts: Past, amounts: Past, day: int) -> None:
         """Raises HitRejected for values of no event, or of events that would have to be too large."""
@@ -227,7 +241,7 @@ def _name_of(values: HistoryLine) -> str:
 
 
 def _value_steps(
-    past: Past, by: Mapping[str, Sequence[tuple[_When, _When, dict[str, int], int, int]]], moment: Moment
+    past: Past, by: Mapping[str, Sequence[tuple[_When, _When, dict[str, int], int, int]]], places: Places
 ) -> Generator[None, None, None]:
     """Adds a breakdown; raises HitRejected for one that cannot be."""
     try:
@@ -239,9 +253,11 @@ def _value_steps(
         for number, (raw_start, _, values, other, slack) in enumerate(buckets, 1):
             if number % _STEP_BUCKETS == 0:
                 yield
-            start = ts_of(raw_start, moment)
+            start = ts_of(raw_start, places.read_at)
             if start % HOUR_S or not 0 <= slack <= other or (other and not slack):
                 raise HitRejected(f"a bucket of {name} is not valid", field="by", value=raw_start, rule=BY_RULE)
+            if (placed := places.of(start)) is not None:
+                start = hour_start(placed)
             for value, count in (*values.items(), (CUT_OFF, other), (CUT_SLACK, slack)):
                 if value not in (CUT_OFF, CUT_SLACK) and cut(text_of(value, "by", BY_RULE, VALUE_BYTES)) != value:
                     raise HitRejected("a value is too long", field="by", value=value, rule=BY_RULE)
@@ -254,17 +270,25 @@ def _value_steps(
             raise HitRejected(detail, field="by", value=recorded, rule="no more than the buckets have")
 
 
-def _bucket_steps(
-    values: PastLine, moment: Moment, ladder: Ladder, wide: Wide
-) -> Generator[None, None, Sequence[_Bucket]]:
+def _all_buckets(line: HistoryLine, ladder: Ladder) -> Iterator[tuple[Ladder, _When, _When]]:
+    """Yields the ladder, the start and the end of each bucket in a line. ladder: that of rows of counts."""
+    for event in (line, *(line.events or {}).values()):
+        for part in (event, event.values) if isinstance(event, EventLine) else (event,):
+            if part is not None:
+                yield from ((ladder, start, end) for start, end, _, _ in part.buckets or ())
+                divided = chain.from_iterable((part.by or {}).values())
+                yield from ((BREAKDOWN.ladder, start, end) for start, end, _, _, _ in divided)
+
+
+def _bucket_steps(values: PastLine, places: Places, ladder: Ladder) -> Generator[None, None, Sequence[_Bucket]]:
     """Returns the buckets of a line; raises HitRejected for the first that cannot be kept."""
-    day = fold_day(moment.now)
-    buckets = []
+    day = fold_day(places.moment.now)
+    buckets: list[_Bucket] = []
     before = 0
     for number, (raw_start, raw_end, people, bots) in enumerate(values.buckets or (), 1):
         if number % _STEP_BUCKETS == 0:
             yield
-        start, end = ts_of(raw_start, moment), _when("buckets", raw_end)
+        start, end = ts_of(raw_start, places.read_at), _when("buckets", raw_end)
         if end is None or not before <= start < end:
             raise HitRejected(
                 "buckets overlap or end before they start",
@@ -272,13 +296,14 @@ def _bucket_steps(
                 value=_shown_bucket(raw_start, raw_end),
                 rule=BUCKETS_RULE,
             )
-        kept = ladder.kept(start, day)
-        if end > kept[1] and wide is Wide.refuse:
-            detail = "a bucket reaches over an edge of those that are kept at its time"
-            rule = f"within [{kept[0]}, {kept[1]}]; counting it at its start has to be asked for"
-            raise HitRejected(detail, field="buckets", value=_shown_bucket(raw_start, raw_end), rule=rule)
-        buckets.append(_Bucket(start, min(end, kept[1]), _count("people", people), _count("bots", bots), end > kept[1]))
-        before = end
+        before, placed = end, places.of(start)
+        bucket = _Bucket(start, end, _count("people", people), _count("bots", bots), is_wide=False)
+        if placed is not None:
+            people, bots = bucket.people, bucket.bots
+            if buckets and buckets[-1].start == placed:
+                people, bots = people + buckets[-1].people, bots + buckets.pop().bots
+            bucket = _Bucket(placed, ladder.kept(placed, day)[1], people, bots, is_wide=True)
+        buckets.append(bucket)
     return buckets
 
 

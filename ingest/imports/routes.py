@@ -24,7 +24,7 @@ from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
 from ingest.imports.chunk import ChunkReader
-from ingest.imports.history_line import Wide
+from ingest.imports.places import Ahead, Placing, Wide
 from ingest.reading.body import Media, media_of
 from ingest.reading.body_budget import BodyBudget, ClientGone, HeldBody, Step, coding_of
 from ingest.reading.receipt import IngestCounters
@@ -47,6 +47,8 @@ Tail = Annotated[
 WideQuery = Annotated[
     Wide, Query(description="What to do with buckets of history that are wider than those kept here.")
 ]
+
+AheadQuery = Annotated[Ahead, Query(description="What to do with buckets of history that begin ahead of the clock.")]
 
 VisitorsQuery = Annotated[bool, Query(description="Whether visitors are counted by what hits say.")]
 
@@ -89,6 +91,7 @@ def import_routes(
         to: To,
         tail: Tail = "",
         wide: WideQuery = Wide.refuse,
+        ahead: AheadQuery = Ahead.refuse,
         visitors: VisitorsQuery = True,
     ) -> Response:
         """Body: NDJSON or a JSON array of `{"key", "ts", "count", "bot"}`, `{"key", "opening"}` or lines of an export.
@@ -97,8 +100,7 @@ def import_routes(
         A receipt with the new `position`. 409: the source stands elsewhere, at `value`. 421: another worker keeps it.
         """
         if to <= start:
-            detail, rule = "a chunk must end after its beginning", f"more than {start}"
-            raise ParameterInvalid(detail, field="to", value=to, rule=rule)
+            raise ParameterInvalid("a chunk must end after its start", field="to", value=to, rule=f"more than {start}")
         is_array = _is_array(request)
         chosen = reader if visitors else without_visitors
         sums = RequestSums(moment(), reader=chosen, allowed=access())
@@ -109,7 +111,7 @@ def import_routes(
                 body = yield from room.decode(held_body, body, coding)
             if chosen.lacks_agents and b"ua" in body:
                 yield computed("reading the list of agents", chosen.load_agents)
-            yield from ChunkReader(ladder(), wide).read_body(body, sums, is_array)
+            yield from ChunkReader(ladder(), Placing(wide, ahead)).read_body(body, sums, is_array)
             counters.body_bytes += len(body)
 
         held_body = HeldBody()

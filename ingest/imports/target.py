@@ -35,7 +35,7 @@ from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch
 from ingest.hit import Moment
 from ingest.imports.chunk import Chunk, ChunkReader
-from ingest.imports.history_line import Wide
+from ingest.imports.places import AS_IT_WAS, Placing
 from ingest.reading.request_sums import RequestSums
 from storage.contract import Source
 
@@ -100,12 +100,12 @@ class HttpTarget:
     """A running server. `new_client` makes a client with the server's address and the token in its headers."""
 
     def __init__(
-        self, new_client: Callable[[], httpx.AsyncClient], wide: Wide = Wide.refuse, visitors: bool = True
+        self, new_client: Callable[[], httpx.AsyncClient], placing: Placing = AS_IT_WAS, visitors: bool = True
     ) -> None:
         self._visitors = visitors
         self._new_client = new_client
         self._client = new_client()
-        self._wide = wide
+        self._placing = placing
 
     async def offset(self, source: str) -> KeptOffset:
         try:
@@ -119,7 +119,8 @@ class HttpTarget:
 
     async def send(self, chunk: Chunk) -> Taken:
         step = chunk.step
-        query: dict[str, str | int] = {"from": step.start, "to": step.end, "tail": step.tail, "wide": self._wide.value}
+        query: dict[str, str | int] = {"from": step.start, "to": step.end, "tail": step.tail}
+        query |= {"wide": self._placing.wide.value, "ahead": self._placing.ahead.value}
         if not self._visitors:
             query["visitors"] = "false"
         headers = {"Content-Type": "application/x-ndjson"}
@@ -190,14 +191,14 @@ class OwnerTarget:
         owner: OwnerVerbs,
         ladder: Ladder,
         moment: Callable[[], Moment],
-        wide: Wide = Wide.refuse,
+        placing: Placing = AS_IT_WAS,
         attribute_reader: ProfileReader = NO_DIMENSIONS,
         hosts_in_key: bool = False,
     ) -> None:
         self._hosts_in_key = hosts_in_key
         self._owner = owner
         self._attribute_reader = attribute_reader
-        self._reader = ChunkReader(ladder, wide)
+        self._reader = ChunkReader(ladder, placing)
         self._moment = moment
 
     async def offset(self, source: str) -> KeptOffset:

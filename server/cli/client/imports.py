@@ -27,8 +27,8 @@ from ingest.agents.reader import Agent
 from ingest.attributes.dimensions import CHANNEL
 from ingest.hit import Moment
 from ingest.imports.access_log import REDIRECTS, AccessLog, LogOptions
-from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer, ImportSummary, Openable, SourceKind
+from ingest.imports.places import Ahead, Placing, Wide
 from ingest.imports.products.products import PRODUCTS, read_product
 from ingest.imports.products.takeover import DecodingSender, Takeover, nameless_file, send_openings
 from ingest.imports.rule_lines import rules_of
@@ -118,6 +118,12 @@ class Interruption:
     default=Wide.refuse.value,
     help="History in wider buckets than are kept at their time: refuse it, or count it at their start.",
 )
+@click.option(
+    "--ahead",
+    type=click.Choice([ahead.value for ahead in Ahead]),
+    default=Ahead.refuse.value,
+    help="History that begins ahead of the clock, as a wrong clock has left it: refuse it, or count it now.",
+)
 @click.option("--no-visitors", is_flag=True, help="Do not count visitors by address and agent.")
 @click.option("--dimensions", metavar="NAMES", help="Count only these of the server's dimensions; off: none.")
 @with_settings("url", "token", "data", "store", "ladder", "journal_mib", "config", without_default=("data",))
@@ -158,7 +164,8 @@ def import_command(settings: Settings, files: tuple[Path, ...], statuses: str | 
     log = AccessLog(bot_judge(), REDIRECTS if statuses is None else statuses_of(statuses), fields, hosts, options)
     local = settings.origins["data"].startswith("flag")
     holding = data_folder.held(settings.data, settings.store, "clickcurve import") if local else nullcontext()
-    opened = (_folder if local else _server)(settings, Wide(given["wide"]), not given["no_visitors"])
+    placing = Placing(Wide(given["wide"]), Ahead(given["ahead"]))
+    opened = (_folder if local else _server)(settings, placing, not given["no_visitors"])
     kind = SourceKind(given["kind"]) if given["kind"] else None
     reading = _Reading(log, options.zone, kind, given["label"], statuses is not None, options.client.name)
     with holding, _seldom_collecting():
@@ -382,12 +389,12 @@ def _show_receipt(name: str, summary: ImportSummary, reading: _Reading | None = 
 
 
 @asynccontextmanager
-async def _server(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterator[Target]:
+async def _server(settings: Settings, placing: Placing, visitors: bool) -> AsyncIterator[Target]:
     headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
     here = is_here(settings.url)
     target = HttpTarget(
         lambda: httpx.AsyncClient(base_url=settings.url, headers=headers, timeout=TIMEOUT_S, trust_env=not here),
-        wide,
+        placing,
         visitors,
     )
     try:
@@ -397,7 +404,7 @@ async def _server(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterat
 
 
 @asynccontextmanager
-async def _folder(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterator[Target]:
+async def _folder(settings: Settings, placing: Placing, visitors: bool) -> AsyncIterator[Target]:
     trusted = open_clock(settings)
 
     def moment() -> Moment:
@@ -411,7 +418,7 @@ async def _folder(settings: Settings, wide: Wide, visitors: bool) -> AsyncIterat
         attribute_reader = dividing.reader if visitors else dividing.reader.without_visitors()
         flushing = asyncio.create_task(_flush_now_and_then(owner.flush, settings.flush_s))
         try:
-            yield OwnerTarget(owner, store.ladder(), moment, wide, attribute_reader, dividing.hosts.in_key)
+            yield OwnerTarget(owner, store.ladder(), moment, placing, attribute_reader, dividing.hosts.in_key)
         finally:
             flushing.cancel()
             with suppress(asyncio.CancelledError):

@@ -14,7 +14,8 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, total
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, apply, check, fold
 from ingest.hit import Moment
-from ingest.imports.history_line import MAX_COUNT, History, HistoryReader, Wide
+from ingest.imports.history_line import MAX_COUNT, History, HistoryReader
+from ingest.imports.places import AS_IT_WAS, Placing, Wide
 
 NOW = 1_760_000_000 // DAY_S * DAY_S + 12 * 3600  # 2025-10-09 12:00
 DAY = fold_day(NOW)
@@ -22,8 +23,8 @@ TODAY = DAY * DAY_S
 MOMENT = Moment(NOW, TODAY, NOW + 300)
 
 
-def read(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) -> History:
-    steps = HistoryReader(ladder, wide).steps(line, moment)
+def read(line: bytes, moment: Moment, ladder: Ladder, placing: Placing = AS_IT_WAS) -> History:
+    steps = HistoryReader(ladder, placing).steps(line, moment)
     while True:
         try:
             next(steps)
@@ -32,8 +33,8 @@ def read(line: bytes, moment: Moment, ladder: Ladder, wide: Wide = Wide.refuse) 
             return done.value
 
 
-def past_of(line: dict[str, Any], wide: Wide = Wide.refuse) -> History:
-    return read(json.dumps(line).encode(), MOMENT, CLICKS, wide)
+def past_of(line: dict[str, Any], placing: Placing = AS_IT_WAS) -> History:
+    return read(json.dumps(line).encode(), MOMENT, CLICKS, placing)
 
 
 def refusal(line: dict[str, Any]) -> HitRejected:
@@ -116,7 +117,7 @@ def test_a_wider_bucket_is_refused_unless_it_may_count_at_its_start(age_days: in
     refused = refusal(line)
     assert refused.field == "buckets"
     assert refused.rule is not None and str(CLICKS.kept(start, DAY)[1]) in refused.rule
-    counted = past_of(line, Wide.start)
+    counted = past_of(line, Placing(Wide.start))
     assert [CLICKS.kept(minute, DAY) for minute in counted.people] == [CLICKS.kept(start, DAY)]
     assert sum(counted.people.values()) == 9
 

@@ -26,8 +26,8 @@ from ingest.batch import Batch, SourceStep
 from ingest.hit import Moment
 from ingest.imports.access_log import AccessLog
 from ingest.imports.chunk import Chunk, DatedHit
-from ingest.imports.history_line import Wide
 from ingest.imports.importer import Importer
+from ingest.imports.places import AS_IT_WAS, Placing
 from ingest.imports.routes import import_routes
 from ingest.imports.target import HttpTarget, ImportRefused, KeptOffset, Sender, Taken
 from ingest.reading.body_budget import BodyBudget
@@ -172,6 +172,12 @@ def test_wide_buckets_count_at_their_start_when_asked_for(imports: Imports) -> N
     assert imports.post(body, "from=0&to=10&wide=start").json()["counted"] == 5
 
 
+def test_buckets_ahead_of_the_clock_count_now_when_asked_for(imports: Imports) -> None:
+    body = lines({"key": "d", "total": 5, "buckets": [[TODAY + 9 * DAY_S, TODAY + 9 * DAY_S + 60, 5, 0]]})
+    assert imports.post(body, "from=0&to=10").json()["counted"] == 0
+    assert imports.post(body, "from=10&to=20&ahead=now").json()["counted"] == 5
+
+
 def test_the_plain_way_refuses_hits_ahead_of_the_clock_one_by_one(imports: Imports) -> None:
     receipt = imports.post(lines({"key": "a", "ts": NOW + 301, "count": 3}, {"key": "a", "ts": NOW + 300})).json()
     assert (receipt["counted"], receipt["refused"], receipt["items"][0]["index"]) == (1, 3, 0)
@@ -234,9 +240,11 @@ def test_an_unknown_outcome_is_answered_by_nothing(imports: Imports) -> None:
 
 
 # --- the client's side of the same talk ---------------------------------------------------------------------------
-def with_target(imports: Imports, call: Callable[[HttpTarget], Awaitable[object]], wide: Wide = Wide.refuse) -> object:
+def with_target(
+    imports: Imports, call: Callable[[HttpTarget], Awaitable[object]], placing: Placing = AS_IT_WAS
+) -> object:
     async def calling() -> object:
-        target = HttpTarget(imports.client, wide)
+        target = HttpTarget(imports.client, placing)
         try:
             return await call(target)
         finally:
