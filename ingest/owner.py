@@ -28,6 +28,7 @@ from typing import TypeVar
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder, PendingBreakdown
 from clickcurve.buckets.breakdowns.erased import ErasedWords
+from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import (
     ClickcurveError,
     JournalBroken,
@@ -38,7 +39,7 @@ from clickcurve.buckets.errors import (
 )
 from clickcurve.buckets.ladder import fold_day, minutes_since
 from clickcurve.buckets.row import MAX_COUNT, Pending
-from clickcurve.keys import breakdown_of
+from clickcurve.keys import ALL_LINKS, breakdown_of
 from ingest.batch import Batch, encode_batch
 from ingest.buffer import BUFFER_BYTES, Buffer, Buffers, replay
 from ingest.claim import epoch_is_used_up, first_flush, refuse_old_ids
@@ -247,6 +248,16 @@ class Owner:
     def visited(self, fold_day: int) -> None:
         """Records in the store that all rows due at fold_day were revisited and flushed. May block."""
         self._store.visited(self._holding(), fold_day)
+
+    def folded_to(self) -> int:
+        """Returns the day to which the own row of all links, which each flush writes, is folded. May block.
+
+        0 if there is none that can be read.
+        """
+        own = self._store.read_own(self._holding().owner, [ALL_LINKS]).get(ALL_LINKS)
+        with suppress(RowCorrupt):  # which the flush tells
+            return 0 if own is None or own.data is None else decode_header(own.data).fold_day
+        return 0
 
     def walk(self, after: str | None, limit: int) -> list[tuple[str, StoredLink]]:
         """Returns a page of all rows of counts, by stored key. May block."""

@@ -61,6 +61,8 @@ class PrefixRankings:
 class DailyFold:
     """The retention pass over an owner's quiet rows, once a fold day. A stopped pass goes on at the next run.
 
+    It also tells that rows were folded by a clock that was ahead.
+
     `folded` is how many rows it has visited since the start, for /metrics.
     """
 
@@ -81,6 +83,12 @@ class DailyFold:
             if report.stopped is not None:
                 raise StoreUnavailable(f"the retention pass stopped after {rows} rows: {report.stopped}")
         log.info("fold", extra={"owner": owner.status.owner, "fold_day": day, "rows": rows})
+        ahead = await asyncio.to_thread(owner.folded_to) - day
+        if ahead > 1:  # by one day a clock is off soon enough
+            then = "for so long new hits of what was folded have no minutes; see `Minutes after a wrong clock` in"
+            log.warning(
+                "folded ahead", extra={"owner": owner.status.owner, "days": ahead, "then": f"{then} docs/upgrade.md"}
+            )
         self._done_day = day
 
 

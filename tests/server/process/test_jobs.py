@@ -37,6 +37,7 @@ class FakeOwner:
         self.revisited: list[str] = []
         self.closed = False
         self.fails: list[Exception] = []
+        self.all_links_at = 0
 
     def revisit(self, keys: list[str]) -> None:
         self.revisited += keys
@@ -51,6 +52,9 @@ class FakeOwner:
 
     def visited(self, fold_day: int) -> None:
         self.days_visited.append(fold_day)
+
+    def folded_to(self) -> int:
+        return self.all_links_at
 
     def times_changed(self) -> bool:
         return False
@@ -95,6 +99,17 @@ def test_the_fold_visits_what_is_due_once_a_day() -> None:
     day[0] += 1
     asyncio.run(fold.visit(as_owner(owner)))
     assert fold.folded == 4
+
+
+def test_rows_that_were_folded_by_a_clock_ahead_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    owner = FakeOwner()
+    for folded_to, days in ((20_000, None), (20_001, None), (20_002, 2), (20_400, 400)):
+        caplog.clear()
+        owner.all_links_at = folded_to
+        asyncio.run(fold_once(as_owner(owner)))
+        told = [record for record in caplog.records if record.message == "folded ahead"]
+        assert [record.__dict__["days"] for record in told] == ([] if days is None else [days])
+        assert all("docs/upgrade.md" in record.__dict__["then"] for record in told)
 
 
 def test_a_fold_that_was_stopped_goes_on_at_its_next_run() -> None:
