@@ -82,6 +82,9 @@ class Connections:
                 if error.sqlite_errorname == "SQLITE_FULL":
                     self._reuse_wal()
                 raise
+            # Who reads first after a commit notes in the index of the WAL, which is a file in memory, up to where.
+            # On a file system that is frozen, as for a snapshot, it waits for that: a question, and the loop with it.
+            db.execute("SELECT 1 FROM meta LIMIT 1").fetchall()
             self.file.check_in_place()
             if self.file.wal_is_long():
                 with suppress(sqlite3.Error):  # what was written is durable; the next transaction tries again

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import storage.sqlite
+from clickcurve.buckets.ladder import CLICKS
+from storage.sqlite.store import SqliteStore
+from tests.storage.flushes import Flusher, hits
 from tests.storage.stores import MemoryFactory, SqliteFactory, in_flush, record, saved
 
 
@@ -51,3 +55,16 @@ def test_ids_are_gone_once_they_are_forgotten(factory: type[MemoryFactory | Sqli
 def test_statements_have_no_numbered_placeholders(file: Path) -> None:
     """Python 3.12 before 3.12.4 takes `?1` with a sequence for a named parameter, and warns of it at each statement."""
     assert not re.search(r"[=<>(+ ]\?[0-9]", file.read_text())
+
+
+async def test_a_reader_after_a_flush_writes_nothing_to_the_index_of_the_wal(tmp_path: Path) -> None:
+    """A frozen file system lets nobody write there: each question would stand still, and the loop with it."""
+    with closing(SqliteStore(tmp_path / "clickcurve.db", CLICKS)) as store:
+        flusher = Flusher(store)
+        for number in range(6):
+            flusher.flush({f"k{number}": hits((0, 1))})
+            index = (tmp_path / "clickcurve.db-shm").read_bytes()
+            assert (await store.rows("k0")).rows
+            with store.view() as view:
+                assert view.owners()
+            assert (tmp_path / "clickcurve.db-shm").read_bytes() == index, f"after flush {number}"
