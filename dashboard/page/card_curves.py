@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from clickcurve.answers.counts import CurveAnswer, LinksAnswer, TotalAnswer
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import ALL
 from clickcurve.waiting import computed
@@ -27,6 +28,7 @@ from dashboard.questions import BrokenDown, Questions
 
 HITS, VISITORS, LINKS, BOTS = "", "visitors", "links", "bots"  # as an address has them
 SHOWS = (HITS, VISITORS, LINKS, BOTS)
+BOT_HIT = "bot hit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ async def card_curves_of(
     if view.show not in (shows := (*SHOWS, *shows_of(shown.events))):
         why, rule = f"show {view.show!r} is not known", ", ".join(filter(None, shows))
         raise ParameterInvalid(why, field="show", value=view.show, rule=f"one of {rule}, or left out for hits")
-    hits = _hits(shown)
-    came = [] if shown.events is None else await event_cards(shown.events, shown)
+    hits, of_bots = _hits(shown), view.by in OF_BOTS
+    came = [] if shown.events is None or of_bots else await event_cards(shown.events, shown)
     if view.by:
         return [hits, *await _share(questions, shown), *came]
     found = [hits]
@@ -94,18 +96,22 @@ def _hits(shown: Shown) -> CardCurve:
         change = _change(shown.was, curve)
         was = about(shown.was.at_least, shown.was.at_most)
         note = f"{was.text} before"
-    return CardCurve(HITS, Card("Hits", count, note, change), HIT, curve, partial(shown.earlier, shown.ask_curve))
+    name, noun = ("Bots", BOT_HIT) if shown.view.by in OF_BOTS else ("Hits", HIT)
+    return CardCurve(HITS, Card(name, count, note, change), noun, curve, partial(shown.earlier, shown.ask_curve))
 
 
 async def _share(questions: Questions, shown: Shown) -> list[CardCurve]:
-    """Says what part of all hits of people a filter's curve is."""
-    everything = await questions.total(shown.subject, shown.view.total_query)
+    """Says what part of all hits of people, or of bots, a filter's curve is."""
+    view, whose = shown.view.with_bots("exclude"), "people"
+    if view.by in OF_BOTS:
+        view, whose = view.with_bots("only"), "bots"
+    everything = await questions.total(shown.subject, view.count_query())
     if not everything.at_least:
         return []
     curve = shown.curve
     least, most = (share_text(count, everything.at_least) for count in (curve.at_least, curve.at_most))
     share = Count(least) if least == most else Count(f"{least} to {most}")
-    note = f"of {about(everything.at_least, everything.at_most).text} hits of people"
+    note = f"of {about(everything.at_least, everything.at_most).text} hits of {whose}"
     return [CardCurve("share", Card("Share", share, note), HIT)]
 
 
@@ -159,7 +165,7 @@ async def _bots(questions: Questions, shown: Shown) -> CardCurve:
     share = f"{share_text(bots.at_most, people.at_most + bots.at_most)} of all, " if bots.at_most else ""
     card = Card("Bots", about(bots.at_least, bots.at_most), f"{share}not counted as hits", change)
     drawn = bots if bots.at_most else None
-    return CardCurve(BOTS, card, "bot hit", drawn, partial(replace(shown, view=view).earlier, ask))
+    return CardCurve(BOTS, card, BOT_HIT, drawn, partial(replace(shown, view=view).earlier, ask))
 
 
 def _change(before: CurveAnswer | TotalAnswer, after: CurveAnswer) -> Change:

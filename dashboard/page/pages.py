@@ -307,15 +307,17 @@ class Pages:
 
     async def _audience(self, shown: Shown) -> Audience:
         """Returns what hits said, with the tables of those dimensions alone of which any hit said something.
+        Those of bots are there in any case: that none came is an answer.
 
         Causes are of all hits, so a page with a filter has none, and one that lists all values has no room for them.
         """
         if self.broken_down is None:
             return Audience([])
         asked = value_tables(self.broken_down, shown.subject, shown.view, shown.before)
-        tables = [each for each in await asked if each.spoken]
+        tables = [each for each in await asked if each.spoken or each.of_bots]
         if shown.view.list and tables:
-            events = None if self.broken_down.hides_few else shown.events
+            is_apart = self.broken_down.hides_few or tables[0].of_bots  # nothing comes of the clicks of bots
+            events = None if is_apart else shown.events
             table, columns = await with_events(tables[0], events, shown.subject, shown.view)
             return Audience([table], None, columns)
         whole = shown.view.by or shown.view.list

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from clickcurve.buckets.breakdowns.check import BOT, BOT_KIND
 from dashboard.page.audience.countries import COUNTRY
 from dashboard.page.audience.differences import Difference
 from dashboard.page.audience.hours import WeekHours
@@ -17,6 +18,7 @@ KINDS = (
     ("ref", "channel", "source", "utm_source", "utm_medium", "utm_campaign"),
     (COUNTRY,),
     ("device", "browser", "os", "lang"),
+    (BOT_KIND, BOT),
 )
 # How high the head and the foot of a panel are, the map, and the hours of a week, in lines of a list.
 _FRAME_LINES, _MAP_LINES, _HOURS_LINES = 3, 8, 6

@@ -19,7 +19,8 @@ from server.cli.options import with_settings
 from server.cli.output import note
 from server.settings.table import TABLE, Settings
 
-DIMENSIONS = ("ref", "country", "device", "source", "channel")  # that the visitors say, unless the settings name others
+# What the visitors and the bots say, unless the settings name others.
+DIMENSIONS = ("ref", "country", "device", "source", "channel", "bot_kind", "bot")
 
 
 @click.command("serve")

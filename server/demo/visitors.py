@@ -13,6 +13,7 @@ import httpx
 
 from clickcurve.buckets.ladder import HOUR_S
 from server.demo.audience import attributes_of_one
+from server.demo.bots import one_bot
 from server.demo.shop import outcomes_of_click
 from server.demo.traffic import BOTS, LINKS, MadeUpLink, drawn_hits
 
@@ -20,7 +21,6 @@ EVERY_S = 1.0
 BURST_KEY = "home"
 BURST_HITS = 24.0  # in all; half of them in the first minute, half of the rest in the next, and so on
 BURST_HALVES_S = 60.0
-_BOT = "Mozilla/5.0 (compatible; Googlebot/2.1)"
 _AGENTS = {
     "phone": "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
     "Version/18.5 Mobile/15E148 Safari/604.1",
@@ -56,7 +56,7 @@ def _made_up_hit(chance: Random, link: MadeUpLink, events: Collection[str]) -> I
     agent, is_bot = _AGENTS[attributes.pop("device")], chance.random() < BOTS / (1 + BOTS)
     hit = {
         "key": link.key,
-        "ua": _BOT if is_bot else agent,
+        "ua": one_bot(chance).agent if is_bot else agent,
         "visitor": f"visitor-{chance.randint(1, 900)}",
         **({"groups": [link.group]} if link.group else {}),
         **attributes,

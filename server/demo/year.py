@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BreakdownDelta, apply_breakdown
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.breakdowns.parts import encode_parts, parts_due
 from clickcurve.buckets.breakdowns.visitors import EXACT, HASH_BITS, VisitorDays
 from clickcurve.buckets.candidates import open_cutoffs
@@ -24,6 +25,7 @@ from ingest.claim import first_flush
 from ingest.flushed_rows import FlushedCounts
 from server.attributes import SINCE
 from server.demo.audience import JUDGED, hits_by_value
+from server.demo.bots import bots_by_value
 from server.demo.shop import Outcome, outcomes_of_year
 from server.demo.traffic import YearBucket, made_up_years
 from storage.contract import OPEN, Held, OwnerRecord, SavedRow, Source, Store
@@ -108,18 +110,20 @@ def made_up_rows(
     now: int, ladder: Ladder, dimensions: Sequence[str], flush: int, events: Collection[str] = ()
 ) -> dict[str, SavedRow]:
     """Returns the rows of a year by stored key, as that flush of an owner without any others leaves them."""
-    day, chance, of_shop = fold_day(now), Random(_SEED + now // 60), Random(_SEED + 1 + now // 60)
+    day, (chance, of_shop, of_bots) = fold_day(now), (Random(_SEED + number + now // 60) for number in range(3))
     pool = [chance.getrandbits(HASH_BITS) for _ in range(VISITORS)]
     years: dict[str, YearSums] = {ALL_LINKS: YearSums()}
     for link, buckets in made_up_years(now, ladder):
-        spoken = _people_by_bucket(buckets, day)
+        spoken, bots = _hits_by_bucket(buckets, day)
         shares = JUDGED[link.audience]
         values = {
             name: {start: hits_by_value(chance, people, shares[name]) for start, people in spoken.items()}
             for name in dimensions
             if name in shares
         }
-        open_days = _open_days(spoken, day)
+        open_days = _open_days(spoken, day) if values else Counter[int]()
+        drawn = {start: bots_by_value(of_bots, hits) for start, hits in bots.items()}
+        values |= {name: {start: said[name] for start, said in drawn.items()} for name in dimensions if name in OF_BOTS}
         visitors = {start: set(chance.choices(pool, k=people)) for start, people in open_days.items()}
         subjects = (link_key(link.key), ALL_LINKS, *([group_key(link.group)] if link.group else []))
         for stored in subjects:
@@ -132,13 +136,14 @@ def made_up_rows(
     return {key: row for stored, year in years.items() for key, row in _rows_of(stored, year, day, ladder, flush)}
 
 
-def _people_by_bucket(buckets: Sequence[YearBucket], day: int) -> Counter[int]:
-    """Adds up the people of the buckets that a breakdown keeps, which are coarser."""
-    people_by_bucket: Counter[int] = Counter()
-    for start, people, _ in buckets:
-        if people:
-            people_by_bucket[BREAKDOWN.ladder.kept(start, day)[0]] += people
-    return people_by_bucket
+def _hits_by_bucket(buckets: Sequence[YearBucket], day: int) -> tuple[Counter[int], Counter[int]]:
+    """Adds up the people and the bots of the buckets that a breakdown keeps, which are coarser."""
+    of_people, of_bots = Counter[int](), Counter[int]()
+    for start, people, bots in buckets:
+        kept = BREAKDOWN.ladder.kept(start, day)[0]
+        of_people[kept] += people
+        of_bots[kept] += bots
+    return +of_people, +of_bots
 
 
 def _open_days(spoken: Mapping[int, int], day: int) -> Counter[int]:
@@ -159,11 +164,11 @@ def _rows_of(stored: str, year: YearSums, day: int, ladder: Ladder, flush: int) 
         return [(stored, row)]
     attributes = BreakdownDelta(year.values, year.visitors, year.known)
     breakdown = apply_breakdown(BREAKDOWN.empty, attributes, flush, day, 0, BREAKDOWN)
-    if not measured(stored)[0].event:  # visitors are those of clicks
-        first_dimension = next(iter(breakdown.dimensions.values()))
+    of_people = [tiers for name, tiers in breakdown.dimensions.items() if name not in OF_BOTS]
+    if of_people and not measured(stored)[0].event:  # visitors are those of clicks
         closed = [
             {start: _visitor_days(start, bucket.recorded(), day) for start, bucket in buckets.items()}
-            for buckets in first_dimension[1:]
+            for buckets in of_people[0][1:]
         ]
         breakdown = breakdown._replace(visitor_days=tuple(closed))
     parts = encode_parts(breakdown, BREAKDOWN)

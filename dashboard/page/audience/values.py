@@ -16,6 +16,7 @@ from msgspec import UNSET
 
 from clickcurve.answers.breakdowns import ValueAnswer, ValuesAnswer
 from clickcurve.answers.counts import CurveAnswer, PointAnswer
+from clickcurve.buckets.breakdowns.check import BOT, BOT_KIND, OF_BOTS
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import Subject
 from clickcurve.visible import visible
@@ -41,10 +42,22 @@ _NAMES = {  # of one, and of several
     "utm_medium": ("Campaign medium", "Campaign media"),
     "utm_campaign": ("Campaign", "Campaigns"),
     "channel": ("Channel", "Channels"),
-    "bot": ("Bot", "Bots"),
-    "bot_kind": ("Kind of bot", "Kinds of bots"),
+    BOT: ("Bot", "Bots by name"),
+    BOT_KIND: ("Kind of bot", "Kinds of bots"),
 }
-_NOT_GIVEN = {"ref": "Direct or unknown"}
+_NOT_GIVEN = {"ref": "Direct or unknown", BOT: "Without a name"}
+KINDS_OF_BOTS = {
+    "ai_crawler": "AI crawler",
+    "ai_assistant": "AI assistant",
+    "search": "Search engine",
+    "preview": "Link preview",
+    "monitor": "Monitor",
+    "scanner": "Scanner",
+    "feed": "Feed reader",
+    "library": "Library or script",
+    "rule": "Taken by a rule",
+    "other_bot": "Other bots",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,11 @@ class ValueTable:
     more: bool = False
     countries: Sequence[MapCountry] = ()
 
+    @property
+    def of_bots(self) -> bool:
+        """Whether its hits are those of bots."""
+        return self.dimension in OF_BOTS
+
 
 def dimension_name(dimension: str, plural: bool = False) -> str:
     """Names a dimension for people."""
@@ -94,6 +112,8 @@ def value_text(dimension: str, value: str) -> str:
     """Writes a value for people, also the one of hits that gave none."""
     if dimension == COUNTRY and value in COUNTRY_NAMES:
         return COUNTRY_NAMES[value]
+    if dimension == BOT_KIND and value in KINDS_OF_BOTS:
+        return KINDS_OF_BOTS[value]
     return visible(value) or _NOT_GIVEN.get(dimension, "(not given)")
 
 

@@ -114,14 +114,15 @@ def table_of(dimension: str) -> ValueTable:
 
 
 def test_tables_of_one_kind_are_tabs_of_one_panel_and_none_is_left_out() -> None:
-    names = ("tag.team", "os", "ref", "country", "device", "source", "channel", "bot")
+    names = ("tag.team", "os", "ref", "country", "device", "source", "channel", "bot", "bot_kind")
     panels = panels_of(10, [table_of(name) for name in names], None)
-    assert [each.kind for each in panels] == [LINKS, VALUES, VALUES, VALUES, VALUES]
+    assert [each.kind for each in panels] == [LINKS, VALUES, VALUES, VALUES, VALUES, VALUES]
     assert [[table.dimension for table in each.tables] for each in panels[1:]] == [
         ["ref", "channel", "source"],
         ["country"],
         ["device", "os"],
-        ["tag.team", "bot"],
+        ["bot_kind", "bot"],
+        ["tag.team"],
     ]
 
 

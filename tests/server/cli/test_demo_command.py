@@ -35,6 +35,8 @@ def test_a_demo_has_a_year_and_visitors_and_leaves_nothing(tmp_path: Path) -> No
             wait_until(lambda: client.total()["total"] > before)
             countries = client.http.get("/v1/by/country", params={"last": "60m"}).raise_for_status().json()
             assert countries["values"]
+            kinds = client.http.get("/v1/by/bot_kind", params={"last": "30d"}).raise_for_status().json()
+            assert {"ai_crawler", "search", "preview"} <= {each["value"] for each in kinds["values"]}
         assert demo.stop() == 0
     assert list(tmp_path.glob("clickcurve-demo-*")) == []
 

@@ -10,11 +10,16 @@ from random import Random
 
 import pytest
 
+from clickcurve.buckets.breakdowns.check import OF_BOTS
 from clickcurve.buckets.breakdowns.parts import Parts, decode_parts, separate_parts
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.ladder import CLICKS, DAY_S
 from clickcurve.buckets.measures import measures_of
 from clickcurve.keys import ALL_LINKS, breakdown_of, group_key, link_key
+from dashboard.page.audience.values import KINDS_OF_BOTS
+from ingest.agents.bots import Bot, bot_judge
+from ingest.agents.known_bots import RULE
+from server.demo.bots import BOTS
 from server.demo.shop import RATES, UNITS
 from server.demo.traffic import LINKS
 from server.demo.visitors import made_up_hits
@@ -24,7 +29,7 @@ from storage.from_uri import open_store
 from storage.tools.verify import verify
 
 NOW = 1_772_407_710  # 2026-03-01T23:28:30Z
-DIMENSIONS = ("ref", "country", "device", "source", "channel")
+DIMENSIONS = ("ref", "country", "device", "source", "channel", "bot_kind", "bot")
 
 
 @pytest.fixture
@@ -53,11 +58,12 @@ def test_every_law_of_a_store_holds(store: Store) -> None:
 
 def test_all_that_hits_said_adds_up_to_the_hits(rows: dict[str, SavedRow]) -> None:
     for key in ("docs", group_key("campaigns"), ALL_LINKS):
-        people = decode(rows[key].data).lifetime
+        counts = decode(rows[key].data)
         breakdown = decode_parts(parts(rows[breakdown_of(key)]))
         assert sorted(breakdown.dimensions) == sorted(DIMENSIONS)
-        for tiers in breakdown.dimensions.values():
-            assert sum(bucket.recorded() for tier in tiers for bucket in tier.values()) == people
+        for name, tiers in breakdown.dimensions.items():
+            hits = sum(bucket.recorded() for tier in tiers for bucket in tier.values())
+            assert hits == (counts.bots if name in OF_BOTS else counts.lifetime)
 
 
 def test_a_group_is_the_sum_of_its_links(rows: dict[str, SavedRow]) -> None:
@@ -101,6 +107,16 @@ def test_a_fill_happens_once_and_again_if_it_was_killed(store: Store, monkeypatc
 
 def test_dimensions_that_nobody_speaks_of_stay_empty() -> None:
     assert breakdown_of("docs") not in made_up_rows(NOW, CLICKS, ("browser",), 7)
+    of_bots = made_up_rows(NOW, CLICKS, ("browser", "bot_kind"), 7)
+    breakdown = decode_parts(parts(of_bots[breakdown_of(ALL_LINKS)]))
+    assert list(breakdown.dimensions) == ["bot_kind"]
+    assert not (breakdown.days or any(breakdown.visitor_days)), "visitors are people"
+
+
+def test_bots_are_judged_as_the_year_has_them() -> None:
+    judge = bot_judge()
+    assert [judge.bot(bot.agent) for bot in BOTS] == [Bot(bot.name, bot.kind) for bot in BOTS]
+    assert {bot.kind for bot in BOTS} == set(KINDS_OF_BOTS) - {RULE}, "the demo has no rules"
 
 
 def test_the_shops_sales_are_parts_of_their_sums_and_come_where_readers_buy(store: Store) -> None:

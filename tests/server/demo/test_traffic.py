@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, MINUTE_S, Ladder, fold_day
 from server.demo.audience import AUDIENCES, hits_by_value
+from server.demo.bots import BOTS
 from server.demo.traffic import LINKS, YEAR_DAYS, made_up_years
 from server.demo.visitors import BURST_HITS, BURST_KEY, EVERY_S, expected_hits, made_up_hits
 from tests.ingest.http_kit import Client
@@ -87,9 +88,9 @@ def test_one_link_has_a_burst_that_is_small_beside_its_past(now: int) -> None:
 @pytest.mark.parametrize("hour", [3, 8, 12, 19])
 def test_an_hour_of_visitors_is_as_large_as_the_same_hour_yesterday(hour: int) -> None:
     begin = NOW - NOW % DAY_S + hour * HOUR_S
-    now, hits = Random(hour), Counter[bool]()
+    now, hits, agents = Random(hour), Counter[bool](), {bot.agent for bot in BOTS}
     for second in SECONDS_OF_AN_HOUR:
-        hits.update("Googlebot" in hit["ua"] for hit in made_up_hits(now, int(begin + second), DAY_S + second))
+        hits.update(hit["ua"] in agents for hit in made_up_hits(now, int(begin + second), DAY_S + second))
     past = Counter[bool]()
     for _, buckets in made_up_years(begin, CLICKS):
         for start, people, bots in buckets:
