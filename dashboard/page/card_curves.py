@@ -96,8 +96,9 @@ def _hits(shown: Shown) -> CardCurve:
         change = _change(shown.was, curve)
         was = about(shown.was.at_least, shown.was.at_most)
         note = f"{was.text} before"
-    name, noun = ("Bots", BOT_HIT) if shown.view.by in OF_BOTS else ("Hits", HIT)
-    return CardCurve(HITS, Card(name, count, note, change), noun, curve, partial(shown.earlier, shown.ask_curve))
+    name, noun, explained = ("Bots", BOT_HIT, "bots") if shown.view.by in OF_BOTS else ("Hits", HIT, "")
+    card = Card(name, count, note, change, help="bounds" if count.bounds else explained)
+    return CardCurve(HITS, card, noun, curve, partial(shown.earlier, shown.ask_curve))
 
 
 async def _share(questions: Questions, shown: Shown) -> list[CardCurve]:
@@ -139,7 +140,8 @@ async def _visitors(broken_down: BrokenDown, shown: Shown) -> list[CardCurve]:
         hits = "hit does" if answer.unknown == 1 else "hits do"
         words.append(f"{with_commas(answer.unknown)} {hits} not tell whose they are.")
     curve = visitor_curve(answer, shown.curve, shown.now)
-    return [CardCurve(VISITORS, Card(name, count, note, change), "daily visitor", curve, earlier, " ".join(words))]
+    card = Card(name, count, note, change, help="visitors")
+    return [CardCurve(VISITORS, card, "daily visitor", curve, earlier, " ".join(words))]
 
 
 def _links(counts: LinkCounts) -> CardCurve:
@@ -163,7 +165,7 @@ async def _bots(questions: Questions, shown: Shown) -> CardCurve:
     if shown.before is not None:
         change = _change(await questions.total(shown.subject, view.count_query(shown.before)), bots)
     share = f"{share_text(bots.at_most, people.at_most + bots.at_most)} of all, " if bots.at_most else ""
-    card = Card("Bots", about(bots.at_least, bots.at_most), f"{share}not counted as hits", change)
+    card = Card("Bots", about(bots.at_least, bots.at_most), f"{share}not counted as hits", change, help="bots")
     drawn = bots if bots.at_most else None
     return CardCurve(BOTS, card, BOT_HIT, drawn, partial(replace(shown, view=view).earlier, ask))
 

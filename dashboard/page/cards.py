@@ -16,7 +16,8 @@ AskEarlier = Callable[[], Awaitable[CurveAnswer | None]]
 class Card:
     """One number and what it means. change: since the period before; spark: a small curve as safe markup.
 
-    address: the view whose chart draws it, empty where it cannot be drawn; chosen: the chart does.
+    address: the view whose chart draws it, empty where it cannot be drawn; chosen: the chart does. help: what explains
+    it, by its name in `manual/sections.py`.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Card:
     spark: str = ""
     address: str = ""
     chosen: bool = False
+    help: str = ""
 
 
 @dataclass(frozen=True, slots=True)

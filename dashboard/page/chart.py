@@ -84,6 +84,7 @@ class Chart:
     first_day: date
     last_day: date
     kept_whole: str
+    has_notes: bool = False
 
 
 DRAWING = "drawing a curve"  # in a thread: one of 3,000 points takes 8 to 16 ms
@@ -131,6 +132,7 @@ def make_chart(
         first_day=wall(curve.start, zone).date(),
         last_day=wall(max(curve.start, curve.end - 1), zone).date(),
         kept_whole=_kept_whole(curve),
+        has_notes=curve.notes is not UNSET and bool(curve.notes),
     )
 
 

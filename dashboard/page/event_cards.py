@@ -61,7 +61,8 @@ async def _event_card(shown: Shown, answer: EventAnswer, before: EventAnswer | N
     change = NO_CHANGE
     if before is not None:
         change = change_of((before.at_least, before.at_most), (answer.at_least, answer.at_most))
-    card = Card(event_name(name, plural=True), about(answer.at_least, answer.at_most), ", ".join(notes), change)
+    count = about(answer.at_least, answer.at_most)
+    card = Card(event_name(name, plural=True), count, ", ".join(notes), change, help="events")
     kinds = ((EVENT + name, "Number"), (VALUE + name, "Value")) if value.at_most else ()
     noun = event_name(name).lower()
     curve = await ask(shown.view.curve_query)

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from clickcurve.visible import visible
 from dashboard.page.compared import COMPARISONS
+from dashboard.page.manual.sections import SECTIONS
 from dashboard.page.view import BOTS, STEPS
 from dashboard.pictures.lines_picture import line_styles
 from dashboard.pictures.shapes import DARK, LIGHT
@@ -42,7 +43,7 @@ class Templates:
         joined = b"".join(content for _, content in self.assets.values())
         self._environment.filters.update(ticked=_ticked, visible=visible, form_value=_form_value)
         self._environment.globals.update(version=sha256(joined).hexdigest()[:12], steps=STEPS, bots_choices=BOTS)
-        self._environment.globals.update(comparisons=COMPARISONS)
+        self._environment.globals.update(comparisons=COMPARISONS, explained=SECTIONS)
         # What most pages show, or do not: a page that differs says so.
         self._environment.globals.update(
             signed_in=False, shared=False, may_share=False, customer=False, missing_s=0, updated=""

@@ -56,6 +56,8 @@ PAGE = RouteAccess(
         RouteEffect("GET", "/node", Effect.refused),
         RouteEffect("GET", "/limits", Effect.refused),
         RouteEffect("GET", "/static/{name}", Effect.open),
+        RouteEffect("GET", "/help", Effect.open),
+        RouteEffect("GET", "/help/{topic}", Effect.open),
         RouteEffect("GET POST", "/login", Effect.open),
         RouteEffect("POST", "/logout", Effect.open),
         RouteEffect("GET", "/links/{key}/share", Effect.form),
@@ -68,7 +70,8 @@ PAGE = RouteAccess(
         RouteEffect("GET", "/share/{signed}/badge.svg", Effect.open),
     ),
     (
-        ScopeRule("GET", "/static/.*|/share/.*|/login", None),  # what pages load; and addresses that are signed
+        # What pages load, the manual, and addresses that are signed.
+        ScopeRule("GET", "/static/.*|/help|/help/.*|/share/.*|/login", None),
         ScopeRule("POST", "/login|/logout", None),
         ScopeRule("POST", "/(links|groups)/.+/share", None),  # it checks the token that is typed in it
     ),

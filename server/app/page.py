@@ -19,6 +19,8 @@ from clickcurve.limiter.rule import Rule
 from clickcurve.visible import visible
 from clickcurve.waiting import computed, in_thread
 from dashboard.page.login_routes import login_routes
+from dashboard.page.manual.manual import Manual
+from dashboard.page.manual.manual_routes import manual_routes
 from dashboard.page.page_routes import html, page_routes, problem_page
 from dashboard.page.pages import NodeFacts, Pages
 from dashboard.page.share_routes import Shared, SharedAddress, share_routes
@@ -30,6 +32,7 @@ from server.clock import TrustedClock, monotonic
 from server.http.docs_page import docs_values
 from server.http.gateway import cookie_of
 from server.http.shares import MAX_DAYS, Shares
+from server.mcp.help_pages import MANUAL
 from server.metrics import Metrics
 from server.tokens.audit import NOBODY, AuditLog
 from server.tokens.gate import Gate
@@ -98,6 +101,7 @@ def include_page(
     pages = Pages(queries, limit_curve, rules, lambda: _facts(sources), monotonic, *shown)
     app.include_router(page_routes(pages, templates, clock, signed_in, may_share, missing_s))
     app.include_router(share_routes(pages, templates, clock, sharing, signed_in, missing_s))
+    app.include_router(manual_routes(Manual(MANUAL), templates, signed_in))
     app.include_router(login_routes(templates, check, lambda: gate.closed))
     _answer_strays(app, templates)
 

@@ -64,6 +64,8 @@ OTHERS: Mapping[str, Sequence[str]] = {
     "/share/{signed}/curve.svg": ("last", "from", "to", "step", "w", "h", "theme"),
     "/share/{signed}/badge.svg": ("last", "label"),
     "/static/{name}": (),
+    "/help": (),
+    "/help/{topic}": (),
     "/": VIEW,
     "/links": VIEW,
     "/links.csv": VIEW,
@@ -82,6 +84,7 @@ OTHERS: Mapping[str, Sequence[str]] = {
 GOOD: Mapping[str, Sequence[str]] = {
     "key": KEYS,
     "name": ("spring", "key", "country", "nothing"),
+    "topic": ("page", "bots", "README", "nothing", "../page"),
     "dimension": ("ref", "country", "bot", "nothing"),
     "facet": ("referrers", "countries", "devices"),
     "event": ("login", "nothing"),

@@ -157,7 +157,7 @@ def test_hits_count_as_always_while_a_request_is_answered(server: WatchedServer,
     seen.check()
 
 
-@pytest.mark.parametrize("path", ["/", "/links/k0000", "/docs", "/nothing-here"])
+@pytest.mark.parametrize("path", ["/", "/links/k0000", "/docs", "/help/http-api", "/nothing-here"])
 def test_hits_count_as_always_while_the_first_page_of_a_server_is_made(path: str, tmp_path: Path) -> None:
     with WatchedServer(tmp_path / "data") as server, Clickcurve(server.url) as client, server.watch() as seen:
         client.http.get(path, headers={"Accept": "text/html"})

@@ -110,6 +110,7 @@ def test_without_scripts_all_of_it_is_there(browser: Browser, pages: RunningServ
             "/limits",
             "/system",
             "/docs",
+            "/help/bots",
             "/links?q=link",
             "/links?sort=change",
             "/compare?key=launch&group=spring",
@@ -120,7 +121,7 @@ def test_without_scripts_all_of_it_is_there(browser: Browser, pages: RunningServ
             added = words[0] - words[1]
             added = {word for word in added if not re.fullmatch(r"\d\d:\d\d:\d\d", word)}  # when it was made
             assert not {word for word in added if path != "/system" or word.isalpha()}, "numbers of the node go on"
-            if path not in ("/system", "/docs"):
+            if path not in ("/system", "/docs", "/help/bots"):
                 assert without.js("document.querySelectorAll('svg.curve .bar, svg.curve .open, .links td').length") > 0
 
 
@@ -336,6 +337,9 @@ VIEWS = {
     "limits": "/limits",
     "system": "/system",
     "docs": "/docs",
+    "help": "/help",
+    "help-bounds": "/help/bounds",
+    "help-http-api": "/help/http-api",
 }
 
 

@@ -161,7 +161,7 @@ def test_a_header_still_counts_and_a_wrong_one_is_not_saved_by_a_cookie(
 
 
 def test_what_needs_no_token_still_needs_none(http: httpx.Client) -> None:
-    for path in ("/healthz", "/docs", "/static/page.css", "/login"):
+    for path in ("/healthz", "/docs", "/help", "/help/page", "/static/page.css", "/login"):
         assert http.get(path).status_code == 200
     assert http.get("/healthz", headers={"Origin": "http://other.example"}).status_code == 200
 

@@ -21,6 +21,7 @@ SPARED = {
     "yaml",  # which ua_parser imports
     "PIL",  # 3 MB
     "redis",  # 5 MB
+    "markdown_it",  # the pages of help
 }
 SAFARI = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Version/17.5 Mobile Safari/604.1"
 
