@@ -144,7 +144,7 @@ def page(found: Outcomes, plan: Plan, command: str, date: str) -> str:
     """The figures as the page that is kept in docs/."""
     table = [f"| {name} | {figure} |" for name, figure in lines(found, plan)]
     parts = (HEADS[plan.journal], [f"`{command}`, {date}.", "", "| | |", "| --- | --- |"], table, [""])
-    return "\n".join([*(line for part in parts for line in part), *TAIL_BEGINS, *TAILS[plan.journal], *TAIL_ENDS, ""])
+    return "\n".join([*(line for part in parts for line in part), *TAILS[plan.journal], *TAIL_ENDS, ""])
 
 
 JUDGED = """Each hit of a link has a power of four as its count, so a total says of each single hit how often it was
@@ -158,30 +158,28 @@ HEADS = {
 Three Cassandra nodes, three `clickcurve serve` processes, clients that post and read at all of them without a pause,
 and faults of every kind.
 {JUDGED}""".splitlines(),
-    "cluster": f"""# A campaign of faults on servers without a disk
+    "cluster": """# A campaign of faults on servers without a disk
 
 Three Cassandra nodes, three `clickcurve serve --journal cluster` processes, clients that post and read at all of them
 without a pause, and faults of every kind. Whatever process is killed loses its whole folder, so that nothing is left
-but the cluster; processes stand still for up to two minutes while others take their owners.
-{JUDGED}""".splitlines(),
+but the cluster; processes stand still for up to two minutes while others take their owners. How hits and reads are
+judged, and what the words mean: [chaos-report.md](chaos-report.md).
+""".splitlines(),
 }
-TAIL_BEGINS = """How to read it:
+TAILS = {
+    "disk": """How to read it:
 
 - *Refused* is a 429, a 503 or no connection: certainly not counted. *Unknown* is a connection that ended without an
   answer, or that the client closed after ten seconds: counted once or not at all. What carries an id was sent to two
   nodes and repeated until one had acknowledged it.
 - *Lost* and *doubled* are hits of the final audit that counted less or more often than their answers allow.
-""".splitlines()
-TAILS = {
-    "disk": """\
 - The times without a write or a read are those between two successes of the clients. An owner that is killed takes a
   few seconds to start; while two Cassandra nodes are away at once there is no quorum, and reads wait while writes go on
   into the journals.
 """.splitlines(),
     "cluster": """\
-- The times without a write or a read are those between two successes of the clients. A killed process is away for up
-  to 72 seconds, a suspended one stands still for up to two minutes; while two Cassandra nodes are away at once there is
-  no quorum, and hits are refused.
+- A killed process is away for up to 72 seconds, a suspended one stands still for up to two minutes; while two Cassandra
+  nodes are away at once there is no quorum, and hits are refused.
 - A process that is away starts at the moment when another one is killed, half of the time. Then two starts and a server
   that goes on may want one owner.
 - The hits of a lost process are those that no other one had been sent too, and that were not known to be flushed when
