@@ -82,6 +82,7 @@ class LineReader:
         self._own = own
         self._combined = COMBINED_FORMAT
         self._columns: Columns | None = None
+        self._of_columns: tuple[TextFormat, ...] = ()  # of the lines that these name, if they are complete
         self.format = own or self._combined
 
     def use_behind(self) -> None:
@@ -98,15 +99,16 @@ class LineReader:
 
     def begin(self, kept: str = "") -> None:
         """Begins a source, or goes on within it, with what was kept then."""
-        self._columns = None
+        self._columns, self._of_columns = None, ()
         self.format = self._own or self._combined
         if columns := kept_columns(kept):
             self._use_columns(columns)
 
     def _use_columns(self, columns: Columns) -> None:
-        self._columns = columns
+        self._columns, self._of_columns = columns, ()
         if columns.is_complete and self._own is None:
             self.format = w3c_format(columns)
+            self._of_columns = (self.format,)
 
     # --- lines --------------------------------------------------------------------------------------------------------
     def expect(self, line: str) -> None:
@@ -141,7 +143,7 @@ class LineReader:
             return self._directive(line)
         if request := self.format.read(line, self.zone):
             return request
-        for format_ in (self._combined, *NAMED_FORMATS):
+        for format_ in (self._combined, *NAMED_FORMATS, *self._of_columns):
             if format_ is not self.format and (request := format_.read(line, self.zone)):
                 self.format = format_
                 return request

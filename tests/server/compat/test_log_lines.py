@@ -282,6 +282,11 @@ def test_pieces_are_the_lines_and_a_body_counts_as_an_import_of_it(places: list[
     assert (receipt["refused"], receipt["skipped_because"]) == (read.bad, dict(read.skipped))
 
 
+def test_columns_hold_below_a_line_of_another_format(door: LogDoor) -> None:
+    for lines in ([FIELDS, line(), W3C_LINE], ["a" * 40_000, FIELDS, line(), W3C_LINE], [FIELDS, W3C_LINE, line()]):
+        assert door.post(body(*lines)).json()["counted"] == 2
+
+
 # --- a real server ----------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def customers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, dict[str, str]]]:
