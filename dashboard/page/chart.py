@@ -47,7 +47,10 @@ MOST_ROWS = MANY_POINTS  # points whose numbers stand on the page
 
 @dataclass(frozen=True, slots=True)
 class PointRow:
-    """One point in words. before, before_when, change: the point that it is compared with, empty without one."""
+    """One point in words. before, before_when, change: the point that it is compared with, empty without one.
+
+    address: the view of this point alone; empty where that would be of minutes.
+    """
 
     start: int
     end: int
@@ -57,6 +60,7 @@ class PointRow:
     before: str = ""
     before_when: str = ""
     change: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ def make_chart(
         range=period_words(curve),
         start=curve.points[0].start if curve.points else curve.start,
         end=curve.points[-1].end if curve.points else curve.end,
-        rows=_point_rows(few, [] if earlier is None else earlier.points, zone, written),
+        rows=_point_rows(few, [] if earlier is None else earlier.points, view, zone, written),
         compared=earlier is not None,
         every_s=lengths.pop() if len(lengths := {each.end - each.start for each in few}) == 1 else 0,
         points=len(curve.points),
@@ -137,7 +141,11 @@ def make_chart(
 
 
 def _point_rows(
-    points: Sequence[PointAnswer], earlier: Sequence[PointAnswer], zone: ZoneInfo, written: Callable[[int], str]
+    points: Sequence[PointAnswer],
+    earlier: Sequence[PointAnswer],
+    view: PageView,
+    zone: ZoneInfo,
+    written: Callable[[int], str],
 ) -> list[PointRow]:
     """Writes points, each beside the earlier one that is as far from its beginning, if they are equally long."""
     in_order = len(points) == len(earlier)
@@ -145,6 +153,8 @@ def _point_rows(
     rows = []
     for place, point in enumerate(points):
         row = PointRow(point.start, point.end, when_words(point, zone), written(point.count), point.state)
+        if point.end - point.start >= HOUR_S:
+            row = replace(row, address=view.address(start=str(point.start), end=str(point.end), step=""))
         was = earlier[place] if in_order else by_place.get(point.start - points[0].start)
         if was is not None and _are_alike(point, was):
             words = _difference_words(was.count, point.count, written)

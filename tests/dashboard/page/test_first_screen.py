@@ -108,6 +108,20 @@ def test_a_point_stands_beside_the_one_before(nodes: AttributeNodes) -> None:
     assert not alone.compared and {row.before for row in alone.rows} == {""}
 
 
+@pytest.mark.parametrize("query", [b"last=7d&step=1d", b"last=7d&step=1d&show=bots&tz=Asia/Kolkata"])
+def test_a_line_of_the_table_leads_to_its_bar_alone(nodes: AttributeNodes, query: bytes) -> None:
+    for row in (each for each in link(nodes, query)["chart"].rows if each.count != "0"):
+        alone = link(nodes, row.address.removeprefix("?").encode())
+        assert sum(int(each.count) for each in alone["chart"].rows) == int(row.count)
+        assert [card.name for card in alone["cards"] if card.chosen] == (["Bots"] if b"bots" in query else ["Hits"])
+    text = rendered(link(nodes, query), view=view_of(query))
+    assert text.count('<td><a href="?from=') == len(link(nodes, query)["chart"].rows)
+
+
+def test_no_line_of_minutes_leads_anywhere(nodes: AttributeNodes) -> None:
+    assert {row.address for row in link(nodes, b"last=60m")["chart"].rows} == {""}
+
+
 # --- panels -----------------------------------------------------------------------------------------------------------
 def table_of(dimension: str) -> ValueTable:
     return ValueTable(dimension, dimension, dimension, "1", [], True)
