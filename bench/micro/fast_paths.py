@@ -134,7 +134,7 @@ def _of_hits(options: Options) -> Iterator[Measure]:
     of_all = partial(reader_of, *DIMENSIONS)
     ways: Sequence[tuple[str, Any, list[bytes], str, Any]] = (
         ("columns of hits", of_all, said, "reading.judge.IN_COLUMNS", 10**9),
-        ("memos of texts", of_all, said, "attributes.memo.Memo.__missing__", lambda memo, key: memo._of(key)),
+        ("memos of texts", of_all, said, "attributes.memo.Memo.__missing__", lambda memo, key: memo.of(key)),
         ("plain hits", reader_of, plain, "reading.body.WAYS", WAYS[-1:]),
     )
     for what, make_reader, bodies, stands, way in ways:

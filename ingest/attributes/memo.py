@@ -21,7 +21,7 @@ class Memo(dict[K, V]):
 
     def __init__(self, of: Callable[[K], V], most: int, characters: int) -> None:
         super().__init__()
-        self._of = of
+        self.of = of
         self._half = most // 2
         self._characters = characters
         self._before: dict[K, V] = {}
@@ -30,7 +30,7 @@ class Memo(dict[K, V]):
         if key in self._before:
             value = self._before[key]
         else:
-            value = self._of(key)
+            value = self.of(key)
             if _characters(key) > self._characters:
                 return value
         if len(self) >= self._half:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, compress, count, islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from sys import intern
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -66,8 +66,6 @@ class Profile(NamedTuple):
     known: bool = False
 
 
-# Of a hit without a visitor that is known, and with one. None: it says nothing of these dimensions.
-HitProfiles: TypeAlias = tuple[Profile | None, Profile]
 ProfileKind: TypeAlias = tuple[tuple[str, ...], bool]  # the dimensions of a profile, and whether its visitor is known
 # The place of its kind among those of its batch or buffer, and its values.
 ProfileRow: TypeAlias = tuple[int, *tuple[str, ...]]
@@ -152,7 +150,22 @@ class JudgedAgent:
     bot_values: tuple[str, ...]  # of the bot that it is, or would be if the shortener says that it is one
 
 
-_Read: TypeAlias = tuple[str | None, str | None, Agent | None, tuple[object, ...]]
+class _Looked(NamedTuple):
+    """What looks up each field of a hit, None for one that says nothing of any dimension: memos, or what they call."""
+
+    address: Callable[[Any], str | None]
+    site: Callable[[Any], str | None]
+    agent: Callable[[Any], Agent | None]
+    country: Callable[[Any], str | None]
+    lang: Callable[[Any], str | None]
+    source: Callable[[Any], str | None]
+    utm: Callable[[Any], Mapping[str, str]]
+    tags: Callable[[Any], Mapping[str, str]]
+    channel: Callable[[Any], str]
+
+
+# The values that most hits have, in the order in which they are found; then follow those of `utm` and `tags`.
+_FOUND: Final = ("ref", "country", *Agent._fields, "lang", "source", CHANNEL)
 
 
 def _object_of(pairs: object) -> object:
@@ -188,8 +201,7 @@ class ProfileReader:
         self.dimensions = tuple(name for name in dimensions if name not in OF_BOTS)
         self.salts = salts if self.dimensions else None
         # Of a hit that says nothing else. One that says anything, be it its visitor, and names no way is direct.
-        unsaid = tuple([DIRECT if name == CHANNEL else UNKNOWN for name in self.dimensions])
-        self.silent: HitProfiles = None, Profile(self.dimensions, unsaid, known=True)
+        self.unsaid = tuple([DIRECT if name == CHANNEL else UNKNOWN for name in self.dimensions])
         self._country_of = country_of
         self._referrer_reader = referrers
         self._of_agents = [name for name in Agent._fields if name in self.dimensions]
@@ -207,16 +219,25 @@ class ProfileReader:
         # What makes a hit say something: a value of any dimension, where a channel is judged from others.
         beside = _OF_CHANNEL if self._has_channel else ()
         self._said = tuple(name for name in dict.fromkeys((*self.dimensions, *beside)) if name != CHANNEL)
+        self._of_objects = [name for name in self._said if name.startswith((UTM_, TAG))]
+        self._no_objects = (UNKNOWN,) * len(self._of_objects)
+        found = [*_FOUND, *self._of_objects]
+        self._in_order = _picked([found.index(name) for name in self.dimensions])
         self._addresses = Memo(self._country_of_address, ADDRESSES_KEPT, ADDRESS_CHARACTERS)
         self._referrers = Memo(self._site_of, REFERRERS_KEPT, REFERRER_CHARACTERS)
         self._agents = Memo(self._agent_of, AGENTS_KEPT, AGENT_CHARACTERS)
-        self._of_others = Memo(self._read_others, PROFILES_KEPT, OTHERS_CHARACTERS)
-        self._known = Memo(self._made, PROFILES_KEPT, OTHERS_CHARACTERS)
-        self._texts = {name: Memo(_if_given(read), PROFILES_KEPT, OTHERS_CHARACTERS) for name, read in _TEXTS.items()}
+        self._texts = {
+            name: Memo(_if_given(read, name in self._said), PROFILES_KEPT, OTHERS_CHARACTERS)
+            for name, read in _TEXTS.items()
+        }
         self._utms = Memo(_of_utm, PROFILES_KEPT, OTHERS_CHARACTERS)
         self._tagged = Memo(self._of_tags, PROFILES_KEPT, OTHERS_CHARACTERS)
         self._channels = Memo(self._channel_of, PROFILES_KEPT, OTHERS_CHARACTERS)
         self._of_sites = Memo(self._channel_of_site, REFERRERS_KEPT, REFERRER_CHARACTERS)
+        memos: list[Memo[Any, Any]] = [self._addresses, self._referrers, self._agents, *self._texts.values()]
+        memos += [self._utms, self._tagged, self._channels]
+        self._kept = _Looked(*(memo.__getitem__ for memo in memos))
+        self._anew = _Looked(*(memo.of for memo in memos))
         self._judge: Callable[[str], bool] | None = None
         self._judged = Memo(self._judged_agent, AGENTS_KEPT, AGENT_CHARACTERS)
 
@@ -264,13 +285,11 @@ class ProfileReader:
     def use_countries(self, country_of: CountryOf) -> None:
         """Finds countries by another file from now on."""
         self._country_of = country_of
-        for memo in (self._addresses, self._known):
-            memo.clear()
+        self._addresses.clear()
 
     def forget_referrers(self) -> None:
         """Reads each referrer anew from now on: hosts are kept by other aliases."""
-        for memo in (self._referrers, self._known):
-            memo.clear()
+        self._referrers.clear()
 
     def _wants(self, *names: str) -> bool:
         return not set(names).isdisjoint(self.dimensions)
@@ -304,14 +323,43 @@ class ProfileReader:
         said = {BOT: cut(bot.name), BOT_KIND: bot.kind}
         return Profile(self.bot_dimensions, tuple([said[name] for name in self.bot_dimensions]))
 
-    def profiles(self, fields: tuple[object, ...]) -> HitProfiles:
-        """Returns the profiles of a person's hit, given its AttributeFields. Raises HitRejected."""
-        ip, ref, ua, country = fields[:4]
+    def values_of(self, fields: tuple[object, ...]) -> tuple[str, ...] | None:
+        """Returns the values of a person's hit in the dimensions of people, given its AttributeFields.
+
+        None: it says nothing of them. Raises HitRejected.
+        """
         try:
-            found = self._addresses[ip]
-            return self._known[None if country else found, self._referrers[ref], self._agents[ua], fields[3:]]
-        except TypeError:  # an object or a list where a text should be
-            return self._made((self._country_of_address(ip), self._site_of(ref), self._agent_of(ua), fields[3:]))
+            return self._values_by(fields, self._kept)
+        except TypeError:  # an object or a list where a text should be, which no memo can be asked for
+            return self._values_by(fields, self._anew)
+
+    def _values_by(self, fields: tuple[object, ...], look: _Looked) -> tuple[str, ...] | None:
+        # Each field is looked up by itself: of single hits, too, most combinations of fields are new.
+        ip, ref, ua, country, lang, source, utm, tags = fields
+        found: str | None = None
+        if country is None or country == EMPTY:
+            found = look.address(ip)
+        elif ip is not None and ip != EMPTY:
+            address_of(ip)  # nothing but that it is one: what is given beats it
+        site, agent = look.site(ref), look.agent(ua)
+        if country is not None and country != EMPTY:
+            found = look.country(country)
+        of_lang = None if lang is None else look.lang(lang)
+        of_source = None if source is None else look.source(source)
+        others, says_others = self._no_objects, False
+        if utm is not None or tags is not None:
+            of_objects = {**look.utm(utm), **look.tags(tags)}
+            says_others = not of_objects.keys().isdisjoint(self._of_objects)
+            others = tuple([of_objects.get(name, UNKNOWN) for name in self._of_objects])
+        says_none = site is None and found is None and agent is None and of_lang is None and of_source is None
+        if says_none and not says_others:
+            return None
+        channel = ""
+        if self._has_channel:
+            of_site = of_source is None and utm is None
+            channel = self._of_sites[site] if of_site else look.channel((site, of_source, utm))
+        values = (site or "", found or "", *(agent or NO_AGENT), of_lang or "", of_source or "", channel, *others)
+        return self._in_order(values)
 
     def judged_agents(self, agents: Sequence[str | None], is_bot: Callable[[str], bool]) -> list[JudgedAgent]:
         """Returns what agents say, all looked up by C: few of them are different."""
@@ -424,59 +472,31 @@ class ProfileReader:
                 by_dimension |= {name: [each.get(name) for each in of_hits] for name in names}
         return by_dimension
 
-    def _made(self, read: _Read) -> HitProfiles:
-        """Returns the profiles of country, host and agent, and the other fields as they are."""
-        country, host, agent, others = read
-        try:
-            values = dict(self._of_others[others])
-        except TypeError:  # an object or a list, which cannot be looked up
-            values = dict(self._read_others(others))
-        if country is not None:
-            values.setdefault("country", country)  # the field `country` beats the address
-        if host is not None:
-            values["ref"] = host
-        if agent is not None:
-            values["browser"], values["os"], values["device"] = agent
-        if values.keys().isdisjoint(self._said):
-            return self.silent
-        if self._has_channel:
-            utm = {name: values.get(UTM_ + name, "") for name in UTM}
-            values[CHANNEL] = channel_of(values.get("ref", ""), values.get("source", ""), utm)
-        profile = Profile(self.dimensions, tuple([values.get(name, UNKNOWN) for name in self.dimensions]))
-        return profile, profile._replace(known=True)
-
-    def _read_others(self, others: tuple[object, ...]) -> Mapping[str, str]:
-        """Returns the values of the fields after the agent by dimension."""
-        *texts, utm, tags = others
-        pairs = zip(_TEXTS.items(), texts, strict=True)
-        values = {name: read(value) for (name, read), value in pairs if value is not None and value != EMPTY}
-        return {**values, **_of_utm(utm), **self._of_tags(tags)}
-
     def _channel_of_site(self, site: str | None) -> str:
         return channel_of(site or "", "", {})
 
     def _channel_of(self, said: tuple[str | None, str | None, object]) -> str:
         """Returns the channel of site, source and utm."""
         site, source, utm = said
-        named = self._utms[utm]
+        named = _of_utm(utm)
         return channel_of(site or "", source or "", {name: named.get(UTM_ + name, "") for name in UTM})
 
     def _site_of(self, value: object) -> str | None:
         if value is None:
             return None
         site = intern(self._referrer_reader.site_of_field(value))  # one text for all pages of a site, in the buffer too
-        return site if "ref" in self._said else UNKNOWN  # so that profiles that are memo are few
+        return site if "ref" in self._said else None
 
     def _country_of_address(self, value: object) -> str | None:
         if value is None or value == EMPTY:
             return None
         address = address_of(value)
-        return self._country_of(address) if "country" in self.dimensions else UNKNOWN
+        return self._country_of(address) if "country" in self.dimensions else None
 
     def _agent_of(self, agent: object) -> Agent | None:
-        if agent is None:
+        if agent is None or not self.wants_agents:
             return None
-        if not self.wants_agents or not isinstance(agent, str):
+        if not isinstance(agent, str):
             return NO_AGENT
         if len(agent) > AGENT_CHARACTERS:
             return self._agents[agent[:AGENT_CHARACTERS]]
@@ -509,8 +529,21 @@ _TEXTS: Final[Mapping[str, Callable[[object], str]]] = {
 }
 
 
-def _if_given(read: Callable[[object], str]) -> Callable[[object], str | None]:
-    return lambda value: None if value is None or value == EMPTY else read(value)
+def _if_given(read: Callable[[object], str], is_wanted: bool) -> Callable[[object], str | None]:
+    """Returns what reads a field; None where it is empty, or says something of no dimension."""
+
+    def of(value: object) -> str | None:
+        text = None if value is None or value == EMPTY else read(value)
+        return text if is_wanted else None
+
+    return of
+
+
+def _picked(places: Sequence[int]) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
+    """Returns what picks these places of a tuple, in C."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: tuple([values[place] for place in places])
 
 
 def _of_utm(value: object) -> Mapping[str, str]:

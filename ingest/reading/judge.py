@@ -32,6 +32,7 @@ from ingest.attributes.profile import (
     AttributeFields,
     HitColumns,
     JudgedAgent,
+    Profile,
     ProfileKind,
     ProfileReader,
     ProfileRow,
@@ -366,13 +367,14 @@ class HitJudge:
         fields = _attributes(raw)
         if raw.utm is not None or raw.tags is not None:
             fields = (*fields[:-2], pairs_of(raw.utm), pairs_of(raw.tags))
-        profile, profile_of_known = reader.silent if fields == _NO_ATTRIBUTES else reader.profiles(fields)
+        values = None if fields == _NO_ATTRIBUTES else reader.values_of(fields)
         id_ = None if raw.id is None else id_within(raw.id, self._allowed)
         if raw.bot is None and reader.bot_rules.fields:
             rule = reader.bot_rules.rule(raw.ip, raw.ref, ua)  # of attributes that have been checked
             bot, rule = rule is not PERSON and bot, NO_RULE if bot or rule is PERSON else rule
         if bot or rule:
             return Hit(key, minute, count, id_, True, reader.bot(ua, rule), (), groups, event, raw.value or 0)
+        profile = None if values is None else Profile(reader.dimensions, values)
         if event:
             return Hit(key, minute, count, id_, False, profile, (), groups, event, raw.value or 0)
         salt = None if reader.salts is None else reader.salts.get(minute - minute % DAY_S)
@@ -380,7 +382,8 @@ class HitJudge:
         if salt is None or not who:
             return Hit(key, minute, count, id_, False, profile, (), groups)
         visitors = (visitor_hash(salt, key, who), *[visitor_hash(salt, group, who) for group in groups])
-        return Hit(key, minute, count, id_, False, profile_of_known, visitors, groups)
+        profile = Profile(reader.dimensions, reader.unsaid if values is None else values, True)
+        return Hit(key, minute, count, id_, False, profile, visitors, groups)
 
     def _event_of(self, raw: JsonHit) -> str:
         """Returns the event that a hit counts; raises HitRejected for one that is not counted here."""

@@ -16,11 +16,13 @@ from ingest.agents.bots import bot_judge
 from ingest.agents.reader import NO_AGENT, AgentReader
 from ingest.attributes.campaign import campaign_of_query, source_of, utm_of
 from ingest.attributes.country import COUNTRIES, address_of, country_of_field, country_reader
-from ingest.attributes.dimensions import dimensions_of
+from ingest.attributes.dimensions import DIMENSIONS, dimensions_of
 from ingest.attributes.language import language_of
 from ingest.attributes.profile import AttributeFields, Profile, ProfileReader, pairs_of
 from ingest.attributes.referrer import ALIASES, ReferrerReader, host_of, read_aliases
 from ingest.attributes.text import VALUE_BYTES, cut, text_of
+from ingest.hit import JsonHit, Moment
+from ingest.reading.judge import HitJudge
 
 IPHONE = (
     "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
@@ -358,11 +360,7 @@ def reader(*dimensions: str) -> ProfileReader:
     return ProfileReader(dimensions, country_reader("builtin"), ReferrerReader(["short.example"]))
 
 
-def values(profile: Profile | None) -> tuple[str, ...] | None:
-    return None if profile is None else profile.values
-
-
-def test_a_profile_has_a_value_for_each_dimension_of_people() -> None:
+def test_a_hit_has_a_value_for_each_dimension_of_people() -> None:
     dimensions = ("ref", "country", "device", "source", "lang", "utm_campaign", "tag.team")
     found = reader(*dimensions, "bot")
     words = AttributeFields(
@@ -375,59 +373,93 @@ def test_a_profile_has_a_value_for_each_dimension_of_people() -> None:
         tags={"team": "blue", "other": "x"},
     )
     for each in (words, AttributeFields(*map(pairs_of, words)), words):
-        profile = Profile(dimensions, ("news.example", "DE", "phone", "qr", "de", "spring", "blue"))
-        assert found.profiles(each)[0] == profile
-    assert values(found.profiles(AttributeFields(ref="x.example"))[0]) == ("x.example", "", "", "", "", "", "")
+        assert found.values_of(each) == ("news.example", "DE", "phone", "qr", "de", "spring", "blue")
+    assert found.values_of(AttributeFields(ref="x.example")) == ("x.example", "", "", "", "", "", "")
 
 
-def test_hits_that_say_nothing_of_the_dimensions_have_no_profile() -> None:
+def test_hits_that_say_nothing_of_the_dimensions_have_no_values() -> None:
     found = reader("ref", "source")
-    assert found.profiles(AttributeFields())[0] is None
-    assert found.profiles(AttributeFields(ua=IPHONE, ip="193.99.144.80", country="FR", lang="de"))[0] is None
-    assert values(found.profiles(AttributeFields(ref=""))[0]) == ("", "")  # a visit without a referrer says that
+    assert found.values_of(AttributeFields()) is None
+    assert found.values_of(AttributeFields(ua=IPHONE, ip="193.99.144.80", country="FR", lang="de")) is None
+    assert found.values_of(AttributeFields(ref="")) == ("", "")  # a visit without a referrer says that
 
 
 def test_a_country_that_is_given_beats_the_address() -> None:
     found = reader("country")
-    assert values(found.profiles(AttributeFields(ip="193.99.144.80", country="fr"))[0]) == ("FR",)
-    assert values(found.profiles(AttributeFields(ip="193.99.144.80"))[0]) == ("DE",)
-    assert values(found.profiles(AttributeFields(ip="127.0.0.1"))[0]) == ("",)
-    assert values(found.profiles(AttributeFields(ip="193.99.144.80", country=""))[0]) == ("DE",)
+    assert found.values_of(AttributeFields(ip="193.99.144.80", country="fr")) == ("FR",)
+    assert found.values_of(AttributeFields(ip="193.99.144.80")) == ("DE",)
+    assert found.values_of(AttributeFields(ip="127.0.0.1")) == ("",)
+    assert found.values_of(AttributeFields(ip="193.99.144.80", country="")) == ("DE",)
     with pytest.raises(HitRejected):
-        found.profiles(AttributeFields(ip="nowhere", country="fr"))
+        found.values_of(AttributeFields(ip="nowhere", country="fr"))
 
 
 def test_a_hit_has_the_same_values_whether_its_visitor_is_known_or_not() -> None:
-    found = reader("ref", "country")
-    for fields, said in ((AttributeFields(ref="a.example"), ("a.example", "")), (AttributeFields(), ("", ""))):
-        for _ in range(2):
-            alone, of_known = found.profiles(fields)
-            assert of_known == Profile(("ref", "country"), said, known=True)
-            assert alone in (of_known._replace(known=False), None)
+    divided = ("ref", "country")
+    found = ProfileReader(divided, country_reader("builtin"), ReferrerReader(), salts={0: b"salt"})
+    judge = HitJudge(Moment(60, 0, 360), found)
+    for ref, values, alone in (
+        ("a.example", ("a.example", ""), Profile(divided, ("a.example", ""))),
+        (None, ("", ""), None),
+    ):
+        of_known = judge.hit_of(JsonHit("k", ref=ref, visitor="v"), lambda agent: False)
+        assert of_known.profile == Profile(divided, values, known=True)
+        assert judge.hit_of(JsonHit("k", ref=ref), lambda agent: False).profile == alone
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "ip": st.sampled_from(["", "193.99.144.80", "nowhere"]),
+            "ref": st.sampled_from(["", "https://news.example/a", "x" * 101, "a\x1b"]),
+            "ua": st.sampled_from(["", IPHONE, "curl/8"]),
+            "country": st.sampled_from(["", "fr", "nowhere"]),
+            "lang": st.sampled_from(["", "de-AT", "?"]),
+            "source": st.sampled_from(["", "qr", "print"]),
+            "utm": st.sampled_from([{}, {"source": "mail"}, {"campaign": "x" * 101, "other": "y"}, {"medium": None}]),
+            "tags": st.sampled_from([{}, {"team": "blue"}, {"other": "x"}]),
+        },
+    ),
+    st.sets(st.sampled_from((*DIMENSIONS[:11], "tag.team")), min_size=1).map(sorted),
+)
+def test_the_values_of_a_hit_are_the_same_by_memos_and_without(said: dict[str, object], names: list[str]) -> None:
+    found = reader(*names)
+    by_memos, anew = AttributeFields(**{name: pairs_of(value) for name, value in said.items()}), AttributeFields(**said)
+    for _ in range(2):
+        assert outcome(found, by_memos) == outcome(found, anew)
+
+
+def outcome(found: ProfileReader, fields: AttributeFields) -> tuple[str, ...] | str | None:
+    """Returns the values of a hit, or the field that breaks a rule."""
+    try:
+        return found.values_of(fields)
+    except HitRejected as error:
+        return f"refused for {error.field}"
 
 
 def test_words_that_break_a_rule_are_refused_each_time() -> None:
     found = reader("ref")
     for _ in range(2):
         with pytest.raises(HitRejected):
-            found.profiles(AttributeFields(ref="https://a\x1b.example"))
+            found.values_of(AttributeFields(ref="https://a\x1b.example"))
         with pytest.raises(HitRejected):
-            found.profiles(AttributeFields(ref="x" * 2_049))
+            found.values_of(AttributeFields(ref="x" * 2_049))
         with pytest.raises(HitRejected):
-            found.profiles(AttributeFields(ref="a", ip="nowhere"))
+            found.values_of(AttributeFields(ref="a", ip="nowhere"))
         with pytest.raises(HitRejected):
-            found.profiles(AttributeFields(ip=["193.99.144.80"]))
+            found.values_of(AttributeFields(ip=["193.99.144.80"]))
         with pytest.raises(HitRejected):
-            found.profiles(AttributeFields(ref={"a": 1}))
+            found.values_of(AttributeFields(ref={"a": 1}))
 
 
 def test_tags_are_those_that_the_settings_know_and_say_something() -> None:
     found = reader("tag.team")
-    assert found.profiles(AttributeFields(tags={"other": "x"}))[0] is None
+    assert found.values_of(AttributeFields(tags={"other": "x"})) is None
     for tags in ({"team": "x" * 101}, {"team": 1}, dict.fromkeys("abcde", "x"), ["team"], "team"):
         for written in (tags, pairs_of(tags)):
             with pytest.raises(HitRejected, match="tag"):
-                found.profiles(AttributeFields(tags=written))
+                found.values_of(AttributeFields(tags=written))
 
 
 def test_a_bots_profile_is_its_name_if_bots_are_divided() -> None:

@@ -192,10 +192,9 @@ def test_many_hits_have_the_channels_of_each_alone(some: list[dict[str, Any]], n
 
 def test_a_hit_that_says_nothing_that_is_counted_has_no_channel_and_costs_nothing() -> None:
     reader = reader_of(("ref", "channel"), visitors=False)
-    assert reader.profiles(AttributeFields(ua="curl/8", country="DE"))[0] is None
+    assert reader.values_of(AttributeFields(ua="curl/8", country="DE")) is None
     assert said([{"key": "k", "country": "DE"}] * 8, reader) == Counter()
-    found, _ = reader.profiles(AttributeFields(ref=""))
-    assert found is not None and found.values == ("", "direct")
+    assert reader.values_of(AttributeFields(ref="")) == ("", "direct")
     only = reader_of(("channel",), visitors=True)
     assert said([{"key": "k", "visitor": "v"}] * 8, only) == {("direct",): 8}, "its visitor is counted"
 

@@ -271,4 +271,4 @@ def test_one_hit_by_itself_tells_the_words_that_it_tells_in_an_array(hit: dict[s
 
 def test_a_rule_is_not_bent_where_hits_are_read_strictly() -> None:
     with pytest.raises(HitRejected):
-        READER.profiles(("nowhere", None, None, None, None, None, None, None))
+        READER.values_of(("nowhere", None, None, None, None, None, None, None))
