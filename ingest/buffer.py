@@ -36,7 +36,7 @@ from ingest.counts import (
     counts_of,
     drain,
     in_pieces,
-    parts_of_keys,
+    parts_of,
 )
 from ingest.journal.contract import Frame, Journal
 from ingest.journal.group_commit import Group
@@ -125,7 +125,7 @@ class Buffer:
         """
         self._stamp(accepted_us)
         if batch.keys:
-            for keys in in_pieces(batch.keys, parts_of_keys):
+            for keys in in_pieces(batch.keys, parts_of):
                 self.links.people.add_keys(keys, self.late_before)
                 if keys is not batch.keys:
                     yield

@@ -134,7 +134,8 @@ class MinuteCounts:
     def add(self, counts: Mapping[int, Mapping[str, int]], late_before: int, sign: int = 1) -> None:
         """Adds counts; with sign -1 takes back counts added before."""
         for slot, by_key in counts.items():
-            self.sums[slot] += sign * sum(by_key.values())
+            hits = sum(by_key.values())
+            self.sums[slot] += sign * hits
             if slot < late_before:
                 self._add_late(slot, by_key, sign)
                 continue
@@ -143,7 +144,7 @@ class MinuteCounts:
                 mine = self.slots[slot] = Counter()
             before = len(mine)
             if sign == 1:
-                mine.update(by_key)
+                mine.update(by_key.keys() if hits == len(by_key) else by_key)  # of one hit each: in C
             else:
                 mine.subtract(by_key)
             if len(mine) != before:
@@ -249,10 +250,10 @@ class ProfileCounts:
                     yield
         for day, by_key in attributes.visitors.items():
             for key, visitors in by_key.items():
-                for start in range(0, len(visitors), COUNTS_AT_ONCE):
-                    some = visitors[start : start + COUNTS_AT_ONCE] if len(visitors) > COUNTS_AT_ONCE else visitors
-                    self._add_visitors(day, key, some, sign)
-                    if (added := added + len(some)) >= COUNTS_AT_ONCE:
+                some = (visitors,) if len(visitors) <= COUNTS_AT_ONCE else parts_of(visitors)
+                for part in some:
+                    self._add_visitors(day, key, part, sign)
+                    if (added := added + len(part)) >= COUNTS_AT_ONCE:
                         added = 0
                         yield
 
@@ -263,7 +264,8 @@ class ProfileCounts:
             self._more_bytes += PAIR_BYTES + getsizeof(key)
         before = len(mine)
         for visitor in visitors:
-            mine[day, visitor] = mine.get((day, visitor), 0) + sign
+            at = day, visitor
+            mine[at] = mine.get(at, 0) + sign
         self._more_bytes += (len(mine) - before) * VISITOR_BYTES
 
     def _add_hour(self, of_hour: HourProfiles, slots: Mapping[int, int], sign: int) -> None:
@@ -441,9 +443,9 @@ def in_pieces(by_slot: Mapping[int, PartT], cut: Callable[[PartT], Iterable[Part
         yield piece
 
 
-def parts_of_keys(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yields keys in parts of COUNTS_AT_ONCE."""
-    return (keys[start : start + COUNTS_AT_ONCE] for start in range(0, len(keys), COUNTS_AT_ONCE))
+def parts_of(some: Sequence[V]) -> Iterator[Sequence[V]]:
+    """Yields these in parts of COUNTS_AT_ONCE."""
+    return (some[start : start + COUNTS_AT_ONCE] for start in range(0, len(some), COUNTS_AT_ONCE))
 
 
 def _parts_of_counts(counts: Mapping[str, int]) -> Iterator[Mapping[str, int]]:

@@ -25,7 +25,7 @@ from ingest.batch import (
     encode_batch,
     encode_singles,
 )
-from ingest.hit import NO_TIME, Hit, Moment, PlainHit, hour_start, minute_start
+from ingest.hit import NO_TIME, Hit, Moment, PlainHit, minute_start
 from ingest.journal.group_commit import Group
 from ingest.reading.judge import GoodHits
 
@@ -99,14 +99,15 @@ class KeyedSums:
     def __bool__(self) -> bool:
         return bool(self.people or self.bots or self.hours)
 
-    def add(self, key: str, hit: Hit, visitors: Sequence[int] = ()) -> None:
-        """Adds a hit to this key; visitors: the hash of the hit's visitor for it, one or none."""
-        cell = (self.bots if hit.bot else self.people)[hit.minute]
+    def add(self, key: str, hit: Hit, place: int = 0) -> None:
+        """Adds a hit to this key; place: that of the hash of the hit's visitor for it, if its visitor is known."""
+        minute, profile, visitors = hit.minute, hit.profile, hit.visitors
+        cell = (self.bots if hit.bot else self.people)[minute]
         cell[key] = cell.get(key, 0) + hit.count
-        if hit.profile is not None:
-            self.add_profile(hour_start(hit.minute), key, hit.profile, hit.count)
-            for visitor in visitors:
-                self.visitors[hit.minute - hit.minute % DAY_S][key].append(visitor)
+        if profile is not None:
+            self.add_profile(minute - minute % HOUR_S, key, profile, hit.count)
+            if place < len(visitors):
+                self.visitors[minute - minute % DAY_S][key].append(visitors[place])
 
     def add_profile(self, hour: int, key: str, profile: Profile, count: int) -> None:
         """Adds hits of one hour that have the same profile."""
@@ -209,9 +210,10 @@ class HitSums:
         if hit.event:
             self._add_event(hit)
             return
-        self.links.add(hit.key, hit, hit.visitors[:1])
-        for place, group in enumerate(hit.groups, 1):
-            self.groups.add(group, hit, hit.visitors[place : place + 1])
+        self.links.add(hit.key, hit)
+        if hit.groups:
+            for place, group in enumerate(hit.groups, 1):
+                self.groups.add(group, hit, place)
 
     def _add_event(self, hit: Hit) -> None:
         """Adds an event to rows beside those of clicks, which a batch keeps with groups: it is in no link."""

@@ -17,6 +17,8 @@ from sys import intern
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from clickcurve.buckets.breakdowns.check import BOT, BOT_KIND, OF_BOTS
 from clickcurve.buckets.errors import HitRejected
 from clickcurve.keys import AS_GIVEN, KeyForm
@@ -54,7 +56,7 @@ _OF_CHANNEL = ("ref", "source", *(UTM_ + name for name in UTM))  # what a channe
 HitColumns: TypeAlias = Mapping[str, Sequence[Any]]
 
 
-class Profile(NamedTuple):
+class Profile(Struct, frozen=True, gc=False):
     """A value for each dimension that was counted when the hit came.
 
     "" where none is given. It names them itself, because they may be others after a restart, when the journal is read.
@@ -77,10 +79,12 @@ class NumberedProfiles:
     `numbers` gives a row its number in C, a new one too: `map(numbers.__getitem__, zip(repeat(kind), *columns))`.
     """
 
-    __slots__ = ("kinds", "numbers")
+    __slots__ = ("_last", "_place", "kinds", "numbers")
 
     def __init__(self) -> None:
         self.kinds: dict[ProfileKind, int] = {}
+        self._last: ProfileKind | None = None  # the kind that was asked for last, which most hits share
+        self._place = 0
         self.numbers: defaultdict[ProfileRow, int] = defaultdict(count().__next__)
 
     def __len__(self) -> int:
@@ -92,7 +96,10 @@ class NumberedProfiles:
 
     def number(self, profile: Profile) -> int:
         """Returns the number of a profile; adds a new one."""
-        return self.numbers[self.kind(profile.dimensions, profile.known), *profile.values]
+        kind = profile.dimensions, profile.known
+        if kind != self._last:
+            self._last, self._place = kind, self.kind(*kind)
+        return self.numbers[self._place, *profile.values]
 
     def numbers_of(self, kinds: Sequence[ProfileKind], rows: Sequence[ProfileRow]) -> list[int]:
         """Returns the numbers here of rows whose kinds have other places; adds new ones."""
@@ -324,9 +331,9 @@ class ProfileReader:
         return Profile(self.bot_dimensions, tuple([said[name] for name in self.bot_dimensions]))
 
     def values_of(self, fields: tuple[object, ...]) -> tuple[str, ...] | None:
-        """Returns the values of a person's hit in the dimensions of people, given its AttributeFields.
+        """Returns the values of a person's hit by dimension, given its AttributeFields; None: it says nothing of them.
 
-        None: it says nothing of them. Raises HitRejected.
+        An address is not looked at where a country is given. Raises HitRejected.
         """
         try:
             return self._values_by(fields, self._kept)
@@ -335,15 +342,11 @@ class ProfileReader:
 
     def _values_by(self, fields: tuple[object, ...], look: _Looked) -> tuple[str, ...] | None:
         # Each field is looked up by itself: of single hits, too, most combinations of fields are new.
-        ip, ref, ua, country, lang, source, utm, tags = fields
-        found: str | None = None
-        if country is None or country == EMPTY:
-            found = look.address(ip)
-        elif ip is not None and ip != EMPTY:
-            address_of(ip)  # nothing but that it is one: what is given beats it
+        address, ref, ua, country, lang, source, utm, tags = fields
         site, agent = look.site(ref), look.agent(ua)
-        if country is not None and country != EMPTY:
-            found = look.country(country)
+        found = None if country is None else look.country(country)
+        if found is None:
+            found = look.address(address)
         of_lang = None if lang is None else look.lang(lang)
         of_source = None if source is None else look.source(source)
         others, says_others = self._no_objects, False

@@ -89,7 +89,10 @@ WAYS: Final = (
     Way(JsonHit, lambda hits: RawHits(json=hits), narrows=True),
 )
 _ONE: Final = [decoders_of(way.shape).object for way in WAYS[1:]]
-_PLAIN_QUOTES = 8  # that a plain hit has at most, unless a name stands twice or its key has some
+_FULL: Final = _ONE[-1:]
+# What a plain hit has at most, unless its key is long or has quotes, or a name stands twice: then it is read as a full
+# one, which means the same.
+_PLAIN_QUOTES, _PLAIN_BYTES = 8, 128
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -131,7 +134,8 @@ def _unsupported(detail: str, header: str) -> MediaTypeUnsupported:
 
 def read_one(body: bytes) -> PlainHit | JsonHit | None:
     """Reads a body that is one object with fields of the right types; None for any other."""
-    for decode in _ONE if body.count(b'"') <= _PLAIN_QUOTES else _ONE[-1:]:  # a vain try takes longer than a good one
+    is_short = len(body) <= _PLAIN_BYTES and body.count(b'"') <= _PLAIN_QUOTES
+    for decode in _ONE if is_short else _FULL:  # a vain try takes longer than a good one
         try:
             return decode(body)  # type: ignore[no-any-return]
         except UNREADABLE:

@@ -1,9 +1,4 @@
-"""Judges hits as read, by the rules of `ingest/hit.py` and of attributes: one by one, or many at once in columns.
-
-A visitor is known by the name that the shortener gives, else by address and agent. Only a hash of that leaves this
-file, under a salt of its UTC day: the same visitor has other hashes on another day and at another link, and none can be
-computed again once the salt is deleted. What names a visitor is never repeated: errors are answered and logged.
-"""
+"""Judges hits as read, by the rules of `ingest/hit.py` and of attributes: one by one, or many at once in columns."""
 
 from __future__ import annotations
 
@@ -18,9 +13,8 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from clickcurve.access import ALL_ACCESS, Access
-from clickcurve.buckets.breakdowns.visitors import HASH_BYTES
 from clickcurve.buckets.errors import HitRejected
-from clickcurve.buckets.ladder import DAY_S
+from clickcurve.buckets.ladder import DAY_S, MINUTE_S
 from clickcurve.buckets.measures import AMOUNT_MAX
 from clickcurve.hosts import host_in_key
 from clickcurve.keys import GROUP_BYTES, group_key
@@ -28,6 +22,7 @@ from clickcurve.times import YEARS, iso_seconds
 from ingest.attributes.bot_rules import NO_RULE, PERSON
 from ingest.attributes.country import address_of
 from ingest.attributes.profile import (
+    EMPTY,
     NO_DIMENSIONS,
     AttributeFields,
     HitColumns,
@@ -38,6 +33,7 @@ from ingest.attributes.profile import (
     ProfileRow,
     pairs_of,
 )
+from ingest.attributes.visitor import visitor_hash, who_of
 from ingest.hit import (
     ATTRIBUTE_FIELDS,
     NO_COUNT,
@@ -51,7 +47,6 @@ from ingest.hit import (
     PlainHit,
     RawHits,
     is_id,
-    minute_start,
     refused_count,
     second_by_rules,
     sent_id,
@@ -287,8 +282,8 @@ class HitJudge:
         """Returns the salt of its day and what identifies it of each visitor; None where it is not known."""
         salts, fields = self._reader.salts or {}, (column_of(hits, name) for name in ("visitor", "ip", "ua"))
         salted: list[tuple[bytes, str] | None] = []
-        for t, bot, *said in zip(times, are_bots, *fields, strict=True):
-            salt, who = salts.get(t - t % DAY_S), None if bot else who_of(*said)
+        for t, bot, visitor, ip, ua in zip(times, are_bots, *fields, strict=True):
+            salt, who = salts.get(t - t % DAY_S), None if bot else who_of(visitor, ip and address_of(ip), ua)
             salted.append((salt, who) if salt and who else None)
         return salted
 
@@ -363,26 +358,28 @@ class HitJudge:
         event = "" if raw.event is None and raw.value is None else self._event_of(raw)
         if bot is None:
             bot = ua is not None and is_bot(ua)
-        minute, count, groups = minute_start(second), raw.count or 1, self.groups_of(key, raw.groups or ())
-        fields = _attributes(raw)
+        minute, count = second - second % MINUTE_S, raw.count or 1
+        groups = self.groups_of(key, raw.groups or ()) if raw.groups or self.groups_all else ()
+        address = address_of(raw.ip) if raw.ip is not None and raw.ip != EMPTY else None
+        fields = address, *_attributes(raw)
         if raw.utm is not None or raw.tags is not None:
-            fields = (*fields[:-2], pairs_of(raw.utm), pairs_of(raw.tags))
+            fields = *fields[:-2], pairs_of(raw.utm), pairs_of(raw.tags)
         values = None if fields == _NO_ATTRIBUTES else reader.values_of(fields)
         id_ = None if raw.id is None else id_within(raw.id, self._allowed)
-        if raw.bot is None and reader.bot_rules.fields:
-            rule = reader.bot_rules.rule(raw.ip, raw.ref, ua)  # of attributes that have been checked
+        if raw.bot is None and (rules := reader.bot_rules).fields:
+            rule = rules.rule(raw.ip, raw.ref, ua)  # of attributes that have been checked
             bot, rule = rule is not PERSON and bot, NO_RULE if bot or rule is PERSON else rule
         if bot or rule:
             return Hit(key, minute, count, id_, True, reader.bot(ua, rule), (), groups, event, raw.value or 0)
-        profile = None if values is None else Profile(reader.dimensions, values)
-        if event:
-            return Hit(key, minute, count, id_, False, profile, (), groups, event, raw.value or 0)
-        salt = None if reader.salts is None else reader.salts.get(minute - minute % DAY_S)
-        who = None if salt is None else who_of(raw.visitor, raw.ip, ua)
+        salt = None if event or reader.salts is None else reader.salts.get(minute - minute % DAY_S)
+        who = None if salt is None else who_of(raw.visitor, address, ua)
         if salt is None or not who:
-            return Hit(key, minute, count, id_, False, profile, (), groups)
-        visitors = (visitor_hash(salt, key, who), *[visitor_hash(salt, group, who) for group in groups])
+            profile = None if values is None else Profile(reader.dimensions, values)
+            return Hit(key, minute, count, id_, False, profile, (), groups, event, raw.value or 0)
         profile = Profile(reader.dimensions, reader.unsaid if values is None else values, True)
+        visitors: tuple[int, ...] = (visitor_hash(salt, key, who),)
+        if groups:
+            visitors = *visitors, *[visitor_hash(salt, group, who) for group in groups]
         return Hit(key, minute, count, id_, False, profile, visitors, groups)
 
     def _event_of(self, raw: JsonHit) -> str:
@@ -426,22 +423,6 @@ def id_within(id_: str | None, allowed: Access) -> str | None:
         return id_
     digest = blake2b(allowed.prefix.encode(), digest_size=8).hexdigest()
     return EventId.of(f"{digest} {id_}", sent_id(id_))
-
-
-def who_of(visitor: str | None, address: str | None, agent: str | None) -> str | None:
-    """Returns what identifies the visitor in the fields of a hit; None if they do not suffice.
-
-    An address is the same in any spelling, also as an IPv4 address inside an IPv6 one.
-    """
-    if visitor is not None:
-        return f"visitor {visitor}"
-    return f"{address_of(address)} {agent}" if address and agent is not None else None
-
-
-def visitor_hash(salt: bytes, key: str, who: str) -> int:
-    """Returns the hash of a visitor under a day's salt, for one link or group."""
-    salted = f"{key}\0{who}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(salted, digest_size=HASH_BYTES, key=salt).digest())
 
 
 def _hashes(keys: Sequence[str], salted: Sequence[tuple[bytes, str] | None]) -> list[int | None]:
@@ -488,5 +469,5 @@ def json_of(hit: PlainHit) -> JsonHit:
     return JsonHit(hit.key, None if hit.ts == NO_TIME else hit.ts, None if hit.count == NO_COUNT else hit.count)
 
 
-_attributes: Callable[[JsonHit], tuple[object, ...]] = attrgetter(*AttributeFields._fields)  # in C
+_attributes: Callable[[JsonHit], tuple[object, ...]] = attrgetter(*AttributeFields._fields[1:])  # in C; but the address
 _NO_ATTRIBUTES = (None,) * len(AttributeFields._fields)

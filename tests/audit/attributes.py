@@ -48,7 +48,7 @@ def batch_of(sent: Sent, minute: int, id_: str | None, sells: bool = False) -> B
         said = said_by(hit.digit)
         profile = None if said is None else Profile(DIVIDED, said)
         if group_of(hit.key) is not None:
-            sums.groups.add(hit.key, GroupHit(hit.key, minute, hit.count, None, False, profile), ())
+            sums.groups.add(hit.key, GroupHit(hit.key, minute, hit.count, None, False, profile))
             continue
         people[hit.key] = hit.count
         for measure in measures_of(SALE) if sells else ():

@@ -390,8 +390,10 @@ def test_a_country_that_is_given_beats_the_address() -> None:
     assert found.values_of(AttributeFields(ip="193.99.144.80")) == ("DE",)
     assert found.values_of(AttributeFields(ip="127.0.0.1")) == ("",)
     assert found.values_of(AttributeFields(ip="193.99.144.80", country="")) == ("DE",)
-    with pytest.raises(HitRejected):
-        found.values_of(AttributeFields(ip="nowhere", country="fr"))
+    judge = HitJudge(Moment(60, 0, 360), found)
+    for ip, country in (("nowhere", "fr"), ("193.99.144.80", "nowhere")):
+        with pytest.raises(HitRejected):
+            judge.hit_of(JsonHit("k", ip=ip, country=country), lambda agent: False)
 
 
 def test_a_hit_has_the_same_values_whether_its_visitor_is_known_or_not() -> None:

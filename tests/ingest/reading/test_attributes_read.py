@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from ingest.agents.bots import bot_judge
 from ingest.agents.reader import AgentReader
 from ingest.attributes import profile
-from ingest.attributes.country import country_reader
+from ingest.attributes.country import address_of, country_reader
 from ingest.attributes.profile import NO_DIMENSIONS, Profile, ProfileReader
 from ingest.attributes.referrer import ReferrerReader
+from ingest.attributes.visitor import visitor_hash, who_of
 from ingest.batch import (
     AttributeCounts,
     Batch,
@@ -28,7 +29,6 @@ from ingest.batch import (
 )
 from ingest.hit import ATTRIBUTE_FIELDS, is_visitor
 from ingest.reading.body import PIECE_BYTES, Media
-from ingest.reading.judge import visitor_hash, who_of
 from ingest.reading.receipt import IngestCounters
 from ingest.reading.request_sums import RequestSums
 from tests.ingest.http_kit import DAY, MOMENT, NOW, Client, law, people_of, summed
@@ -301,7 +301,9 @@ def test_visitors_and_groups_are_those_of_the_hits_one_by_one(
         day, keys = at - at % 86_400, [hit["key"], *(f"\0group:{name}" for name in kept_groups(hit.get("groups")))]
         groups.update({("bots" if bot else "people", key, at - at % 60): hit.get("count", 1) for key in keys[1:]})
         visitor, ip = hit.get("visitor"), hit.get("ip")
-        who = who_of(visitor if is_visitor(visitor) else None, None if ip == "here" else ip, hit.get("ua"))
+        who = who_of(
+            visitor if is_visitor(visitor) else None, None if ip == "here" else ip and address_of(ip), hit.get("ua")
+        )
         if bot or reader.salts is None:
             continue
         if who is not None:
