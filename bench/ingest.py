@@ -17,7 +17,7 @@ from bench import servers
 from bench.command import Options
 from bench.load import ASGI, RATE, SAME, VARYING, by_body, by_path, drive
 from bench.measure import Beside, Figures
-from bench.workload import Visitors, batch
+from bench.workload import LINKS, Visitors, batch
 from testing.client import Clickcurve
 from testing.server import RunningServer
 
@@ -38,7 +38,9 @@ def ingest(options: Options) -> Iterator[Beside]:
     folder, keys = options.folder, options.workload().draw(20_000, seed=1)
     one, users = [{"key": key} for key in keys], [{"user": key} for key in keys]
     by_json = partial(json_lines, folder, "one", one)
-    said = Visitors().hits(len(keys), ("ref", "country", "ip", "ua"), int(time()), keys)
+    # As many addresses as hits: what was remembered of some is forgotten before they come again.
+    of_visitors = options.workload().draw(LINKS, seed=1)
+    said = Visitors().hits(LINKS, ("ref", "country", "ip", "ua"), int(time()), of_visitors)
     with_attributes = partial(json_lines, folder, "attributes", said)
     asked = partial(json_lines, folder, "asked", users, path="/v1/limit/bench")
     # What is sent, how many hits a request is, how it is made, and the aims by kind of head, of the bare answer's rate.
