@@ -40,7 +40,7 @@ EMPTY: Final = ""  # says as little as a field that is absent
 TAGS = 4
 TAGS_RULE = f"an object of at most {TAGS} strings of 1 to {TAG_BYTES} bytes, by names that the settings know"
 # What the caches hold at most, in memory only: 10 MB of addresses, 24 MB of agents, 27 MB of the longest referrers that
-# are memo, and some 600 bytes for each profile.
+# are kept, and some 600 bytes for each text of other fields.
 ADDRESSES_KEPT = 65_536
 ADDRESS_CHARACTERS = 64
 AGENTS_KEPT = 8_192
