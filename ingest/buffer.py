@@ -14,16 +14,17 @@ from functools import partial
 from itertools import chain, islice
 from sys import getsizeof
 
-from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.breakdowns.erased import NO_WORDS, ErasedWords, Instead, erase_in_delta
 from clickcurve.buckets.errors import JournalBehind
-from clickcurve.buckets.row import Delta, Pending
+from clickcurve.buckets.row import Delta
 from clickcurve.keys import (
     ALL_LINKS,
     counts_key,
     link_key,
     link_of,
 )
+from clickcurve.pending import Pending, PendingBreakdown
 from clickcurve.row_kinds.table import instead_in
 from ingest.batch import AttributeCounts, Batch, GroupCounts, Identified, SourceStep, decode_batch, keys_of
 from ingest.counts import (

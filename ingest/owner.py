@@ -26,7 +26,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder, PendingBreakdown
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.breakdowns.erased import ErasedWords
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import (
@@ -38,8 +38,9 @@ from clickcurve.buckets.errors import (
     StoreUnavailable,
 )
 from clickcurve.buckets.ladder import fold_day, minutes_since
-from clickcurve.buckets.row import MAX_COUNT, Pending
+from clickcurve.buckets.row import MAX_COUNT
 from clickcurve.keys import ALL_LINKS, breakdown_of
+from clickcurve.pending import Pending, PendingBreakdown
 from ingest.batch import Batch, encode_batch
 from ingest.buffer import BUFFER_BYTES, Buffer, Buffers, replay
 from ingest.claim import epoch_is_used_up, first_flush, refuse_old_ids

@@ -26,9 +26,10 @@ from clickcurve.buckets.disavowed import Disavowed
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.quarantine import is_row_damaged
-from clickcurve.buckets.row import Pending, Row, add, fold, merge, merge_again
+from clickcurve.buckets.row import Row, add, fold, merge, merge_again
 from clickcurve.budget import POINTS, ROWS, spend
 from clickcurve.keys import AS_GIVEN, KeyForm, moved_key
+from clickcurve.pending import Pending
 from clickcurve.row_kinds.names import what_it_is
 from clickcurve.waiting import computed, locked
 from storage.contract import StoredLink, StoredRow

@@ -22,7 +22,6 @@ from clickcurve.buckets.breakdowns.breakdown import (
     BoundedLadder,
     Breakdown,
     BreakdownDelta,
-    PendingBreakdown,
     fold_breakdown,
     land,
     merge_breakdowns,
@@ -35,9 +34,10 @@ from clickcurve.buckets.breakdowns.parts import Parts, decode_open, decode_parts
 from clickcurve.buckets.codec import decode_header
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder
-from clickcurve.buckets.row import Pending, fold
+from clickcurve.buckets.row import fold
 from clickcurve.budget import ROWS, spend
 from clickcurve.keys import AS_GIVEN, KeyForm, breakdown_of, moved_key
+from clickcurve.pending import Pending, PendingBreakdown
 from clickcurve.row_kinds.names import what_it_is
 from clickcurve.waiting import computed, locked
 from query.breakdowns.unrecorded import BreakdownRow

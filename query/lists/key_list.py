@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain
 
-from clickcurve.buckets.row import EMPTY, Pending, Row
+from clickcurve.buckets.row import EMPTY, Row
 from clickcurve.keys import contains
+from clickcurve.pending import Pending
 from clickcurve.waiting import in_thread, locked
 from query.lists.listed_rows import ALL_NAMES, ListedRows, NamesWithin, WorkerPending, by_stored_key, in_steps
 from query.parameters import Parameters

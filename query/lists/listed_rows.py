@@ -13,8 +13,9 @@ from itertools import islice
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from clickcurve.buckets.measures import Measure, measured
-from clickcurve.buckets.row import Pending, Row
+from clickcurve.buckets.row import Row
 from clickcurve.keys import AS_GIVEN, FIRST_GROUP, KeyForm, group_key, group_of, link_key, link_of
+from clickcurve.pending import Pending
 from storage.contract import Store, StoredLink
 
 # Stored keys of links that begin with NUL come first, then rows that are no link's, then all other links.

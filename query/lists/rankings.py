@@ -26,9 +26,10 @@ from clickcurve.buckets.breakdowns.answers import whole_buckets
 from clickcurve.buckets.errors import RowCorrupt
 from clickcurve.buckets.ladder import Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, between, total
-from clickcurve.buckets.row import Delta, Pending, Row
+from clickcurve.buckets.row import Delta, Row
 from clickcurve.buckets.upper_bounds import MOST
 from clickcurve.keys import ALL_LINKS, moved_key
+from clickcurve.pending import Pending
 from clickcurve.waiting import in_thread, locked
 from query.lists.listed_rows import (
     ALL_NAMES,

@@ -8,10 +8,11 @@ from itertools import chain
 
 import msgspec
 
-from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
-from clickcurve.buckets.row import Delta, Pending
+from clickcurve.buckets.row import Delta
 from clickcurve.keys import FIRST_GROUP, group_key, group_of, link_key, namespace_key
+from clickcurve.pending import Pending, PendingBreakdown
 from clickcurve.row_kinds.table import kind_of
 from query.lists.listed_rows import Stamp, WorkerPending
 from server.workers.pending import PendingHits

@@ -21,10 +21,9 @@ from itertools import chain
 from pathlib import Path
 from typing import cast
 
-from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
-from clickcurve.buckets.row import Pending
 from clickcurve.keys import breakdown_of, counts_key, group_of, link_of
+from clickcurve.pending import Pending, PendingBreakdown
 from query.lists.listed_rows import WorkerPending
 from server.data_folder import journal_folder, peers_folder
 from server.workers.messages import (

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from clickcurve.buckets.breakdowns.breakdown import PendingBreakdown
-from clickcurve.buckets.row import Pending
+from clickcurve.pending import Pending, PendingBreakdown
 from ingest.owner import Owner
 from ingest.owner_status import OwnerStatus
 from server.workers.orphaned_journals import OrphanedJournals

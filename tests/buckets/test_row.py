@@ -5,19 +5,8 @@ import pytest
 from clickcurve.buckets.cells import NO_CELLS
 from clickcurve.buckets.errors import CountTooLarge, RowCorrupt
 from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
-from clickcurve.buckets.row import (
-    EMPTY,
-    MAX_COUNT,
-    Delta,
-    Pending,
-    Row,
-    add,
-    apply,
-    check,
-    fold,
-    merge,
-    next_due,
-)
+from clickcurve.buckets.row import EMPTY, MAX_COUNT, Delta, Row, add, apply, check, fold, merge, next_due
+from clickcurve.pending import Pending
 from tests.buckets.given import at, buckets_of
 
 NOON = at("2024-03-15T12:00")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from clickcurve.buckets import codec
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, PendingBreakdown
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN
 from clickcurve.buckets.ladder import CLICKS, fold_day
-from clickcurve.buckets.row import Pending, Row, add, fold, merge
+from clickcurve.buckets.row import Row, add, fold, merge
 from clickcurve.keys import ALL_LINKS, group_of, link_key
+from clickcurve.pending import Pending, PendingBreakdown
 from ingest.batch import Counts
 from query.breakdowns.reader import BreakdownReader
 from storage.contract import Store

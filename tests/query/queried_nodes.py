@@ -17,9 +17,10 @@ from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.buckets.ladder import CLICKS, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots
-from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
+from clickcurve.buckets.row import EMPTY, Delta, apply, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
 from clickcurve.keys import ALL, ALL_LINKS, Subject, group_key, group_subject, link_key, link_of, link_subject
+from clickcurve.pending import Pending
 from query.lists.listed_rows import GROUP, LINK, KeyKind
 from query.lists.listing import Listing
 from query.queries import Queries

@@ -12,9 +12,10 @@ from clickcurve.buckets.breakdowns.disavow import CORRECTIONS, Correction, calle
 from clickcurve.buckets.codec import decode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, fold_day
 from clickcurve.buckets.ranges import Bots, between, total
-from clickcurve.buckets.row import Delta, Pending, fold
+from clickcurve.buckets.row import Delta, fold
 from clickcurve.buckets.upper_bounds import MOST, upper_bounds_in
 from clickcurve.keys import link_key, moved_key
+from clickcurve.pending import Pending
 from ingest.batch import Batch, SourceStep
 from ingest.corrections import CORRECTIONS_SOURCE, correction_batch
 from query.lists.listed_rows import LINK

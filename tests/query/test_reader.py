@@ -11,8 +11,8 @@ from clickcurve.buckets import codec
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
 from clickcurve.buckets.ranges import Bots
-from clickcurve.buckets.row import Pending
 from clickcurve.keys import link_subject
+from clickcurve.pending import Pending
 from query import reader
 from query.queries import Queries
 from query.reader import MergedLinks, Reader, stored

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from clickcurve.buckets.errors import ClickcurveError, StoreUnavailable
-from clickcurve.buckets.row import Pending
+from clickcurve.pending import Pending
 from query.reader import Reader
 from tests.audit.journals import Wrong
 from tests.ingest.journal.faulty_disk import Stopped

@@ -23,16 +23,14 @@ The laws, each with a property test:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cached_property
 from heapq import nsmallest
 from typing import NamedTuple
 
 from clickcurve.buckets.breakdowns.kept_time import KeptTime
 from clickcurve.buckets.breakdowns.visitors import NO_DAY, OpenDay, VisitorDays
 from clickcurve.buckets.ladder import DAY_S, END_OF_TIME, HOUR_S, Ladder
-from clickcurve.buckets.row import NO_MARK, AwaitsFlush
 
 NOT_GIVEN = ""
 CUT_OFF, CUT_SLACK = "\0other", "\0slack"  # no value has a zero byte
@@ -144,23 +142,6 @@ class BreakdownDelta:
             members, known = self.visitors.get(day, frozenset()), self.known.get(day, 0)
             if members or known:
                 yield day, members, known
-
-
-@dataclass(frozen=True)
-class PendingBreakdown(AwaitsFlush):
-    """What an owner's hits said that may not be in its stored breakdown yet.
-
-    make: makes the delta of a copy of what the owner holds, so that this may be done in a thread.
-    """
-
-    whose: Callable[[], int]
-    flush: Callable[[], int | None]
-    make: Callable[[], BreakdownDelta]
-    others_from: int = NO_MARK
-
-    @cached_property
-    def delta(self) -> BreakdownDelta:
-        return self.make()
 
 
 def landing(values: Mapping[str, int]) -> ValueCounts:

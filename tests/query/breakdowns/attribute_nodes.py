@@ -16,18 +16,14 @@ from functools import partial
 from typing import Any
 
 from clickcurve.answers.written import as_csv
-from clickcurve.buckets.breakdowns.breakdown import (
-    BREAKDOWN,
-    BoundedLadder,
-    BreakdownDelta,
-    PendingBreakdown,
-)
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder, BreakdownDelta
 from clickcurve.buckets.breakdowns.parts import apply_parts, joined_parts, parts_due, separate_parts
 from clickcurve.buckets.codec import decode, encode
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, Ladder, fold_day
-from clickcurve.buckets.row import EMPTY, Delta, Pending, apply, next_due
+from clickcurve.buckets.row import EMPTY, Delta, apply, next_due
 from clickcurve.buckets.upper_bounds import upper_bounds_of
 from clickcurve.keys import ALL_LINKS, breakdown_key, breakdown_of, group_key, link_key, link_of
+from clickcurve.pending import Pending, PendingBreakdown
 from query.breakdowns.queries import BreakdownQueries
 from query.breakdowns.reader import BreakdownReader
 from query.lists.listed_rows import GROUP, LINK

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from clickcurve.answers.written import as_json
-from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder, PendingBreakdown
+from clickcurve.buckets.breakdowns.breakdown import BREAKDOWN, BoundedLadder
 from clickcurve.buckets.ladder import DAY_S
 from clickcurve.buckets.measures import CLICKS as OF_CLICKS
 from clickcurve.buckets.measures import Measure, measures_of
 from clickcurve.buckets.ranges import Bots
-from clickcurve.buckets.row import Pending
 from clickcurve.keys import ALL, Subject, group_of, link_key
+from clickcurve.pending import Pending, PendingBreakdown
 from ingest.attributes.country import OFF, country_reader
 from ingest.attributes.profile import ProfileReader
 from ingest.attributes.referrer import ReferrerReader

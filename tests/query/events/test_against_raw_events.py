@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-import clickcurve.buckets.row
+import clickcurve.pending
 import ingest.hit_sums
 from clickcurve.buckets.measures import Measure
 from ingest.buffer import Buffer
@@ -58,7 +58,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "the values of several events count once": (ingest.hit_sums, "replace", values_once),
     "an event is among the clicks of groups": (Measure, "row", lambda measure, clicks: clicks),
     "what waits is not shown": (Buffer, "delta_of_row", lambda buffer, stored: NOTHING),
-    "a flush is added twice": (clickcurve.buckets.row.Pending, "is_missing", lambda pending, marks: True),
+    "a flush is added twice": (clickcurve.pending.Pending, "is_missing", lambda pending, marks: True),
     "the rows of events outlive their link": (event_nodes, "MEASURES", (Measure(),)),
 }
 

@@ -15,11 +15,12 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta, PendingBreakdown
+from clickcurve.buckets.breakdowns.breakdown import BreakdownDelta
 from clickcurve.buckets.errors import RowCorrupt, StoreUnavailable
 from clickcurve.buckets.ladder import CLICKS
-from clickcurve.buckets.row import Delta, Pending
+from clickcurve.buckets.row import Delta
 from clickcurve.keys import ALL_LINKS, breakdown_key, link_key
+from clickcurve.pending import Pending, PendingBreakdown
 from query.lists.listed_rows import GROUP, LINK, NameOf
 from query.reader import Reader
 from server.workers import peers
