@@ -1,10 +1,11 @@
-# Clickcurve. `make install`, `make serve`, `make cassandra`, `make test`, `make test-all`, `make test-long`, `make check`, `make bench`, `make docs`, `make wheel`, `make lock`.
+# Clickcurve. `make install`, `make serve`, `make cassandra`, `make test`, `make test-all`, `make test-long`, `make check`, `make bench`, `make docs`, `make wheel`, `make compiled`, `make wheel-compiled`, `make lock`.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS_STAMP := .venv/peers/.installed
+COMPILED ?= .venv/compiled
 # Programs that tests and benches run beside Python, and Debian's packages of them: testing/programs.py.
 PROGRAMS := $(BIN)/python -m testing.programs
 # Each process begins with a share of the tests, so that what a module shares is started once; whichever is ready takes
@@ -13,7 +14,7 @@ BESIDE := --numprocesses auto --dist worksteal
 SOURCES := clickcurve ingest storage query retention dashboard server testing tests bench examples
 ARGS ?=
 
-.PHONY: help install serve cassandra test test-all test-long chaos check format bench bench-peers peers-programs docs wheel lock clean
+.PHONY: help install serve cassandra test test-all test-long chaos check format bench bench-peers peers-programs docs wheel compiled test-compiled wheel-compiled lock clean
 
 help:
 	@echo "make install   .venv with the pinned dependencies and the program at $(BIN)/clickcurve"
@@ -28,6 +29,9 @@ help:
 	@echo "make bench-peers   Clickcurve beside other stores, into a file of figures         (ARGS='--links 1000 --hits 100000')"
 	@echo "make docs      the docs as a site with a search in ./site, to open as files or from any host"
 	@echo "make wheel     dist/ with the wheel and the source distribution"
+	@echo "make compiled  a copy of the tree with compiled rows in $(COMPILED); needs a C compiler"
+	@echo "make test-compiled  the laws, the simulated histories and the contract of stores on compiled rows"
+	@echo "make wheel-compiled  dist/ with a wheel that has them, for this Python and this kind of machine"
 	@echo "make lock      renew requirements.lock from pyproject.toml"
 
 install: $(STAMP)
@@ -60,6 +64,7 @@ test-all: install
 test-long: install
 	@$(PROGRAMS) tests
 	$(BIN)/pytest $(BESIDE) -m '' --hypothesis-profile long $(ARGS)
+	test -n '$(ARGS)' || $(MAKE) test-compiled
 	test -n '$(ARGS)' || .ci/other-python long
 
 check: install
@@ -105,11 +110,29 @@ wheel: install
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	rm -rf build
 
+# Whatever has the copy on its PYTHONPATH, the program or pytest, runs its code: .venv has all else.
+compiled: install
+	rm -rf $(COMPILED)
+	mkdir -p $(COMPILED)
+	cp -R $(SOURCES) clients deploy docs LICENSE Makefile *.* $(COMPILED)
+	cd $(COMPILED) && COMPILE_CLICKCURVE=1 $(abspath $(BIN))/python setup.py --quiet build_ext --inplace
+
+# Without planted faults: compiled code does not look for what a test puts in the place of a function.
+test-compiled: compiled
+	cd $(COMPILED) && PYTHONPATH=$(abspath $(COMPILED)) $(abspath $(BIN))/python -m pytest $(BESIDE) \
+		-k 'not (mutant or planted_fault or checksums or switched_off)' \
+		tests/buckets tests/simulated tests/storage/test_contract*.py
+
+wheel-compiled: install
+	rm -rf build
+	COMPILE_CLICKCURVE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	rm -rf build
+
 # Resolved on Python 3.11, the oldest that is supported, with a tool that lives in an environment of its own.
 # No option, address or path is written into the file.
 lock:
 	@test -x .venv/lock/bin/pip-compile || { $(PYTHON) -m venv .venv/lock && .venv/lock/bin/pip install --quiet pip-tools; }
-	.venv/lock/bin/pip-compile --quiet --extra cassandra --extra otlp --extra pictures --extra redis --extra zstd --extra test --extra bench --extra docs --no-strip-extras --allow-unsafe --generate-hashes --upgrade \
+	.venv/lock/bin/pip-compile --quiet --extra cassandra --extra otlp --extra pictures --extra redis --extra zstd --extra test --extra bench --extra compile --extra docs --no-strip-extras --allow-unsafe --generate-hashes --upgrade \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
 		--output-file requirements.lock pyproject.toml
 

@@ -106,7 +106,9 @@ CORE_FAMILIES: dict[str, Family] = {
     "clickcurve_job_seconds": Family("How long the job's last run took.", ("job",)),
     "clickcurve_folded_rows_total": Family("Quiet rows that the retention pass folded."),
     "clickcurve_quarantined_journals": Family("Journals in the data folder that nothing flushes; see the log."),
-    "clickcurve_build_info": Family("Always 1; the label is the version that runs.", ("version",)),
+    "clickcurve_build_info": Family(
+        "Always 1; the version that runs, and its build: plain or compiled.", ("version", "build")
+    ),
 }
 # A metric that was renamed keeps its old name beside the new one for one version: old name -> new name.
 FORMER_NAMES = {

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from sysconfig import get_path
 
 _PYTHON = "/usr/lib/python3/dist-packages"
 _NODE = "/usr/share/nodejs"
@@ -29,6 +30,7 @@ FOR_TESTS: Mapping[str, tuple[str, ...]] = {
     "flask": (f"{_PYTHON}/flask:python3-flask",),
     "go": ("go:golang-go",),
     "groff": ("groff:groff-base",),
+    "headers": (f"{get_path('include')}/Python.h:python3-dev",),
     "java": ("java:openjdk-17-jre-headless",),
     "logger": ("logger:bsdutils",),
     "make": ("make",),

@@ -41,7 +41,7 @@ from server.timeline.note_book import NoteBook
 from server.tokens.audit import AuditLog
 from server.tokens.known_tokens import KnownTokens
 from server.tokens.token_book import TokenBook
-from server.version import program_version
+from server.version import program_build, program_version
 from server.workers.peers import Peers
 from server.workers.pending import PendingHits
 from storage.contract import Store
@@ -161,7 +161,7 @@ class Worker:
             yield from cluster.samples()
         for part in self.parts:
             yield from part.samples()
-        yield Sample("clickcurve_build_info", 1, (program_version(),))
+        yield Sample("clickcurve_build_info", 1, (program_version(), program_build()))
         yield from process_samples()
 
     def _jobs(self) -> Iterator[Job]:

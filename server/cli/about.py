@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from server.cli.output import Result, reports
-from server.version import program_version
+from server.version import build_note, program_build, program_version
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -20,7 +20,7 @@ def version_command() -> Result:
       clickcurve version
     """
     version = program_version()
-    return Result([f"clickcurve, version {version}"], [{"version": version}])
+    return Result([f"clickcurve, version {version}{build_note()}"], [{"version": version, "build": program_build()}])
 
 
 @click.command("completion")

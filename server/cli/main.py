@@ -22,6 +22,7 @@ from clickcurve.buckets.errors import (
 )
 from clickcurve.problem import error_body
 from server.cli.output import asks_for_json, give_up_output, keep_json_flag, show_error, wants_json
+from server.version import build_note
 
 FAILED, USAGE, UNREACHABLE, HELD, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 4, 130, 141
 EXIT_CODES = {
@@ -186,7 +187,9 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code}  {meaning}" for code, meani
 @click.group(
     cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=_EPILOG
 )
-@click.version_option(package_name="clickcurve", prog_name="clickcurve")
+@click.version_option(
+    package_name="clickcurve", prog_name="clickcurve", message=f"%(prog)s, version %(version)s{build_note()}"
+)
 def main() -> None:
     """Clickcurve counts the hits of short links and draws their curves.
 

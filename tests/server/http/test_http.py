@@ -144,7 +144,7 @@ def test_a_browser_runs_nothing_on_the_page_of_routes(http: httpx.Client) -> Non
 def test_metrics_are_answered_whatever_a_scraper_accepts(http: httpx.Client, accept: str) -> None:
     answer = http.get("/metrics", headers={b"Accept": accept.encode("latin-1", "replace")})
     assert answer.status_code == 200
-    assert "clickcurve_build_info" in answer.text
+    assert 'build="plain"' in answer.text
 
 
 def test_it_lives_and_is_ready(http: httpx.Client) -> None:
