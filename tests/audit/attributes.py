@@ -53,7 +53,7 @@ def batch_of(sent: Sent, minute: int, id_: str | None, sells: bool = False) -> B
         people[hit.key] = hit.count
         for measure in measures_of(SALE) if sells else ():
             sold = hit.count * (SALE_VALUE if measure.of_values else 1)
-            sums.groups.add(measure.row(hit.key), GroupHit(hit.key, minute, sold, None, False, profile), ())
+            sums.groups.add(measure.row(hit.key), GroupHit(hit.key, minute, sold, None, False, profile))
         if profile is not None:
             sums.links.add_profile(minute - minute % 3_600, hit.key, profile, hit.count)
     sums.links.people[minute] = people
