@@ -41,6 +41,17 @@ def epoch_is_used_up(flush: int) -> bool:
     return (flush + 1) % FLUSHES_PER_EPOCH == 0
 
 
+def is_known(before: OwnerRecord | None, held: Held) -> bool:
+    """Tells whether the store has known this owner as open since the journal got the first hit that it holds.
+
+    before: the record of the journal's number before the claim. A flush that began under it says so: the process that
+    claimed it then was not killed before it could do what follows a claim.
+    """
+    if before is None or (before.owner, before.state) != (held.owner, OPEN):
+        return False
+    return before.epoch == held.epoch or before.begun > first_flush(before.epoch)
+
+
 def claim(
     journal: Journal,
     uuid: str,

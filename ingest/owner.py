@@ -43,7 +43,7 @@ from clickcurve.keys import ALL_LINKS, breakdown_of
 from clickcurve.pending import Pending, PendingBreakdown
 from ingest.batch import Batch, encode_batch
 from ingest.buffer import BUFFER_BYTES, Buffer, Buffers, replay
-from ingest.claim import epoch_is_used_up, first_flush, refuse_old_ids
+from ingest.claim import epoch_is_used_up, first_flush, is_known, refuse_old_ids
 from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace, load_quarantine
 from ingest.hit import Hit
@@ -74,7 +74,8 @@ class Owner:
     no other process stamps its hits. `flushed` is called with the status after each complete flush, `unreadable` with
     the key of a damaged row and what is wrong with it, in the flush's thread. `erased_words` reads the values that must
     be forgotten, as each flush begins; None: nothing is erased. `finish` ends, once the owner is claimed and before any
-    row is written, what another process had begun to write of its rows.
+    row is written, what another process had begun to write of its rows. `late` is called after it, with the first
+    accept stamp, where hits were accepted before the store knew of this owner: nobody could wait for them until then.
     """
 
     def __init__(
@@ -96,8 +97,9 @@ class Owner:
         careful: Callable[[], float] | None = None,
         running: Callable[[], float] | None = None,
         finish: Callable[[Held], None] = lambda held: None,
+        late: Callable[[int], None] = lambda since_us: None,
     ) -> None:
-        self._finish = finish
+        self._finish, self._late = finish, late
         self._journal = journal
         self._store = store
         self._clock, self._careful, self._running = clock, careful or clock, running or clock
@@ -387,10 +389,16 @@ class Owner:
             return
         self._stamps.follow(await self._in_store_thread(self._store.newest_erasure))
         now, between = int(self._careful()), self._between_commits()
+        before = await self._in_store_thread(lambda: self._store.owner(self.number) if self.number else None)
         claimed = await self._in_store_thread(
             lambda: self._journal.claim(self._store, self._place, self._token, now, between)
         )
         await self._in_store_thread(lambda: self._finish(claimed))
+        if not is_known(before, claimed):
+            async with self._commit.exclusive():
+                since_us = self._buffers.since_us
+            if since_us is not None:
+                await self._in_store_thread(partial(self._late, since_us))
         self._held = held = claimed
         self._rewrite = True
         self._status = replace(self._status, owner=held.owner, epoch=held.epoch, state="open")

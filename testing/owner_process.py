@@ -59,6 +59,7 @@ class OwnerProcess:
         erased_words: Callable[[], ErasedWords] | None = None,
         bounded: BoundedLadder = BREAKDOWN,
         careful: Callable[[], float] | None = None,
+        late: Callable[[int], None] = lambda since_us: None,
     ) -> None:
         """Starts it. `stamps` makes its stamps at each start; None: as if no other process had any.
 
@@ -66,7 +67,7 @@ class OwnerProcess:
         """
         self.erased_words, self.bounded = erased_words, bounded
         self.folder, self.store, self.clock, self.alone, self.disk = folder, store, clock, alone, disk
-        self.careful = careful
+        self.careful, self.late = careful, late
         self.stamps = stamps or (lambda: Stamps(self.careful or self.clock, [0]))
         self.tokens = 0
         self.start()
@@ -85,6 +86,7 @@ class OwnerProcess:
             erased_words=self.erased_words,
             bounded=self.bounded,
             careful=self.careful,
+            late=self.late,
         )
 
     def _token(self) -> str:

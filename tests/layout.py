@@ -42,7 +42,8 @@ SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("server.timeline",),
     ("server.attributes", "server.limiter", "server.alerts", "server.events", "server.workers"),
     ("server.http", "server.demo"),
-    ("server.compat", "server.corrections", "server.mcp", "server.process"),
+    ("server.compat", "server.corrections", "server.mcp"),
+    ("server.process",),
     ("server.app",),
     ("server.cli",),
 )

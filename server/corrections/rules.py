@@ -1,7 +1,8 @@
 """Rules by which counted hits are called bots, in the notes of the store: so every worker and node knows each of them.
 
 A rule is noted, then carried out by one owner of the store (`runner.py`), and settled once every open owner has flushed
-what it had accepted before. Undoing it is noted too. Any change is followed by another version.
+what it had accepted before. An owner that becomes open later, with hits from before, has it carried out again. Undoing
+it is noted too. Any change is followed by another version.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from storage.note_versions import FollowedVersion, renew_version, version_of
 from storage.notes import NoteSpace, take_new
 
 # DISAVOW, then the id of a rule: which counted hits it calls bots. DISAVOW_AGAIN, then its id: another text each time
-# that it is sent again. DISAVOW_SETTLED, then its id: that text, of the time for which it is settled. DISAVOW_UNDO,
-# then its id: it is to be undone. DISAVOW_FLUSHED, then its id and an owner: this has flushed since. DISAVOW_WALKED,
-# then its id: which links it was carried out for. DISAVOW_VERSION is another one after each change of these.
+# that it is carried out again, which says when it was sent. DISAVOW_SETTLED, then its id: that text, of the time for
+# which it is settled. DISAVOW_UNDO, then its id: it is to be undone. DISAVOW_FLUSHED, then its id and an owner: this
+# has flushed since. DISAVOW_WALKED, then its id: which links it was carried out for. DISAVOW_VERSION is another one
+# after each change of these.
 DISAVOW, DISAVOW_SETTLED, DISAVOW_UNDO = "disavow:", "disavow-settled:", "disavow-undo:"
 DISAVOW_FLUSHED, DISAVOW_WALKED, DISAVOW_VERSION = "disavow-flushed:", "disavow-walked:", "disavow-version"
 DISAVOW_AGAIN = "disavow-again:"
@@ -36,6 +38,7 @@ DISAVOW_NOTES = NoteSpace(
 )
 
 MAX_RULES = 1_000
+CLOCKS_DIFFER_S = 3_600  # at most, those of the servers of one store
 
 
 class RuleUnderWay(ClickcurveError, status=409, title="rule under way"):
@@ -46,6 +49,7 @@ class DisavowRule(msgspec.Struct, frozen=True):
     """Hits of [since, until) of one value of a dimension, of the row of a stored key. at: when it was noted.
 
     prefix: it is a rule of each link whose key begins so, and `stored` is the row of all links; None: of one row.
+    joined: it came with rows that were joined, and means their hits alone until it is sent again.
     """
 
     stored: str
@@ -55,6 +59,7 @@ class DisavowRule(msgspec.Struct, frozen=True):
     until: int
     at: int
     prefix: str | None = None
+    joined: bool = False
 
     @property
     def id(self) -> str:
@@ -147,7 +152,13 @@ class NotedRule(msgspec.Struct, frozen=True):
     undo: bool = False
     flushed: frozenset[int] = frozenset()  # owners that have flushed since they know of it, while it is not settled
     walked: Walked | None = None
-    again: str | None = None  # another text each time that it is sent again
+    again: str | None = None  # another text each time that it is carried out again
+
+    @property
+    def sent_at(self) -> int:
+        """When it was sent last."""
+        at, dash, _ = (self.again or "").partition("-")
+        return int(at) if dash else self.rule.at
 
     def waiting(self, open_owners: Iterable[int]) -> list[int]:
         """Returns the open owners that may hold hits from before the rule was noted; none of a settled one."""
@@ -205,7 +216,7 @@ class DisavowBook:
         known = self.all()
         for each in known:
             if each.rule.id == rule.id and not each.undo:  # it is to call the hits that came since
-                self._unsettle(each)
+                self._unsettle(each, rule.at)
                 return each.rule
             if each.undo and each.rule.target == rule.target:
                 detail = "this value is being undone; send the rule again in some seconds"
@@ -263,7 +274,7 @@ class DisavowBook:
 
     def note_settled(self, noted: NotedRule, stored: str) -> None:
         """Notes a settled rule for the row of another stored key, where what it has called is going to be."""
-        rule = replace(noted.rule, stored=stored)
+        rule = replace(noted.rule, stored=stored, joined=True)
         self._store.note(DISAVOW_SETTLED + rule.id, "")
         self._store.note(DISAVOW + rule.id, msgspec.json.encode(rule).decode())
         self._change()
@@ -273,11 +284,22 @@ class DisavowBook:
         self._store.drop_notes([DISAVOW_WALKED + rule.id])
         self._store.note(DISAVOW_WALKED + rule.id, msgspec.json.encode(walked).decode())
 
-    def _unsettle(self, noted: NotedRule) -> None:
-        """Forgets that a rule is settled and who has flushed for it: all do once more."""
+    def unsettle_since(self, since_us: int) -> None:
+        """Unsettles rules for an owner that is open now and has held hits from this moment on.
+
+        They did not wait for it: those that are not settled may be, just now, without it.
+        """
+        for each in self.all():
+            is_later = each.sent_at >= since_us / 1e6 - CLOCKS_DIFFER_S
+            if is_later and not each.undo and not (each.rule.joined and each.again is None):
+                self._unsettle(each, each.sent_at)
+                log.info("rule carried out again", extra={"rule": each.rule.id, "reason": "an owner held hits before"})
+
+    def _unsettle(self, noted: NotedRule, at: int) -> None:
+        """Forgets that a rule is settled and who has flushed for it: all do once more. at: when it was sent."""
         again = DISAVOW_AGAIN + noted.rule.id
         self._store.drop_notes([again])
-        self._store.note(again, secrets.token_hex(4))  # it is not settled from here on
+        self._store.note(again, f"{at}-{secrets.token_hex(4)}")  # it is not settled from here on
         flushed = (f"{_flushed(noted.rule)}{owner}" for owner in noted.flushed)
         self._store.drop_notes([DISAVOW_SETTLED + noted.rule.id, DISAVOW_WALKED + noted.rule.id, *flushed])
         self._change()

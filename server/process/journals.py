@@ -20,6 +20,7 @@ from ingest.owner_status import OwnerStatus
 from ingest.stamps import Stamps
 from server import clock, data_folder
 from server.clock import TrustedClock
+from server.corrections.rules import DisavowBook
 from server.logs import log
 from server.settings.table import Settings
 from storage.contract import OPEN, OwnerRecord, Store
@@ -172,6 +173,7 @@ def open_owner(
         careful=trusted.careful,
         running=clock.running,
         finish=lambda held: finish_joins(store, held, settings.bounded),
+        late=DisavowBook(store).unsettle_since,
     )
 
 

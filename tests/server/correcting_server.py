@@ -16,6 +16,7 @@ from ingest.hit import Moment
 from ingest.reading.body import Media
 from ingest.reading.request_sums import RequestSums
 from server.corrections.erasing import Erasing
+from server.corrections.rules import DisavowBook
 from server.corrections.runner import Corrections
 from server.tokens.audit import AuditLog
 from storage.erased_words import ErasureBook, KnownWords
@@ -36,8 +37,16 @@ class CorrectingServer:
 
     def start(self) -> None:
         known = partial(KnownWords(self.book).read, lambda: float(self.now))
+        self._disk = TrackedDisk()
+        late = DisavowBook(self.store).unsettle_since
         self.owner = OwnerProcess(
-            self._folder, self.store, lambda: float(self.now), alone=False, disk=TrackedDisk(), erased_words=known
+            self._folder,
+            self.store,
+            lambda: float(self.now),
+            alone=False,
+            disk=self._disk,
+            erased_words=known,
+            late=late,
         ).owner
         self.corrections = Corrections(self.owner, self.store, BREAKDOWN, lambda: self.now)
         self.erasing = Erasing(
@@ -50,6 +59,9 @@ class CorrectingServer:
             list,
             self.corrections.refresh,
         )
+
+    def kill(self) -> None:
+        self._disk.kill()
 
     async def hit(self, link: str, ref: str, count: int = 1) -> None:
         body = json.dumps({"key": link, "ref": ref, "count": count}).encode()
