@@ -157,3 +157,15 @@ def test_no_column_is_empty_at_any_width(page: Page, pages: RunningServer, width
         for side, outermost in (("left", min), ("right", max)):
             ends = outermost((each[side] for each in panels), default=columns[side])
             assert ends == pytest.approx(columns[side], abs=1), (path, side)
+
+
+def test_on_paper_all_tabs_stand_and_nothing_to_press(page: Page, pages: RunningServer) -> None:
+    page.call("Emulation.setEmulatedMedia", media="print")
+    page.open(f"{pages.url}/groups/spring?last=28d")
+    page.until("document.querySelector('figure.chart svg')")
+    shown = "getBoundingClientRect().height > 0"
+    assert page.js(
+        f"[...document.querySelectorAll('.cards, figure.chart, .tabbed > .pane')].every((each) => each.{shown})"
+    )
+    pressed = "header, .spans, .search, .under, .tabbed > label"
+    assert not page.js(f"[...document.querySelectorAll('{pressed}')].some((each) => each.{shown})")
