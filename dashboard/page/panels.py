@@ -22,6 +22,7 @@ KINDS = (
 )
 # How high the head and the foot of a panel are, the map, and the hours of a week, in lines of a list.
 _FRAME_LINES, _MAP_LINES, _HOURS_LINES = 3, 8, 6
+_UNEVEN_LINES = 5  # by which the columns may differ so that the second panel is seen at the first look
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,10 @@ def panels_of(
 
 
 def columns_of(panels: Sequence[Panel]) -> list[list[Panel]]:
-    """Puts panels into two columns that are as equally high as can be, the first one into the left.
+    """Puts panels into two columns that end at about the same height, the first one into the left.
 
-    Each column keeps the order; one panel alone has the whole width.
+    The second one, where hits came from, begins the right column if that keeps them about as high; else they are as
+    equally high as can be. Each column keeps the order; one panel alone has the whole width.
     """
     if len(panels) < 2:
         return [list(panels)] if panels else []
@@ -66,7 +68,10 @@ def columns_of(panels: Sequence[Panel]) -> list[list[Panel]]:
     def apart(sides: Sequence[int]) -> int:
         return abs(sum(panel.lines * (1 - 2 * side) for panel, side in zip(panels, sides, strict=True)))
 
-    sides = min(((0, *rest) for rest in product((0, 1), repeat=len(panels) - 1)), key=apart)
+    def badness(sides: Sequence[int]) -> tuple[bool, bool, int]:
+        return apart(sides) > _UNEVEN_LINES, sides[1] == 0, apart(sides)
+
+    sides = min(((0, *rest) for rest in product((0, 1), repeat=len(panels) - 1)), key=badness)
     columns = [[panel for panel, of in zip(panels, sides, strict=True) if of == side] for side in (0, 1)]
     return [column for column in columns if column]
 

@@ -21,7 +21,8 @@ WEEK_S = 7 * DAY_S
 _FIRST_MONDAY = 4 * DAY_S  # 5 January 1970 of UTC
 _CAUSES = 3  # of a dimension, and links
 _DIMENSIONS = 2  # those that explain most
-_ONLY_BELOW = "What moved the hits is told below by whole days or weeks, as values are kept."
+_AS_KEPT = "By whole days or weeks, as values are kept"
+_NAME_CHARS = 60  # of a value or a key in the sentence; the list of causes has all of it
 _NOTABLE = 0.5  # the part of a change from which a dimension is named in the sentence
 
 
@@ -127,7 +128,8 @@ def difference_beside(
     """Says the same beside the card of hits, without a contradiction to it. change: the card's, by its bounds.
 
     Values of old days are kept by whole days, weeks or months only. Where the answer is therefore of other ranges than
-    the card, it says of which; where they are not equally long, it says that no causes are told, and has none.
+    the card, it says of which, and names causes alone where their totals go another way; where they are not equally
+    long, it says that no causes are told, and has none.
     """
     after = until_words(answer.start, answer.end, zone)
     before = until_words(answer.before.start, answer.before.end, zone)
@@ -145,10 +147,15 @@ def difference_beside(
     if agrees:
         return replace(
             found,
-            sentence=f"By whole days or weeks, as values are kept: {totals_sentence(answer, zone)}",
+            sentence=f"{_AS_KEPT}: {totals_sentence(answer, zone)}",
             ranges=ranges,
         )
-    return replace(found, sentence=_ONLY_BELOW, explained="", ranges=ranges)
+    moved = ", ".join(f"{_short(rows[0].text)} {rows[0].change.text}" for rows in found.causes.values())
+    return replace(found, sentence=f"{_AS_KEPT}: {moved} ({ranges}).", explained="", ranges=ranges)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
 
 
 def _goes_the_way_of(change: int, bounds: tuple[int, int]) -> bool:

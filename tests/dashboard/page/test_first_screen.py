@@ -148,6 +148,13 @@ def test_no_column_is_empty_and_both_end_at_about_the_same_height(lines: list[in
     assert len(lines) == 1 or max(heights) - min(heights) <= 5, "five lines at most of whatever is in them"
 
 
+@pytest.mark.parametrize("lines", [[13, 14], [13, 13, 22, 8, 12, 14, 9], [13, 11, 21, 8, 9]])
+def test_where_hits_came_from_begins_the_right_column(lines: list[int]) -> None:
+    panels = [Panel(CHANGED, each) for each in lines]
+    left, right = columns_of(panels)
+    assert left[0] is panels[0] and right[0] is panels[1]
+
+
 # --- countries --------------------------------------------------------------------------------------------------------
 def test_countries_have_names_flags_and_a_shade_by_their_hits() -> None:
     counts = (("AT", 400, 400), ("DE", 100, 120), ("", 50, 50), ("XX", 9, 9))

@@ -71,6 +71,15 @@ def test_thirty_days_tell_the_whole_weeks_that_can_be_compared() -> None:
     assert "2 Nov - 22 Nov 2026 compared with 28 Sep - 18 Oct 2026</p>" in text, "above the causes"
 
 
+def test_weeks_that_went_the_other_way_than_the_card_name_what_moved_alone() -> None:
+    text = page_at(nodes_with([400] * 6 + [40] * 22 + [60] * (DAYS - 28), steady=50), "/links/k?last=30d")
+    assert way_of_card(text) == "up"
+    assert sentence_of(text) == (
+        "By whole days or weeks, as values are kept: news.example \u2212420 "
+        "(2 Nov - 22 Nov 2026 compared with 28 Sep - 18 Oct 2026)."
+    )
+
+
 def test_ranges_that_are_kept_are_told_as_the_card_has_them() -> None:
     text = page_at(nodes_with(rising(14), steady=50), "/links/k?from=2026-11-16&to=2026-11-22")
     assert sentence_of(text).startswith("16 Nov - 22 Nov 2026 had 1,050 hits, 240 more than 9 Nov - 15 Nov 2026.")
