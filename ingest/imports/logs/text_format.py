@@ -15,6 +15,7 @@ from datetime import tzinfo
 from typing import NamedTuple, TypeAlias
 
 from clickcurve.access_log import split_request, unescape
+from ingest.imports.logs.front import client_of
 from ingest.imports.logs.logged_request import LineBad, LoggedRequest, no_dash
 from ingest.imports.logs.times import CLF, EPOCH, ISO, TimeShape
 
@@ -127,13 +128,14 @@ def _asked(said: Mapping[str, str], path: Callable[[str], str], query: Callable[
 def _request(
     name: str, said: Mapping[str, str], method: str, target: str, at: int, text: Callable[[str], str]
 ) -> LoggedRequest:
+    forwarded = said.get("forwarded", "")
     return LoggedRequest(
         method,
         target,
         at,
         status_of(said["status"]),
         no_dash(said.get("host", "")),
-        no_dash(said.get("forwarded", "")) or said.get("client", ""),
+        forwarded if client_of(forwarded) is not None else said.get("client", ""),
         text(said.get("referrer", "")),
         text(said.get("agent", "")),
         SCHEMES.get(said.get("scheme", ""), ""),

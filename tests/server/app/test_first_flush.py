@@ -33,6 +33,10 @@ class SlowAtFirst(MemoryStore):
         return super().owners()
 
 
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
 def test_a_first_flush_that_fails_late_is_logged_like_one_that_fails_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -44,9 +48,11 @@ def test_a_first_flush_that_fails_late_is_logged_like_one_that_fails_at_once(
         async with startup.running(read_settings({"data": str(tmp_path), "store": "memory://"}, {}), [0]) as started:
             store.answer.set()
             await started.owner.flush()  # behind the first one
+            async with asyncio.timeout(60):
+                while warnings(caplog)[-1] != "first flush failed":
+                    await asyncio.sleep(0.01)
 
     with caplog.at_level(logging.INFO):
         asyncio.run(start_and_stop())
         gc.collect()
-    logged = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert logged == ["first flush unfinished", "first flush failed"]
+    assert warnings(caplog) == ["first flush unfinished", "first flush failed"]

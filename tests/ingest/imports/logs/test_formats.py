@@ -8,7 +8,7 @@ from datetime import UTC
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.imports.access_log import LogOptions
@@ -127,7 +127,12 @@ def _bent(line: str, cuts: list[tuple[int, int, str]]) -> str:
     return line
 
 
+# X-Forwarded-For without an address: who has connected is the client.
+NO_ADDRESS = FORMATS["Istio"].lines.replace("203.0.113.9,10.0.0.3", "unknown")
+
+
 @given(st.lists(bent, min_size=1, max_size=5), st.booleans())
+@example([([], NO_ADDRESS)], False)
 def test_many_lines_say_what_each_says_alone(lines: list[tuple[list[str], str]], in_key: bool) -> None:
     alone, together = log_of(in_key), log_of(in_key)
     expected: Counter[object] = Counter()
