@@ -6,7 +6,7 @@ Any of the values can be the filter of a page.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -58,6 +58,27 @@ KINDS_OF_BOTS = {
     "rule": "Taken by a rule",
     "other_bot": "Other bots",
 }
+CHANNELS_NAMED = {
+    "direct": "Direct",
+    "search": "Search",
+    "social": "Social",
+    "video": "Video",
+    "ai": "AI assistants",
+    "email": "Email",
+    "sms": "Text messages",
+    "qr": "QR codes",
+    "paid_search": "Paid search",
+    "paid_social": "Paid social",
+    "paid_video": "Paid video",
+    "display": "Display ads",
+    "paid_other": "Other paid",
+    "shopping": "Shopping",
+    "affiliate": "Affiliates",
+    "audio": "Audio",
+    "push": "Push notifications",
+    "referral": "Referral",
+}
+_NAMED: Mapping[str, Mapping[str, str]] = {COUNTRY: COUNTRY_NAMES, BOT_KIND: KINDS_OF_BOTS, "channel": CHANNELS_NAMED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +131,7 @@ def dimension_name(dimension: str, plural: bool = False) -> str:
 
 def value_text(dimension: str, value: str) -> str:
     """Writes a value for people, also the one of hits that gave none."""
-    if dimension == COUNTRY and value in COUNTRY_NAMES:
-        return COUNTRY_NAMES[value]
-    if dimension == BOT_KIND and value in KINDS_OF_BOTS:
-        return KINDS_OF_BOTS[value]
-    return visible(value) or _NOT_GIVEN.get(dimension, "(not given)")
+    return _NAMED.get(dimension, {}).get(value) or visible(value) or _NOT_GIVEN.get(dimension, "(not given)")
 
 
 async def value_tables(

@@ -10,11 +10,12 @@ from clickcurve.answers.breakdowns import ValueAnswer
 from clickcurve.buckets.errors import DimensionUnknown, ParameterInvalid
 from clickcurve.buckets.ladder import DAY_S
 from dashboard.page.audience.countries import countries_on_map, flag_of
-from dashboard.page.audience.values import ValueTable, value_text
+from dashboard.page.audience.values import CHANNELS_NAMED, ValueTable, value_text
 from dashboard.page.lists.linked import MOST_POINTS, links_of_points
 from dashboard.page.panels import CHANGED, LINKS, VALUES, Panel, columns_of, panels_of
 from dashboard.page.view import PageView, view_of
 from dashboard.questions import LINK
+from ingest.attributes.channel import CHANNELS
 from tests.dashboard.page.test_pages import NOW, broken_down_of, one, pages_of, rendered, run
 from tests.query.breakdowns.attribute_nodes import AttributeHit, AttributeNodes
 from tests.query.queried_nodes import QueriedNodes
@@ -164,6 +165,13 @@ def test_countries_have_names_flags_and_a_shade_by_their_hits() -> None:
     assert flag_of("AT") == "\N{REGIONAL INDICATOR SYMBOL LETTER A}\N{REGIONAL INDICATOR SYMBOL LETTER T}"
     assert flag_of("XX") == flag_of("") == ""
     assert value_text("country", "GB") == "United Kingdom" and value_text("country", "XX") == "XX"
+
+
+def test_every_channel_has_a_name_for_people() -> None:
+    assert set(CHANNELS_NAMED) == set(CHANNELS)
+    assert value_text("channel", "paid_search") == "Paid search"
+    assert value_text("source", "paid_search") == "paid_search"
+    assert value_text("channel", "of later") == "of later" and value_text("channel", "") == "(not given)"
 
 
 # --- whole lists ------------------------------------------------------------------------------------------------------
