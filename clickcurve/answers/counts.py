@@ -157,7 +157,10 @@ class SummaryAnswer(Struct, frozen=True):
 
 
 class NoteAnswer(Struct, frozen=True):
-    """What somebody, or the server itself, wrote beside the hits of a moment; of all links without key and group."""
+    """What somebody, or the server itself, wrote beside the hits of a moment; of all links without key and group.
+
+    start, end: the range that it is of, if it is of one: in which an alert counted, or hits were called bots.
+    """
 
     id: str
     at: Time
@@ -165,6 +168,8 @@ class NoteAnswer(Struct, frozen=True):
     text: str
     key: str | None = None
     group: str | None = None
+    start: Time | UnsetType = field(name="from", default=UNSET)
+    end: Time | UnsetType = field(name="to", default=UNSET)
 
 
 # --- lists of links and groups ----------------------------------------------------------------------------------------

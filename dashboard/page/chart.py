@@ -8,12 +8,12 @@ from datetime import date, timedelta
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from msgspec import UNSET
-
 from clickcurve.answers.counts import CurveAnswer, PointAnswer
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from dashboard.page.changes import change_of
 from dashboard.page.periods import in_address, length_of
+from dashboard.page.proofs.noted import NotedLine, noted_lines
+from dashboard.page.proofs.uncertain import PointLink, Uncertain, counts_words, most_of, uncertain_of
 from dashboard.page.view import PageView
 from dashboard.pictures.axes import WEEKDAYS, is_midnight, range_words, wall, with_commas
 from dashboard.pictures.curve_picture import (
@@ -26,7 +26,6 @@ from dashboard.pictures.curve_picture import (
     legend_of,
     period_words,
 )
-from dashboard.pictures.note_marks import notes_text
 from dashboard.pictures.svg import svg_inline
 
 WIDTH, HEIGHT, LOW = 1_200, 230, 110
@@ -88,7 +87,8 @@ class Chart:
     first_day: date
     last_day: date
     kept_whole: str
-    has_notes: bool = False
+    noted: Sequence[NotedLine] = ()
+    uncertain: Uncertain | None = None
 
 
 DRAWING = "drawing a curve"  # in a thread: one of 3,000 points takes 8 to 16 ms
@@ -117,8 +117,11 @@ def make_chart(
     notes = [legend_of(curve, bars_of(curve, WIDTH))]
     if earlier is not None:
         notes.append("line: the range before")
-    if curve.notes is not UNSET:
-        notes.append(notes_text(curve.notes))
+
+    def point_link(point: PointAnswer, counts: str) -> PointLink:
+        is_shown = (point.start, point.end) == (curve.start, curve.end)
+        return PointLink(when_words(point, zone), counts, "" if is_shown else _alone(point, view))
+
     return Chart(
         svg=svg_inline(draw_curve(curve, WIDTH, height, False, noun, beside, earlier, unit), "curve"),
         sentence=curve_sentence(curve, noun, unit),
@@ -136,7 +139,8 @@ def make_chart(
         first_day=wall(curve.start, zone).date(),
         last_day=wall(max(curve.start, curve.end - 1), zone).date(),
         kept_whole=_kept_whole(curve),
-        has_notes=curve.notes is not UNSET and bool(curve.notes),
+        noted=noted_lines(curve, view),
+        uncertain=uncertain_of(curve, written, point_link),
     )
 
 
@@ -152,15 +156,22 @@ def _point_rows(
     by_place = {each.start - earlier[0].start: each for each in earlier}
     rows = []
     for place, point in enumerate(points):
-        row = PointRow(point.start, point.end, when_words(point, zone), written(point.count), point.state)
-        if point.end - point.start >= HOUR_S:
-            row = replace(row, address=view.address(start=str(point.start), end=str(point.end), step=""))
+        row = PointRow(point.start, point.end, when_words(point, zone), counts_words(point, written), point.state)
+        row = replace(row, address=_alone(point, view))
         was = earlier[place] if in_order else by_place.get(point.start - points[0].start)
         if was is not None and _are_alike(point, was):
-            words = _difference_words(was.count, point.count, written)
-            row = replace(row, before=written(was.count), before_when=when_words(was, zone), change=words)
+            is_certain = most_of(was) == was.count and most_of(point) == point.count
+            words = _difference_words(was.count, point.count, written) if is_certain else ""
+            row = replace(row, before=counts_words(was, written), before_when=when_words(was, zone), change=words)
         rows.append(row)
     return rows
+
+
+def _alone(point: PointAnswer, view: PageView) -> str:
+    """Returns the view of a point alone; empty for minutes, which have none."""
+    if point.end - point.start < HOUR_S:
+        return ""
+    return view.address(start=str(point.start), end=str(point.end), step="")
 
 
 def _difference_words(before: int, count: int, written: Callable[[int], str]) -> str:

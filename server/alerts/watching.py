@@ -14,7 +14,7 @@ from server import clock
 from server.alerts.cause import CauseFinder
 from server.alerts.ledger import Ledger, Noted
 from server.alerts.mail import MailServer
-from server.alerts.message import Ways, bounds_text
+from server.alerts.message import Ways, bounds_text, span_end
 from server.alerts.report import PeriodicReport, Reports
 from server.alerts.watch import AlertWatch
 from server.alerts.webhook import Webhooks, webhook_client
@@ -88,7 +88,9 @@ class Alerting:
         """Notes beside the hits of an alert that it fires."""
         text = f"{alert.name}: {alert.when}, {bounds_text(*noted.counted[:2])}"
         row = clicks_row(alert.stored)
-        await self._notes.write_own(NoteKind.alert, row, text, note_id=f"alert-{noted.id}", at=noted.at)
+        end = span_end(noted.at)
+        span = end - alert.condition.length_s, end
+        await self._notes.write_own(NoteKind.alert, row, text, note_id=f"alert-{noted.id}", at=noted.at, span=span)
 
     def jobs(self) -> Iterator[Job]:
         """Yields the jobs that the settings ask for: duties, of one process for all."""

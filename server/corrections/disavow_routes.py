@@ -19,6 +19,7 @@ from clickcurve.keys import ALL, KEY_BYTES, KEY_RULE, Subject, group_subject, li
 from clickcurve.routes import RawPathRoute, group_of_path, json_answer, key_of_path, raw_query
 from clickcurve.row_kinds.names import what_it_is
 from clickcurve.waiting import in_thread
+from query.comparison import TimeSpan
 from query.http.openapi import TEXT, describe_route
 from query.parameters import parse_parameters, parse_query, resolve_range
 from server.corrections.rules import DisavowRule, NotedRule, Walked
@@ -194,7 +195,8 @@ def disavow_routes(
         await audit.note_request(DISAVOWED, _what(rule))
         rule = await in_thread("writing a rule", book.add, rule)
         await corrections.refresh()
-        await notes.write_own(NoteKind.disavow, rule.stored, _said_of(rule), note_id=note_of(rule), at=_moment(rule))
+        said, at, span = _said_of(rule), _moment(rule), _span(rule)
+        await notes.write_own(NoteKind.disavow, rule.stored, said, note_id=note_of(rule), at=at, span=span)
         noted = await rules.noted(rule.id)
         is_begun = rule.prefix is not None and not (noted.settled or (noted.walked and noted.walked.ended))
         return json_answer(await rules.answer(noted), 202 if is_begun else 200)
@@ -259,15 +261,15 @@ def _answer_of_many(noted: NotedRule, walked: Walked, waiting: list[int], state:
 
 def _answer(noted: NotedRule, found: Mapping[str, int], waiting: list[int], state: str | None) -> dict[str, Any]:
     rule = noted.rule
-    is_bounded = (rule.since, rule.until) != (0, END_OF_TIME)
+    start, end = _span(rule) or (None, None)
     return {
         "id": rule.id,
         "kind": rule.kind,
         "key": rule.name,
         "dimension": rule.dimension,
         "value": rule.value,
-        "from": rule.since if is_bounded else None,
-        "to": rule.until if is_bounded else None,
+        "from": start,
+        "to": end,
         **found,
         "state": state or ("undoing" if noted.undo else "settled" if noted.settled else "running"),
         "waiting": waiting,
@@ -287,6 +289,12 @@ def _said_of(rule: DisavowRule) -> str:
 def _moment(rule: DisavowRule) -> int:
     """Returns where the hits begin that a rule calls; of all time, when it was made."""
     return rule.since or rule.at
+
+
+def _span(rule: DisavowRule) -> TimeSpan | None:
+    """Returns the range of a rule; None for all time."""
+    span = rule.since, rule.until
+    return None if span == (0, END_OF_TIME) else span
 
 
 def _prefix_in(given: dict[str, str]) -> str:

@@ -89,15 +89,22 @@ class KnownNotes:
         return note.answer()
 
     async def write_own(
-        self, kind: NoteKind, stored: str, text: str, *, note_id: str | None = None, at: int | None = None
+        self,
+        kind: NoteKind,
+        stored: str,
+        text: str,
+        *,
+        note_id: str | None = None,
+        at: int | None = None,
+        span: TimeSpan | None = None,
     ) -> None:
         """Writes what the server did; what it did stands, so a store that does not take the note is logged.
 
-        note_id: the same for what is one thing; it is written once.
+        note_id: the same for what is one thing; it is written once. span: the range that it is of.
         """
         now = int(self._clock())
         moment, row = now if at is None else at, access().row(stored)
-        note = TimelineNote(note_id or secrets.token_hex(8), moment, kind, short_text(text), row, now)
+        note = TimelineNote(note_id or secrets.token_hex(8), moment, kind, short_text(text), row, now, span)
         if any(each.id == note.id for each in self._notes):
             return
         try:

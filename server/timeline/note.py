@@ -6,10 +6,12 @@ from enum import StrEnum
 from unicodedata import category
 
 import msgspec
+from msgspec import UNSET
 
 from clickcurve.answers.counts import NoteAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import group_of, link_of
+from query.comparison import TimeSpan
 
 TEXT_CHARS = 250
 _UNWRITTEN = frozenset(("Cc", "Cs", "Zl", "Zp"))  # of Unicode: controls, surrogates, ends of lines and paragraphs
@@ -27,8 +29,11 @@ class NoteKind(StrEnum):
     import_ = "import"
 
 
-class TimelineNote(msgspec.Struct, frozen=True):
-    """A text beside a moment of a row of counts. at: that moment; made_at: when it was written; epoch seconds."""
+class TimelineNote(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A text beside a moment of a row of counts. at: that moment; made_at: when it was written; epoch seconds.
+
+    span: the range that it is of, if it is of one.
+    """
 
     id: str
     at: int
@@ -36,10 +41,13 @@ class TimelineNote(msgspec.Struct, frozen=True):
     text: str
     stored: str
     made_at: int
+    span: TimeSpan | None = None
 
     def answer(self) -> NoteAnswer:
         """Returns the note as answers have it."""
-        return NoteAnswer(self.id, self.at, self.kind.value, self.text, link_of(self.stored), group_of(self.stored))
+        start, end = self.span or (UNSET, UNSET)
+        whose = link_of(self.stored), group_of(self.stored)
+        return NoteAnswer(self.id, self.at, self.kind.value, self.text, *whose, start, end)
 
 
 def checked_text(text: str) -> str:

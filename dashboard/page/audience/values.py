@@ -23,6 +23,7 @@ from clickcurve.visible import visible
 from dashboard.page.audience.countries import COUNTRY, MOST, MapCountry, countries_on_map, flag_of
 from dashboard.page.audience.country_names import COUNTRY_NAMES
 from dashboard.page.changes import NO_CHANGE, Change, Count, certain_change, count_of
+from dashboard.page.proofs.uncertain import BoundedPoint
 from dashboard.page.view import EVENT, VALUE, PageView, TimeSpan
 from dashboard.pictures.axes import PERCENT, wall, with_commas
 from dashboard.questions import AskCurve, BreakdownQuestions, BrokenDown
@@ -86,7 +87,7 @@ class ValueRow:
     """One line: a value or, with `rest`, what is of none: then `value` says of which rest.
 
     part: of the greatest line, 0 to 100; share: of all hits; change: since the period before; chosen: it is the filter;
-    moved: by how many hits at least it changed.
+    moved: by how many hits at least it changed; certain: its bounds meet.
     """
 
     text: str
@@ -99,6 +100,7 @@ class ValueRow:
     chosen: bool = False
     flag: str = ""
     moved: int = 0
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,7 @@ def value_table(
             chosen=view.by == answer.dimension and each.value in view.values,
             flag=flag_of(each.value) if answer.dimension == COUNTRY else "",
             moved=0 if before is None else each.at_least - before[0],
+            certain=each.at_least == each.at_most,
         )
 
     rows = _sorted(list(map(row, listed, was or repeat(None))), view)
@@ -280,9 +283,11 @@ def filtered_curve(broken_down: BrokenDown | None, subject: Subject, dimension: 
 
 
 async def _value_curve(questions: BreakdownQuestions, subject: Subject, dimension: str, query: bytes) -> CurveAnswer:
-    """Returns the curve of a filter, with its certain hits as counts, and the bounds of its range."""
+    """Returns the curve of a filter, with the bounds of its points and of its range."""
     curve = await questions.curve(subject, dimension, query)
-    points = [PointAnswer(each.start, each.end, each.at_least, each.state, each.wide) for each in curve.points]
+    points: list[PointAnswer] = [
+        BoundedPoint(each.start, each.end, each.at_least, each.state, each.wide, each.at_most) for each in curve.points
+    ]
     return CurveAnswer(
         curve.key,
         curve.start,

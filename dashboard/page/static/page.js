@@ -105,6 +105,7 @@ function prepare(figure) {
   const starts = rows.map((row, n) => (every ? from + n * every : Number(row.dataset.s)));
   const lines = "lines" in figure.dataset ? [...figure.querySelectorAll(".points thead th")].slice(1, -1).map((head) => head.textContent.trim()) : [];
   const column = (n) => rows.map((row) => parseFloat(row.cells[n].textContent.replaceAll(",", "")));
+  const mosts = rows.map((row) => parseFloat(row.cells[1].textContent.split(" to ").pop().replaceAll(",", "")));
   const counts = column(1), total = counts.reduce((so, count) => so + count, 0);
   const ground = Number(svg.querySelector(".base")?.getAttribute("y") ?? svg.clientHeight); // below are the times
   const roof = Math.min(ground, ...[...svg.querySelectorAll(".grid")].map((each) => Number(each.getAttribute("y"))));
@@ -144,10 +145,10 @@ function prepare(figure) {
     at = n;
     reading = { figure: [...document.querySelectorAll("figure.chart")].indexOf(figure), start: starts[n] };
     const cells = [...rows[n].cells].map((cell) => cell.textContent.trim()), [when, count] = cells, state = cells.at(-1);
-    const part = total && !("apart" in figure.dataset) ? ", " + Math.round(counts[n] * 100 / total) + "\u00a0%" : "";
+    const part = total && !("apart" in figure.dataset) && !count.includes(" to ") ? ", " + Math.round(counts[n] * 100 / total) + "\u00a0%" : "";
     const words = { open: " (still counting)", partial: " (partly)" }[state] || "";
     if (lines.length) sayLines(when + words, (each) => cells[each], y);
-    else say(count, when + part + words, y, cells.length > 3 && cells[2] ? rows[n].cells[2].title + ": " + cells[2] + ", now " + cells[3] : "");
+    else say(count, when + part + words, y, cells.length > 3 && cells[2] ? rows[n].cells[2].title + ": " + cells[2] + (cells[3] && ", now " + cells[3]) : "");
     mark(x(starts[n]), x(end(n)), "at");
     const left = x(lines.length ? end(n) : starts[n]) * svg.clientWidth + (lines.length ? 12 : 0);
     tip.style.left = plot.clientWidth - svg.clientWidth + Math.max(0, Math.min(left, svg.clientWidth - tip.offsetWidth)) + "px";
@@ -169,7 +170,8 @@ function prepare(figure) {
     const whole = cell(rows[low], 0).split(" - ")[0] + " - " + cell(rows[high], 0).split(" - ").pop();
     const sumOf = (some) => some.slice(low, high + 1).reduce((so, count) => so + count, 0), sum = sumOf(counts);
     if (lines.length) return sayLines(whole, (each) => sumOf(column(each)).toLocaleString("en"), down(event));
-    say(sum.toLocaleString("en") + cell(rows[low], 1).replace(/^[\d.,]+/, ""), whole, down(event));
+    const most = sumOf(mosts), bounds = sum.toLocaleString("en") + (most > sum ? " to " + most.toLocaleString("en") : "");
+    say(bounds + cell(rows[low], 1).replace(/^[\d.,]+( to [\d.,]+)?/, ""), whole, down(event));
   });
   svg.addEventListener("pointerdown", (event) => {
     if (event.button) return;

@@ -144,6 +144,7 @@ def test_the_server_notes_what_it_does(serve: Serve) -> None:
         rule = http.post("/v1/links/k/disavow?last=1d", json={"ref": "spam.example"}).raise_for_status().json()
         (note,) = noted(http, "key=k")
         assert (note["kind"], note["at"]) == ("disavow", rule["from"])
+        assert (note["from"], note["to"]) == (rule["from"], rule["to"])
         assert rule["id"] in note["text"] and "spam" not in note["text"]
         http.delete(f"/v1/disavow/{rule['id']}").raise_for_status()
         assert noted(http, "key=k") == [], "undone"
@@ -187,6 +188,7 @@ def test_an_alert_that_fires_is_noted_once(tmp_path: Path) -> None:
         server.start()
         (note,) = noted(http, "key=launch")
         assert (note["kind"], note["text"]) == ("alert", "hot: over 2 in 1h, 3")
+        assert note["to"] - note["from"] == 3_600 and 0 < note["to"] - note["at"] <= 60
         wait_until(lambda: len(events(server, "alert not delivered")) > 1)
         assert len(noted(http)) == 1
 
