@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
@@ -169,3 +170,33 @@ def test_on_paper_all_tabs_stand_and_nothing_to_press(page: Page, pages: Running
     )
     pressed = "header, .spans, .search, .under, .tabbed > label"
     assert not page.js(f"[...document.querySelectorAll('{pressed}')].some((each) => each.{shown})")
+
+
+def test_bounds_are_read_added_up_and_lead_to_their_points(page: Page, serve: Serve) -> None:
+    """Two days of five have more values than are kept."""
+    now = int(time.time())
+    with http_client((server := serve()).url) as http:
+        for day in range(1, 6):
+            rare = [{"key": "k", "ts": now - day * 86_400, "ref": f"s{n}.example"} for n in range(400 * (day < 3))]
+            hits = [*rare, {"key": "k", "ts": now - day * 86_400, "count": 50, "ref": "news.example"}]
+            http.post("/v1/hits", json=hits).raise_for_status()
+    page.open(f"{server.url}/links/k?last=6d&step=1d")
+    page.js("document.querySelector('.values a[href$=\"value=news.example#bounds\"]').click()")
+    page.until("location.search.includes('by=ref') && document.querySelector('#bounds')")
+    assert page.js("document.querySelectorAll('#bounds a:not(.help)').length") == 2
+    bounds = page.js("document.querySelector('#bounds b').textContent.replace(':', '')")
+    assert bounds == "250 to 252"
+    page.js("scrollTo(0, 0)")
+    left, top, width, height = page.box("figure.chart svg")
+
+    def at(event: str, day: int) -> str:
+        page.mouse(event, left + width * (day + 0.5) / 6, top + height / 2)
+        return str(page.js("document.querySelector('.tip').innerText"))
+
+    assert at("mouseMoved", 0).startswith("50\n")
+    read = at("mouseMoved", 4)
+    assert read.startswith("50 to 51\n") and "%" not in read
+    at("mousePressed", 4)
+    assert at("mouseMoved", 0).startswith("250 to 252\n")
+    page.js("document.querySelector('#bounds a').click()")
+    page.until("document.querySelector('#bounds b')?.textContent === '50 to 51:'")
