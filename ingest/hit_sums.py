@@ -31,6 +31,9 @@ from ingest.reading.judge import GoodHits
 
 _AFTER_YEARS = YEARS.stop + MINUTE_S  # the minute before holds seconds that may be years
 COUNTED_BY_C = 24  # hits of one minute from which on a Counter is faster: the dictionary that C adds to
+# Of one number of a past, and of all pasts of one request together: the journal's numbers have 64 bits, and this leaves
+# room for the hits of the same request.
+PAST_MAX = 2**63 - 1
 PastValue = tuple[str, int, str, int]  # dimension, start of an hour, value, count: what is known of a past
 PastValues = Iterable[PastValue]
 
@@ -45,6 +48,10 @@ class Past:
     people: dict[int, int] = field(default_factory=dict)
     bots: dict[int, int] = field(default_factory=dict)
     values: list[PastValue] = field(default_factory=list)
+
+    def hits(self) -> int:
+        """Returns how many hits there are, of people and of bots."""
+        return sum(self.people.values()) + sum(self.bots.values())
 
     def add(self, minute: int, people: int, bots: int) -> None:
         if people:

@@ -44,10 +44,9 @@ from clickcurve.times import iso_seconds
 from ingest.attributes.dimensions import DIMENSION_RULE, dimensions_of
 from ingest.attributes.text import VALUE_BYTES, cut, text_of
 from ingest.hit import Moment, hour_start, minute_start, require_group, ts_of
-from ingest.hit_sums import Past
+from ingest.hit_sums import PAST_MAX, Past
 from ingest.imports.places import AS_IT_WAS, Ahead, Places, Placing, Wide
 
-MAX_COUNT = 10**15  # of one number in a line
 _STEP_BUCKETS = 512
 BY_RULE = "lists of [start of an hour, end, {value: count}, other, slack], slack no more than other"
 BUCKETS_RULE = "a list of [start, end, people, bots], in order, without overlap"
@@ -336,8 +335,8 @@ def _opening(values: PastLine, buckets: Sequence[_Bucket], name: str) -> int:
 
 
 def _count(name: str, value: int) -> int:
-    if not 0 <= value <= MAX_COUNT:
-        raise HitRejected(f"{name} is out of range", field=name, value=value, rule=f"an integer from 0 to {MAX_COUNT}")
+    if not 0 <= value <= PAST_MAX:
+        raise HitRejected(f"{name} is out of range", field=name, value=value, rule=f"an integer from 0 to {PAST_MAX:,}")
     return value
 
 

@@ -6,6 +6,7 @@ has counted nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from operator import itemgetter
@@ -14,12 +15,12 @@ from msgspec import UNSET
 
 from clickcurve.access import ALL_ACCESS, Access
 from clickcurve.buckets.errors import BodyTooLarge, HitRejected
-from clickcurve.buckets.measures import AMOUNT_MAX, Measure
+from clickcurve.buckets.measures import AMOUNT_MAX, CLICKS, Measure
 from clickcurve.keys import ALL_LINKS, link_key
 from ingest.attributes.profile import NO_DIMENSIONS, ProfileReader
 from ingest.batch import Batch, SourceStep
 from ingest.hit import Hit, Judge, Moment, NoHit, RawHits, sent_id
-from ingest.hit_sums import HitSums, Past, PastValues
+from ingest.hit_sums import PAST_MAX, HitSums, Past, PastValues
 from ingest.reading.judge import HitJudge, id_within, json_of
 from ingest.reading.receipt import RECEIPT_ITEMS, IngestCounters, Item, Receipt
 
@@ -77,6 +78,7 @@ class RequestSums:
         self._ids: dict[str, int] = {} if name is None else {name: -1}  # the index of the first hit that has it
         self._hits = 0  # so far: the index of the next
         self._amount = 0  # of the values of events so far
+        self._past: Counter[Measure] = Counter()  # what histories have of each so far
         self._counted = 0  # hits and minutes of histories so far
         self._repeated_counts = 0  # told by hits that are not summed yet
         self._next_look = DIFFERENT_COUNTS // _COUNTS_OF_A_HIT  # at how many the different counts are looked at
@@ -192,9 +194,11 @@ class RequestSums:
         host has a history of its own, which a token with a prefix cannot bring.
         """
         key = self._key_form.of(key)
+        total = sum(people.values()) + sum(bots.values()) + opening
         if not self._allowed.covers(key):
-            total = sum(people.values()) + sum(bots.values()) + opening
             self.refuse(self.judge.outside(key), max(1, total), "history")
+            return
+        if not self._has_room_for_past(key, total, events):
             return
         values = list(values)
         self._sums.links.add_past(key, people, bots, values)
@@ -225,12 +229,25 @@ class RequestSums:
             detail = "a token with a prefix brings no history of groups: its own counts what it writes"
             self.refuse(HitRejected(detail, field="group", value=None, rule="histories of links"), 1, "history")
             return
+        if not self._has_room_for_past(stored, sum(people.values()) + sum(bots.values()), events):
+            return
         values = list(values)
         self._sums.groups.add_past(stored, people, bots, values)
         self._sums.add_past_events((stored,), events)
         self._hits += 1
         self._check_values()
         self._check_counts(len(people) + len(bots) + len(values) + sum(map(_size, events.values())))
+
+    def _has_room_for_past(self, name: str, clicks: int, events: Mapping[Measure, Past]) -> bool:
+        """Tells whether the histories of a request are small enough with this one; else refuses it."""
+        past = self._past + Counter({CLICKS: clicks} | {measure: past.hits() for measure, past in events.items()})
+        if max(past.values(), default=0) > PAST_MAX:
+            detail = "the histories of the request are too large together"
+            rule = f"at most {PAST_MAX:,} in one request"
+            self.refuse(HitRejected(detail, field="history", value=name, rule=rule), max(1, clicks), "history")
+            return False
+        self._past = past
+        return True
 
     def refuse_unexplained(self, reason: str, hits: int) -> None:
         """Counts some hits of a class that break a rule."""

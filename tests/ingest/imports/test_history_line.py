@@ -14,7 +14,8 @@ from clickcurve.buckets.ladder import CLICKS, DAY_S, Ladder, fold_day
 from clickcurve.buckets.ranges import Bots, total
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, apply, check, fold
 from ingest.hit import Moment
-from ingest.imports.history_line import MAX_COUNT, History, HistoryReader
+from ingest.hit_sums import PAST_MAX
+from ingest.imports.history_line import History, HistoryReader
 from ingest.imports.places import AS_IT_WAS, Placing, Wide
 
 NOW = 1_760_000_000 // DAY_S * DAY_S + 12 * 3600  # 2025-10-09 12:00
@@ -171,7 +172,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "bots without buckets": ({"key": "a", "total": 2, "bots": 2}, "bots"),
     "a negative total": ({"key": "a", "total": -1}, "total"),
     "a negative opening": ({"key": "a", "opening": -1}, "opening"),
-    "a huge total": ({"key": "a", "total": MAX_COUNT + 1}, "total"),
+    "a huge total": ({"key": "a", "total": PAST_MAX + 1}, "total"),
     "a negative bucket": ({"key": "a", "buckets": [[TODAY, TODAY + 60, -1, 0]]}, "people"),
     "a fraction": ({"key": "a", "total": 1.5}, "history"),
     "a boolean": ({"key": "a", "total": True}, "history"),

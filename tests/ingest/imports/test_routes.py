@@ -22,8 +22,9 @@ from clickcurve.buckets.errors import (
     StoreUnavailable,
 )
 from clickcurve.buckets.ladder import CLICKS, DAY_S, fold_day
-from ingest.batch import Batch, SourceStep
-from ingest.hit import Moment
+from ingest.batch import Batch, SourceStep, encode_batch
+from ingest.hit import COUNT_MAX, Moment
+from ingest.hit_sums import PAST_MAX
 from ingest.imports.access_log import AccessLog
 from ingest.imports.chunk import Chunk, DatedHit
 from ingest.imports.importer import Importer
@@ -165,6 +166,24 @@ def test_hits_openings_and_history_may_be_mixed_and_each_is_judged_by_itself(imp
     counted = {reason: n for reason, n in imports.counters.refused.items() if n}
     assert counted == {"key": 1, "ts": 1, "count": 1, "future": 6, "history": 5}
     assert (imports.counters.counted, imports.counters.late) == (17, 2)
+
+
+@pytest.mark.parametrize("kind", ["opening", "people", "bots", "group"])
+def test_lines_are_refused_that_add_up_to_more_than_the_journal_can_hold(imports: Imports, kind: str) -> None:
+    def line(count: int) -> dict[str, Any]:
+        bucket = [TODAY, TODAY + 60, count * (kind != "bots"), count * (kind == "bots")]
+        of = {"key": "a", "opening": count} if kind == "opening" else {"key": "a", "buckets": [bucket]}
+        return of if kind != "group" else {"group": "g", "buckets": [bucket]}
+
+    hits = {"key": "a", "ts": TODAY, "count": COUNT_MAX}
+    receipt = imports.post(lines(line(PAST_MAX - 1), line(2), line(1), *[hits] * 100)).json()
+    assert [(item["index"], item["field"]) for item in receipt["items"]] == [(1, "history")]
+    assert f"at most {PAST_MAX:,} in one request" in receipt["items"][0]["reason"]
+    encode_batch(imports.intake.batches[0])
+    refused = imports.post(lines(line(PAST_MAX + 1)), "from=10&to=20").json()
+    assert [item["field"] for item in refused["items"]] == [
+        "opening" if kind == "opening" else kind.replace("group", "people")
+    ]
 
 
 def test_wide_buckets_count_at_their_start_when_asked_for(imports: Imports) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clickcurve.buckets.measures import Measure
+from clickcurve.buckets.measures import AMOUNT_MAX, VALUE_MAX, Measure
 from testing.client import Clickcurve
 from testing.server import RunningServer, run
 from tests.conftest import Serve
@@ -77,6 +77,21 @@ def test_an_import_of_an_export_has_the_same_answers(serve: Serve, tmp_path: Pat
     without = serve("--breakdown-dimensions", "ref", data=tmp_path / "three")
     output = run("import", "--url", without.url, str(out))
     assert output.returncode == 1 and "the event is not counted here; events: none" in output.stdout + output.stderr
+
+
+def test_sums_above_what_one_request_may_add_come_back(serve: Serve, tmp_path: Path) -> None:
+    first, out = serve(*FLAGS, data=tmp_path / "one"), tmp_path / "history.ndjson"
+    with Clickcurve(first.url) as client:
+        for _ in range(3):
+            client.send({"key": "k", "value": VALUE_MAX, "count": AMOUNT_MAX // VALUE_MAX, **SALE})
+        before = ask(client, "/v1/links/k/by/ref?event=sale&measure=value")
+        assert before["total"] == 3 * AMOUNT_MAX
+        out.write_text(client.http.get("/v1/export").text)
+    second = serve(*FLAGS, data=tmp_path / "two")
+    output = run("import", "--url", second.url, str(out))
+    assert output.returncode == 0, output.stdout + output.stderr
+    with Clickcurve(second.url) as client:
+        assert ask(client, "/v1/links/k/by/ref?event=sale&measure=value") == before
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
