@@ -26,7 +26,13 @@ EXAMPLE = ROOT / "examples" / "grafana"
 DASHBOARDS = {file.stem: json.loads(file.read_text()) for file in sorted((EXAMPLE / "dashboards").glob("*.json"))}
 SAID = {"ref": "https://news.example/", "country": "AT"}
 # What Grafana puts in the place of its variables.
-VARIABLES = {"$link": "{launch,spring%2Esale}", "$__range": "86400s", "$__interval": "300s", "$__rate_interval": "300s"}
+VARIABLES = {
+    "$link": "{launch,spring%2Esale}",
+    "$event": "sale",
+    "$__range": "86400s",
+    "$__interval": "300s",
+    "$__rate_interval": "300s",
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +40,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clickcurve]:
     settings = {"CLICKCURVE_EVENTS_NAMES": "sale"}
     folder = tmp_path_factory.mktemp("grafana") / "data"
     with RunningServer(folder, settings=settings) as running, Clickcurve(running.url) as client:
-        sale = {"key": "launch", "event": "sale", "count": 2}
+        sale = {"key": "launch", "event": "sale", "value": 4990, "count": 2}
         client.send([{"key": "launch", "count": 3, **SAID}, {"key": "spring.sale", "count": 4}, sale])
         yield client
 
@@ -45,11 +51,16 @@ def source_types() -> dict[str, str]:
     return {source["uid"]: source["type"] for source in provisioned["datasources"]}
 
 
+def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
+    """The panels of a board, also those of a row that is shut: Grafana asks for these when it is opened."""
+    return [each for panel in board["panels"] for each in (panel["panels"] if panel["type"] == "row" else [panel])]
+
+
 def targets(uid: str) -> list[dict[str, Any]]:
     return [
         target
         for board in DASHBOARDS.values()
-        for panel in board["panels"]
+        for panel in panels(board)
         if panel["datasource"]["uid"] == uid
         for target in panel["targets"]
     ]
@@ -70,9 +81,11 @@ def hits_in(answer: httpx.Response) -> list[float]:
 def test_the_boards_use_sources_that_are_provisioned() -> None:
     types = source_types()
     for board in DASHBOARDS.values():
-        for panel in board["panels"]:
-            assert types[panel["datasource"]["uid"]] == panel["datasource"]["type"], panel["title"]
-        assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+        for panel in [*panels(board), *board["templating"]["list"]]:
+            assert types[panel["datasource"]["uid"]] == panel["datasource"]["type"], panel
+        rows = [panel for panel in board["panels"] if panel["type"] == "row"]
+        ids = [panel["id"] for panel in (*panels(board), *rows)]
+        assert sorted(set(ids)) == sorted(ids)
     provider = yaml.safe_load((EXAMPLE / "provisioning" / "dashboards" / "clickcurve.yaml").read_text())
     assert provider["providers"][0]["type"] == "file"
 
@@ -98,32 +111,38 @@ def test_every_graphite_target_of_the_boards_is_answered(served: Clickcurve, wra
             assert all(series["target"].endswith(" A") for series in answer.json())
 
 
-def test_the_boards_variable_lists_the_links(served: Clickcurve) -> None:
-    (variable,) = DASHBOARDS["links"]["templating"]["list"]
-    answer = served.http.post("/metrics/find?from=-24h&until=now", data={"query": variable["query"]}).json()
+def test_the_boards_variables_list_the_links_and_the_events(served: Clickcurve) -> None:
+    link, event = DASHBOARDS["links"]["templating"]["list"]
+    answer = served.http.post("/metrics/find?from=-24h&until=now", data={"query": link["query"]}).json()
     assert [node["text"] for node in answer] == ["launch", "spring%2Esale"]
+    (asked,) = re.findall(r"label_values\((\w+),(\w+)\)", event["query"]["query"])
+    answer = served.http.get(f"/api/v1/label/{asked[1]}/values", params={"match[]": asked[0]}).json()
+    assert answer == {"status": "success", "data": ["sale"]}
 
 
 def test_every_question_in_promql_is_answered(served: Clickcurve) -> None:
     wanted = {
-        "key": {"launch": "3", "spring.sale": "4"},
-        "ref": {"news.example": "3", "": "4"},
-        "country": {"AT": "3", "": "4"},
+        ("clicks", "key"): {"launch": "3", "spring.sale": "4"},
+        ("clicks", "ref"): {"news.example": "3", "": "4"},
+        ("clicks", "country"): {"AT": "3", "": "4"},
+        ("events", "key"): {"launch": "2"},
+        ("event_values", "key"): {"launch": "9980"},
     }
 
-    def is_found(expression: str, label: str) -> bool:
+    def is_found(expression: str, metric: str, label: str) -> bool:
         answer = served.http.post("/api/v1/query", data={"query": filled(expression)})
         assert answer.status_code == 200, answer.text
         result = answer.json()["data"]["result"]
-        return {one["metric"].get(label, ""): one["value"][1] for one in result} == wanted[label]
+        return {one["metric"].get(label, ""): one["value"][1] for one in result} == wanted[metric, label]
 
-    labels = set()
+    found = set()
     for target in targets("clickcurve-promql"):
         label = re.findall(r"by \((\w+)\)", target["expr"] + "by (key)")[0]
+        (metric,) = re.findall(r"increase\((\w+)", target["expr"])
         # A range ends with the whole second, so in the first one of a minute it has nothing of this minute.
-        wait_until(partial(is_found, target["expr"], label))
-        labels.add(label)
-    assert labels == set(wanted)
+        wait_until(partial(is_found, target["expr"], metric, label))
+        found.add((metric, label))
+    assert found == set(wanted)
 
 
 def test_what_the_editors_of_queries_ask_is_answered(served: Clickcurve) -> None:
