@@ -153,6 +153,8 @@ class Queries:
 
     def _window_before(self, parameters: Parameters, window: Window, now: int) -> Window | None:
         """Returns the window that another one is compared with, at its step; None without a comparison."""
+        if parameters.compare is None:
+            return None
         now_end = self.ladder.kept(now, fold_day(now))[1]
         span = resolve_before(parameters, (window.start, window.end), now, now_end)
         return None if span is None else Window(*span, window.step, window.zone)

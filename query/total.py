@@ -27,9 +27,10 @@ def make_total(row: Row, name: str | None, parameters: Parameters, now: int, lad
         return TotalAnswer(name, None, None, count, count, count, True)
     start, end = asked
     span = total(row, start, end, parameters.bots, ladder)
-    before = resolve_before(parameters, asked, now, ladder.kept(now, row.fold_day)[1])
-    if before is None:
+    if parameters.compare is None:
         return TotalAnswer(name, start, end, *_known(span))
+    before = resolve_before(parameters, asked, now, ladder.kept(now, row.fold_day)[1])
+    assert before is not None  # a comparison is asked for
     compared = TotalBefore(before[0], before[1], *_known(total(row, *before, parameters.bots, ladder)))
     return TotalAnswer(name, start, end, *_known(span), compared)
 
