@@ -25,7 +25,7 @@ from ingest.claim_table import (
     with_name,
     without_name,
 )
-from ingest.journal.contract import Identity, Journal
+from ingest.journal.contract import Claimed, Identity, Journal
 from storage.contract import CLOSED, FINAL, OPEN, Held, OwnerRecord, Store
 
 FLUSHES_PER_EPOCH = 1 << 20  # 182 days of flushes every 15 s; then a new epoch is claimed
@@ -41,17 +41,6 @@ def epoch_is_used_up(flush: int) -> bool:
     return (flush + 1) % FLUSHES_PER_EPOCH == 0
 
 
-def is_known(before: OwnerRecord | None, held: Held) -> bool:
-    """Tells whether the store has known this owner as open since the journal got the first hit that it holds.
-
-    before: the record of the journal's number before the claim. A flush that began under it says so: the process that
-    claimed it then was not killed before it could do what follows a claim.
-    """
-    if before is None or (before.owner, before.state) != (held.owner, OPEN):
-        return False
-    return before.epoch == held.epoch or before.begun > first_flush(before.epoch)
-
-
 def claim(
     journal: Journal,
     uuid: str,
@@ -60,7 +49,7 @@ def claim(
     place: str,
     token: Callable[[], str],
     now: int,
-) -> Held:
+) -> Claimed:
     """Makes this journal's process the holder of an owner. `record` writes an identity into the journal, durably.
 
     uuid: the journal's own, which copies of it share. Raises JournalSuperseded when the journal must be quarantined,
@@ -83,7 +72,7 @@ def claim(
             store.claim(after, replace(after, state=CLOSED, journal=without_name(after)))
             continue
         record(Identity(after.owner, after.epoch, after.holder, ()))
-        return Held(after.owner, after.epoch, after.holder)
+        return Claimed(Held(after.owner, after.epoch, after.holder), _was_known(before, identity.owner))
     raise StoreUnavailable(f"the owner could not be claimed in {ATTEMPTS} attempts: other processes claim it too")
 
 
@@ -112,6 +101,17 @@ def refuse_old_ids(replay_us: int | None, oldest_us: int, now: float, place: str
 
 def _with_attempt(identity: Identity, after: OwnerRecord) -> Identity:
     return replace(identity, attempts=(*identity.attempts, (after.epoch, after.holder)))
+
+
+def _was_known(before: OwnerRecord | None, number: int) -> bool:
+    """Tells whether the store has known this owner as open since the journal got the oldest hit that it holds.
+
+    before: its record before the claim; number: that of the journal then. A flush that began under the record says so:
+    the process that claimed it then was not killed before it could do what follows a claim.
+    """
+    if before is None or (before.owner, before.state) != (number, OPEN):
+        return False
+    return before.begun > first_flush(before.epoch)
 
 
 def _has_won(after: OwnerRecord, stored: OwnerRecord | None) -> bool:

@@ -43,7 +43,7 @@ from clickcurve.keys import ALL_LINKS, breakdown_of
 from clickcurve.pending import Pending, PendingBreakdown
 from ingest.batch import Batch, encode_batch
 from ingest.buffer import BUFFER_BYTES, Buffer, Buffers, replay
-from ingest.claim import epoch_is_used_up, first_flush, is_known, refuse_old_ids
+from ingest.claim import epoch_is_used_up, first_flush, refuse_old_ids
 from ingest.deduplication import Deduplication
 from ingest.flush import Flush, Pace, load_quarantine
 from ingest.hit import Hit
@@ -100,6 +100,7 @@ class Owner:
         late: Callable[[int], None] = lambda since_us: None,
     ) -> None:
         self._finish, self._late = finish, late
+        self._late_since_us: int | None = None  # what `late` is to be called with, before the next row is written
         self._journal = journal
         self._store = store
         self._clock, self._careful, self._running = clock, careful or clock, running or clock
@@ -364,6 +365,9 @@ class Owner:
             if self._erased_words is not None:
                 self._buffers.forget_words(await self._in_store_thread(self._erased_words))
                 self._knows_erased_words = True
+            if self._late_since_us is not None:
+                await self._in_store_thread(partial(self._late, self._late_since_us))
+                self._late_since_us = None
             if self._record is not None:
                 revisit = frozenset(self._revisit)
                 await self._carry_out(self._record)
@@ -389,17 +393,14 @@ class Owner:
             return
         self._stamps.follow(await self._in_store_thread(self._store.newest_erasure))
         now, between = int(self._careful()), self._between_commits()
-        before = await self._in_store_thread(lambda: self._store.owner(self.number) if self.number else None)
-        claimed = await self._in_store_thread(
+        held, was_known = await self._in_store_thread(
             lambda: self._journal.claim(self._store, self._place, self._token, now, between)
         )
-        await self._in_store_thread(lambda: self._finish(claimed))
-        if not is_known(before, claimed):
+        await self._in_store_thread(lambda: self._finish(held))
+        if not was_known:
             async with self._commit.exclusive():
-                since_us = self._buffers.since_us
-            if since_us is not None:
-                await self._in_store_thread(partial(self._late, since_us))
-        self._held = held = claimed
+                self._late_since_us = self._buffers.since_us
+        self._held = held
         self._rewrite = True
         self._status = replace(self._status, owner=held.owner, epoch=held.epoch, state="open")
         with suppress(RowCorrupt):  # the next flush says so

@@ -22,7 +22,7 @@ from typing import Any
 
 from clickcurve.buckets.errors import ClickcurveError, JournalBroken, JournalUnknown, StoreUnavailable
 from ingest.claim import first_flush
-from ingest.journal.contract import BetweenCommits, FlushRecord, Frame, Identity, JournalState
+from ingest.journal.contract import BetweenCommits, Claimed, FlushRecord, Frame, Identity, JournalState
 from ingest.journal.frame_format import decode_frame, encode_frame, text_of
 from ingest.journal.taking import claimed_record, frames_named, is_unfinished, made, process_of, take, taken_over
 from ingest.journal.unanswered import Unanswered
@@ -207,13 +207,13 @@ class ClusterJournal:
     # --- the owner and its flushes ----------------------------------------------------------------------------------
     def claim(
         self, store: Store, place: str, token: Callable[[], str], now: int, between_commits: BetweenCommits
-    ) -> Held:
+    ) -> Claimed:
         """Returns the holder that the journal was taken with; takes the next epoch once this one's numbers are used up.
 
-        What was accepted under the former epoch stays: it is this process's own.
+        What was accepted under the former epoch stays: it is this process's own. None of it is older.
         """
         if self.state.last_flush < first_flush(self.held.epoch + 1) - 1:
-            return self.held
+            return Claimed(self.held, was_known=True)
 
         def take_again() -> None:
             before = self._journals.record(self.held.owner)
@@ -228,7 +228,7 @@ class ClusterJournal:
             self.state = replace(self.state, identity=identity)
 
         between_commits(take_again)
-        return self.held
+        return Claimed(self.held, was_known=True)
 
     def give_back(self, store: Store, held: Held, between_commits: BetweenCommits) -> None:
         self.drop_completed()

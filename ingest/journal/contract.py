@@ -96,6 +96,13 @@ class JournalState:
         return is_complete
 
 
+class Claimed(NamedTuple):
+    """An owner that is held now. was_known: the store has known it as open since the journal got its oldest hit."""
+
+    held: Held
+    was_known: bool
+
+
 class Frame(NamedTuple):
     """One accepted payload and the stamp of its group, epoch microseconds."""
 
@@ -139,7 +146,7 @@ class Journal(Protocol):
 
     def claim(
         self, store: Store, place: str, token: Callable[[], str], now: int, between_commits: BetweenCommits
-    ) -> Held:
+    ) -> Claimed:
         """Makes this process the holder of an owner, whose number and epoch `state` has then.
 
         place: where the journal is, for people. token: makes a name for each attempt. now: epoch seconds. Raises

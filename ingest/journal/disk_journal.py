@@ -32,7 +32,7 @@ from clickcurve.buckets.errors import JournalBroken, JournalError, JournalFull, 
 from clickcurve.buckets.row import NO_MARK
 from ingest import claim
 from ingest.journal.commit_thread import CommitThread
-from ingest.journal.contract import BetweenCommits, FlushRecord, Frame, Identity
+from ingest.journal.contract import BetweenCommits, Claimed, FlushRecord, Frame, Identity
 from ingest.journal.disk import Disk
 from ingest.journal.recovery import damaged, recover, segment_path
 from ingest.journal.segment_files import SegmentFiles
@@ -263,7 +263,7 @@ class DiskJournal:
     # --- flushes and identity -----------------------------------------------------------------------------------
     def claim(
         self, store: Store, place: str, token: Callable[[], str], now: int, between_commits: BetweenCommits
-    ) -> Held:
+    ) -> Claimed:
         return claim.claim(self, self.name, self._recorder(between_commits), store, place, token, now)
 
     def give_back(self, store: Store, held: Held, between_commits: BetweenCommits) -> None:

@@ -287,8 +287,11 @@ class DisavowBook:
     def unsettle_since(self, since_us: int) -> None:
         """Unsettles rules for an owner that is open now and has held hits from this moment on.
 
-        They did not wait for it: those that are not settled may be, just now, without it.
+        They did not wait for it: those that are not settled may be, just now, without it. A store that never had a rule
+        is asked for two notes alone.
         """
+        if self.version(at_first=True) is None:
+            return
         for each in self.all():
             is_later = each.sent_at >= since_us / 1e6 - CLOCKS_DIFFER_S
             if is_later and not each.undo and not (each.rule.joined and each.again is None):

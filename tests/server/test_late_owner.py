@@ -152,7 +152,7 @@ async def test_only_rules_that_may_be_newer_than_its_hits_are_carried_out_again(
     (settled,) = [each for each in both.noted() if each.rule.id == joined.id]
     both.book.note_settled(settled, link_key("whole"))
     before = {each.rule.stored: each.again for each in both.noted()}
-    await both.late.owner.claim()
+    await both.late.owner.flush()
     after = {each.rule.stored: each.again for each in both.noted()}
     assert {key for key in after if after[key] != before[key]} == {link_key("again"), link_key("joined")}
     await both.follow()

@@ -426,13 +426,13 @@ async def test_once_its_numbers_are_used_up_it_takes_the_next_epoch_and_loses_no
     flush = journal.record_flush(last, 20_000)
     await keep(journal, b"b", 2)
     journal.complete_flush(flush.number)
-    held = journal.claim(cluster.store, "here", cluster.token, NOW, lambda call: call())
+    held = journal.claim(cluster.store, "here", cluster.token, NOW, lambda call: call()).held
     assert (held.owner, held.epoch) == (1, 2)
     assert journal.state.identity.epoch == 2
     await keep(journal, b"c", 3)
     own = journal.record_flush(2 * FLUSHES_PER_EPOCH + 1, 20_000)
     assert [*journal.frames(own)] == [Frame(2, b"b"), Frame(3, b"c")]
-    assert journal.claim(cluster.store, "here", cluster.token, NOW, lambda call: call()) == held
+    assert journal.claim(cluster.store, "here", cluster.token, NOW, lambda call: call()).held == held
 
 
 def test_of_two_that_make_an_owner_one_gets_it(cluster: Cluster) -> None:

@@ -60,7 +60,7 @@ async def claimed(journal: Journal, store: Store) -> Held:
         loop = asyncio.get_running_loop()
         now = int(NOW)
         return await loop.run_in_executor(
-            thread, lambda: journal.claim(store, "here", lambda: f"{random.random()}-{next(names)}", now, at_once)
+            thread, lambda: journal.claim(store, "here", lambda: f"{random.random()}-{next(names)}", now, at_once).held
         )
 
 
