@@ -33,6 +33,8 @@ from testing.server import ROOT, RunningServer
 from testing.tokens import add_token
 from tests.power import at
 
+pytestmark = pytest.mark.slow
+
 INPUTS = int(os.environ.get("SCHEMA_INPUTS") or at(quick=2, full=15))
 SEED = int(os.environ.get("SCHEMA_SEED", "1"))
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

@@ -21,6 +21,8 @@ from tests.simulated.simulation import START
 from tests.simulated.stage import Stage
 from tests.simulated.test_frames_histories import told
 
+pytestmark = pytest.mark.slow
+
 
 def fences_read(stage: Stage) -> set[int]:
     """What reads of a fence find that one replica has missed."""

@@ -11,6 +11,8 @@ from tests.power import one_in
 from tests.simulated.mutants import MUTANTS, Mutant, Switched
 from tests.simulated.product import history_of, tell
 
+pytestmark = pytest.mark.slow
+
 
 def first_caught(mutant: Mutant, off: Switched, seeds: range) -> int | None:
     """The first of these seeds whose history goes wrong."""

@@ -16,6 +16,8 @@ from testing import site
 from testing.browser import Browser
 from testing.server import ROOT
 
+pytestmark = pytest.mark.slow
+
 ELSEWHERE = {"https://github.com/pradyunsg/furo"}  # who made the theme, as a link for readers
 
 

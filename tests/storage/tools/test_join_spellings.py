@@ -28,6 +28,8 @@ from tests.storage.faulty import Failed, Faulty
 from tests.storage.flushes import DAY, Flusher, hits
 from tests.storage.stores import STORES, StoreFactory
 
+pytestmark = pytest.mark.slow
+
 SPELLED, PLAIN, ROCKETS = "%6Caunch", "launch", ("%F0%9F%9A%80", "%f0%9f%9a%80", "🚀")
 COUNTS = {SPELLED: 5, PLAIN: 7, ROCKETS[0]: 1, ROCKETS[1]: 2, ROCKETS[2]: 4, "other": 3}
 OWNERS = (1, 2)

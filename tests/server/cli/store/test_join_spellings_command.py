@@ -29,6 +29,8 @@ from tests.server.commands import ask, said
 from tests.server.conftest import wait_until
 from tests.storage.faulty import Failed, Faulty
 
+pytestmark = pytest.mark.slow
+
 SPELLED, PLAIN = "%6Caunch", "launch"
 ROCKETS = ("%F0%9F%9A%80", "%f0%9f%9a%80", "🚀")
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0"
