@@ -42,3 +42,8 @@ def _numbered(sign: str) -> str:
     if number < 0x100:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def shortened(text: str, most: int) -> str:
+    """Returns a text of at most so many signs, the last of which says that it was cut."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from clickcurve.answers.counts import CurveAnswer, PointAnswer
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
 from clickcurve.times import parse_length
-from clickcurve.visible import visible
+from clickcurve.visible import shortened, visible
 from dashboard.pictures.axes import count_words, end_of_day, is_midnight, range_words, wall, with_commas
 from dashboard.pictures.note_marks import note_marks, notes_text
 from dashboard.pictures.plot_frame import Bar, Frame, scale_labels, scale_of, shades, time_labels, weekends
@@ -118,7 +118,7 @@ def _words_of_notes(curve: CurveAnswer) -> str:
 def _fitting(text: str, width: int, letter_px: float) -> str:
     """Returns the text, cut where the picture ends."""
     most = max(1, int((width - 16) / letter_px))
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return shortened(text, most)
 
 
 def draw_spark(curve: CurveAnswer, width: int, height: int) -> Picture:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -94,7 +94,6 @@ class _Export(msgspec.Struct, rename="camel"):
 
 _EXPORT, _RESOURCE_METRICS, _RESOURCE = Decoder(_Export), Decoder(_ResourceMetrics), Decoder(_Resource)
 _SCOPE_METRICS, _METRIC, _POINT = Decoder(_ScopeMetrics), Decoder(_Metric), Decoder(_Point)
-_Of = TypeVar("_Of")
 
 
 class _PointRejected(Exception):

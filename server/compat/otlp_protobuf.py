@@ -38,20 +38,19 @@ def metrics_partial_success(rejected: int, reason: str) -> bytes:
     """Returns the answer to an export of metrics; rejected: how many points are not counted."""
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 
-    answer = ExportMetricsServiceResponse()
-    if rejected:
-        answer.partial_success.rejected_data_points = rejected
-        answer.partial_success.error_message = reason
-    return bytes(answer.SerializeToString())
+    return _answer(ExportMetricsServiceResponse(), "rejected_data_points", rejected, reason)
 
 
 def logs_partial_success(rejected: int, reason: str) -> bytes:
     """Returns the answer to an export of log records; rejected: how many are refused."""
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
-    answer = ExportLogsServiceResponse()
+    return _answer(ExportLogsServiceResponse(), "rejected_log_records", rejected, reason)
+
+
+def _answer(answer: Any, name: str, rejected: int, reason: str) -> bytes:
     if rejected:
-        answer.partial_success.rejected_log_records = rejected
+        setattr(answer.partial_success, name, rejected)
         answer.partial_success.error_message = reason
     return bytes(answer.SerializeToString())
 

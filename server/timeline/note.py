@@ -11,6 +11,7 @@ from msgspec import UNSET
 from clickcurve.answers.counts import NoteAnswer
 from clickcurve.buckets.errors import ParameterInvalid
 from clickcurve.keys import group_of, link_of
+from clickcurve.visible import shortened
 from query.comparison import TimeSpan
 
 TEXT_CHARS = 250
@@ -64,4 +65,4 @@ def checked_text(text: str) -> str:
 
 def short_text(text: str) -> str:
     """Returns a text of the server's own, cut where it is too long."""
-    return text if len(text) <= TEXT_CHARS else text[: TEXT_CHARS - 1] + "…"
+    return shortened(text, TEXT_CHARS)

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from clickcurve.answers.breakdowns import CauseAnswer, WhyAnswer
 from clickcurve.answers.counts import CurveAnswer
 from clickcurve.buckets.ladder import DAY_S, HOUR_S
-from clickcurve.visible import visible
+from clickcurve.visible import shortened, visible
 from dashboard.page.audience.values import dimension_name, value_text
 from dashboard.page.changes import Count, signed
 from dashboard.page.chart import in_path
@@ -150,12 +150,8 @@ def difference_beside(
             sentence=f"{_AS_KEPT}: {totals_sentence(answer, zone)}",
             ranges=ranges,
         )
-    moved = ", ".join(f"{_short(rows[0].text)} {rows[0].change.text}" for rows in found.causes.values())
+    moved = ", ".join(f"{shortened(rows[0].text, _NAME_CHARS)} {rows[0].change.text}" for rows in found.causes.values())
     return replace(found, sentence=f"{_AS_KEPT}: {moved} ({ranges}).", explained="", ranges=ranges)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
 
 
 def _goes_the_way_of(change: int, bounds: tuple[int, int]) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 
-from testing.browser import Browser
+from testing.browser import Browser, Page
 from testing.client import http_client
 from testing.server import RunningServer
 
@@ -36,6 +37,19 @@ DAY_S = 86_400
 def browser() -> Iterator[Browser]:
     with Browser() as started:
         yield started
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page as high and wide as a small screen, on which nothing failed."""
+    with browser.page(1280, 800) as opened:
+        yield opened
+        assert opened.faults() == []
+
+
+def query(page: Page) -> dict[str, list[str]]:
+    """The parameters in the address of a page."""
+    return parse_qs(urlsplit(page.js("location.href")).query)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
@@ -22,7 +22,7 @@ from testing.client import http_client
 from testing.server import RunningServer
 from testing.tokens import add_token
 from tests.conftest import Serve
-from tests.dashboard.page.conftest import HOSTILE
+from tests.dashboard.page.conftest import HOSTILE, query
 from tests.power import is_long, one_in
 from tests.server.commands import said
 
@@ -35,10 +35,6 @@ def page(browser: Browser) -> Iterator[Page]:
     with browser.page() as opened:
         yield opened
         assert opened.faults() == []
-
-
-def query(page: Page) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(page.js("location.href")).query)
 
 
 def row_of(page: Page, number: int) -> list[str]:

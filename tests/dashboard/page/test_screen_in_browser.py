@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -13,18 +11,7 @@ from testing.browser import Browser, Page
 from testing.client import http_client
 from testing.server import RunningServer
 from tests.conftest import Serve
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    with browser.page(1280, 800) as opened:
-        yield opened
-        assert opened.faults() == []
-
-
-def query(page: Page) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(page.js("location.href")).query)
-
+from tests.dashboard.page.conftest import query
 
 RANGE = "document.querySelector('#range summary').innerText"
 

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from urllib.parse import parse_qs, urlsplit
-
 import pytest
 
 from testing.browser import Browser, Page
 from testing.client import http_client
 from testing.server import RunningServer
 from tests.conftest import Serve
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    with browser.page(1280, 800) as opened:
-        yield opened
-        assert opened.faults() == []
-
-
-def query(page: Page) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(page.js("location.href")).query)
-
+from tests.dashboard.page.conftest import query
 
 TIP = "[...document.querySelector('.tip').childNodes].map((each) => each.textContent.trim())"
 

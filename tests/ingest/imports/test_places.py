@@ -17,8 +17,9 @@ from clickcurve.buckets.errors import HitRejected
 from clickcurve.buckets.ladder import CLICKS, DAY_S, HOUR_S, Ladder, fold_day
 from clickcurve.buckets.row import EMPTY, Delta, Row, add, check, fold
 from ingest.hit import Moment
-from ingest.imports.history_line import History, HistoryReader
+from ingest.imports.history_line import History
 from ingest.imports.places import Ahead, Placing, Wide
+from tests.ingest.imports.test_history_line import read as read_line
 
 NOW = 1_760_000_000 // DAY_S * DAY_S + 12 * HOUR_S  # 2025-10-09 12:00
 DAY = fold_day(NOW)
@@ -57,13 +58,7 @@ def line_of(hits: Hits, folded_to: int, divided_to: int, ladder: Ladder) -> dict
 
 
 def read(line: Mapping[str, Any], placing: Placing, ladder: Ladder = CLICKS) -> History:
-    steps = HistoryReader(ladder, placing).steps(json.dumps(line).encode(), MOMENT)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            assert isinstance(done.value, History)
-            return done.value
+    return read_line(json.dumps(line).encode(), MOMENT, ladder, placing)
 
 
 def taken(history: History, ladder: Ladder) -> tuple[Row, Breakdown]:
